@@ -1,0 +1,32 @@
+"""Collective algorithms: a request in, the message schedule of every member out, as pure functions."""
+
+from chakrasim.collectives.registry import Algorithm, build, is_known, known_algorithms, register, registered
+from chakrasim.collectives.schedule import (
+    NO_GATE,
+    Collective,
+    Op,
+    Peer,
+    Program,
+    Request,
+    Row,
+    Schedule,
+    ScheduleError,
+)
+
+__all__ = [
+    "NO_GATE",
+    "Algorithm",
+    "Collective",
+    "Op",
+    "Peer",
+    "Program",
+    "Request",
+    "Row",
+    "Schedule",
+    "ScheduleError",
+    "build",
+    "is_known",
+    "known_algorithms",
+    "register",
+    "registered",
+]

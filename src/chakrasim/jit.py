@@ -1,0 +1,76 @@
+"""Compilation of the hot loops: Numba where allowed, plain Python otherwise, with a cache that never fails.
+
+``CHAKRASIM_JIT=0`` (or Numba's own ``NUMBA_DISABLE_JIT=1``) runs the same functions uncompiled, for debugging.
+``CHAKRASIM_CACHE_DIR`` names the folder for compiled code; the default is the user's cache folder. Compiled code is kept
+under a digest of all kernel sources, because Numba notices a change in a function's own file but not in a callee's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def enabled() -> bool:
+    """Whether kernels are compiled."""
+    return os.environ.get("CHAKRASIM_JIT", "1") != "0" and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+
+
+@cache
+def cache_dir() -> Path | None:
+    """The folder for compiled code, or None where no folder can be written (then every process compiles anew)."""
+    base = os.environ.get("CHAKRASIM_CACHE_DIR")
+    if base is None:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        base = os.path.join(home, "chakrasim")
+    for root in (Path(base), Path(tempfile.gettempdir()) / f"chakrasim-{os.getuid() if hasattr(os, 'getuid') else 0}"):
+        folder = root / _source_digest()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+def is_cold() -> bool:
+    """Whether the next run has to compile first: nothing is cached for these sources yet."""
+    if not enabled():
+        return False
+    folder = cache_dir()
+    return folder is None or next(folder.rglob("*.nbi"), None) is None
+
+
+def _source_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        text = path.read_bytes()
+        if b"@kernel" in text:
+            digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+def kernel(function: F) -> F:
+    """Compile ``function`` on its first call (no bounds checks, C-like division), or leave it as it is."""
+    if not enabled():
+        return function
+    import numba
+    from numba.core import config
+
+    folder = cache_dir()
+    before = config.CACHE_DIR
+    if folder is not None:
+        config.CACHE_DIR = str(folder)
+    try:
+        compiled: F = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)(function)
+    finally:
+        config.CACHE_DIR = before
+    return compiled

@@ -1,0 +1,30 @@
+"""What is simulated on: typed configurations, ASTRA-sim's own files, our machine file and the presets."""
+
+from __future__ import annotations
+
+from chakrasim.machine.algorithm import Algorithm
+from chakrasim.machine.groups import CommGroups, load_groups
+from chakrasim.machine.machine import Machine, check_dimensions
+from chakrasim.machine.machine_file import load_machine
+from chakrasim.machine.memory import RemoteMemory, load_memory
+from chakrasim.machine.network import Network, load_network
+from chakrasim.machine.presets import preset_names, preset_text
+from chakrasim.machine.system import System
+from chakrasim.machine.system_file import load_system
+
+__all__ = [
+    "Algorithm",
+    "CommGroups",
+    "Machine",
+    "Network",
+    "RemoteMemory",
+    "System",
+    "check_dimensions",
+    "load_groups",
+    "load_machine",
+    "load_memory",
+    "load_network",
+    "load_system",
+    "preset_names",
+    "preset_text",
+]

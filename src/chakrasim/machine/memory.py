@@ -1,0 +1,113 @@
+"""Remote memory: where loads and stores of a trace go (ASTRA-sim's remote-memory JSON)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chakrasim.errors import InputError
+from chakrasim.machine.decode import describe
+from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
+
+NO_MEMORY_EXPANSION = "NO_MEMORY_EXPANSION"
+PER_NODE = "PER_NODE_MEMORY_EXPANSION"
+PER_NPU = "PER_NPU_MEMORY_EXPANSION"
+MEMORY_POOL = "MEMORY_POOL"
+KINDS = (NO_MEMORY_EXPANSION, PER_NODE, PER_NPU, MEMORY_POOL)
+
+_TIMING_KEYS = ("remote-mem-latency", "remote-mem-bw")
+_NODE_KEYS = ("num-nodes", "num-npus-per-node")
+_KEYS = ("memory-type", *_TIMING_KEYS, *_NODE_KEYS)
+
+
+@dataclass(frozen=True)
+class RemoteMemory:
+    """The remote memory of all ranks.
+
+    One access of S bytes takes latency_ns + trunc(S / bandwidth) ns; a bandwidth of 0 leaves the latency alone
+    (astra-system.md section 4).
+
+    Parameters
+    ----------
+    kind:
+        ``NO_MEMORY_EXPANSION`` (any access is an error), ``PER_NPU_MEMORY_EXPANSION`` (no contention),
+        ``PER_NODE_MEMORY_EXPANSION`` (one server per memory node) or ``MEMORY_POOL`` (one server for all).
+    latency_ns:
+        Latency of an access, whole ns.
+    bandwidth:
+        Bytes per ns, that is decimal GB/s, whole.
+    num_nodes, num_npus_per_node:
+        For PER_NODE: rank r uses memory node r // num_npus_per_node.
+
+    Raises :class:`chakrasim.InputError` when built from values outside these ranges.
+    """
+
+    kind: str = NO_MEMORY_EXPANSION
+    latency_ns: int = 0
+    bandwidth: int = 0
+    num_nodes: int = 0
+    num_npus_per_node: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            _fail("RemoteMemory", "kind", "unknown value", self.kind, "one of " + ", ".join(KINDS))
+        for name in ("latency_ns", "bandwidth", "num_nodes", "num_npus_per_node"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < TIME_MAX:
+                _fail("RemoteMemory", name, "out of range", value, "an integer >= 0")
+        if self.kind == PER_NODE and self.num_npus_per_node == 0:
+            _fail("RemoteMemory", "num_npus_per_node", "out of range", 0, "at least 1 NPU per memory node")
+
+    def check_ranks(self, ranks: int, file: str = "remote-memory configuration") -> None:
+        """Raise :class:`chakrasim.InputError` if some of ``ranks`` ranks have no memory node."""
+        if self.kind != PER_NODE:
+            return
+        needed = -(-ranks // self.num_npus_per_node)
+        if self.num_nodes < needed:
+            expected = f"at least {needed} for {ranks} ranks with {self.num_npus_per_node} per node"
+            _fail(file, "num-nodes", "too few memory nodes", self.num_nodes, expected)
+
+    def to_mapping(self) -> dict[str, object]:
+        """The memory as ASTRA-sim's JSON file holds it."""
+        mapping: dict[str, object] = {"memory-type": self.kind}
+        if self.kind != NO_MEMORY_EXPANSION:
+            mapping |= {"remote-mem-latency": self.latency_ns, "remote-mem-bw": self.bandwidth}
+        if self.kind == PER_NODE:
+            mapping |= {"num-nodes": self.num_nodes, "num-npus-per-node": self.num_npus_per_node}
+        return mapping
+
+
+def load_memory(source: Source | RemoteMemory | None, warnings: list[str]) -> RemoteMemory:
+    """Read ASTRA-sim's remote-memory JSON: a path, the mapping such a file holds, or a :class:`RemoteMemory` as it is.
+
+    None means no memory expansion. Fractions are cut off as in the reference; that and every key without effect add to
+    ``warnings``. Raises :class:`chakrasim.InputError` for a missing or unknown type and for values out of range.
+    """
+    if source is None:
+        return RemoteMemory()
+    if isinstance(source, RemoteMemory):
+        return source
+    section = open_section(source, "remote-memory configuration", "json", warnings)
+    if "memory-type" not in section:
+        section.fail("memory-type", "the key is missing", expected="one of " + ", ".join(KINDS))
+    kind = section.choice("memory-type", "", KINDS)
+    latency = section.integer("remote-mem-latency", 0, 0, TIME_MAX - 1, unit="ns")
+    bandwidth = section.integer("remote-mem-bw", 0, 0, TIME_MAX - 1, unit="bytes per ns")
+    nodes = section.integer("num-nodes", 0, 0, INT32_MAX)
+    per_node = section.integer("num-npus-per-node", 0, 0, INT32_MAX)
+    _warn_without_effect(section, kind)
+    if kind != NO_MEMORY_EXPANSION and bandwidth == 0:
+        section.warn("remote-mem-bw", "is 0 or missing: an access takes its latency alone, whatever its size")
+    if kind == PER_NODE and per_node == 0:
+        section.fail("num-npus-per-node", "is 0 or missing", expected="at least 1 NPU per memory node")
+    return RemoteMemory(kind, latency, bandwidth, nodes, per_node)
+
+
+def _warn_without_effect(section: Section, kind: str) -> None:
+    warn_unknown(section, _KEYS)
+    for key in section.entries:
+        if (key in _NODE_KEYS and kind != PER_NODE) or (key in _TIMING_KEYS and kind == NO_MEMORY_EXPANSION):
+            section.warn(key, f"the key has no effect with {kind}")
+
+
+def _fail(file: str, key: str, message: str, found: object, expected: str) -> None:
+    raise InputError(message, file=file, place=f"$.{key}", found=describe(found), expected=expected)

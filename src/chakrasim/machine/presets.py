@@ -1,0 +1,31 @@
+"""Machines shipped as data: one machine file each, with its source written in it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from chakrasim.errors import InputError
+from chakrasim.machine.decode import describe
+from chakrasim.machine.section import near
+
+_FOLDER = Path(__file__).parent / "presets"
+_ORDER = ("hgx-h100-2", "hgx-h100-4", "hgx-h100-8", "hgx-h100-16", "hgx-h100-32", "dgx-v100-4")
+
+
+@cache
+def preset_names() -> tuple[str, ...]:
+    """The names of all presets, small machines of a family first."""
+    names = sorted(file.stem for file in _FOLDER.glob("*.yaml"))
+    return (*(name for name in _ORDER if name in names), *(name for name in names if name not in _ORDER))
+
+
+def preset_text(name: str) -> str:
+    """The machine file of a preset. Raises :class:`chakrasim.InputError` for an unknown name."""
+    names = preset_names()
+    if name not in names:
+        expected = "one of " + ", ".join(names)
+        raise InputError(
+            "no such preset", found=describe(name), expected=expected, remedy=near(str(name), names) or None
+        )
+    return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")

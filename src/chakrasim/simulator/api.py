@@ -1,0 +1,162 @@
+"""``chakrasim.simulate``: workload and machine in, result out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.machine import (
+    CommGroups,
+    Network,
+    RemoteMemory,
+    System,
+    load_groups,
+    load_machine,
+    load_memory,
+    load_network,
+    load_system,
+)
+from chakrasim.simulator.context import Context, Limits
+from chakrasim.simulator.engine import Progress
+from chakrasim.simulator.result import SimulationResult
+from chakrasim.simulator.session import simulate_context
+from chakrasim.trace import Trace, read
+
+PathOr = str | PathLike[str]
+Workload = PathOr | Trace | Sequence[Trace]
+
+
+def simulate(
+    workload: Workload,
+    *,
+    system: PathOr | Mapping[str, Any] | System | None = None,
+    network: PathOr | Mapping[str, Any] | Network | None = None,
+    memory: PathOr | Mapping[str, Any] | RemoteMemory | None = None,
+    comm_groups: PathOr | Mapping[Any, Any] | CommGroups | None = None,
+    machine: Any = None,
+    ranks: int | None = None,
+    congestion: Literal["aware", "unaware"] = "unaware",
+    fold: bool = True,
+    num_queues_per_dim: int = 1,
+    injection_scale: float = 1.0,
+    rendezvous: bool = False,
+    physics: bool = False,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+    check: bool = False,
+) -> SimulationResult:
+    """Simulate a training job: one Chakra trace per rank, on a described machine.
+
+    Parameters
+    ----------
+    workload:
+        A path prefix (``PREFIX.i.et``, else ``PREFIX.i.et.gz``), a list of traces (entries may be one object), or one trace
+        together with ``ranks``.
+    system, network, memory, comm_groups:
+        ASTRA-sim's configurations: a path, a mapping as the file holds it, or the typed config.
+    machine:
+        A preset's name, a machine file or a ``Machine``, instead of ``system`` and ``network``.
+    ranks:
+        Number of ranks when there is one trace for all of them.
+    congestion:
+        Whether messages contend for links.
+    fold:
+        Simulate equal ranks once, where that is exact; False simulates every rank.
+    num_queues_per_dim, injection_scale, rendezvous:
+        The reference's options of these names.
+    physics:
+        Run broadcasts as real collectives instead of replaying their recorded duration.
+    limits:
+        Bounds on nodes, events and bytes.
+    progress:
+        Called now and then with nodes done, nodes in total, and the simulated time in ns.
+    check:
+        Stop before the clock starts: everything is validated and the result is empty.
+
+    Raises
+    ------
+    InputError
+        For unusable input.
+    StallError
+        When some rank cannot finish; it says who waits for what.
+    """
+    warnings: list[str] = []
+    network_config, system_config, memory_config = _machine(system, network, memory, machine, warnings)
+    groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
+    if congestion not in ("aware", "unaware"):
+        raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
+    count = network_config.ranks
+    _check_options(num_queues_per_dim, injection_scale)
+    traces = _traces(workload, ranks, count)
+    context = Context(
+        system=system_config,
+        network=network_config,
+        memory=memory_config,
+        groups={} if groups is None else dict(groups.members),
+        ranks=count,
+        aware=congestion == "aware",
+        queues_per_dim=num_queues_per_dim,
+        injection_scale=injection_scale,
+        rendezvous=rendezvous,
+        physics=physics,
+        limits=limits or Limits(),
+        warnings=warnings,
+    )
+    if groups is not None:
+        groups.check_ranks(count)
+    return simulate_context(context, traces, fold=fold, progress=progress, check=check)
+
+
+def _machine(
+    system: Any, network: Any, memory: Any, machine: Any, warnings: list[str]
+) -> tuple[Network, System, RemoteMemory]:
+    """The three configurations, from a machine or one by one."""
+    if machine is not None:
+        if system is not None or network is not None:
+            raise InputError(
+                "machine cannot be combined with system or network", remedy="give one machine, or both parts"
+            )
+        loaded = load_machine(machine, warnings)
+        return loaded.network, loaded.system, load_memory(memory, warnings) if memory is not None else loaded.memory
+    if system is None or network is None:
+        missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)
+        raise InputError(f"no {missing} configuration given", remedy="give system and network, or a machine")
+    return load_network(network, warnings), load_system(system, warnings), load_memory(memory, warnings)
+
+
+def _check_options(num_queues_per_dim: int, injection_scale: float) -> None:
+    if not 1 <= num_queues_per_dim <= 1 << 16:
+        raise InputError("num_queues_per_dim is out of range", found=num_queues_per_dim, expected="1 to 65536")
+    if not 0 <= injection_scale < 1e9:
+        raise InputError("injection_scale is out of range", found=injection_scale, expected="0 to 10^9")
+
+
+def _traces(workload: Workload, ranks: int | None, count: int) -> tuple[list[Trace], np.ndarray[Any, Any]]:
+    """Distinct traces, and by rank which of them it runs."""
+    if isinstance(workload, str | PathLike):
+        traces: Sequence[Trace] = read(workload, ranks=ranks)
+    elif isinstance(workload, Trace):
+        if ranks is None:
+            raise InputError("one trace needs to be told how many ranks run it", remedy="give ranks=N")
+        traces = [workload]
+    else:
+        traces = list(workload)
+    if ranks is not None and len(traces) == 1:
+        if ranks != count:
+            raise InputError(
+                f"{ranks} ranks are asked for, but the network has {count} NPUs", remedy="make the two numbers equal"
+            )
+        return [traces[0]], np.zeros(count, np.int64)
+    if len(traces) != (count if ranks is None else ranks) or len(traces) != count:
+        raise InputError(
+            f"the workload has {len(traces)} ranks, but the network has {count} NPUs",
+            remedy="give one trace per NPU (or one trace and the number of ranks), or another network",
+        )
+    distinct: dict[int, int] = {}
+    which = np.array([distinct.setdefault(id(trace), len(distinct)) for trace in traces], np.int64)
+    first = {index: trace for trace, index in zip(reversed(traces), which[::-1], strict=True)}
+    return [first[i] for i in range(len(distinct))], which

@@ -1,0 +1,59 @@
+"""What a simulation is asked to do: the machine, the groups and the options, checked, with the warnings so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chakrasim.machine import Network, RemoteMemory, System
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that end absurd inputs before memory does."""
+
+    max_nodes: int = 200_000_000
+    """Graph nodes over all simulated ranks."""
+    max_events: int = 200_000_000_000
+    max_bytes: int = 12 * 2**30
+    """Memory of the simulation's arena."""
+
+
+@dataclass
+class Context:
+    """The setting of one simulation; ``warnings`` and ``counts`` fill up on the way."""
+
+    system: System
+    network: Network
+    memory: RemoteMemory
+    groups: dict[int, tuple[int, ...]]
+    ranks: int
+    aware: bool = False
+    queues_per_dim: int = 1
+    injection_scale: float = 1.0
+    rendezvous: bool = False
+    physics: bool = False
+    limits: Limits = field(default_factory=Limits)
+    warnings: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def warn(self, text: str) -> None:
+        """Note a warning once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+COLLECTIVE_KEYS: Mapping[int, str] = {
+    0: "all-reduce",
+    1: "reduce",
+    2: "all-gather",
+    3: "gather",
+    4: "scatter",
+    5: "broadcast",
+    6: "all-to-all",
+    7: "reduce-scatter",
+    8: "reduce-scatter-block",
+    9: "barrier",
+}
+"""The configuration's name of each collective type of the Chakra schema."""

@@ -1,0 +1,111 @@
+"""Drives the compiled loop: space, limits, progress, and passes repeated when the clock runs dry."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim import jit
+from chakrasim.errors import InputError
+from chakrasim.simulator import layout as at
+from chakrasim.simulator.context import Limits
+
+Ints = NDArray[np.int64]
+Reals = NDArray[np.float64]
+Progress = Callable[[int, int, int], None]
+"""Called now and then with nodes completed, nodes in total and the simulated time in ns."""
+
+STEPS_PER_CALL = 1_000_000
+STEPS_UNCOMPILED = 10_000
+
+
+class BrokenSymmetry(Exception):
+    """A tie that the assumed symmetry cannot decide; ``digit`` is the one to be told apart."""
+
+    def __init__(self, digit: int) -> None:
+        self.digit = digit
+        super().__init__(f"digit {digit}")
+
+
+def run(m: Ints, f: Reals, limits: Limits, total_nodes: int = 0, progress: Progress | None = None) -> Ints:
+    """Run a built arena until nothing moves; returns the arena, which may have grown.
+
+    Raises InputError when a limit is reached or a time leaves the clock's range.
+    """
+    from chakrasim.simulator import loop
+
+    steps = STEPS_PER_CALL if jit.enabled() else STEPS_UNCOMPILED
+    while True:
+        reason = loop.run(m, f, steps)
+        if reason == at.NEED_SPACE:
+            m = _grow(m, limits)
+        elif reason == at.FAILED:
+            _fail(m)
+        elif reason == at.BROKEN_SYMMETRY:
+            raise BrokenSymmetry(int(m[at.HAZARD]) - 1)
+        elif reason == at.DRY:
+            if not _pass_again(m, f):
+                return m
+        if m[at.EVENTS] > limits.max_events:
+            raise InputError(
+                f"the simulation has run {int(m[at.EVENTS])} events without coming to an end",
+                expected=f"at most {limits.max_events}",
+                remedy="raise the limit (max_events)",
+            )
+        if progress is not None:
+            progress(int(m[at.NODES_DONE]), total_nodes, int(m[at.NOW]))
+
+
+def _grow(m: Ints, limits: Limits) -> Ints:
+    """The same arena with twice the space."""
+    size = 2 * (m.size + int(m[at.RESERVE]) + 8 * int(m[at.INDEX_MASK]))
+    if size * 8 > limits.max_bytes:
+        raise InputError(
+            f"the simulation needs more than {limits.max_bytes / 2**30:.1f} GiB of memory",
+            remedy="raise the limit (max_bytes), or simulate less at a time (fewer chunks, fewer ranks)",
+        )
+    grown = np.zeros(size, np.int64)
+    grown[: m.size] = m
+    return grown
+
+
+def _pass_again(m: Ints, f: Reals) -> bool:
+    """When the clock has run dry: issue what is free. True if that set anything going."""
+    from chakrasim.simulator import loop
+
+    before = int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m)
+    if not _slots(m)[:, at.SLOT_FREE].any():
+        return False
+    m[at.PASSED] = 0
+    while not loop.fire_again(m, f):
+        return True
+    return before != (int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m))
+
+
+def _slots(m: Ints) -> Ints:
+    start = int(m[at.SLOT_TABLE])
+    return m[start : start + int(m[at.SLOTS]) * at.SLOT_WORDS].reshape(-1, at.SLOT_WORDS)
+
+
+def _in_flight(m: Ints) -> int:
+    return int(_slots(m)[:, at.SLOT_ONGOING].sum())
+
+
+def _fail(m: Ints) -> None:
+    slot = int(m[at.ERROR_SLOT])
+    where = f"rank {int(m[slot + at.SLOT_RANK])}" if slot else None
+    if slot and m[at.ERROR_NODE] >= 0:
+        where = f"{where}, node number {int(m[at.ERROR_NODE])}"
+    raise InputError(
+        "a time is beyond the clock's range",
+        place=where,
+        expected="less than 2^62 ns",
+        remedy="look for absurd sizes, durations, bandwidths or latencies",
+    )
+
+
+if sys.byteorder != "little":  # pragma: no cover
+    raise ImportError("chakrasim needs a little-endian machine")

@@ -1,0 +1,226 @@
+"""Reads the figures of a finished run out of the arena and spreads them from classes to ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.collectives import Collective
+from chakrasim.simulator import layout as at
+from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.plans import Plan
+from chakrasim.simulator.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult
+from chakrasim.simulator.setup import Digit, Layout
+
+Ints = NDArray[np.int64]
+
+
+def slot_table(m: Ints) -> Ints:
+    """The slot records, one row each."""
+    start = int(m[at.SLOT_TABLE])
+    return m[start : start + int(m[at.SLOTS]) * at.SLOT_WORDS].reshape(-1, at.SLOT_WORDS)
+
+
+def representatives(ranks: int, digits: Sequence[Digit]) -> Ints:
+    """By rank: the rank that is simulated for it."""
+    every = np.arange(ranks)
+    stands_for = every.copy()
+    for digit in digits:
+        if digit.folded:
+            stands_for -= every // digit.stride % digit.radix * digit.stride
+    return stands_for
+
+
+def gather(
+    m: Ints, layout: Layout, context: Context, plans: Sequence[Sequence[Plan]], digits: Sequence[Digit], reason: str
+) -> SimulationResult:
+    """The result of a finished run."""
+    slots = slot_table(m)
+    classes = np.searchsorted(layout.ranks, representatives(context.ranks, digits))
+    finish = slots[:, at.SLOT_FINISH]
+    times = slots[:, at.SLOT_TIMES : at.SLOT_TIMES + 16]
+    parts = _parts(times, finish)
+    active = np.arange(16)
+    records = _records(m, layout, slots)
+    context.counts["skipped nodes (no operation, or a roofline node without a tensor)"] += int(
+        slots[classes, at.SLOT_SKIPPED].sum()
+    )
+    if m[at.MISMATCHES]:
+        context.warn("some ranks ran different collectives under the same place in their group's sequence")
+    return SimulationResult(
+        finish_ns=finish[classes],
+        exposed_comm_ns=(finish - slots[:, at.SLOT_GPU_NS])[classes],
+        parts_ns=parts[classes],
+        gpu_ns=times[:, (active >> at.CAT_GPU & 1) > 0].sum(axis=1)[classes],
+        comm_ns=times[:, (active >> at.CAT_COMM & 1) > 0].sum(axis=1)[classes],
+        bytes_sent=slots[classes, at.SLOT_BYTES_SENT],
+        finish_order=_finish_order(m, layout, slots, context.ranks, digits),
+        classes=classes,
+        fold_reason=reason,
+        congestion="aware" if context.aware else "unaware",
+        messages=int(m[at.MESSAGES]) * (context.ranks // len(layout.ranks)),
+        message_bytes=int(m[at.MESSAGE_BYTES]) * (context.ranks // len(layout.ranks)),
+        events=int(m[at.EVENTS]),
+        warnings=tuple(context.warnings),
+        counts={name: count for name, count in sorted(context.counts.items()) if count},
+        links=_links(m, layout, context) if context.aware else None,
+        collectives=_collectives(records, layout, classes, context, plans),
+        records=records,
+        class_ranks=layout.ranks,
+    )
+
+
+def _parts(times: Ints, finish: Ints) -> Ints:
+    """Split each rank's time by what was in flight; after its end it is done."""
+    parts = np.zeros((len(times), len(PARTS)), np.int64)
+    for active in range(16):
+        gpu, comm = active >> at.CAT_GPU & 1, active >> at.CAT_COMM & 1
+        if gpu:
+            name = "overlap" if comm else "compute"
+        elif comm:
+            name = "exposed_comm"
+        elif active >> at.CAT_MEMORY & 1:
+            name = "memory"
+        else:
+            name = "cpu" if active else "idle"
+        parts[:, PARTS.index(name)] += times[:, active]
+    makespan = int(finish.max(initial=0))
+    parts[:, PARTS.index("idle")] += finish - parts.sum(axis=1)
+    parts[:, PARTS.index("done")] = makespan - finish
+    return parts
+
+
+def _finish_order(m: Ints, layout: Layout, slots: Ints, ranks: int, digits: Sequence[Digit]) -> Ints:
+    """All ranks in the order of finishing: ranks of classes that finished by equal lineages in the order of their roots."""
+    start = int(m[at.FINISH_ORDER])
+    order = m[start : start + int(m[at.FINISHED])]
+    if len(layout.ranks) == ranks:
+        return layout.ranks[order]
+    key = slots[order][:, [at.SLOT_FINISH, at.SLOT_FINISH_LINEAGE]]
+    block = np.zeros(len(order), np.int64)
+    block[1:] = np.cumsum((key[1:] != key[:-1]).any(axis=1))
+    shifts = np.zeros(1, np.int64)
+    for digit in digits:
+        if digit.folded:
+            shifts = (shifts[:, None] + np.arange(digit.radix) * digit.stride).reshape(-1)
+    rank = (layout.ranks[order][:, None] + shifts).reshape(-1)
+    root = _shifted(slots[order, at.SLOT_FINISH_ROOT], shifts, digits).reshape(-1)
+    position = np.repeat(np.arange(len(order)), len(shifts))
+    return rank[np.lexsort((position, root, np.repeat(block, len(shifts))))]
+
+
+def _shifted(roots: Ints, shifts: Ints, digits: Sequence[Digit]) -> Ints:
+    """Roots moved by every translation: int64[roots, shifts]."""
+    moved = np.repeat(roots[:, None], len(shifts), axis=1)
+    for digit in digits:
+        if digit.folded:
+            old = moved // digit.stride % digit.radix
+            new = (old + shifts // digit.stride % digit.radix) % digit.radix
+            moved += (new - old) * digit.stride
+    return moved
+
+
+def _records(m: Ints, layout: Layout, slots: Ints) -> tuple[NodeRecord, ...]:
+    if not len(slots) or not slots[:, at.SLOT_STARTS].any():
+        return ()
+    records = []
+    for slot, graph in zip(slots, layout.graph_of, strict=True):
+        starts, ends, n = int(slot[at.SLOT_STARTS]), int(slot[at.SLOT_ENDS]), int(slot[at.SLOT_NODE_COUNT])
+        records.append(NodeRecord(layout.graphs[graph], m[starts : starts + n].copy(), m[ends : ends + n].copy()))
+    return tuple(records)
+
+
+def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:
+    slots, ports = len(layout.ranks), layout.ports[-1]
+    start = int(m[at.LINK_TABLE])
+    table = m[start : start + slots * ports * at.LINK_WORDS].reshape(slots * ports, at.LINK_WORDS)
+    used = np.flatnonzero(table[:, at.LINK_MESSAGES])
+    names = [_link_name(int(layout.ranks[i // ports]), int(i % ports), layout, context) for i in used]
+    return LinkFigures(
+        name=tuple(names),
+        dim=table[used, at.LINK_DIM],
+        busy_ns=table[used, at.LINK_BUSY_NS],
+        bytes=table[used, at.LINK_BYTES],
+        messages=table[used, at.LINK_MESSAGES],
+        most_queued=table[used, at.LINK_QUEUED_MOST],
+        copies=context.ranks // slots,
+    )
+
+
+def _link_name(rank: int, port: int, layout: Layout, context: Context) -> str:
+    d = int(np.searchsorted(layout.ports, port, side="right")) - 1
+    kind = context.network.topology[d]
+    number = port - layout.ports[d]
+    dim = f"dim {d} " if len(context.network.topology) > 1 else ""
+    if kind == "Switch":
+        return f"{dim}{rank} -> switch" if number == 0 else f"{dim}switch -> {rank}"
+    stride = int(np.prod(context.network.npus_count[:d], dtype=np.int64))
+    count = context.network.npus_count[d]
+    own = rank // stride % count
+    other = number if kind == "FullyConnected" else (own + (1 if number == 0 else -1)) % count
+    return f"{dim}{rank} -> {rank + (other - own) * stride}"
+
+
+BUS_FACTORS = {
+    Collective.ALL_REDUCE: 2.0,
+    Collective.ALL_GATHER: 1.0,
+    Collective.REDUCE_SCATTER: 1.0,
+    Collective.REDUCE_SCATTER_BLOCK: 1.0,
+    Collective.ALL_TO_ALL: 1.0,
+}
+
+
+def _collectives(
+    records: tuple[NodeRecord, ...],
+    layout: Layout,
+    classes: Ints,
+    context: Context,
+    plans: Sequence[Sequence[Plan]],
+) -> tuple[CollectiveFigures, ...]:
+    """Calls and mean duration of every kind of collective, weighted by the ranks of each class."""
+    weights = np.bincount(classes, minlength=len(layout.ranks))
+    totals: dict[tuple[Collective, int, int, int, str], list[int]] = {}
+    for record, g, weight in zip(records, layout.graph_of, weights, strict=False):
+        graph = record.graph
+        nodes = np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (record.end_ns >= 0))
+        duration = record.end_ns[nodes] - record.start_ns[nodes]
+        uses = graph.a[nodes]
+        calls = np.bincount(uses, minlength=len(graph.uses))
+        spent = np.bincount(uses, weights=duration, minlength=len(graph.uses))
+        for u in np.flatnonzero(calls):
+            plan = plans[g][u]
+            key = (plan.use.type, plan.use.size_bytes, plan.use.group, _member_count(plan, context), _algorithm(plan))
+            total = totals.setdefault(key, [0, 0])
+            total[0] += int(calls[u]) * int(weight)
+            total[1] += int(spent[u]) * int(weight)
+    return tuple(_figures(key, calls, spent) for key, (calls, spent) in sorted(totals.items()))
+
+
+def _figures(key: tuple[Collective, int, int, int, str], calls: int, spent_ns: int) -> CollectiveFigures:
+    collective, size, group, members, algorithm = key
+    mean = spent_ns / calls
+    # The size of an all-gather is what one rank contributes; bandwidths count the whole buffer.
+    moved = size * members if collective == Collective.ALL_GATHER else size
+    algbw = moved / mean if mean else 0.0
+    factor = BUS_FACTORS[collective] * (members - 1) / members if collective in BUS_FACTORS else 1.0
+    name = COLLECTIVE_KEYS[collective]
+    return CollectiveFigures(name, size, group, members, algorithm, calls, mean, algbw, algbw * factor)
+
+
+def _member_count(plan: Plan, context: Context) -> int:
+    listed = context.groups.get(plan.use.group)
+    if listed is not None:
+        return len(listed)
+    count = 1
+    for phase in {phase.dim: phase for phase in plan.phases}.values():
+        count *= phase.members.count
+    return count if plan.phases else context.ranks
+
+
+def _algorithm(plan: Plan) -> str:
+    if plan.custom:
+        return "custom"
+    by_dim = {phase.dim: phase.algorithm for phase in plan.phases}
+    return ",".join(by_dim[d] for d in sorted(by_dim)) or "none"

@@ -1,0 +1,429 @@
+"""Where things stand in the arena: the one array of 64-bit words that holds a whole simulation.
+
+A *record* is a run of words; it is named by the index of its first word, and its fields are the offsets below, so that
+``m[stream + at.STREAM_CHUNK]`` reads like a C struct. Index 0 is never a record: it stands for "none".
+
+Everything that moves lives in the arena (it grows between two events, offsets stay valid); the few floating-point
+parameters stand beside it in ``f``.
+"""
+
+from __future__ import annotations
+
+# --- header: single words at fixed places ------------------------------------------------------------------------------
+NOW = 1
+TOP = 2  # first word never handed out
+RESERVE = 3  # words that must be free before an event is processed
+FOLDED = 4  # 1: a slot stands for a class of ranks
+RANKS = 5
+SLOTS = 6
+SLOT_TABLE = 7  # first slot record; slot i follows at i * SLOT_WORDS
+SLOT_OF = 8  # rank -> slot number (only read when folded)
+EVENT_WORDS = 9
+STREAM_SIZE = 10
+WHEEL = 11  # heads and tails of the exact ticks
+WHEEL_UP = 12  # heads and tails of the coarser levels
+WHEEL_BITS = 13
+WHEEL_TIME = 14  # the time the wheel's windows are aligned to
+SWEEP = 15  # the sweep being run
+INDEX = 16  # hash index of the match entries
+INDEX_MASK = 17
+INDEX_COUNT = 18
+GENERATION = 19  # of the index: cached entries of an older one are stale
+DIMS = 20
+DIM_TABLE = 21
+AWARE = 22
+LINK_TABLE = 23
+PORTS = 24
+RUNNING_LIMIT = 25
+QUEUES_PER_DIM = 26
+ENDPOINT_NS = 27
+RENDEZVOUS = 28
+MEMORY_KIND = 29
+SERVERS = 30
+RANKS_PER_SERVER = 31
+SHARED_BUS = 32
+FIRED = 33  # slots whose first issue pass has run
+FINISHED = 34  # number of slots finished
+FINISH_ORDER = 35  # table of slot numbers in order of finishing
+EVENTS = 36
+MESSAGES = 37
+MESSAGE_BYTES = 38
+ERROR = 39
+ERROR_SLOT = 40
+ERROR_NODE = 41
+LINEAGE = 42  # of the event being processed (folded only)
+ROOT = 43
+HAZARD = 44  # 1 + digit whose symmetry the run has broken
+DIGITS = 45
+DIGIT_TABLE = 46
+PASSED = 47  # slots whose repeated issue pass has run, when the clock ran dry
+BUS_L = 48
+BUS_O = 49
+BUS_G_GAP = 50
+BUS_REDUCTION = 51
+MISMATCHES = 52  # collectives that met a different one under the same group and sequence number
+MISMATCH_SLOT = 53
+MISMATCH_NODE = 54
+RECORD_PHASES = 55
+SKIPPED = 56
+NODES_DONE = 57
+FREE_LISTS = 64  # FREE_LISTS + w: records of w words that can be used again
+HEADER_WORDS = 192
+
+# --- the event queue ---------------------------------------------------------------------------------------------------
+EXACT_BITS = 13
+EXACT = 1 << EXACT_BITS
+LEVEL_BITS = 10
+LEVEL = 1 << LEVEL_BITS
+LEVELS = 5
+
+EVENT_NEXT = 0
+EVENT_TIME = 1
+EVENT_KIND = 2
+EVENT_DATA = 3
+EVENT_LINEAGE = 4  # folded only
+EVENT_ROOT = 5
+
+ON_SWEEP = 1  # data: sweep
+ON_LINK_FREE = 2  # data: link
+ON_HOP = 3  # data: message
+ON_ARRIVAL = 4  # data: message
+ON_STREAM_ARRIVAL = 5  # data: match entry of a collective's message
+ON_LATE_STREAM = 6  # data: stream
+ON_LATE_CALL = 7  # data: call
+
+# --- a rank's work at one tick -----------------------------------------------------------------------------------------
+SWEEP_NEXT = 0
+SWEEP_TIME = 1
+SWEEP_HEAD = 2
+SWEEP_TAIL = 3
+SWEEP_SLOT = 4
+SWEEP_WORDS = 5
+
+TASK_NEXT = 0
+TASK_KIND = 1
+TASK_A = 2
+TASK_B = 3
+TASK_WORDS = 4
+
+DO_BUNDLE = 1  # stream, reduction in ns or -1
+DO_NODE = 2  # node
+DO_SERVER = 3  # memory server
+DO_CUSTOM = 4  # stream, node of the custom algorithm
+DO_BUS_SENT = 5  # bus endpoint
+DO_BUS_RECEIVED = 6  # bus endpoint
+DO_BUS_PROCESSED = 7  # bus endpoint
+
+# --- a simulated rank, or a class of equal ranks -----------------------------------------------------------------------
+SLOT_RANK = 0
+SLOT_NODES = 1  # static nodes of its graph
+SLOT_NODE_COUNT = 2
+SLOT_WAITING = 3  # unfinished parents, by node
+SLOT_STARTS = 4  # issue times by node, or 0
+SLOT_ENDS = 5
+SLOT_HEAPS = 6  # free nodes, a heap a resource class
+SLOT_HEAP_SIZE = 10  # four numbers
+SLOT_BUSY = 14  # nodes in flight by class
+SLOT_FREE = 18
+SLOT_ONGOING = 19
+SLOT_PENDING = 20  # nodes that became free during the pass
+SLOT_PENDING_COUNT = 21
+SLOT_IN_PASS = 22
+SLOT_SWEEPS = 23
+SLOT_QUEUES = 24
+SLOT_DIM_COUNTERS = 25
+SLOT_TREE_COUNTERS = 26
+SLOT_SEQUENCES = 27  # collectives issued so far, by group of the graph
+SLOT_COLLECTIVE = 28  # node of the collective in flight
+SLOT_STREAMS_LEFT = 29
+SLOT_ACTIVE = 30  # nodes in flight by category
+SLOT_SINCE = 34  # time of the last change of activity
+SLOT_TIMES = 35  # ns by set of active categories: 16 numbers
+SLOT_GPU_NS = 51
+SLOT_FINISH = 52
+SLOT_DONE = 53
+SLOT_FINISH_LINEAGE = 54
+SLOT_FINISH_ROOT = 55
+SLOT_LAST_TIME = 56  # of the last event at this rank (folded only)
+SLOT_LAST_LINEAGE = 57
+SLOT_LAST_ROOT = 58
+SLOT_BUS = 59  # the NPU's endpoint of the shared bus
+SLOT_BYTES_SENT = 60
+SLOT_SKIPPED = 61
+SLOT_WORDS = 64
+
+CPU = 0
+GPU = 1
+COMM = 2
+RECV = 3  # resource class without limit
+
+CAT_CPU = 0
+CAT_GPU = 1
+CAT_COMM = 2
+CAT_MEMORY = 3
+CAT_NONE = 4
+
+QUEUE_HEAD = 0
+QUEUE_TAIL = 1
+QUEUE_RUNNING = 2
+QUEUE_WORDS = 3
+
+# --- a node of a graph (static) ----------------------------------------------------------------------------------------
+NODE_KIND = 0
+NODE_CLASS = 1
+NODE_CATEGORY = 2
+NODE_PARENTS = 3
+NODE_CHILDREN = 4  # first and past-the-last word of its children
+NODE_CHILDREN_END = 5
+NODE_A = 6
+NODE_B = 7
+NODE_C = 8
+NODE_WORDS = 10
+
+RUN_DELAY = 1  # A: ns, B: ns counted as GPU busy time
+RUN_SKIP = 2
+RUN_MEMORY = 3  # A: service time in ns
+RUN_COLLECTIVE = 4  # A: plan, B: group of the graph
+RUN_SEND = 5  # A: peer, B: bytes, C: tag
+RUN_RECV = 6
+
+# --- a collective as a workload's node asks for it (static) ------------------------------------------------------------
+PLAN_CHUNKS = 0
+PLAN_PHASES = 1
+PLAN_GROUP = 2
+PLAN_SIGNATURE = 3
+PLAN_FIRST_PHASE = 4
+
+PHASE_DIM = 0
+PHASE_QUEUE_RULE = 1
+PHASE_TREE_COUNTER = 2  # or -1
+PHASE_SCHEDULES = 3  # two: clockwise or tree 0, anticlockwise or tree 1
+PHASE_WORDS = 5
+
+QUEUE_NEXT = 0
+QUEUE_FIRST = 1
+QUEUE_LAST = 2
+QUEUE_ZERO = 3
+
+SCHEDULE_MEMBERS = 0
+SCHEDULE_STRIDE = 1  # 0: members are listed
+SCHEDULE_LIST = 2
+SCHEDULE_FIND = 3  # (rank, index) pairs in order of rank
+SCHEDULE_LOCAL = 4  # 1: fixed 10 ns bundles
+SCHEDULE_PROGRAM_OF = 5  # table by member, or 0: all run the first
+SCHEDULE_CUSTOM = 6
+SCHEDULE_PROGRAM = 7  # the first program
+SCHEDULE_WORDS = 8
+
+PROGRAM_INITIAL = 0
+PROGRAM_BUNDLES = 1
+PROGRAM_START_OPS = 2
+PROGRAM_START_OPS_END = 3
+PROGRAM_GATE_ROWS = 4
+PROGRAM_GATE_RECEIVES = 5
+PROGRAM_GATE_BURST = 6
+PROGRAM_XOR = 7
+PROGRAM_ROWS = 8
+PROGRAM_WORDS = 9
+
+ROW_REPEAT = 0
+ROW_BYTES = 1
+ROW_REDUCE_NS = 2  # or -1
+ROW_FROM_MEMORY = 3
+ROW_SEND_BACK = 4
+ROW_OPS = 5
+ROW_OPS_END = 6
+ROW_WORDS = 7
+
+OP_SEND = 0
+OP_PEER = 1
+OP_BYTES = 2
+OP_WORDS = 3
+
+CUSTOM_NODES = 0
+CUSTOM_NODE_TABLE = 1
+CUSTOM_FREE_COUNT = 2
+CUSTOM_FREE_LIST = 3
+CUSTOM_BUCKETS = 4
+CUSTOM_SPARE = 5  # state blocks to use again
+CUSTOM_WORDS = 6
+
+CNODE_KIND = 0
+CNODE_PEER = 1
+CNODE_BYTES = 2
+CNODE_TAG = 3
+CNODE_DELAY_NS = 4
+CNODE_PARENTS = 5
+CNODE_CHILDREN = 6
+CNODE_CHILDREN_END = 7
+CNODE_ID = 8
+CNODE_WORDS = 9
+
+CSTATE_FREE_COUNT = 0
+CSTATE_BUCKETS = 1
+CSTATE_ONGOING = 2
+CSTATE_LEFT = 3
+CSTATE_FREE_LIST = 4  # nodes words, then the unfinished parents: nodes words
+
+# --- a chunk of a collective on one rank -------------------------------------------------------------------------------
+STREAM_NEXT = 0
+STREAM_SLOT = 1
+STREAM_GROUP = 2  # group and sequence number
+STREAM_CHUNK = 3
+STREAM_PLAN = 4
+STREAM_PHASE = 5
+STREAM_DONE = 6
+STREAM_RECEIVED = 7
+STREAM_PERFORMED = 8
+STREAM_PROGRAM = 9
+STREAM_LAUNCH_ROW = 10
+STREAM_LAUNCH_LEFT = 11
+STREAM_PERFORM_ROW = 12
+STREAM_PERFORM_LEFT = 13
+STREAM_INDEX = 14
+STREAM_SCHEDULE = 15
+STREAM_BASE = 16
+STREAM_TO = 17  # the last send: peer, bytes, entry, generation
+STREAM_FROM = 21  # the last receive
+STREAM_CUSTOM = 25
+STREAM_QUEUES = 26  # by phase: queue and variant
+STREAM_FIXED = 26
+
+# --- matching of messages ----------------------------------------------------------------------------------------------
+ENTRY_NEXT = 0
+ENTRY_GROUP = 1  # group and sequence number; 0: point to point
+ENTRY_TAG = 2  # chunk, or tag
+ENTRY_PAIR = 3  # source << 32 | destination
+ENTRY_BYTES = 4
+ENTRY_SENT = 5  # on the way
+ENTRY_POSTED = 6  # receives without a message
+ENTRY_ARRIVED = 7  # messages without a receive
+ENTRY_STREAM = 8
+ENTRY_CALLS = 9
+ENTRY_CALLS_TAIL = 10
+ENTRY_SIGNATURE = 11  # what kind of collective the first of the two sides runs
+ENTRY_WORDS = 12
+CONTROL_TAG = 1 << 40
+
+CALL_NEXT = 0
+CALL_KIND = 1
+CALL_SLOT = 2
+CALL_A = 3
+CALL_B = 4
+CALL_GROUP = 5  # what a rendezvous does next: the real send or receive
+CALL_TAG = 6
+CALL_PEER = 7
+CALL_BYTES = 8
+CALL_THEN = 9
+CALL_WORDS = 10
+
+CALL_NODE = 1  # a workload's node A has completed
+CALL_CUSTOM = 2  # node B of stream A's custom algorithm has completed
+CALL_STREAM = 3  # stream A has received
+CALL_REAL_SEND = 4
+CALL_REAL_RECV = 5
+
+# --- the network -------------------------------------------------------------------------------------------------------
+DIM_MEMBERS = 0
+DIM_STRIDE = 1
+DIM_KIND = 2
+DIM_PORT = 3  # its first port
+DIM_WORDS = 4
+
+RING = 0
+FULLY_CONNECTED = 1
+SWITCH = 2
+
+LINK_BUSY = 0
+LINK_HEAD = 1
+LINK_TAIL = 2
+LINK_DIM = 3
+LINK_BUSY_NS = 4
+LINK_BYTES = 5
+LINK_MESSAGES = 6
+LINK_QUEUED = 7
+LINK_QUEUED_MOST = 8
+LINK_LAST_TIME = 9
+LINK_LAST_LINEAGE = 10
+LINK_LAST_ROOT = 11
+LINK_WORDS = 12
+
+MSG_NEXT = 0
+MSG_ENTRY = 1
+MSG_AT = 2  # the NPU it stands at, or left last
+MSG_TO = 3
+MSG_BYTES = 4
+MSG_CALL = 5  # what its arrival means to the sender
+MSG_SWITCH = 6  # 1 + dimension of the switch it stands at
+MSG_ROOT = 7  # folded: in the frame of the sender
+MSG_SENDER = 8
+MSG_ANCHOR = 9  # the NPU whose link it waits for
+MSG_WORDS = 10
+
+# --- remote memory -----------------------------------------------------------------------------------------------------
+SERVER_BUSY = 0
+SERVER_HEAD = 1
+SERVER_TAIL = 2
+SERVER_WORDS = 3
+
+REQUEST_NEXT = 0
+REQUEST_SLOT = 1
+REQUEST_NODE = 2
+REQUEST_NS = 3
+REQUEST_WORDS = 4
+
+NO_REMOTE = 0
+PER_NPU = 1
+PER_NODE = 2
+POOL = 3
+
+# --- the shared bus ----------------------------------------------------------------------------------------------------
+BUS_PARTNER = 0
+BUS_LOWER = 1  # the NPU's endpoint of the lower bus, or 0
+BUS_UPPER = 2  # whose lower bus this is, or 0
+BUS_STATE = 3
+BUS_BEFORE = 4
+BUS_LAST = 5
+BUS_READS = 6
+BUS_SENDS = 7
+BUS_SENDS_TAIL = 8
+BUS_RECEIVES = 9
+BUS_RECEIVES_TAIL = 10
+BUS_RECEIVE_COUNT = 11
+BUS_WORK = 12
+BUS_WORK_TAIL = 13
+BUS_WORKING = 14
+BUS_SLOT = 15
+BUS_LOWER_KIND = 16  # 1: uses the lower bus's gap per byte
+BUS_WORDS = 17
+
+BUS_FREE = 0
+BUS_SENDING = 1
+BUS_RECEIVING = 2
+
+TRANSFER_NEXT = 0
+TRANSFER_BYTES = 1
+TRANSFER_PROCESS = 2
+TRANSFER_BACK = 3
+TRANSFER_THEN = 4  # what the completion does
+TRANSFER_A = 5
+TRANSFER_B = 6
+TRANSFER_WORDS = 7
+
+THEN_BUNDLE = 1  # A: stream, B: reduction in ns or -1
+THEN_SEND = 2  # A: endpoint, B: transfer to append to its sends
+THEN_DELIVER = 3
+THEN_WORK = 4
+
+# --- errors of a run ---------------------------------------------------------------------------------------------------
+TIME_OVERFLOW = 1
+NO_MEMORY = 2
+
+TIME_LIMIT = 1 << 62
+
+# --- why the loop returned ---------------------------------------------------------------------------------------------
+DRY = 0
+NEED_SPACE = 1
+PAUSED = 2
+BROKEN_SYMMETRY = 3
+FAILED = 4

@@ -1,0 +1,184 @@
+"""The event loop: takes event after event and hands each to the layer it belongs to."""
+
+from __future__ import annotations
+
+from chakrasim.jit import kernel
+from chakrasim.simulator import layout as at
+from chakrasim.simulator.clock import Words, end_sweep, mix, next_event, release
+from chakrasim.simulator.matching import tidy_index
+from chakrasim.simulator.messages import receive_now, send_now
+from chakrasim.simulator.network import Reals, forward, on_link_free
+from chakrasim.simulator.progress import end_custom, on_task, received
+from chakrasim.simulator.symmetry import meet, move, slot_of
+from chakrasim.simulator.workload import check_end, complete_node, issue_pass
+
+
+@kernel
+def visit(m: Words, slot: int) -> None:
+    """Note that an event takes place at a rank."""
+    if m[at.FOLDED] != 0:
+        meet(m, slot, at.SLOT_LAST_TIME, m[at.ROOT])
+
+
+@kernel
+def run_call(m: Words, f: Reals, call: int) -> None:
+    """Do what the completion of a point-to-point message or receive stands for."""
+    kind = m[call + at.CALL_KIND]
+    slot = m[call + at.CALL_SLOT]
+    visit(m, slot)
+    if kind == at.CALL_NODE:
+        complete_node(m, f, slot, m[call + at.CALL_A])
+    elif kind == at.CALL_CUSTOM:
+        end_custom(m, f, m[call + at.CALL_A], m[call + at.CALL_B])
+    elif kind == at.CALL_STREAM:
+        received(m, f, m[call + at.CALL_A])
+    else:
+        peer = m[call + at.CALL_PEER]
+        size = m[call + at.CALL_BYTES]
+        if kind == at.CALL_REAL_SEND:
+            send_now(m, f, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN])
+        else:
+            receive_now(m, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN])
+    release(m, call, at.CALL_WORDS)
+
+
+@kernel
+def arrive(m: Words, f: Reals, entry: int, sender_call: int, root: int) -> None:
+    """A message has reached its destination: the sender's call runs first, then the receiver's.
+
+    Whether the receive was posted is decided before either. ``root`` is the event's, in the receiver's frame.
+    """
+    m[entry + at.ENTRY_SENT] -= 1
+    posted = m[entry + at.ENTRY_POSTED] > 0
+    call = 0
+    if posted:
+        m[entry + at.ENTRY_POSTED] -= 1
+        call = m[entry + at.ENTRY_CALLS]
+        if call != 0:
+            m[entry + at.ENTRY_CALLS] = m[call + at.CALL_NEXT]
+    else:
+        m[entry + at.ENTRY_ARRIVED] += 1
+    stream = m[entry + at.ENTRY_STREAM]
+    if sender_call != 0:
+        run_call(m, f, sender_call)
+    if m[at.FOLDED] != 0:
+        m[at.ROOT] = root
+        if call == 0:
+            visit(m, slot_of(m, m[entry + at.ENTRY_PAIR] & 0xFFFFFFFF))
+    if call != 0:
+        run_call(m, f, call)
+    elif posted:
+        received(m, f, stream)
+
+
+@kernel
+def on_message(m: Words, f: Reals, message: int) -> None:
+    """A message has reached the end of a link, or its destination."""
+    if m[at.AWARE] != 0 and (
+        m[message + at.MSG_SWITCH] != 0 or m[message + at.MSG_AT] != m[message + at.MSG_TO]
+    ):
+        forward(m, f, message)
+        return
+    entry = m[message + at.MSG_ENTRY]
+    call = m[message + at.MSG_CALL]
+    root = m[at.ROOT]
+    if m[at.FOLDED] != 0:
+        root = move(m, root, m[message + at.MSG_TO], -1)
+    release(m, message, at.MSG_WORDS)
+    arrive(m, f, entry, call, root)
+
+
+@kernel
+def on_event(m: Words, f: Reals, event: int) -> None:
+    kind = m[event + at.EVENT_KIND]
+    data = m[event + at.EVENT_DATA]
+    if m[at.FOLDED] != 0:
+        m[at.LINEAGE] = m[event + at.EVENT_LINEAGE]
+        m[at.ROOT] = m[event + at.EVENT_ROOT]
+    release(m, event, m[at.EVENT_WORDS])
+    m[at.EVENTS] += 1
+    if kind == at.ON_SWEEP:
+        visit(m, m[data + at.SWEEP_SLOT])
+        m[at.SWEEP] = data
+    elif kind == at.ON_LINK_FREE:
+        on_link_free(m, f, data)
+    elif kind == at.ON_HOP or kind == at.ON_ARRIVAL:
+        on_message(m, f, data)
+    elif kind == at.ON_STREAM_ARRIVAL:
+        arrive(m, f, data, 0, m[at.ROOT])
+    elif kind == at.ON_LATE_STREAM:
+        visit(m, m[data + at.STREAM_SLOT])
+        received(m, f, data)
+    else:
+        run_call(m, f, data)
+
+
+@kernel
+def short_of_space(m: Words) -> bool:
+    return m[at.TOP] + m[at.RESERVE] + 8 * m[at.INDEX_MASK] > m.size
+
+
+@kernel
+def fire(m: Words, f: Reals) -> bool:
+    """The first issue pass of every rank, in order of rank; False when it needs more space to go on."""
+    while m[at.FIRED] < m[at.SLOTS]:
+        if short_of_space(m):
+            return False
+        slot = m[at.SLOT_TABLE] + m[at.FIRED] * at.SLOT_WORDS
+        m[at.LINEAGE] = 0
+        m[at.ROOT] = m[slot + at.SLOT_RANK]
+        issue_pass(m, f, slot)
+        check_end(m, slot)
+        m[at.FIRED] += 1
+    return True
+
+
+@kernel
+def fire_again(m: Words, f: Reals) -> bool:
+    """Another pass for ranks that have free nodes when the clock has run dry; False when it needs more space."""
+    while m[at.PASSED] < m[at.SLOTS]:
+        if short_of_space(m):
+            return False
+        slot = m[at.SLOT_TABLE] + m[at.PASSED] * at.SLOT_WORDS
+        if m[slot + at.SLOT_FREE] > 0:
+            m[at.LINEAGE] = mix(1, m[at.NOW])
+            m[at.ROOT] = m[slot + at.SLOT_RANK]
+            issue_pass(m, f, slot)
+            check_end(m, slot)
+        m[at.PASSED] += 1
+    return True
+
+
+@kernel
+def run(m: Words, f: Reals, steps: int) -> int:
+    """Run at most so many events or tasks; returns why it stopped."""
+    if not fire(m, f):
+        return at.NEED_SPACE
+    for _ in range(steps):
+        if short_of_space(m):
+            return at.NEED_SPACE
+        if m[at.ERROR] != 0:
+            return at.FAILED
+        if m[at.HAZARD] != 0:
+            return at.BROKEN_SYMMETRY
+        if m[at.INDEX_COUNT] > m[at.INDEX_MASK]:
+            tidy_index(m)
+        sweep = m[at.SWEEP]
+        if sweep == 0:
+            event = next_event(m)
+            if event == 0:
+                return at.DRY
+            on_event(m, f, event)
+            continue
+        task = m[sweep + at.SWEEP_HEAD]
+        if task == 0:
+            end_sweep(m, sweep)
+            m[at.SWEEP] = 0
+            continue
+        m[sweep + at.SWEEP_HEAD] = m[task + at.TASK_NEXT]
+        kind = m[task + at.TASK_KIND]
+        a = m[task + at.TASK_A]
+        b = m[task + at.TASK_B]
+        release(m, task, at.TASK_WORDS)
+        on_task(m, f, m[sweep + at.SWEEP_SLOT], kind, a, b)
+    return at.PAUSED

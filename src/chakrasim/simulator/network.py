@@ -1,0 +1,192 @@
+"""The two analytical networks: a message's way and time (astra-network.md, 4 to 6).
+
+Congestion-unaware: one delay for the whole message, from the first dimension in which the two ranks differ.
+Congestion-aware: dimension by dimension, link by link; a link serves one message at a time, first come, first served,
+and a message moves on only when all of it has arrived.
+
+``f`` holds latency (ns) and bytes per ns of each dimension in turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.jit import kernel
+from chakrasim.simulator import layout as at
+from chakrasim.simulator.clock import Words, allocate, schedule
+from chakrasim.simulator.symmetry import meet, move
+
+Reals = NDArray[np.float64]
+
+LONGEST = 4.0e18
+
+
+@kernel
+def whole_ns(m: Words, x: float) -> int:
+    """Truncate a time; one past the clock's range fails the run."""
+    if not x < LONGEST:
+        if m[at.ERROR] == 0:
+            m[at.ERROR] = at.TIME_OVERFLOW
+            m[at.ERROR_SLOT] = 0
+            m[at.ERROR_NODE] = -1
+        return 0
+    return int(x)
+
+
+@kernel
+def coordinate(m: Words, rank: int, dim: int) -> int:
+    if m[at.DIMS] == 1:
+        return rank
+    return (rank // m[dim + at.DIM_STRIDE]) % m[dim + at.DIM_MEMBERS]
+
+
+@kernel
+def unaware_ns(m: Words, f: Reals, source: int, destination: int, size: int) -> int:
+    """floor(hops * latency + size / bandwidth) of the first dimension in which the two ranks differ."""
+    for d in range(m[at.DIMS]):
+        dim = m[at.DIM_TABLE] + d * at.DIM_WORDS
+        a = coordinate(m, source, dim)
+        b = coordinate(m, destination, dim)
+        if a != b:
+            kind = m[dim + at.DIM_KIND]
+            hops = 1
+            if kind == at.SWITCH:
+                hops = 2
+            elif kind == at.RING:
+                hops = b - a if b > a else b - a + m[dim + at.DIM_MEMBERS]
+                hops = min(hops, m[dim + at.DIM_MEMBERS] - hops)
+            return whole_ns(m, hops * f[2 * d] + size / f[2 * d + 1])
+    return 0
+
+
+@kernel
+def inject(m: Words, f: Reals, source: int, destination: int, size: int, entry: int, call: int) -> None:
+    """Start moving a message; ``call`` says what its arrival means to the sender (0: nothing)."""
+    m[at.MESSAGES] += 1
+    m[at.MESSAGE_BYTES] += size
+    root = m[at.ROOT]
+    if m[at.AWARE] == 0:
+        time = m[at.NOW] + unaware_ns(m, f, source, destination, size)
+        if call == 0:
+            if m[at.FOLDED] != 0:
+                m[at.ROOT] = move(m, root, destination, -1)
+            schedule(m, time, at.ON_STREAM_ARRIVAL, entry)
+            m[at.ROOT] = root
+            return
+    message = allocate(m, at.MSG_WORDS)
+    m[message + at.MSG_ENTRY] = entry
+    m[message + at.MSG_AT] = source
+    m[message + at.MSG_TO] = destination
+    m[message + at.MSG_BYTES] = size
+    m[message + at.MSG_CALL] = call
+    m[message + at.MSG_SWITCH] = 0
+    m[message + at.MSG_ROOT] = root
+    if m[at.AWARE] == 0:
+        schedule(m, time, at.ON_ARRIVAL, message)
+    else:
+        forward(m, f, message)
+        m[at.ROOT] = root
+
+
+@kernel
+def forward(m: Words, f: Reals, message: int) -> None:
+    """Offer a message to the link that leads on from where it stands, and note where that link ends.
+
+    Dimensions are crossed in ascending order, a ring the shorter way round, a tie clockwise.
+    """
+    here = m[message + at.MSG_AT]
+    to = m[message + at.MSG_TO]
+    d = m[message + at.MSG_SWITCH] - 1
+    if d >= 0:
+        dim = m[at.DIM_TABLE] + d * at.DIM_WORDS
+        here += (coordinate(m, to, dim) - coordinate(m, here, dim)) * m[dim + at.DIM_STRIDE]
+        m[message + at.MSG_AT] = here
+        m[message + at.MSG_SWITCH] = 0
+        offer(m, f, message, here, m[dim + at.DIM_PORT] + 1)
+        return
+    d = 0
+    dim = m[at.DIM_TABLE]
+    a = coordinate(m, here, dim)
+    b = coordinate(m, to, dim)
+    while a == b and d < m[at.DIMS] - 1:
+        d += 1
+        dim += at.DIM_WORDS
+        a = coordinate(m, here, dim)
+        b = coordinate(m, to, dim)
+    kind = m[dim + at.DIM_KIND]
+    port = m[dim + at.DIM_PORT]
+    stride = m[dim + at.DIM_STRIDE]
+    if kind == at.SWITCH:
+        m[message + at.MSG_SWITCH] = d + 1
+    elif kind == at.RING:
+        members = m[dim + at.DIM_MEMBERS]
+        clockwise = b - a if b > a else b - a + members
+        if members - clockwise < clockwise:
+            following = a - 1 if a > 0 else members - 1
+            port += 1
+        else:
+            following = a + 1 if a + 1 < members else 0
+        m[message + at.MSG_AT] = here + (following - a) * stride
+    else:
+        m[message + at.MSG_AT] = here + (b - a) * stride
+        port += coordinate(m, move(m, m[message + at.MSG_AT], here, -1), dim) if m[at.FOLDED] != 0 else b
+    offer(m, f, message, here, port)
+
+
+@kernel
+def offer(m: Words, f: Reals, message: int, anchor: int, port: int) -> None:
+    """Give a message to a port's link: it is served at once or waits."""
+    number = anchor
+    if m[at.FOLDED] != 0:
+        number = m[m[at.SLOT_OF] + move(m, anchor, anchor, -1)]
+    link = m[at.LINK_TABLE] + (number * m[at.PORTS] + port) * at.LINK_WORDS
+    m[message + at.MSG_ANCHOR] = anchor
+    if m[at.FOLDED] != 0:
+        meet(m, link, at.LINK_LAST_TIME, move(m, m[message + at.MSG_ROOT], anchor, -1))
+    if m[link + at.LINK_BUSY] == 0:
+        serve(m, f, link, message)
+        return
+    m[message + at.MSG_NEXT] = 0
+    if m[link + at.LINK_HEAD] == 0:
+        m[link + at.LINK_HEAD] = message
+    else:
+        m[m[link + at.LINK_TAIL] + at.MSG_NEXT] = message
+    m[link + at.LINK_TAIL] = message
+    m[link + at.LINK_QUEUED] += 1
+    m[link + at.LINK_QUEUED_MOST] = max(m[link + at.LINK_QUEUED_MOST], m[link + at.LINK_QUEUED])
+
+
+@kernel
+def serve(m: Words, f: Reals, link: int, message: int) -> None:
+    """Put a message on a free link: its arrival is scheduled first, then the link's release."""
+    d = m[link + at.LINK_DIM]
+    size = m[message + at.MSG_BYTES]
+    wire = size / f[2 * d + 1]
+    busy_ns = whole_ns(m, wire)
+    arrival_ns = whole_ns(m, f[2 * d] + wire)
+    m[link + at.LINK_BUSY] = 1
+    m[link + at.LINK_BUSY_NS] += busy_ns
+    m[link + at.LINK_BYTES] += size
+    m[link + at.LINK_MESSAGES] += 1
+    if m[at.FOLDED] != 0:
+        m[at.ROOT] = m[message + at.MSG_ROOT]
+    schedule(m, m[at.NOW] + arrival_ns, at.ON_HOP, message)
+    if m[at.FOLDED] != 0:
+        m[at.ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], -1)
+    schedule(m, m[at.NOW] + busy_ns, at.ON_LINK_FREE, link)
+
+
+@kernel
+def on_link_free(m: Words, f: Reals, link: int) -> None:
+    """Serve the message that has waited longest."""
+    m[link + at.LINK_BUSY] = 0
+    if m[at.FOLDED] != 0:
+        meet(m, link, at.LINK_LAST_TIME, m[at.ROOT])
+    message = m[link + at.LINK_HEAD]
+    if message != 0:
+        m[link + at.LINK_HEAD] = m[message + at.MSG_NEXT]
+        m[link + at.LINK_QUEUED] -= 1
+        if m[at.FOLDED] != 0:
+            m[message + at.MSG_ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], 1)
+        serve(m, f, link, message)

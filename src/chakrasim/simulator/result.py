@@ -1,0 +1,148 @@
+"""What a simulation says: two numbers per rank as the reference prints them, and where the time went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas
+
+    from chakrasim.simulator.graph import Graph
+
+Ints = NDArray[np.int64]
+
+PARTS = ("compute", "overlap", "exposed_comm", "memory", "cpu", "idle", "done")
+"""What a rank does at a time; the parts of all times of a rank sum to the makespan.
+
+compute: a GPU operation and no communication; overlap: both; exposed_comm: communication and no GPU operation; memory: a remote
+memory access and neither; cpu: only CPU operations; idle: nothing, before the rank's end; done: after it.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRecord:
+    """When the nodes of one class of ranks ran: ns by node number of ``graph``, -1 for nodes that never did."""
+
+    graph: Graph
+    start_ns: Ints
+    end_ns: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class LinkFigures:
+    """Links of a congestion-aware run: one entry per class of links, which stands for ``copies`` equal ones.
+
+    ``name`` is that of the class's first link.
+    """
+
+    name: tuple[str, ...]
+    dim: Ints
+    busy_ns: Ints
+    bytes: Ints
+    messages: Ints
+    most_queued: Ints
+    copies: int
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveFigures:
+    """One kind of collective in the workload, over all ranks.
+
+    ``algbw`` is bytes per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the factor of the NCCL tests'
+    definition (all-reduce 2(n-1)/n, all-gather, reduce-scatter and all-to-all (n-1)/n, else 1).
+    """
+
+    type: str
+    size_bytes: int
+    group: int
+    members: int
+    algorithm: str
+    calls: int
+    mean_ns: float
+    algbw: float
+    busbw: float
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationResult:
+    """The outcome of ``chakrasim.simulate``.
+
+    Attributes
+    ----------
+    finish_ns, exposed_comm_ns:
+        int64 by rank: the cycle in which the rank finished, and that less its GPU busy time (ASTRA-sim's "exposed
+        communication"; it includes CPU and memory time). One cycle is 1 ns.
+    parts_ns:
+        int64[ranks, len(PARTS)]: see ``PARTS``; every row sums to ``makespan_ns``.
+    gpu_ns, comm_ns:
+        int64 by rank: total time with a GPU operation, or a communication, in flight.
+    finish_order:
+        Ranks in the order in which they finished.
+    classes:
+        int64 by rank: ranks of one class were simulated as one. ``fold_reason`` says why it folded as it did.
+    warnings:
+        What was guessed, replaced or is of no effect, one sentence each.
+    counts:
+        How many nodes were skipped, completed at once, and the like.
+    """
+
+    finish_ns: Ints
+    exposed_comm_ns: Ints
+    parts_ns: Ints
+    gpu_ns: Ints
+    comm_ns: Ints
+    bytes_sent: Ints
+    finish_order: Ints
+    classes: Ints
+    fold_reason: str
+    congestion: str
+    messages: int
+    message_bytes: int
+    events: int
+    warnings: tuple[str, ...]
+    counts: dict[str, int]
+    links: LinkFigures | None
+    collectives: tuple[CollectiveFigures, ...]
+    records: tuple[NodeRecord, ...] = field(repr=False)
+    class_ranks: Ints = field(repr=False)
+    """The simulated rank of each class."""
+
+    @property
+    def makespan_ns(self) -> int:
+        """When the last rank finished."""
+        return int(self.finish_ns.max(initial=0))
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The figures as JSON text, also written to ``path``. It holds no wall times and no paths: same input, same bytes."""
+        from chakrasim.report.result_json import result_json
+
+        text = result_json(self)
+        if path is not None:
+            from chakrasim.report.files import write_whole
+
+            write_whole(path, text.encode())
+        return text
+
+    def to_perfetto(self, path: str | Path) -> None:
+        """Write a timeline that ui.perfetto.dev and chrome://tracing open."""
+        from chakrasim.report.timeline import write_timeline
+
+        write_timeline(self, path)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per rank, as a pandas data frame (the ``frames`` extra)."""
+        from chakrasim.report.frame import result_frame
+
+        return result_frame(self)
+
+    def summary(self) -> str:
+        """The tables that the command line prints, as text."""
+        from chakrasim.report.tables import summary_text
+
+        return summary_text(self)

@@ -1,0 +1,259 @@
+"""Chunks of collectives: their phases, the queues they wait in, and the programs they run (astra-system.md, 8 to 11).
+
+A stream is one chunk on one rank. It goes through the phases of its plan; in each it waits in a queue of the phase's
+dimension until fewer than ``RUNNING_LIMIT`` streams of the queue are running, and then runs its program.
+"""
+
+from __future__ import annotations
+
+from chakrasim.jit import kernel
+from chakrasim.simulator import layout as at
+from chakrasim.simulator.bus import request_transfer
+from chakrasim.simulator.clock import Words, allocate, register
+from chakrasim.simulator.custom import begin_custom
+from chakrasim.simulator.messages import receive, send
+from chakrasim.simulator.network import Reals, inject
+from chakrasim.simulator.matching import find_entry, new_call, post_receive
+
+LOCAL_BUNDLE_NS = 10
+
+
+@kernel
+def create_streams(m: Words, f: Reals, slot: int, node: int, plan: int, sequence: int) -> None:
+    """Cut a collective into chunks and start each: all streams of a rank are created in one go, in order."""
+    m[slot + at.SLOT_COLLECTIVE] = node
+    m[slot + at.SLOT_STREAMS_LEFT] = m[plan + at.PLAN_CHUNKS]
+    for chunk in range(m[plan + at.PLAN_CHUNKS]):
+        stream = allocate(m, m[at.STREAM_SIZE])
+        m[stream + at.STREAM_SLOT] = slot
+        m[stream + at.STREAM_GROUP] = (m[plan + at.PLAN_GROUP] << 32) | sequence
+        m[stream + at.STREAM_CHUNK] = chunk
+        m[stream + at.STREAM_PLAN] = plan
+        m[stream + at.STREAM_PHASE] = 0
+        m[stream + at.STREAM_CUSTOM] = 0
+        m[stream + at.STREAM_TO] = -1
+        m[stream + at.STREAM_FROM] = -1
+        choose_queues(m, slot, stream, plan)
+        enqueue(m, stream)
+        start_queue(m, f, queue_of(m, stream))
+
+
+@kernel
+def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
+    """Give each phase its queue and its direction (or tree): the counters run on over the whole simulation."""
+    per_dim = m[at.QUEUES_PER_DIM]
+    half = per_dim // 2
+    for p in range(m[plan + at.PLAN_PHASES]):
+        phase = plan + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
+        dim = m[phase + at.PHASE_DIM]
+        rule = m[phase + at.PHASE_QUEUE_RULE]
+        queue = 0
+        variant = 0
+        if rule != at.QUEUE_ZERO:
+            counter = m[slot + at.SLOT_DIM_COUNTERS] + 3 * dim + rule
+            if rule == at.QUEUE_NEXT:
+                queue = m[counter]
+                m[counter] = (queue + 1) % per_dim
+                variant = 1 if per_dim > 1 and queue >= half else 0
+            elif rule == at.QUEUE_FIRST:
+                queue = m[counter]
+                m[counter] = (queue + 1) % half if per_dim > 1 else 0
+            else:
+                queue = half + m[counter] if per_dim > 1 else 0
+                m[counter] = (m[counter] + 1) % (per_dim - half) if per_dim > 1 else 0
+                variant = 1
+        if m[phase + at.PHASE_TREE_COUNTER] >= 0:
+            counter = m[slot + at.SLOT_TREE_COUNTERS] + m[phase + at.PHASE_TREE_COUNTER]
+            variant = m[counter]
+            m[counter] = 1 - variant
+        m[stream + at.STREAM_QUEUES + 2 * p] = dim * per_dim + queue
+        m[stream + at.STREAM_QUEUES + 2 * p + 1] = variant
+
+
+@kernel
+def queue_of(m: Words, stream: int) -> int:
+    """The queue record of the stream's current phase."""
+    number = m[stream + at.STREAM_QUEUES + 2 * m[stream + at.STREAM_PHASE]]
+    return m[m[stream + at.STREAM_SLOT] + at.SLOT_QUEUES] + number * at.QUEUE_WORDS
+
+
+@kernel
+def enqueue(m: Words, stream: int) -> None:
+    """Wait in the current phase's queue.
+
+    First come, first served: only one collective is in flight per rank, and all its streams have one priority.
+    """
+    queue = queue_of(m, stream)
+    m[stream + at.STREAM_NEXT] = 0
+    if m[queue + at.QUEUE_HEAD] == 0:
+        m[queue + at.QUEUE_HEAD] = stream
+    else:
+        m[m[queue + at.QUEUE_TAIL] + at.STREAM_NEXT] = stream
+    m[queue + at.QUEUE_TAIL] = stream
+
+
+@kernel
+def start_queue(m: Words, f: Reals, queue: int) -> None:
+    """Start waiting streams while the queue has room."""
+    while m[queue + at.QUEUE_RUNNING] < m[at.RUNNING_LIMIT] and m[queue + at.QUEUE_HEAD] != 0:
+        stream = m[queue + at.QUEUE_HEAD]
+        m[queue + at.QUEUE_HEAD] = m[stream + at.STREAM_NEXT]
+        m[queue + at.QUEUE_RUNNING] += 1
+        begin_phase(m, f, stream)
+
+
+@kernel
+def begin_phase(m: Words, f: Reals, stream: int) -> None:
+    """Start the program of the current phase: its first operations and bundles."""
+    p = m[stream + at.STREAM_PHASE]
+    phase = m[stream + at.STREAM_PLAN] + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
+    schedule = m[phase + at.PHASE_SCHEDULES + m[stream + at.STREAM_QUEUES + 2 * p + 1]]
+    rank = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
+    m[stream + at.STREAM_SCHEDULE] = schedule
+    index = find_member(m, schedule, rank)
+    m[stream + at.STREAM_INDEX] = index
+    m[stream + at.STREAM_BASE] = rank - index * m[schedule + at.SCHEDULE_STRIDE]
+    program = m[schedule + at.SCHEDULE_PROGRAM]
+    if m[schedule + at.SCHEDULE_PROGRAM_OF] != 0:
+        program = m[m[schedule + at.SCHEDULE_PROGRAM_OF] + index]
+    if m[schedule + at.SCHEDULE_CUSTOM] != 0:
+        begin_custom(m, f, stream, program)
+        return
+    rows = m[program + at.PROGRAM_ROWS]
+    m[stream + at.STREAM_PROGRAM] = program
+    m[stream + at.STREAM_DONE] = 0
+    m[stream + at.STREAM_RECEIVED] = 0
+    m[stream + at.STREAM_PERFORMED] = 0
+    m[stream + at.STREAM_LAUNCH_ROW] = rows
+    m[stream + at.STREAM_LAUNCH_LEFT] = m[rows + at.ROW_REPEAT]
+    m[stream + at.STREAM_PERFORM_ROW] = rows
+    m[stream + at.STREAM_PERFORM_LEFT] = m[rows + at.ROW_REPEAT]
+    perform(m, f, stream, m[program + at.PROGRAM_START_OPS], m[program + at.PROGRAM_START_OPS_END])
+    for _ in range(m[program + at.PROGRAM_INITIAL]):
+        launch_bundle(m, f, stream)
+
+
+@kernel
+def find_member(m: Words, schedule: int, rank: int) -> int:
+    """A rank's index in the phase's ring."""
+    members = m[schedule + at.SCHEDULE_MEMBERS]
+    stride = m[schedule + at.SCHEDULE_STRIDE]
+    if stride != 0:
+        return (rank // stride) % members
+    find = m[schedule + at.SCHEDULE_FIND]
+    low = 0
+    high = members - 1
+    while low < high:
+        middle = (low + high) // 2
+        if m[find + 2 * middle] < rank:
+            low = middle + 1
+        else:
+            high = middle
+    return m[find + 2 * low + 1]
+
+
+@kernel
+def launch_bundle(m: Words, f: Reals, stream: int) -> None:
+    """Launch the next row's bundle: the delay before the stream may act again."""
+    row = m[stream + at.STREAM_LAUNCH_ROW]
+    if m[stream + at.STREAM_LAUNCH_LEFT] == 0:
+        row += at.ROW_WORDS
+        m[stream + at.STREAM_LAUNCH_ROW] = row
+        m[stream + at.STREAM_LAUNCH_LEFT] = m[row + at.ROW_REPEAT]
+    m[stream + at.STREAM_LAUNCH_LEFT] -= 1
+    slot = m[stream + at.STREAM_SLOT]
+    reduce_ns = m[row + at.ROW_REDUCE_NS]
+    if m[m[stream + at.STREAM_SCHEDULE] + at.SCHEDULE_LOCAL] != 0:
+        register(m, slot, LOCAL_BUNDLE_NS, at.DO_BUNDLE, stream, reduce_ns)
+    elif m[at.SHARED_BUS] == 0:
+        register(m, slot, m[at.ENDPOINT_NS], at.DO_BUNDLE, stream, reduce_ns)
+    else:
+        request_transfer(
+            m,
+            f,
+            m[slot + at.SLOT_BUS],
+            m[row + at.ROW_FROM_MEMORY] != 0,
+            m[row + at.ROW_BYTES],
+            reduce_ns >= 0,
+            m[row + at.ROW_SEND_BACK] != 0,
+            stream,
+            reduce_ns,
+        )
+
+
+@kernel
+def perform_row(m: Words, f: Reals, stream: int) -> None:
+    """Perform the operations of the next row not yet performed."""
+    row = m[stream + at.STREAM_PERFORM_ROW]
+    if m[stream + at.STREAM_PERFORM_LEFT] == 0:
+        row += at.ROW_WORDS
+        m[stream + at.STREAM_PERFORM_ROW] = row
+        m[stream + at.STREAM_PERFORM_LEFT] = m[row + at.ROW_REPEAT]
+    m[stream + at.STREAM_PERFORM_LEFT] -= 1
+    m[stream + at.STREAM_PERFORMED] += 1
+    perform(m, f, stream, m[row + at.ROW_OPS], m[row + at.ROW_OPS_END])
+
+
+@kernel
+def perform(m: Words, f: Reals, stream: int, op: int, end: int) -> None:
+    """Post sends and receives, in order."""
+    schedule = m[stream + at.STREAM_SCHEDULE]
+    members = m[schedule + at.SCHEDULE_MEMBERS]
+    index = m[stream + at.STREAM_INDEX]
+    while op < end:
+        if m[m[stream + at.STREAM_PROGRAM] + at.PROGRAM_XOR] != 0:
+            peer = index ^ m[op + at.OP_PEER]
+        else:
+            peer = (index + m[op + at.OP_PEER]) % members
+        if m[schedule + at.SCHEDULE_STRIDE] != 0:
+            rank = m[stream + at.STREAM_BASE] + peer * m[schedule + at.SCHEDULE_STRIDE]
+        else:
+            rank = m[m[schedule + at.SCHEDULE_LIST] + peer]
+        if m[at.RENDEZVOUS] != 0:
+            shake_hands(m, f, stream, m[op + at.OP_SEND] != 0, rank, m[op + at.OP_BYTES])
+        elif m[op + at.OP_SEND] != 0:
+            slot = m[stream + at.STREAM_SLOT]
+            size = m[op + at.OP_BYTES]
+            entry = entry_of(m, stream, at.STREAM_TO, m[slot + at.SLOT_RANK], rank, rank, size)
+            m[entry + at.ENTRY_SENT] += 1
+            m[slot + at.SLOT_BYTES_SENT] += size
+            inject(m, f, m[slot + at.SLOT_RANK], rank, size, entry, 0)
+        else:
+            own = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
+            entry = entry_of(m, stream, at.STREAM_FROM, rank, own, rank, m[op + at.OP_BYTES])
+            post_receive(m, entry, stream, 0)
+        op += at.OP_WORDS
+
+
+@kernel
+def entry_of(m: Words, stream: int, field: int, source: int, destination: int, peer: int, size: int) -> int:
+    """The match entry of a stream's message, remembered from the last message to (or from) the same peer."""
+    last = stream + field
+    if m[last] == peer and m[last + 1] == size and m[last + 3] == m[at.GENERATION]:
+        return m[last + 2]
+    entry = find_entry(
+        m,
+        m[stream + at.STREAM_GROUP],
+        m[stream + at.STREAM_CHUNK],
+        source,
+        destination,
+        size,
+        m[m[stream + at.STREAM_PLAN] + at.PLAN_SIGNATURE],
+    )
+    m[last] = peer
+    m[last + 1] = size
+    m[last + 2] = entry
+    m[last + 3] = m[at.GENERATION]
+    return entry
+
+
+@kernel
+def shake_hands(m: Words, f: Reals, stream: int, sending: bool, peer: int, size: int) -> None:
+    """A collective's message under the rendezvous protocol."""
+    slot = m[stream + at.STREAM_SLOT]
+    group = m[stream + at.STREAM_GROUP]
+    chunk = m[stream + at.STREAM_CHUNK]
+    if sending:
+        send(m, f, slot, peer, size, group, chunk, 0)
+    else:
+        receive(m, f, slot, peer, size, group, chunk, new_call(m, at.CALL_STREAM, slot, stream, 0))

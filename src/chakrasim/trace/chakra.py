@@ -1,0 +1,124 @@
+"""Reading and writing Chakra execution traces (``PREFIX.RANK.et``, plain or gzip)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.trace import recognise, storage
+from chakrasim.trace.encode import encode_trace
+from chakrasim.trace.graph import Trace
+
+MAX_BYTES = 16 << 30
+
+
+def parse_trace(
+    data: bytes, source: str = "<memory>", *, lenient: bool = False, warnings: list[str] | None = None
+) -> Trace:
+    """The trace in the uncompressed bytes ``data`` of a Chakra file.
+
+    ``source`` names the data in messages. Unknown fields are left out, with a warning. Raises InputError with the byte and
+    the node where the data stop being a trace; with ``lenient`` the intact messages before that place are kept instead, and
+    a warning counts what was kept and lost.
+    """
+    from chakrasim.trace import wire
+    from chakrasim.trace.columns import Columns
+
+    notes = [] if warnings is None else warnings
+    recognise.refuse_other_formats(data, source)
+    columns = Columns(np.frombuffer(data, np.uint8))
+    status = columns.decode()
+    if status != wire.DONE:
+        damage = recognise.damage(status, columns, source)
+        if not lenient or not columns.state[wire.FRAMES]:
+            raise damage
+        kept = int(columns.state[wire.FRAMES]) - 1
+        lost = len(data) - int(columns.state[wire.POS])
+        notes.append(f"{damage}: kept the {kept} nodes before it, left out the last {lost} of {len(data)} bytes")
+    unknown = int(columns.state[wire.UNKNOWN])
+    if unknown:
+        notes.append(f"{source}: left out {unknown} fields that Chakra schema 0.0.4 does not define")
+    return columns.trace(source)
+
+
+def read_trace(
+    path: str | os.PathLike[str],
+    *,
+    lenient: bool = False,
+    warnings: list[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Trace:
+    """The trace in the file ``path``, plain or gzip (told by content).
+
+    ``max_bytes`` bounds the uncompressed size. Errors and ``lenient`` as in `parse_trace`.
+    """
+    source = os.fspath(path)
+    notes = [] if warnings is None else warnings
+    data = storage.unpack(storage.read_bytes(source, max_bytes), source, max_bytes, lenient, notes)
+    return parse_trace(data, source, lenient=lenient, warnings=notes)
+
+
+def write_trace(path: str | os.PathLike[str], trace: Trace, compress: bool | None = None) -> None:
+    """Write ``trace`` to ``path``, gzip if ``compress`` or (None) if the name ends in ``.gz``.
+
+    The file appears complete or not at all, and the same trace always gives the same bytes.
+    """
+    target = Path(path)
+    data = encode_trace(trace)
+    if compress if compress is not None else target.name.endswith(".gz"):
+        data = storage.pack(data)
+    storage.write_atomically(target, data)
+
+
+def read(
+    prefix: str | os.PathLike[str] | list[str | os.PathLike[str]] | tuple[str | os.PathLike[str], ...],
+    *,
+    ranks: int | None = None,
+    lenient: bool = False,
+    warnings: list[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> list[Trace]:
+    """The traces of all ranks: of ``PREFIX.0.et``, ``PREFIX.1.et``, ... (or ``.et.gz``), or of the files in a list.
+
+    ``ranks`` is the expected number of ranks: fewer files are an error, more are left out with a warning. Ranks whose
+    files hold the same bytes share one Trace object, whose ``source`` is the first of the files.
+    """
+    notes = [] if warnings is None else warnings
+    if isinstance(prefix, (list, tuple)):
+        paths = [os.fspath(path) for path in prefix]
+        if ranks is not None and len(paths) != ranks:
+            raise InputError("the list of trace files has the wrong length", found=len(paths), expected=f"{ranks} files")
+    else:
+        paths = storage.rank_files(os.fspath(prefix), ranks, notes)
+    known: dict[bytes, Trace] = {}
+    traces = []
+    for path in paths:
+        raw = storage.read_bytes(path, max_bytes)
+        key = storage.fingerprint(raw)
+        trace = known.get(key)
+        if trace is None:
+            data = storage.unpack(raw, path, max_bytes, lenient, notes)
+            trace = known[key] = parse_trace(data, path, lenient=lenient, warnings=notes)
+        traces.append(trace)
+    return traces
+
+
+def write(prefix: str | os.PathLike[str], traces: list[Trace], compress: bool = False) -> list[str]:
+    """Write one trace per rank to ``PREFIX.RANK.et`` (``.et.gz`` if ``compress``); returns the names of the files.
+
+    A trace that stands for several ranks (the same object) is encoded once.
+    """
+    ending = ".et.gz" if compress else ".et"
+    encoded: dict[int, bytes] = {}
+    paths = []
+    for rank, trace in enumerate(traces):
+        if id(trace) not in encoded:
+            data = encode_trace(trace)
+            encoded[id(trace)] = storage.pack(data) if compress else data
+        path = f"{os.fspath(prefix)}.{rank}{ending}"
+        storage.write_atomically(Path(path), encoded[id(trace)])
+        paths.append(path)
+    return paths

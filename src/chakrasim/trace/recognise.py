@@ -1,0 +1,118 @@
+"""Saying what is wrong with a file that is no Chakra trace, or no longer one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.trace.columns import Columns
+
+_MAGIC = (
+    (b"\x80\x02", "a Python pickle"),
+    (b"\x80\x03", "a Python pickle"),
+    (b"\x80\x04", "a Python pickle"),
+    (b"\x80\x05", "a Python pickle"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x28\xb5\x2f\xfd", "zstandard-compressed data"),
+    (b"BZh", "bzip2-compressed data"),
+    (b"\xfd7zXZ\0", "xz-compressed data"),
+    (b"\x1f\x8b", "gzip data inside gzip"),
+    (b"SQLite format 3\0", "an SQLite database (an nsys report?)"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\x7fELF", "a program"),
+    (b"\x93NUMPY", "a NumPy array"),
+)
+_REMEDY = "name a Chakra trace (.et), or convert this file to one first"
+
+
+def refuse_other_formats(data: bytes, source: str) -> None:
+    """Raise InputError if ``data`` are empty or JSON; what else they may be is asked only when decoding fails."""
+    if not data:
+        raise InputError("the file is empty", file=source, expected="a Chakra trace", remedy="create the file again")
+    look = _json_look(data[:4096]) if data[:1] in b"{[ \t\r\n\xef" else None
+    if look is not None:
+        raise InputError("this is no Chakra trace", file=source, found=look, expected="a Chakra trace", remedy=_REMEDY)
+
+
+def _json_look(head: bytes) -> str | None:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith((b"{", b"[")):
+        return None
+    after = text[1:].lstrip()
+    if not after.startswith((b'"', b"{", b"[", b"}", b"]")) or not _is_text(head):
+        return None
+    if b'"traceEvents"' in text or b'"schemaVersion"' in text or b'"deviceProperties"' in text:
+        return "a JSON file that looks like a Kineto (PyTorch profiler, device) trace"
+    if b'"schema"' in text and (b'"pid"' in text or b'"nodes"' in text):
+        return "a JSON file that looks like a PyTorch execution (host) trace"
+    if b'"globalMetadata' in text or b'"COMP_NODE"' in text or b'"dataDeps"' in text:
+        return "a JSON file that looks like the output of chakra_jsonizer"
+    return "a JSON file"
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        if fault.start < len(head) - 4:
+            return False
+    return not any(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in head)
+
+
+def look(data: bytes) -> str | None:
+    """What ``data``, which are no Chakra trace, look like; None if nothing known."""
+    head = data[:4096]
+    for magic, name in _MAGIC:
+        if head.startswith(magic):
+            return name
+    json = _json_look(head)
+    if json is not None:
+        return json
+    if not any(head):
+        return "nothing but zeros"
+    if _is_text(head):
+        first = head.split(b"\n", 1)[0][:40].decode("utf-8", "replace").strip()
+        return f"a text file beginning {first!r}"
+    return None
+
+
+def damage(status: int, columns: Columns, source: str) -> InputError:
+    """The error for a decoding that ended with the code ``status``."""
+    from chakrasim.trace import wire
+
+    faults = {
+        wire.BAD_LENGTH: "the length of the next message is absurd",
+        wire.BAD_FRAME_END: "the file ends in the middle of a message",
+        wire.BAD_VARINT: "a number is malformed",
+        wire.BAD_END: "a field reaches beyond the end of its message",
+        wire.BAD_TAG: "a field's tag is malformed",
+        wire.BAD_UTF8: "a string is not valid UTF-8",
+        wire.BAD_GROUP: "a field group has no matching end",
+        wire.BAD_PACKED: "a packed list has a length that does not divide",
+    }
+    state = columns.state
+    frames, begin, at = int(state[wire.FRAMES]), int(state[wire.POS]), int(state[wire.ERR_POS])
+    data = columns.data
+    message = "the metadata" if frames == 0 else f"node number {frames - 1} of the file"
+    found = f"bytes {data[at : at + 8].tobytes().hex(' ')}"
+    remedy = "copy or create the file again, or read it leniently to keep the intact beginning"
+    if status == wire.BAD_FRAME_END:
+        left = len(data) - begin
+        need = int(state[wire.NEED])
+        found = f"{left} bytes" + (f", of a message of {need}" if need else "")
+    if frames <= 1:
+        guess = look(data[:4096].tobytes())
+        if guess is not None:
+            return InputError(
+                "this is no Chakra trace", file=source, found=guess, expected="a Chakra trace", remedy=_REMEDY
+            )
+        remedy = "this may be no Chakra trace at all, or one that was cut off or damaged: create it again"
+    return InputError(
+        f"the trace is damaged: {faults[status]}",
+        file=source,
+        place=f"byte {at}, in {message} (which begins at byte {begin})",
+        found=found,
+        remedy=remedy,
+    )

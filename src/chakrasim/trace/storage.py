@@ -1,0 +1,202 @@
+"""Bytes on disk: finding the files of all ranks, reading with bounds, gzip, writing atomically."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import os
+import re
+import tempfile
+import zlib
+from pathlib import Path
+
+from chakrasim.errors import InputError
+
+GZIP_MAGIC = b"\x1f\x8b"
+_STEP = 1 << 20
+_WHOLE_KEY_BYTES = 4096  # up to this size the bytes themselves serve as their fingerprint
+
+
+def read_bytes(path: str, max_bytes: int) -> bytes:
+    """The whole file. Raises InputError if it cannot be read, is no file, or is larger than ``max_bytes``."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError) as fault:
+        raise _cannot_read(path, fault) from None
+    try:
+        chunk = os.read(handle, 1 << 16)
+        if len(chunk) < 1 << 16 and not os.read(handle, 1):
+            return chunk
+        return _read_rest(path, max_bytes)
+    except OSError as fault:
+        raise _cannot_read(path, fault) from None
+    finally:
+        os.close(handle)
+
+
+def _read_rest(path: str, max_bytes: int) -> bytes:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            raise InputError(
+                "the trace is too large",
+                file=path,
+                found=f"{size} bytes",
+                expected=f"at most {max_bytes}",
+                remedy="raise max_bytes if this is meant",
+            )
+        try:
+            return file.read()
+        except MemoryError:
+            raise InputError("the trace does not fit into memory", file=path, found=f"{size} bytes") from None
+
+
+def _cannot_read(path: str, fault: Exception) -> InputError:
+    if isinstance(fault, FileNotFoundError):
+        return InputError("there is no such file", file=path, remedy="check the name and the folder")
+    if isinstance(fault, IsADirectoryError):
+        return InputError(
+            "this is a folder", file=path, expected="a Chakra trace file", remedy="name a file in it, or a prefix"
+        )
+    text = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+    return InputError(f"the file cannot be read: {text}", file=path)
+
+
+def unpack(raw: bytes, source: str, max_bytes: int, lenient: bool, warnings: list[str]) -> bytes:
+    """The uncompressed bytes: ``raw`` itself unless it is gzip by its first two bytes.
+
+    Damaged or oversized compressed data raise InputError; with ``lenient`` what could be uncompressed is kept, with a
+    warning.
+    """
+    if not raw.startswith(GZIP_MAGIC):
+        return raw
+    parts: list[bytes] = []
+    size = at = 0
+    fault = None
+    while at < len(raw) and fault is None:
+        member = zlib.decompressobj(wbits=31)
+        rest = raw[at:]
+        try:
+            while not member.eof and rest:
+                parts.append(member.decompress(rest, _STEP))
+                size += len(parts[-1])
+                rest = member.unconsumed_tail
+                if size > max_bytes:
+                    raise InputError(
+                        "the compressed trace is too large",
+                        file=source,
+                        found=f"more than {max_bytes} bytes uncompressed from {len(raw)} compressed",
+                        expected=f"at most {max_bytes}",
+                        remedy="raise max_bytes if this is meant",
+                    )
+        except zlib.error as reason:
+            fault = str(reason)
+        consumed = len(raw) - len(member.unused_data) if member.eof else len(raw)
+        if fault is None and not member.eof:
+            fault = "the data end early"
+        at = _skip_padding(raw, consumed)
+    if fault is not None:
+        damage = InputError(
+            "the gzip data are damaged",
+            file=source,
+            place=f"after {size} uncompressed bytes",
+            found=fault,
+            expected="complete gzip data",
+            remedy="copy or create the file again, or read it leniently to keep the intact beginning",
+        )
+        if not lenient or not size:
+            raise damage
+        warnings.append(str(damage))
+    return b"".join(parts)
+
+
+def _skip_padding(raw: bytes, at: int) -> int:
+    """gzip files may be padded with zeros, for instance on tape."""
+    while at < len(raw) and raw[at] == 0:
+        at += 1
+    return at
+
+
+def pack(data: bytes) -> bytes:
+    """gzip data that depend on nothing but ``data``."""
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def fingerprint(raw: bytes) -> bytes:
+    """A key that is equal for equal bytes only."""
+    return raw if len(raw) <= _WHOLE_KEY_BYTES else hashlib.blake2b(raw, digest_size=32).digest() + b"\0" * _WHOLE_KEY_BYTES
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write ``data`` under a temporary name in the same folder, then rename. Raises InputError if that fails."""
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+        temporary = None
+    except (OSError, ValueError) as fault:
+        text = getattr(fault, "strerror", None) or str(fault)
+        remedy = "create the folder first" if getattr(fault, "errno", None) == errno.ENOENT else None
+        raise InputError(f"the file cannot be written: {text}", file=path, remedy=remedy) from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]:
+    """The files ``PREFIX.0.et``, ``PREFIX.1.et``, ... (plain before ``.et.gz``), found by listing the folder once.
+
+    Raises InputError if there is none, if one is missing in between, or if there are fewer than ``ranks``.
+    """
+    folder, stem = os.path.split(prefix)
+    try:
+        names = os.listdir(folder or ".")
+    except (OSError, ValueError) as fault:
+        text = getattr(fault, "strerror", None) or str(fault)
+        raise InputError(
+            f"the folder of the traces cannot be listed: {text}", file=folder or ".", remedy="check the prefix"
+        ) from None
+    found = _ranks(names, stem)
+    if not found:
+        raise _nothing_found(prefix, stem, names)
+    count = len(found) if ranks is None else ranks
+    missing = next((rank for rank in range(count) if rank not in found), None)
+    if missing is not None:
+        raise InputError(
+            f"the trace of rank {missing} is missing",
+            file=f"{prefix}.{missing}.et",
+            found=f"{len(found)} files for ranks {min(found)} to {max(found)}",
+            expected=f"one file for each of the {max(count, max(found) + 1) if ranks is None else ranks} ranks",
+            remedy="add the file, or rename the files so that ranks count from 0 without gaps",
+        )
+    if len(found) > count:
+        warnings.append(f"{prefix}.*.et: left out {len(found) - count} trace files: only {count} ranks were asked for")
+    return [os.path.join(folder, found[rank]) for rank in range(count)]
+
+
+def _ranks(names: list[str], stem: str) -> dict[int, str]:
+    pattern = re.compile(re.escape(stem) + r"\.(0|[1-9][0-9]{0,8})\.et(\.gz)?", re.ASCII)
+    found: dict[int, str] = {}
+    for name in names:
+        match = pattern.fullmatch(name)
+        if match and (match[2] is None or int(match[1]) not in found):
+            found[int(match[1])] = name
+    return found
+
+
+def _nothing_found(prefix: str, stem: str, names: list[str]) -> InputError:
+    similar = sorted(name for name in names if name.endswith((".et", ".et.gz")) or name.startswith(stem))
+    shown = ", ".join(similar[:5]) + (f" and {len(similar) - 5} more" if len(similar) > 5 else "")
+    return InputError(
+        "there are no trace files under this prefix",
+        file=prefix,
+        found=f"in that folder: {shown}" if similar else "no similar file in that folder",
+        expected=f"{prefix}.0.et or {prefix}.0.et.gz",
+        remedy="give the path up to, but without, .RANK.et",
+    )
