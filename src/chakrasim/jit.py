@@ -53,13 +53,16 @@ def _source_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         text = path.read_bytes()
-        if b"@kernel" in text:
+        if b"@kernel" in text or b"@inner" in text:
             digest.update(text)
     return digest.hexdigest()[:16]
 
 
 def kernel(function: F) -> F:
-    """Compile ``function`` on its first call (no bounds checks, C-like division), or leave it as it is."""
+    """A hot loop that Python calls: compiled on its first call and kept on disk, or left as it is.
+
+    No bounds checks, C-like division, and no reference counts (kernels get arrays and make none).
+    """
     if not enabled():
         return function
     import numba
@@ -70,7 +73,18 @@ def kernel(function: F) -> F:
     if folder is not None:
         config.CACHE_DIR = str(folder)
     try:
-        compiled: F = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)(function)
+        compiled: F = numba.njit(cache=folder is not None, error_model="numpy", nogil=True, _nrt=False)(function)
     finally:
         config.CACHE_DIR = before
+    return compiled
+
+
+def inner(function: F) -> F:
+    """A part of a kernel, called only by kernels: compiled into them, with nothing for Python to call."""
+    if not enabled():
+        return function
+    import numba
+
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled: F = numba.njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
     return compiled

@@ -11,6 +11,7 @@ from chakrasim.collectives.schedule import (
     Row,
     Schedule,
     ScheduleError,
+    uniform,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "known_algorithms",
     "register",
     "registered",
+    "uniform",
 ]

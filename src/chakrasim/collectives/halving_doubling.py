@@ -121,10 +121,12 @@ def _folded_blocks(request: Request, final: int) -> Schedule:
     kept = np.stack([_blocks(index, 2 * distance, members) for distance in distances], axis=1)
     given = np.stack([_blocks(index ^ distance, 2 * distance, members) for distance in distances], axis=1)
     table = np.concatenate([(index < members - core)[:, None], kept, given], axis=1)
-    rows, inverse = np.unique(table, axis=0, return_inverse=True)
+    # no column has more than two values, next to each other: a member's class is a number of one bit per column
+    codes = (table - table.min(axis=0)) @ (1 << np.arange(table.shape[1]))
+    _, examples, inverse = np.unique(codes, return_index=True, return_inverse=True)
     to_extra = block if reduce else everything - block
     programs = []
-    for folded, *counts in rows.tolist():
+    for folded, *counts in table[examples].tolist():
         keeps, gives = counts[: len(distances)], counts[len(distances) :]
         exchanges = [
             _Exchange(distance, block * (give if reduce else keep), block * (keep if reduce else give), reduce)
@@ -135,7 +137,7 @@ def _folded_blocks(request: Request, final: int) -> Schedule:
         programs.append(_core_program(exchanges if reduce else exchanges[::-1], core, *folded_sizes, reduce=reduce))
     programs.append(_extra_program(core, everything if reduce else block, to_extra))
     program_of = np.full(members, len(programs) - 1, np.int32)
-    program_of[:core] = inverse.reshape(-1)
+    program_of[:core] = inverse
     return Schedule(tuple(programs), program_of, final)
 
 

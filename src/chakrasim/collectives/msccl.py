@@ -21,6 +21,7 @@ from chakrasim.collectives.schedule import Collective
 from chakrasim.errors import InputError
 
 MAX_DEPENDENCIES = 20_000_000
+_TOO_LARGE = 1 << 62
 _REDUCTION_PASSES = 3
 _COPY_PASSES = 2
 
@@ -83,8 +84,6 @@ def lower_msccl(
     _warn_of_other_collective(algorithm, collective, warnings)
     _check_peers(algorithm)
     total = data_bytes * members if collective in (Collective.ALL_GATHER, Collective.GATHER) else data_bytes
-    if total >= 1 << 62:
-        raise InputError("collective too large", file=algorithm.source, found=f"{total} bytes", expected="below 2^62")
     return tuple(_lower_gpu(algorithm, blocks, total, pass_ns) for blocks in algorithm.gpus)
 
 
@@ -155,9 +154,10 @@ def _lower_gpu(
     for block in blocks:
         for place, step in enumerate(block.steps):
             parents = waits[block.number, place]
-            size = max(1, total * step.count // algorithm.chunks)
+            size = _message_bytes(algorithm, step, total)
             for part in _PARTS[step.kind]:
-                _add(graph, number, parents, part, size, block, step, pass_ns)
+                work_ns = _work_ns(algorithm, step, size, pass_ns) if part == CustomKind.COMP else 0
+                _add(graph, number, parents, part, size, block, step, work_ns)
                 parents = [number]
                 number += 1
             number += not _PARTS[step.kind]
@@ -173,6 +173,26 @@ def _lower_gpu(
     )
 
 
+def _message_bytes(algorithm: MscclAlgorithm, step: Step, total: int) -> int:
+    size = max(1, total * step.count // algorithm.chunks)
+    if size >= _TOO_LARGE:
+        raise _too_large(algorithm, step, f"{step.count} of {algorithm.chunks} chunks of {total} bytes")
+    return size
+
+
+def _work_ns(algorithm: MscclAlgorithm, step: Step, size: int, pass_ns: Callable[[int], int]) -> int:
+    delay = (_COPY_PASSES if step.kind == "cpy" else _REDUCTION_PASSES) * pass_ns(size)
+    if delay >= _TOO_LARGE:
+        raise _too_large(algorithm, step, f"{delay} ns of local work")
+    return max(1, delay)
+
+
+def _too_large(algorithm: MscclAlgorithm, step: Step, found: str) -> InputError:
+    return InputError(
+        "a step is absurdly large", file=algorithm.source, place=f"line {step.line}", found=found, expected="below 2^62"
+    )
+
+
 def _add(
     graph: _Graph,
     number: int,
@@ -181,17 +201,16 @@ def _add(
     size: int,
     block: Block,
     step: Step,
-    pass_ns: Callable[[int], int],
+    work_ns: int,
 ) -> None:
     works = part == CustomKind.COMP
-    passes = _COPY_PASSES if step.kind == "cpy" else _REDUCTION_PASSES
     graph.ids.append(number)
     graph.parents.append(parents)
     graph.kind.append(part)
     graph.peer.append(-1 if works else block.send_peer if part == CustomKind.SEND else block.receive_peer)
     graph.size_bytes.append(0 if works else size)
     graph.tag.append(0 if works else block.channel)
-    graph.delay_ns.append(max(1, passes * pass_ns(size)) if works else 0)
+    graph.delay_ns.append(work_ns if works else 0)
     graph.lines.append(step.line)
 
 

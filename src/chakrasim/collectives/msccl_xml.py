@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Block:
-    """A thread block: its steps run one after the other, with one peer to send to and one to receive from (-1: none)."""
+    """A thread block: steps that run one after the other, a peer to send to and one to receive from (-1: none)."""
 
     number: int
     send_peer: int
@@ -101,7 +101,7 @@ class _Reader:
         except (LookupError, ValueError) as error:
             raise self.error(f"no readable XML: {error}") from None
         ranks = self.number(self.algo, "ngpus", low=1) if "ngpus" in self.algo else len(self.gpus)
-        if sorted(self.gpus) != list(range(ranks)):
+        if len(self.gpus) != ranks or max(self.gpus, default=-1) != ranks - 1:
             raise InputError(
                 "the <gpu> elements do not fit ngpus",
                 file=self.source,

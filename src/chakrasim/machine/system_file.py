@@ -8,7 +8,7 @@ from numbers import Real
 from pathlib import Path
 
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
-from chakrasim.machine.decode import Scalar, decode_yaml, describe, parse_integer, read_bytes
+from chakrasim.machine.decode import Scalar, decode_yaml, describe, parse_integer, printable, read_bytes
 from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, warn_unknown
 from chakrasim.machine.system import (
     COLLECTIVES,
@@ -162,16 +162,15 @@ def per_node_custom(section: Section, key: str) -> dict[int, str]:
         return {}
     value = section.entries[key]
     content: object = value
-    name, folder = f"{section.file}: {section.at(key)}", section.folder
+    inner = Section({}, section.file, section.warnings, section.at(key), section.folder)
     if isinstance(value, str):
         name = resolve(str(value), section.folder, os.path.exists)
-        folder = Path(name).parent
+        inner = Section({}, printable(name), section.warnings, folder=Path(name).parent)
         content = decode_yaml(read_bytes(name, "per-node custom implementations"), name)
     if not isinstance(content, Mapping):
         section.fail(
             key, "not a mapping of node ids to traces", found=content, expected="the path of a YAML file: id: prefix"
         )
-    inner = Section({}, name, section.warnings)
     implementations: dict[int, str] = {}
     for node, prefix in content.items():
         number = parse_integer(node) if isinstance(node, str) else node
@@ -181,7 +180,7 @@ def per_node_custom(section: Section, key: str) -> dict[int, str]:
             inner.fail(str(number), "the node is there twice")
         if not isinstance(prefix, str) or (isinstance(prefix, Scalar) and prefix.is_null):
             inner.fail(str(number), "not a string", found=prefix, expected="the prefix of Chakra traces")
-        implementations[number] = resolve(str(prefix), folder, traces_exist)
+        implementations[number] = resolve(str(prefix), inner.folder, traces_exist)
     return implementations
 
 

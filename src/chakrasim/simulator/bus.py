@@ -8,7 +8,7 @@ is a request on the NPU's side, one from memory a request on the memory's side.
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, register
 from chakrasim.simulator.network import Reals
@@ -16,7 +16,7 @@ from chakrasim.simulator.network import Reals
 READS_IN_A_ROW = 8
 
 
-@kernel
+@inner
 def append(m: Words, head: int, transfer: int) -> None:
     """Append to the list whose first and last stand at ``head`` and ``head + 1``."""
     m[transfer + at.TRANSFER_NEXT] = 0
@@ -27,20 +27,20 @@ def append(m: Words, head: int, transfer: int) -> None:
     m[head + 1] = transfer
 
 
-@kernel
+@inner
 def pop(m: Words, head: int) -> int:
     transfer = m[head]
     m[head] = m[transfer + at.TRANSFER_NEXT]
     return transfer
 
 
-@kernel
+@inner
 def narrow(size: int) -> int:
     """Sizes pass through a signed 32-bit integer here, as in the reference."""
     return ((size + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
-@kernel
+@inner
 def new_transfer(m: Words, size: int, process: bool, back: bool, then: int, a: int, b: int) -> int:
     transfer = allocate(m, at.TRANSFER_WORDS)
     m[transfer + at.TRANSFER_BYTES] = size
@@ -52,7 +52,7 @@ def new_transfer(m: Words, size: int, process: bool, back: bool, then: int, a: i
     return transfer
 
 
-@kernel
+@inner
 def request_transfer(
     m: Words, f: Reals, npu: int, from_memory: bool, size: int, process: bool, back: bool, stream: int, reduce_ns: int
 ) -> None:
@@ -63,20 +63,20 @@ def request_transfer(
         append(m, memory + at.BUS_SENDS, transfer)
         poke(m, f, memory)
     else:
-        use_lower_bus(m, f, npu, True, transfer, False, at.THEN_SEND)
+        use_lower_bus(m, f, npu, at.YES, transfer, at.NO, at.THEN_SEND)
 
 
-@kernel
+@inner
 def use_lower_bus(m: Words, f: Reals, npu: int, from_memory: bool, transfer: int, back: bool, then: int) -> None:
     """Move a transfer's data over the lower bus; ``then`` is what happens to it on the upper bus afterwards."""
     lower = m[npu + at.BUS_LOWER]
     side = m[lower + at.BUS_PARTNER] if from_memory else lower
-    part = new_transfer(m, m[transfer + at.TRANSFER_BYTES], False, back, then, npu, transfer)
+    part = new_transfer(m, m[transfer + at.TRANSFER_BYTES], at.NO, back, then, npu, transfer)
     append(m, side + at.BUS_SENDS, part)
     poke(m, f, side)
 
 
-@kernel
+@inner
 def poke(m: Words, f: Reals, endpoint: int) -> None:
     """What every event at an endpoint ends with: if it is free and has something to send, it sends, or gives way.
 
@@ -96,7 +96,7 @@ def poke(m: Words, f: Reals, endpoint: int) -> None:
     transmit(m, f, endpoint)
 
 
-@kernel
+@inner
 def transmit(m: Words, f: Reals, endpoint: int) -> None:
     """Send the head of the sends to the partner: reception there, then the end of sending here."""
     o = m[at.BUS_O]
@@ -113,22 +113,22 @@ def transmit(m: Words, f: Reals, endpoint: int) -> None:
     gap = f[2 * m[at.DIMS] + m[endpoint + at.BUS_LOWER_KIND]]
     rest = m[transfer + at.TRANSFER_BYTES] - 1
     slot = m[endpoint + at.BUS_SLOT]
-    register(m, slot, int(offset + rest * gap + m[at.BUS_L] + o), at.DO_BUS_RECEIVED, partner, 0)
+    register(m, slot, int(offset + rest * gap + m[at.BUS_L] + o), at.DO_BUS_RECEIVED, partner, at.NONE)
     m[partner + at.BUS_READS] = 0
     m[endpoint + at.BUS_STATE] = at.BUS_SENDING
-    register(m, slot, int(offset + gap * rest), at.DO_BUS_SENT, endpoint, 0)
+    register(m, slot, int(offset + gap * rest), at.DO_BUS_SENT, endpoint, at.NONE)
 
 
-@kernel
+@inner
 def begin_work(m: Words, endpoint: int) -> None:
     """Process the head of the transfers that need it."""
     size = m[m[endpoint + at.BUS_WORK] + at.TRANSFER_BYTES]
     duration_ns = size // 100 * m[at.BUS_REDUCTION] + 50
-    register(m, m[endpoint + at.BUS_SLOT], duration_ns, at.DO_BUS_PROCESSED, endpoint, 0)
+    register(m, m[endpoint + at.BUS_SLOT], duration_ns, at.DO_BUS_PROCESSED, endpoint, at.NONE)
     m[endpoint + at.BUS_WORKING] = 1
 
 
-@kernel
+@inner
 def on_sent(m: Words, f: Reals, endpoint: int) -> None:
     m[endpoint + at.BUS_LAST] = m[at.NOW]
     m[endpoint + at.BUS_BEFORE] = m[endpoint + at.BUS_STATE]

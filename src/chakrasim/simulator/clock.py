@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 
 Words = NDArray[np.int64]
@@ -23,7 +23,7 @@ EXACT_WORDS = at.EXACT // 32
 LEVEL_WORDS = at.LEVEL // 32
 
 
-@kernel
+@inner
 def allocate(m: Words, words: int) -> int:
     """A record of so many words, its content undefined."""
     record = m[at.FREE_LISTS + words]
@@ -35,13 +35,13 @@ def allocate(m: Words, words: int) -> int:
     return record
 
 
-@kernel
+@inner
 def release(m: Words, record: int, words: int) -> None:
     m[record] = m[at.FREE_LISTS + words]
     m[at.FREE_LISTS + words] = record
 
 
-@kernel
+@inner
 def mix(lineage: int, time: int) -> int:
     """The lineage of what an event of this lineage schedules at this time: two 31-bit lanes of a multiplicative hash."""
     low = lineage & 0x7FFFFFFF
@@ -52,7 +52,7 @@ def mix(lineage: int, time: int) -> int:
     return (high << 31) | low
 
 
-@kernel
+@inner
 def schedule(m: Words, time: int, kind: int, data: int) -> None:
     """Append an event to the list of its tick (now or later)."""
     event = allocate(m, m[at.EVENT_WORDS])
@@ -65,7 +65,7 @@ def schedule(m: Words, time: int, kind: int, data: int) -> None:
     place(m, event, time)
 
 
-@kernel
+@inner
 def place(m: Words, event: int, time: int) -> None:
     """Append an event to the list of the finest window that holds both its time and the clock."""
     apart = time ^ m[at.WHEEL_TIME]
@@ -93,12 +93,12 @@ def place(m: Words, event: int, time: int) -> None:
     m[ends + 1] = event
 
 
-@kernel
+@inner
 def lowest_bit(word: int) -> int:
     return BIT_INDEX[((word & -word) * 0x077CB531 & 0xFFFFFFFF) >> 27]
 
 
-@kernel
+@inner
 def next_set(m: Words, bits: int, start: int, count: int) -> int:
     """The first set bit at or after ``start`` among ``count``, or -1."""
     if start >= count:
@@ -113,7 +113,7 @@ def next_set(m: Words, bits: int, start: int, count: int) -> int:
     return (word << 5) + lowest_bit(found)
 
 
-@kernel
+@inner
 def next_event(m: Words) -> int:
     """Take the first event of the earliest tick and set the clock to it; 0 when nothing is left."""
     while True:
@@ -134,7 +134,7 @@ def next_event(m: Words) -> int:
             return 0
 
 
-@kernel
+@inner
 def enter_next_window(m: Words) -> bool:
     """Move the wheel to the next window that holds events and hand its events down; False when there is none."""
     time = m[at.WHEEL_TIME]
@@ -159,7 +159,7 @@ def enter_next_window(m: Words) -> bool:
     return False
 
 
-@kernel
+@inner
 def register(m: Words, slot: int, delay_ns: int, kind: int, a: int, b: int) -> None:
     """Add work to a rank's list for the tick ``delay_ns`` from now.
 
@@ -195,7 +195,7 @@ def register(m: Words, slot: int, delay_ns: int, kind: int, a: int, b: int) -> N
     m[sweep + at.SWEEP_TAIL] = task
 
 
-@kernel
+@inner
 def end_sweep(m: Words, sweep: int) -> None:
     """Forget a sweep whose list has been run."""
     place_of = m[sweep + at.SWEEP_SLOT] + at.SLOT_SWEEPS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, register
 from chakrasim.simulator.matching import new_call
@@ -24,7 +24,7 @@ BUCKET_COUNTS = np.array(
 )
 
 
-@kernel
+@inner
 def begin_custom(m: Words, f: Reals, stream: int, program: int) -> None:
     """Start a member's graph with all its nodes unfinished."""
     nodes = m[program + at.CUSTOM_NODES]
@@ -48,7 +48,7 @@ def begin_custom(m: Words, f: Reals, stream: int, program: int) -> None:
     issue_custom(m, f, stream)
 
 
-@kernel
+@inner
 def issue_custom(m: Words, f: Reals, stream: int) -> None:
     """Issue every free node, in the order of the set."""
     state = m[stream + at.STREAM_CUSTOM]
@@ -70,12 +70,12 @@ def issue_custom(m: Words, f: Reals, stream: int) -> None:
             peer = m[m[schedule + at.SCHEDULE_LIST] + peer]
         call = new_call(m, at.CALL_CUSTOM, slot, stream, number)
         if kind == CUSTOM_SEND:
-            send(m, f, slot, peer, m[node + at.CNODE_BYTES], 0, m[node + at.CNODE_TAG], call)
+            send(m, f, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
         else:
-            receive(m, f, slot, peer, m[node + at.CNODE_BYTES], 0, m[node + at.CNODE_TAG], call)
+            receive(m, f, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
 
 
-@kernel
+@inner
 def finish_custom(m: Words, f: Reals, stream: int, number: int) -> bool:
     """Free the children of a finished node and issue them; True when the whole graph is done."""
     state = m[stream + at.STREAM_CUSTOM]
@@ -97,7 +97,7 @@ def finish_custom(m: Words, f: Reals, stream: int, number: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def insert_free(m: Words, state: int, program: int, number: int) -> None:
     """Insert into the free set; when it is full it grows and its elements are inserted anew in their present order."""
     count = m[state + at.CSTATE_FREE_COUNT]
@@ -117,7 +117,7 @@ def insert_free(m: Words, state: int, program: int, number: int) -> None:
     m[state + at.CSTATE_FREE_COUNT] = count + 1
 
 
-@kernel
+@inner
 def put(m: Words, state: int, program: int, number: int, count: int) -> None:
     """Place a node in the first ``count`` of the list: before the first of its bucket, else at the front."""
     free = state + at.CSTATE_FREE_LIST

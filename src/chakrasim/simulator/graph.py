@@ -44,6 +44,8 @@ class Graph:
     """A trace, lowered. Node numbers count in ascending order of ids.
 
     ``a`` of a collective is its index in ``uses``, ``b`` its group's index in ``groups``; else as in ``layout.NODE_A``.
+    ``groups`` are in order of first use, and ``uses`` in the order of these, so that ranks that do the same in different
+    groups have equal columns.
     """
 
     trace: Trace
@@ -323,11 +325,14 @@ class _Actions:
         unknown = np.flatnonzero((types < 0) | (types > int(Collective.BARRIER)))
         if len(unknown):
             _fail(self.trace, int(nodes[unknown[0]]), "unknown collective type", found=int(types[unknown[0]]))
+        groups = self._group_numbers(nodes)
+        self.groups = self._in_order_of_use(nodes, groups)
+        local = {group: i for i, group in enumerate(self.groups)}
         table = np.stack(
             [
                 types,
                 self._sizes(nodes, types),
-                self._group_numbers(nodes),
+                np.array([local[group] for group in groups.tolist()]),
                 self._involved_numbers(nodes),
                 self._roots(nodes),
                 self._custom_nodes(nodes),
@@ -335,20 +340,25 @@ class _Actions:
             axis=1,
         )
         rows, which = np.unique(table, axis=0, return_inverse=True)
-        self.groups = sorted({int(group) for group in rows[:, 2]})
         self.uses = [
-            CollectiveUse(Collective(int(t)), int(s), int(g), self.masks[int(i)], int(r), int(c))
+            CollectiveUse(Collective(int(t)), int(s), self.groups[g], self.masks[int(i)], int(r), int(c))
             for t, s, g, i, r, c in rows
         ]
         self.kind[nodes] = at.RUN_COLLECTIVE
         self.a[nodes] = which.reshape(-1)
-        self.b[nodes] = np.searchsorted(self.groups, table[:, 2])
+        self.b[nodes] = table[:, 2]
         if not self.context.physics:
             replayed = np.zeros(len(self.kind), np.bool_)
             replayed[nodes[types == int(Collective.BROADCAST)]] = True
             self.kind[replayed] = at.RUN_DELAY
             self._replay(replayed, count_gpu=False)
             self.context.counts["broadcasts replayed with their recorded duration"] += int(replayed.sum())
+
+    def _in_order_of_use(self, nodes: Ints, groups: Ints) -> list[int]:
+        """Distinct groups in the order in which the nodes' ids first name them: equal for ranks that do the same."""
+        by_id = groups[np.argsort(self.trace.ids[nodes], kind="stable")]
+        distinct, first = np.unique(by_id, return_index=True)
+        return [int(group) for group in distinct[np.argsort(first)]]
 
     def _sizes(self, nodes: Ints, types: Ints) -> Ints:
         """comm_size; a barrier moves nothing and needs none."""

@@ -9,6 +9,16 @@ parameters stand beside it in ``f``.
 
 from __future__ import annotations
 
+NONE = 0
+BACK = -1
+ONWARD = 1
+YES = True
+NO = False
+# Arguments of kernels are given by these names, not as literals: Numba compiles a function anew for every literal.
+NO_REDUCTION = -1
+LOCAL_BUNDLE_NS = 10
+CONTROL_BYTES = 8192
+
 # --- header: single words at fixed places ------------------------------------------------------------------------------
 NOW = 1
 TOP = 2  # first word never handed out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner, kernel
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, end_sweep, mix, next_event, release
 from chakrasim.simulator.matching import tidy_index
@@ -13,14 +13,14 @@ from chakrasim.simulator.symmetry import meet, move, slot_of
 from chakrasim.simulator.workload import check_end, complete_node, issue_pass
 
 
-@kernel
+@inner
 def visit(m: Words, slot: int) -> None:
     """Note that an event takes place at a rank."""
     if m[at.FOLDED] != 0:
         meet(m, slot, at.SLOT_LAST_TIME, m[at.ROOT])
 
 
-@kernel
+@inner
 def run_call(m: Words, f: Reals, call: int) -> None:
     """Do what the completion of a point-to-point message or receive stands for."""
     kind = m[call + at.CALL_KIND]
@@ -42,7 +42,7 @@ def run_call(m: Words, f: Reals, call: int) -> None:
     release(m, call, at.CALL_WORDS)
 
 
-@kernel
+@inner
 def arrive(m: Words, f: Reals, entry: int, sender_call: int, root: int) -> None:
     """A message has reached its destination: the sender's call runs first, then the receiver's.
 
@@ -71,7 +71,7 @@ def arrive(m: Words, f: Reals, entry: int, sender_call: int, root: int) -> None:
         received(m, f, stream)
 
 
-@kernel
+@inner
 def on_message(m: Words, f: Reals, message: int) -> None:
     """A message has reached the end of a link, or its destination."""
     if m[at.AWARE] != 0 and (
@@ -83,12 +83,12 @@ def on_message(m: Words, f: Reals, message: int) -> None:
     call = m[message + at.MSG_CALL]
     root = m[at.ROOT]
     if m[at.FOLDED] != 0:
-        root = move(m, root, m[message + at.MSG_TO], -1)
+        root = move(m, root, m[message + at.MSG_TO], at.BACK)
     release(m, message, at.MSG_WORDS)
     arrive(m, f, entry, call, root)
 
 
-@kernel
+@inner
 def on_event(m: Words, f: Reals, event: int) -> None:
     kind = m[event + at.EVENT_KIND]
     data = m[event + at.EVENT_DATA]
@@ -105,7 +105,7 @@ def on_event(m: Words, f: Reals, event: int) -> None:
     elif kind == at.ON_HOP or kind == at.ON_ARRIVAL:
         on_message(m, f, data)
     elif kind == at.ON_STREAM_ARRIVAL:
-        arrive(m, f, data, 0, m[at.ROOT])
+        arrive(m, f, data, at.NONE, m[at.ROOT])
     elif kind == at.ON_LATE_STREAM:
         visit(m, m[data + at.STREAM_SLOT])
         received(m, f, data)
@@ -113,12 +113,12 @@ def on_event(m: Words, f: Reals, event: int) -> None:
         run_call(m, f, data)
 
 
-@kernel
+@inner
 def short_of_space(m: Words) -> bool:
     return m[at.TOP] + m[at.RESERVE] + 8 * m[at.INDEX_MASK] > m.size
 
 
-@kernel
+@inner
 def fire(m: Words, f: Reals) -> bool:
     """The first issue pass of every rank, in order of rank; False when it needs more space to go on."""
     while m[at.FIRED] < m[at.SLOTS]:
@@ -141,7 +141,7 @@ def fire_again(m: Words, f: Reals) -> bool:
             return False
         slot = m[at.SLOT_TABLE] + m[at.PASSED] * at.SLOT_WORDS
         if m[slot + at.SLOT_FREE] > 0:
-            m[at.LINEAGE] = mix(1, m[at.NOW])
+            m[at.LINEAGE] = mix(at.ONWARD, m[at.NOW])
             m[at.ROOT] = m[slot + at.SLOT_RANK]
             issue_pass(m, f, slot)
             check_end(m, slot)

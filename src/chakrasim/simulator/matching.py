@@ -6,25 +6,25 @@ counters replace a list (astra-network.md, 2.2).
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, release, schedule
 from chakrasim.simulator.symmetry import move
 
 
-@kernel
+@inner
 def bucket(m: Words, group: int, tag: int, pair: int, size: int) -> int:
     key = (group ^ (group >> 32) * 2654435761) + tag * 40503
     key = (key ^ (pair >> 32) * 73856093 ^ (pair & 0xFFFFFFFF) * 19349663 ^ (size & 0xFFFFFF) * 83492791) & 0xFFFFFFFFFFFF
     return m[at.INDEX] + ((key ^ (key >> 17) ^ (key >> 31)) & m[at.INDEX_MASK])
 
 
-@kernel
+@inner
 def find_entry(m: Words, group: int, tag: int, source: int, destination: int, size: int, signature: int) -> int:
     """The entry of a key, made if there is none. The key is seen from the frame of the destination."""
     if m[at.FOLDED] != 0:
-        source = move(m, source, destination, -1)
-        destination = move(m, destination, destination, -1)
+        source = move(m, source, destination, at.BACK)
+        destination = move(m, destination, destination, at.BACK)
     pair = (source << 32) | destination
     head = bucket(m, group, tag, pair, size)
     entry = m[head]
@@ -57,7 +57,7 @@ def find_entry(m: Words, group: int, tag: int, source: int, destination: int, si
     return entry
 
 
-@kernel
+@inner
 def tidy_index(m: Words) -> None:
     """Drop entries without a message or receive outstanding; make the index larger if the rest needs it.
 
@@ -101,7 +101,7 @@ def tidy_index(m: Words) -> None:
     m[at.GENERATION] += 1
 
 
-@kernel
+@inner
 def new_call(m: Words, kind: int, slot: int, a: int, b: int) -> int:
     """What is to be done when a point-to-point message or receive completes."""
     call = allocate(m, at.CALL_WORDS)
@@ -113,7 +113,7 @@ def new_call(m: Words, kind: int, slot: int, a: int, b: int) -> int:
     return call
 
 
-@kernel
+@inner
 def post_receive(m: Words, entry: int, stream: int, call: int) -> None:
     """Post a receive; one whose message has arrived completes as a new event at the end of the current tick."""
     if m[entry + at.ENTRY_ARRIVED] > 0:

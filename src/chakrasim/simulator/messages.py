@@ -6,34 +6,32 @@ when it has it, the receiver posts its receive when it has arrived.
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words
 from chakrasim.simulator.matching import find_entry, new_call, post_receive
 from chakrasim.simulator.network import Reals, inject
 
-CONTROL_BYTES = 8192
 
-
-@kernel
+@inner
 def send_now(m: Words, f: Reals, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
     """Send a message; ``call`` runs when it has arrived at its destination (0: nothing)."""
     own = m[slot + at.SLOT_RANK]
-    entry = find_entry(m, group, tag, own, peer, size, 0)
+    entry = find_entry(m, group, tag, own, peer, size, at.NONE)
     m[entry + at.ENTRY_SENT] += 1
     m[slot + at.SLOT_BYTES_SENT] += size
     inject(m, f, own, peer, size, entry, call)
 
 
-@kernel
+@inner
 def receive_now(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
-    post_receive(m, find_entry(m, group, tag, peer, m[slot + at.SLOT_RANK], size, 0), 0, call)
+    post_receive(m, find_entry(m, group, tag, peer, m[slot + at.SLOT_RANK], size, at.NONE), at.NONE, call)
 
 
-@kernel
+@inner
 def promise(m: Words, kind: int, slot: int, peer: int, size: int, group: int, tag: int, then: int) -> int:
     """The second half of a rendezvous, to be done when the control message is there."""
-    call = new_call(m, kind, slot, 0, 0)
+    call = new_call(m, kind, slot, at.NONE, at.NONE)
     m[call + at.CALL_GROUP] = group
     m[call + at.CALL_TAG] = tag
     m[call + at.CALL_PEER] = peer
@@ -42,21 +40,21 @@ def promise(m: Words, kind: int, slot: int, peer: int, size: int, group: int, ta
     return call
 
 
-@kernel
+@inner
 def send(m: Words, f: Reals, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
     """Send a message by the protocol that the run uses."""
     if m[at.RENDEZVOUS] == 0:
         send_now(m, f, slot, peer, size, group, tag, call)
     else:
         later = promise(m, at.CALL_REAL_SEND, slot, peer, size, group, tag, call)
-        receive_now(m, slot, peer, CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)
+        receive_now(m, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)
 
 
-@kernel
+@inner
 def receive(m: Words, f: Reals, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
     """Post a receive by the protocol that the run uses."""
     if m[at.RENDEZVOUS] == 0:
         receive_now(m, slot, peer, size, group, tag, call)
     else:
         later = promise(m, at.CALL_REAL_RECV, slot, peer, size, group, tag, call)
-        send_now(m, f, slot, peer, CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)
+        send_now(m, f, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, schedule
 from chakrasim.simulator.symmetry import meet, move
@@ -22,7 +22,7 @@ Reals = NDArray[np.float64]
 LONGEST = 4.0e18
 
 
-@kernel
+@inner
 def whole_ns(m: Words, x: float) -> int:
     """Truncate a time; one past the clock's range fails the run."""
     if not x < LONGEST:
@@ -34,14 +34,14 @@ def whole_ns(m: Words, x: float) -> int:
     return int(x)
 
 
-@kernel
+@inner
 def coordinate(m: Words, rank: int, dim: int) -> int:
     if m[at.DIMS] == 1:
         return rank
     return (rank // m[dim + at.DIM_STRIDE]) % m[dim + at.DIM_MEMBERS]
 
 
-@kernel
+@inner
 def unaware_ns(m: Words, f: Reals, source: int, destination: int, size: int) -> int:
     """floor(hops * latency + size / bandwidth) of the first dimension in which the two ranks differ."""
     for d in range(m[at.DIMS]):
@@ -60,7 +60,7 @@ def unaware_ns(m: Words, f: Reals, source: int, destination: int, size: int) -> 
     return 0
 
 
-@kernel
+@inner
 def inject(m: Words, f: Reals, source: int, destination: int, size: int, entry: int, call: int) -> None:
     """Start moving a message; ``call`` says what its arrival means to the sender (0: nothing)."""
     m[at.MESSAGES] += 1
@@ -70,7 +70,7 @@ def inject(m: Words, f: Reals, source: int, destination: int, size: int, entry: 
         time = m[at.NOW] + unaware_ns(m, f, source, destination, size)
         if call == 0:
             if m[at.FOLDED] != 0:
-                m[at.ROOT] = move(m, root, destination, -1)
+                m[at.ROOT] = move(m, root, destination, at.BACK)
             schedule(m, time, at.ON_STREAM_ARRIVAL, entry)
             m[at.ROOT] = root
             return
@@ -89,7 +89,7 @@ def inject(m: Words, f: Reals, source: int, destination: int, size: int, entry: 
         m[at.ROOT] = root
 
 
-@kernel
+@inner
 def forward(m: Words, f: Reals, message: int) -> None:
     """Offer a message to the link that leads on from where it stands, and note where that link ends.
 
@@ -130,20 +130,20 @@ def forward(m: Words, f: Reals, message: int) -> None:
         m[message + at.MSG_AT] = here + (following - a) * stride
     else:
         m[message + at.MSG_AT] = here + (b - a) * stride
-        port += coordinate(m, move(m, m[message + at.MSG_AT], here, -1), dim) if m[at.FOLDED] != 0 else b
+        port += coordinate(m, move(m, m[message + at.MSG_AT], here, at.BACK), dim) if m[at.FOLDED] != 0 else b
     offer(m, f, message, here, port)
 
 
-@kernel
+@inner
 def offer(m: Words, f: Reals, message: int, anchor: int, port: int) -> None:
     """Give a message to a port's link: it is served at once or waits."""
     number = anchor
     if m[at.FOLDED] != 0:
-        number = m[m[at.SLOT_OF] + move(m, anchor, anchor, -1)]
+        number = m[m[at.SLOT_OF] + move(m, anchor, anchor, at.BACK)]
     link = m[at.LINK_TABLE] + (number * m[at.PORTS] + port) * at.LINK_WORDS
     m[message + at.MSG_ANCHOR] = anchor
     if m[at.FOLDED] != 0:
-        meet(m, link, at.LINK_LAST_TIME, move(m, m[message + at.MSG_ROOT], anchor, -1))
+        meet(m, link, at.LINK_LAST_TIME, move(m, m[message + at.MSG_ROOT], anchor, at.BACK))
     if m[link + at.LINK_BUSY] == 0:
         serve(m, f, link, message)
         return
@@ -157,7 +157,7 @@ def offer(m: Words, f: Reals, message: int, anchor: int, port: int) -> None:
     m[link + at.LINK_QUEUED_MOST] = max(m[link + at.LINK_QUEUED_MOST], m[link + at.LINK_QUEUED])
 
 
-@kernel
+@inner
 def serve(m: Words, f: Reals, link: int, message: int) -> None:
     """Put a message on a free link: its arrival is scheduled first, then the link's release."""
     d = m[link + at.LINK_DIM]
@@ -173,11 +173,11 @@ def serve(m: Words, f: Reals, link: int, message: int) -> None:
         m[at.ROOT] = m[message + at.MSG_ROOT]
     schedule(m, m[at.NOW] + arrival_ns, at.ON_HOP, message)
     if m[at.FOLDED] != 0:
-        m[at.ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], -1)
+        m[at.ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], at.BACK)
     schedule(m, m[at.NOW] + busy_ns, at.ON_LINK_FREE, link)
 
 
-@kernel
+@inner
 def on_link_free(m: Words, f: Reals, link: int) -> None:
     """Serve the message that has waited longest."""
     m[link + at.LINK_BUSY] = 0
@@ -188,5 +188,5 @@ def on_link_free(m: Words, f: Reals, link: int) -> None:
         m[link + at.LINK_HEAD] = m[message + at.MSG_NEXT]
         m[link + at.LINK_QUEUED] -= 1
         if m[at.FOLDED] != 0:
-            m[message + at.MSG_ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], 1)
+            m[message + at.MSG_ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], at.ONWARD)
         serve(m, f, link, message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.bus import append, begin_work, on_sent, poke, pop, use_lower_bus
 from chakrasim.simulator.clock import Words, register, release
@@ -12,11 +12,11 @@ from chakrasim.simulator.streams import enqueue, launch_bundle, perform_row, que
 from chakrasim.simulator.workload import complete_node
 
 
-@kernel
+@inner
 def end_bundle(m: Words, f: Reals, stream: int, reduce_ns: int) -> None:
     """A bundle has passed the bus; one that reduces always takes a second event, even for a time of zero."""
     if reduce_ns >= 0:
-        register(m, m[stream + at.STREAM_SLOT], reduce_ns, at.DO_BUNDLE, stream, -1)
+        register(m, m[stream + at.STREAM_SLOT], reduce_ns, at.DO_BUNDLE, stream, at.NO_REDUCTION)
         return
     m[stream + at.STREAM_DONE] += 1
     program = m[stream + at.STREAM_PROGRAM]
@@ -32,14 +32,14 @@ def end_bundle(m: Words, f: Reals, stream: int, reduce_ns: int) -> None:
         advance(m, f, stream)
 
 
-@kernel
+@inner
 def received(m: Words, f: Reals, stream: int) -> None:
     """A message of the current phase has been received: launch the bundle that processes it."""
     m[stream + at.STREAM_RECEIVED] += 1
     launch_bundle(m, f, stream)
 
 
-@kernel
+@inner
 def advance(m: Words, f: Reals, stream: int) -> None:
     """A phase is complete: go on to the next, or leave.
 
@@ -63,14 +63,14 @@ def advance(m: Words, f: Reals, stream: int) -> None:
     start_queue(m, f, queue_of(m, stream))
 
 
-@kernel
+@inner
 def end_custom(m: Words, f: Reals, stream: int, number: int) -> None:
     """A node of a custom collective has completed."""
     if finish_custom(m, f, stream, number):
         advance(m, f, stream)
 
 
-@kernel
+@inner
 def end_memory_access(m: Words, server: int) -> None:
     """A memory server is free: serve the request that has waited longest, on its own rank."""
     request = m[server + at.SERVER_HEAD]
@@ -79,12 +79,12 @@ def end_memory_access(m: Words, server: int) -> None:
         return
     m[server + at.SERVER_HEAD] = m[request + at.REQUEST_NEXT]
     slot = m[request + at.REQUEST_SLOT]
-    register(m, slot, m[request + at.REQUEST_NS], at.DO_NODE, m[request + at.REQUEST_NODE], 0)
-    register(m, slot, m[request + at.REQUEST_NS], at.DO_SERVER, server, 0)
+    register(m, slot, m[request + at.REQUEST_NS], at.DO_NODE, m[request + at.REQUEST_NODE], at.NONE)
+    register(m, slot, m[request + at.REQUEST_NS], at.DO_SERVER, server, at.NONE)
     release(m, request, at.REQUEST_WORDS)
 
 
-@kernel
+@inner
 def deliver(m: Words, f: Reals, transfer: int) -> None:
     """A transfer has crossed its bus."""
     then = m[transfer + at.TRANSFER_THEN]
@@ -105,7 +105,7 @@ def deliver(m: Words, f: Reals, transfer: int) -> None:
     poke(m, f, npu)
 
 
-@kernel
+@inner
 def return_or_deliver(m: Words, f: Reals, endpoint: int, list_head: int) -> None:
     """Send the head of a list back if it asks for that, else hand it over; by way of the lower bus where there is one."""
     transfer = m[list_head]
@@ -113,19 +113,19 @@ def return_or_deliver(m: Words, f: Reals, endpoint: int, list_head: int) -> None
         m[transfer + at.TRANSFER_BACK] = 0
         pop(m, list_head)
         if m[endpoint + at.BUS_LOWER] != 0:
-            use_lower_bus(m, f, endpoint, False, transfer, True, at.THEN_SEND)
+            use_lower_bus(m, f, endpoint, at.NO, transfer, at.YES, at.THEN_SEND)
         else:
             append(m, endpoint + at.BUS_SENDS, transfer)
     elif m[endpoint + at.BUS_LOWER] != 0:
         pop(m, list_head)
-        use_lower_bus(m, f, endpoint, False, transfer, False, at.THEN_DELIVER)
+        use_lower_bus(m, f, endpoint, at.NO, transfer, at.NO, at.THEN_DELIVER)
     else:
         deliver(m, f, transfer)
         pop(m, list_head)
         release(m, transfer, at.TRANSFER_WORDS)
 
 
-@kernel
+@inner
 def on_received(m: Words, f: Reals, endpoint: int) -> None:
     """An endpoint of the bus has received a transfer."""
     m[endpoint + at.BUS_LAST] = m[at.NOW]
@@ -138,7 +138,7 @@ def on_received(m: Words, f: Reals, endpoint: int) -> None:
         m[transfer + at.TRANSFER_PROCESS] = 0
         pop(m, endpoint + at.BUS_RECEIVES)
         if m[endpoint + at.BUS_LOWER] != 0:
-            use_lower_bus(m, f, endpoint, False, transfer, True, at.THEN_WORK)
+            use_lower_bus(m, f, endpoint, at.NO, transfer, at.YES, at.THEN_WORK)
         else:
             append(m, endpoint + at.BUS_WORK, transfer)
         if m[endpoint + at.BUS_WORKING] == 0 and m[endpoint + at.BUS_WORK] != 0:
@@ -148,7 +148,7 @@ def on_received(m: Words, f: Reals, endpoint: int) -> None:
     poke(m, f, endpoint)
 
 
-@kernel
+@inner
 def on_processed(m: Words, f: Reals, endpoint: int) -> None:
     """An endpoint of the bus has processed a transfer."""
     m[endpoint + at.BUS_WORKING] = 0
@@ -158,7 +158,7 @@ def on_processed(m: Words, f: Reals, endpoint: int) -> None:
     poke(m, f, endpoint)
 
 
-@kernel
+@inner
 def on_task(m: Words, f: Reals, slot: int, kind: int, a: int, b: int) -> None:
     """Run one piece of a rank's work of this tick."""
     if kind == at.DO_BUNDLE:

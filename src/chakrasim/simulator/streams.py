@@ -6,7 +6,7 @@ dimension until fewer than ``RUNNING_LIMIT`` streams of the queue are running, a
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.bus import request_transfer
 from chakrasim.simulator.clock import Words, allocate, register
@@ -15,10 +15,8 @@ from chakrasim.simulator.messages import receive, send
 from chakrasim.simulator.network import Reals, inject
 from chakrasim.simulator.matching import find_entry, new_call, post_receive
 
-LOCAL_BUNDLE_NS = 10
 
-
-@kernel
+@inner
 def create_streams(m: Words, f: Reals, slot: int, node: int, plan: int, sequence: int) -> None:
     """Cut a collective into chunks and start each: all streams of a rank are created in one go, in order."""
     m[slot + at.SLOT_COLLECTIVE] = node
@@ -38,7 +36,7 @@ def create_streams(m: Words, f: Reals, slot: int, node: int, plan: int, sequence
         start_queue(m, f, queue_of(m, stream))
 
 
-@kernel
+@inner
 def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
     """Give each phase its queue and its direction (or tree): the counters run on over the whole simulation."""
     per_dim = m[at.QUEUES_PER_DIM]
@@ -70,14 +68,14 @@ def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
         m[stream + at.STREAM_QUEUES + 2 * p + 1] = variant
 
 
-@kernel
+@inner
 def queue_of(m: Words, stream: int) -> int:
     """The queue record of the stream's current phase."""
     number = m[stream + at.STREAM_QUEUES + 2 * m[stream + at.STREAM_PHASE]]
     return m[m[stream + at.STREAM_SLOT] + at.SLOT_QUEUES] + number * at.QUEUE_WORDS
 
 
-@kernel
+@inner
 def enqueue(m: Words, stream: int) -> None:
     """Wait in the current phase's queue.
 
@@ -92,7 +90,7 @@ def enqueue(m: Words, stream: int) -> None:
     m[queue + at.QUEUE_TAIL] = stream
 
 
-@kernel
+@inner
 def start_queue(m: Words, f: Reals, queue: int) -> None:
     """Start waiting streams while the queue has room."""
     while m[queue + at.QUEUE_RUNNING] < m[at.RUNNING_LIMIT] and m[queue + at.QUEUE_HEAD] != 0:
@@ -102,7 +100,7 @@ def start_queue(m: Words, f: Reals, queue: int) -> None:
         begin_phase(m, f, stream)
 
 
-@kernel
+@inner
 def begin_phase(m: Words, f: Reals, stream: int) -> None:
     """Start the program of the current phase: its first operations and bundles."""
     p = m[stream + at.STREAM_PHASE]
@@ -133,7 +131,7 @@ def begin_phase(m: Words, f: Reals, stream: int) -> None:
         launch_bundle(m, f, stream)
 
 
-@kernel
+@inner
 def find_member(m: Words, schedule: int, rank: int) -> int:
     """A rank's index in the phase's ring."""
     members = m[schedule + at.SCHEDULE_MEMBERS]
@@ -152,7 +150,7 @@ def find_member(m: Words, schedule: int, rank: int) -> int:
     return m[find + 2 * low + 1]
 
 
-@kernel
+@inner
 def launch_bundle(m: Words, f: Reals, stream: int) -> None:
     """Launch the next row's bundle: the delay before the stream may act again."""
     row = m[stream + at.STREAM_LAUNCH_ROW]
@@ -164,7 +162,7 @@ def launch_bundle(m: Words, f: Reals, stream: int) -> None:
     slot = m[stream + at.STREAM_SLOT]
     reduce_ns = m[row + at.ROW_REDUCE_NS]
     if m[m[stream + at.STREAM_SCHEDULE] + at.SCHEDULE_LOCAL] != 0:
-        register(m, slot, LOCAL_BUNDLE_NS, at.DO_BUNDLE, stream, reduce_ns)
+        register(m, slot, at.LOCAL_BUNDLE_NS, at.DO_BUNDLE, stream, reduce_ns)
     elif m[at.SHARED_BUS] == 0:
         register(m, slot, m[at.ENDPOINT_NS], at.DO_BUNDLE, stream, reduce_ns)
     else:
@@ -181,7 +179,7 @@ def launch_bundle(m: Words, f: Reals, stream: int) -> None:
         )
 
 
-@kernel
+@inner
 def perform_row(m: Words, f: Reals, stream: int) -> None:
     """Perform the operations of the next row not yet performed."""
     row = m[stream + at.STREAM_PERFORM_ROW]
@@ -194,7 +192,7 @@ def perform_row(m: Words, f: Reals, stream: int) -> None:
     perform(m, f, stream, m[row + at.ROW_OPS], m[row + at.ROW_OPS_END])
 
 
-@kernel
+@inner
 def perform(m: Words, f: Reals, stream: int, op: int, end: int) -> None:
     """Post sends and receives, in order."""
     schedule = m[stream + at.STREAM_SCHEDULE]
@@ -217,15 +215,15 @@ def perform(m: Words, f: Reals, stream: int, op: int, end: int) -> None:
             entry = entry_of(m, stream, at.STREAM_TO, m[slot + at.SLOT_RANK], rank, rank, size)
             m[entry + at.ENTRY_SENT] += 1
             m[slot + at.SLOT_BYTES_SENT] += size
-            inject(m, f, m[slot + at.SLOT_RANK], rank, size, entry, 0)
+            inject(m, f, m[slot + at.SLOT_RANK], rank, size, entry, at.NONE)
         else:
             own = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
             entry = entry_of(m, stream, at.STREAM_FROM, rank, own, rank, m[op + at.OP_BYTES])
-            post_receive(m, entry, stream, 0)
+            post_receive(m, entry, stream, at.NONE)
         op += at.OP_WORDS
 
 
-@kernel
+@inner
 def entry_of(m: Words, stream: int, field: int, source: int, destination: int, peer: int, size: int) -> int:
     """The match entry of a stream's message, remembered from the last message to (or from) the same peer."""
     last = stream + field
@@ -247,13 +245,13 @@ def entry_of(m: Words, stream: int, field: int, source: int, destination: int, p
     return entry
 
 
-@kernel
+@inner
 def shake_hands(m: Words, f: Reals, stream: int, sending: bool, peer: int, size: int) -> None:
     """A collective's message under the rendezvous protocol."""
     slot = m[stream + at.STREAM_SLOT]
     group = m[stream + at.STREAM_GROUP]
     chunk = m[stream + at.STREAM_CHUNK]
     if sending:
-        send(m, f, slot, peer, size, group, chunk, 0)
+        send(m, f, slot, peer, size, group, chunk, at.NONE)
     else:
-        receive(m, f, slot, peer, size, group, chunk, new_call(m, at.CALL_STREAM, slot, stream, 0))
+        receive(m, f, slot, peer, size, group, chunk, new_call(m, at.CALL_STREAM, slot, stream, at.NONE))

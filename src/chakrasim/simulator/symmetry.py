@@ -13,7 +13,7 @@ which the roots differ. Where two such events meet at one rank or one link, the 
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words
 
@@ -23,7 +23,7 @@ DIGIT_FOLDED = 2
 DIGIT_WORDS = 3
 
 
-@kernel
+@inner
 def move(m: Words, rank: int, by: int, sign: int) -> int:
     """``rank`` moved by the translation that takes ``by``'s representative to ``by`` (sign 1) or back (-1)."""
     for i in range(m[at.DIGITS]):
@@ -37,7 +37,7 @@ def move(m: Words, rank: int, by: int, sign: int) -> int:
     return rank
 
 
-@kernel
+@inner
 def meet(m: Words, place: int, time_field: int, root: int) -> None:
     """Note an event at a rank or link, and report a tie with the one before it that the symmetry cannot decide.
 
@@ -59,7 +59,7 @@ def meet(m: Words, place: int, time_field: int, root: int) -> None:
     m[last + 2] = root
 
 
-@kernel
+@inner
 def slot_of(m: Words, rank: int) -> int:
     """The slot record of a simulated rank."""
     number = rank if m[at.FOLDED] == 0 else m[m[at.SLOT_OF] + rank]

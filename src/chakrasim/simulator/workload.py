@@ -6,7 +6,7 @@ the pass wait for the next. Nodes are numbered in the order of their ids, so tha
 
 from __future__ import annotations
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, register
 from chakrasim.simulator.matching import new_call
@@ -15,7 +15,7 @@ from chakrasim.simulator.network import Reals
 from chakrasim.simulator.streams import create_streams
 
 
-@kernel
+@inner
 def heap_push(m: Words, heap: int, size_at: int, value: int) -> None:
     i = m[size_at]
     m[size_at] = i + 1
@@ -28,7 +28,7 @@ def heap_push(m: Words, heap: int, size_at: int, value: int) -> None:
     m[heap + i] = value
 
 
-@kernel
+@inner
 def heap_pop(m: Words, heap: int, size_at: int) -> int:
     top = m[heap]
     size = m[size_at] - 1
@@ -49,7 +49,7 @@ def heap_pop(m: Words, heap: int, size_at: int) -> int:
     return top
 
 
-@kernel
+@inner
 def set_free(m: Words, slot: int, node: int) -> None:
     """A node's parents have all finished."""
     m[slot + at.SLOT_FREE] += 1
@@ -61,7 +61,7 @@ def set_free(m: Words, slot: int, node: int) -> None:
     heap_push(m, m[slot + at.SLOT_HEAPS + resource], slot + at.SLOT_HEAP_SIZE + resource, node)
 
 
-@kernel
+@inner
 def next_issuable(m: Words, slot: int) -> int:
     """The free node of the smallest id whose resource is available, taken from its heap; -1 if there is none."""
     best = -1
@@ -79,7 +79,7 @@ def next_issuable(m: Words, slot: int) -> int:
     return best
 
 
-@kernel
+@inner
 def issue_pass(m: Words, f: Reals, slot: int) -> None:
     m[slot + at.SLOT_IN_PASS] = 1
     node = next_issuable(m, slot)
@@ -95,7 +95,7 @@ def issue_pass(m: Words, f: Reals, slot: int) -> None:
         set_free(m, slot, m[m[slot + at.SLOT_PENDING] + i])
 
 
-@kernel
+@inner
 def count_time(m: Words, slot: int) -> None:
     """Charge the time since the last change to the set of categories that have been active."""
     active = 0
@@ -106,7 +106,7 @@ def count_time(m: Words, slot: int) -> None:
     m[slot + at.SLOT_SINCE] = m[at.NOW]
 
 
-@kernel
+@inner
 def issue(m: Words, f: Reals, slot: int, number: int) -> None:
     """Take a node's resource and start it; a skipped node finishes at once."""
     node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
@@ -128,22 +128,22 @@ def issue(m: Words, f: Reals, slot: int, number: int) -> None:
     a = m[node + at.NODE_A]
     if kind == at.RUN_DELAY:
         m[slot + at.SLOT_GPU_NS] += m[node + at.NODE_B]
-        register(m, slot, a, at.DO_NODE, number, 0)
+        register(m, slot, a, at.DO_NODE, number, at.NONE)
     elif kind == at.RUN_COLLECTIVE:
         sequence = m[slot + at.SLOT_SEQUENCES] + m[node + at.NODE_B]
         m[sequence] += 1
         create_streams(m, f, slot, number, a, m[sequence])
     elif kind == at.RUN_SEND:
-        call = new_call(m, at.CALL_NODE, slot, number, 0)
-        send(m, f, slot, a, m[node + at.NODE_B], 0, m[node + at.NODE_C], call)
+        call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
+        send(m, f, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
     elif kind == at.RUN_RECV:
-        call = new_call(m, at.CALL_NODE, slot, number, 0)
-        receive(m, f, slot, a, m[node + at.NODE_B], 0, m[node + at.NODE_C], call)
+        call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
+        receive(m, f, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
     else:
         access_memory(m, slot, number, a)
 
 
-@kernel
+@inner
 def free_children(m: Words, slot: int, node: int) -> None:
     waiting = m[slot + at.SLOT_WAITING]
     for i in range(m[node + at.NODE_CHILDREN], m[node + at.NODE_CHILDREN_END]):
@@ -153,7 +153,7 @@ def free_children(m: Words, slot: int, node: int) -> None:
             set_free(m, slot, child)
 
 
-@kernel
+@inner
 def complete_node(m: Words, f: Reals, slot: int, number: int) -> None:
     """A node has completed: release its resource, free its children, run a pass, see whether the rank is done."""
     node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
@@ -170,7 +170,7 @@ def complete_node(m: Words, f: Reals, slot: int, number: int) -> None:
     check_end(m, slot)
 
 
-@kernel
+@inner
 def check_end(m: Words, slot: int) -> None:
     """A rank has finished when nothing of it is free and nothing in flight."""
     if m[slot + at.SLOT_FREE] == 0 and m[slot + at.SLOT_ONGOING] == 0 and m[slot + at.SLOT_DONE] == 0:
@@ -182,7 +182,7 @@ def check_end(m: Words, slot: int) -> None:
         m[at.FINISHED] += 1
 
 
-@kernel
+@inner
 def server_of(m: Words, slot: int) -> int:
     """The memory server that serves a rank."""
     number = 0
@@ -191,17 +191,17 @@ def server_of(m: Words, slot: int) -> int:
     return m[at.SERVERS] + number * at.SERVER_WORDS
 
 
-@kernel
+@inner
 def access_memory(m: Words, slot: int, number: int, service_ns: int) -> None:
     """An access to remote memory: at once where each NPU has its own, else one at a time per server."""
     if m[at.MEMORY_KIND] == at.PER_NPU:
-        register(m, slot, service_ns, at.DO_NODE, number, 0)
+        register(m, slot, service_ns, at.DO_NODE, number, at.NONE)
         return
     server = server_of(m, slot)
     if m[server + at.SERVER_BUSY] == 0:
         m[server + at.SERVER_BUSY] = 1
-        register(m, slot, service_ns, at.DO_NODE, number, 0)
-        register(m, slot, service_ns, at.DO_SERVER, server, 0)
+        register(m, slot, service_ns, at.DO_NODE, number, at.NONE)
+        register(m, slot, service_ns, at.DO_SERVER, server, at.NONE)
         return
     request = allocate(m, at.REQUEST_WORDS)
     m[request + at.REQUEST_NEXT] = 0

@@ -31,6 +31,9 @@ def parse_trace(
     recognise.refuse_other_formats(data, source)
     columns = Columns(np.frombuffer(data, np.uint8))
     status = columns.decode()
+    unknown = int(columns.state[wire.UNKNOWN])
+    if status != wire.DONE or unknown or columns.version().startswith("\n"):
+        recognise.refuse_old_schema(data, source, damaged=status != wire.DONE)
     if status != wire.DONE:
         damage = recognise.damage(status, columns, source)
         if not lenient or not columns.state[wire.FRAMES]:
@@ -38,7 +41,6 @@ def parse_trace(
         kept = int(columns.state[wire.FRAMES]) - 1
         lost = len(data) - int(columns.state[wire.POS])
         notes.append(f"{damage}: kept the {kept} nodes before it, left out the last {lost} of {len(data)} bytes")
-    unknown = int(columns.state[wire.UNKNOWN])
     if unknown:
         notes.append(f"{source}: left out {unknown} fields that Chakra schema 0.0.4 does not define")
     return columns.trace(source)
@@ -90,7 +92,9 @@ def read(
     if isinstance(prefix, (list, tuple)):
         paths = [os.fspath(path) for path in prefix]
         if ranks is not None and len(paths) != ranks:
-            raise InputError("the list of trace files has the wrong length", found=len(paths), expected=f"{ranks} files")
+            raise InputError(
+                "the list of trace files has the wrong length", found=len(paths), expected=f"{ranks} files"
+            )
     else:
         paths = storage.rank_files(os.fspath(prefix), ranks, notes)
     known: dict[bytes, Trace] = {}

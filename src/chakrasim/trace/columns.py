@@ -35,7 +35,7 @@ _LAYOUT: tuple[tuple[type, int, int, bool], ...] = (
     (np.uint8, wire.BLOB, 0, False),
 )
 _IO_COLUMNS = (5, 6)
-_LIST_OFFSETS, _TABLE, _STRING_OFFSETS = 16, 18, 19
+_NAMES, _LIST_OFFSETS, _TABLE, _STRING_OFFSETS, _BLOB = 3, 16, 18, 19, 20
 _COUNTERS = (wire.FRAMES, wire.CTRL, wire.DATA, wire.ATTRS, wire.LISTS, wire.ITEMS, wire.STRINGS, wire.BLOB)
 # Bytes of file that one entry of each counter takes in a usual trace; only a first guess.
 _BYTES_PER_ENTRY = {
@@ -45,7 +45,7 @@ _BYTES_PER_ENTRY = {
     wire.ATTRS: 16,
     wire.LISTS: 256,
     wire.ITEMS: 128,
-    wire.STRINGS: 64,
+    wire.STRINGS: 100,
     wire.BLOB: 8,
 }
 _SMALL_BYTES = 2048  # up to here there is room for whatever the bytes may hold, so one call suffices
@@ -90,6 +90,11 @@ class Columns:
             if status != wire.GROW:
                 return int(status)
             self._grow()
+
+    def version(self) -> str:
+        """The schema version that the metadata state."""
+        start, stop = self.arrays[_STRING_OFFSETS][self.arrays[_NAMES][0] :][:2] if self.state[wire.FRAMES] else (0, 0)
+        return bytes(self.arrays[_BLOB][start:stop]).decode("utf-8")
 
     def _grow(self) -> None:
         done, need = int(self.state[wire.POS]), int(self.state[wire.NEED])

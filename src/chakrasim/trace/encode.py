@@ -1,7 +1,4 @@
-"""Encoding of a trace as a Chakra file, byte for byte as the official library writes it (fields by number).
-
-Messages are written from the end backwards, so that the length of each is known when its prefix is due.
-"""
+"""Encoding of a trace as the bytes of a Chakra file."""
 
 from __future__ import annotations
 
@@ -11,161 +8,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.jit import kernel
-from chakrasim.trace.graph import Attributes, Trace
-from chakrasim.trace.wire import _WIRE
+from chakrasim.trace.graph import Trace
+from chakrasim.trace.kinds import BYTES, STRING
 
-_ZERO = np.uint64(0)
-_SEVEN = np.uint64(0x7F)
-_LOW32 = np.uint64(0xFFFFFFFF)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_ONE = np.uint64(1)
-_SIGN64 = np.uint64(1 << 63)
+_MESSAGE_LIMIT = 1 << 31
 
 
-@kernel
-def _varint(out: Any, at: int, value: Any) -> int:
-    """Write ``value`` so that it ends before ``at``; like all functions here, returns where it begins."""
-    size = 1
-    rest = value >> np.uint64(7)
-    while rest != _ZERO:
-        size += 1
-        rest >>= np.uint64(7)
-    begin = at - size
-    for i in range(size - 1):
-        out[begin + i] = (value >> np.uint64(7 * i)) & _SEVEN | np.uint64(0x80)
-    out[at - 1] = (value >> np.uint64(7 * (size - 1))) & _SEVEN
-    return begin
+def encode_trace(trace: Trace) -> bytes:
+    """The uncompressed bytes of the Chakra file that holds ``trace``; the same trace gives the same bytes.
 
+    Raises InputError for a message of 2 GiB or more, which no reader accepts.
+    """
+    from chakrasim.trace.wire_out import encode_frames
 
-@kernel
-def _header(out: Any, at: int, stop: int, field: int) -> int:
-    """Write tag and length of the length-delimited field whose content is ``out[at:stop]``."""
-    at = _varint(out, at, np.uint64(stop - at))
-    return _varint(out, at, np.uint64(field << 3 | 2))
-
-
-@kernel
-def _string(out: Any, at: int, index: int, field: int, offsets: Any, blob: Any) -> int:
-    start, stop = offsets[index], offsets[index + 1]
-    begin = at - (stop - start)
-    for i in range(stop - start):
-        out[begin + i] = blob[start + i]
-    return _header(out, begin, at, field)
-
-
-@kernel
-def _scalar(out: Any, at: int, bits: Any, kind: int) -> int:
-    """Write a number of attribute kind ``kind`` without a tag."""
-    wire = _WIRE[kind]
-    if wire != 0:
-        size = 8 if wire == 1 else 4
-        for i in range(size):
-            out[at - size + i] = (bits >> np.uint64(8 * i)) & np.uint64(0xFF)
-        return at - size
-    if kind == 15 or kind == 17:
-        bits = (bits << _ONE) ^ (_ALL if bits & _SIGN64 != _ZERO else _ZERO)
-        if kind == 15:
-            bits &= _LOW32
-    return _varint(out, at, bits)
-
-
-@kernel
-def _attributes(
-    out: Any, at: int, first: int, last: int, field: int,
-    name: Any, kind: Any, bits: Any, doc: Any, list_offsets: Any, items: Any, offsets: Any, blob: Any,
-) -> int:  # fmt: skip
-    """Write attributes ``first`` to ``last`` (excluded) as messages of field number ``field``."""
-    for a in range(last - 1, first - 1, -1):
-        stop = at
-        member = np.int64(kind[a])
-        value = bits[a]
-        if member > 0 and member % 2 == 0:
-            low, high = list_offsets[np.int64(value)], list_offsets[np.int64(value) + 1]
-            for i in range(high - 1, low - 1, -1):
-                if member >= 30:
-                    at = _string(out, at, np.int64(items[i]), 1, offsets, blob)
-                else:
-                    at = _scalar(out, at, items[i], member - 1)
-            if member < 30 and high > low:
-                at = _header(out, at, stop, 1)
-            at = _header(out, at, stop, member)
-        elif member >= 29:
-            at = _string(out, at, np.int64(value), member, offsets, blob)
-        elif member > 0:
-            at = _scalar(out, at, value, member)
-            at = _varint(out, at, np.uint64(member << 3 | _WIRE[member]))
-        if doc[a] != 0:
-            at = _string(out, at, np.int64(doc[a]), 2, offsets, blob)
-        if name[a] != 0:
-            at = _string(out, at, np.int64(name[a]), 1, offsets, blob)
-        at = _header(out, at, stop, field)
-    return at
-
-
-@kernel
-def _number(out: Any, at: int, value: Any, field: int) -> int:
-    """Write a number field, which is left out when zero."""
-    if value != _ZERO:
-        at = _varint(out, at, value)
-        at = _varint(out, at, np.uint64(field << 3))
-    return at
-
-
-@kernel
-def _deps(out: Any, at: int, targets: Any, low: int, high: int, field: int) -> int:
-    stop = at
-    for i in range(high - 1, low - 1, -1):
-        at = _varint(out, at, targets[i])
-    return _header(out, at, stop, field) if high > low else at
-
-
-@kernel
-def _io(out: Any, at: int, io: Any, row: int, field: int, offsets: Any, blob: Any) -> int:
-    if io[row, 0] < 0:
-        return at
-    stop = at
-    for part in range(2, -1, -1):
-        if io[row, part] > 0:
-            at = _string(out, at, np.int64(io[row, part]), part + 1, offsets, blob)
-    return _header(out, at, stop, field)
-
-
-@kernel
-def _encode(
-    out: Any, ids: Any, start: Any, duration: Any, names: Any, types: Any, inputs: Any, outputs: Any,
-    ctrl_offsets: Any, ctrl: Any, data_offsets: Any, data: Any,
-    attr_offsets: Any, attr_name: Any, attr_kind: Any, attr_bits: Any, attr_doc: Any,
-    version: int, meta_name: Any, meta_kind: Any, meta_bits: Any, meta_doc: Any,
-    list_offsets: Any, items: Any, offsets: Any, blob: Any,
-) -> int:  # fmt: skip
-    """Write the whole file so that it ends where ``out`` ends."""
-    at = len(out)
-    for row in range(len(ids) - 1, -1, -1):
-        stop = at
-        at = _attributes(
-            out, at, attr_offsets[row], attr_offsets[row + 1], 10,
-            attr_name, attr_kind, attr_bits, attr_doc, list_offsets, items, offsets, blob,
-        )  # fmt: skip
-        at = _io(out, at, outputs, row, 9, offsets, blob)
-        at = _io(out, at, inputs, row, 8, offsets, blob)
-        at = _number(out, at, duration[row], 7)
-        at = _number(out, at, start[row], 6)
-        at = _deps(out, at, data, data_offsets[row], data_offsets[row + 1], 5)
-        at = _deps(out, at, ctrl, ctrl_offsets[row], ctrl_offsets[row + 1], 4)
-        at = _number(out, at, np.uint64(np.int64(types[row])), 3)
-        if names[row] != 0:
-            at = _string(out, at, np.int64(names[row]), 2, offsets, blob)
-        at = _number(out, at, ids[row], 1)
-        at = _varint(out, at, np.uint64(stop - at))
-    stop = at
-    at = _attributes(
-        out, at, 0, len(meta_name), 2,
-        meta_name, meta_kind, meta_bits, meta_doc, list_offsets, items, offsets, blob,
-    )  # fmt: skip
-    if version != 0:
-        at = _string(out, at, version, 1, offsets, blob)
-    return _varint(out, at, np.uint64(stop - at))
+    offsets, blob, version = _with_version(trace)
+    text = _text_bytes(trace)
+    _check_sizes(trace, text)
+    deps = np.concatenate((trace.ctrl_deps.targets, trace.data_deps.targets))
+    attributes = len(trace.attrs) + len(trace.meta)
+    # A number takes at most 10 bytes, a tag 2 and a length 5; a node has 4 numbers, 2 lists and 7 strings.
+    bound = 200 * (len(trace) + 1) + 10 * len(deps) + 60 * attributes + 17 * len(trace.lists.targets) + text
+    out = np.empty(bound, np.uint8)
+    begin = encode_frames(
+        out,
+        _words(trace),
+        np.append(np.array([version], np.int32), trace.name_index),
+        _ports(trace),
+        deps,
+        _dep_ends(trace),
+        np.append(np.zeros(1, np.int64), trace.attrs.offsets + len(trace.meta)),
+        np.concatenate((trace.meta.name, trace.attrs.name)),
+        np.concatenate((trace.meta.kind, trace.attrs.kind)),
+        np.concatenate((trace.meta.bits, trace.attrs.bits)),
+        np.concatenate((trace.meta.doc, trace.attrs.doc)),
+        _plain(trace.lists.offsets),
+        _plain(trace.lists.targets),
+        _plain(offsets),
+        _plain(blob),
+    )
+    return out[begin:].tobytes()
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:
@@ -173,25 +54,32 @@ def _plain(column: NDArray[Any]) -> NDArray[Any]:
     return np.require(column, requirements=("C", "W"))
 
 
-def _text_bytes(trace: Trace) -> int:
-    """Bytes of all strings, each as often as it is written."""
-    sizes = np.diff(trace.strings.offsets)
-    total = int(sizes[trace.name_index].sum()) + len(trace.version.encode())
-    for io in (trace.inputs, trace.outputs):
-        present = io[io[:, 0] >= 0]
-        total += int(sizes[present].sum())
-    for table in (trace.attrs, trace.meta):
-        total += int(sizes[table.name].sum()) + int(sizes[table.doc].sum())
-        for kind in (29, 31):
-            total += int(sizes[table.bits[table.kind == kind].astype(np.int64)].sum())
-        for kind in (30, 32):
-            for index in table.bits[table.kind == kind].tolist():
-                total += int(sizes[trace.lists[index].astype(np.int64)].sum())
-    return total
+def _words(trace: Trace) -> NDArray[np.uint64]:
+    words = np.zeros((len(trace) + 1, 4), np.uint64)
+    words[1:, 0] = trace.ids
+    words[1:, 1] = trace.types.astype(np.int64).view(np.uint64)
+    words[1:, 2] = trace.start_micros
+    words[1:, 3] = trace.duration_micros
+    return words
+
+
+def _ports(trace: Trace) -> NDArray[np.int32]:
+    ports = np.full((len(trace) + 1, 6), -1, np.int32)
+    ports[1:, :3] = trace.inputs
+    ports[1:, 3:] = trace.outputs
+    return ports
+
+
+def _dep_ends(trace: Trace) -> NDArray[np.int64]:
+    ends = np.zeros((2, len(trace) + 2), np.int64)
+    ends[0, 1:] = trace.ctrl_deps.offsets
+    ends[1, 1:] = trace.data_deps.offsets
+    ends[1] += len(trace.ctrl_deps.targets)
+    return ends
 
 
 def _with_version(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
-    """The string table, with the version string added at its end."""
+    """The string table with the version string added at its end, and the index of that."""
     strings = trace.strings
     if not trace.version:
         return strings.offsets, strings.blob, 0
@@ -200,40 +88,37 @@ def _with_version(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.uint8], i
     return offsets, np.concatenate((strings.blob, extra)), len(strings)
 
 
-def _columns(table: Attributes) -> tuple[NDArray[Any], ...]:
-    return tuple(_plain(column) for column in (table.name, table.kind, table.bits, table.doc))
+def _text_bytes(trace: Trace) -> int:
+    """Bytes of all strings, each as often as it is written (and of what else uses the same list slots)."""
+    sizes = np.diff(trace.strings.offsets)
+    total = int(sizes[trace.name_index].sum()) + len(trace.version.encode())
+    for io in (trace.inputs, trace.outputs):
+        total += int(sizes[io[io[:, 0] >= 0]].sum())
+    for table in (trace.attrs, trace.meta):
+        total += int(sizes[table.name].sum()) + int(sizes[table.doc].sum())
+        texts = (table.kind == STRING) | (table.kind == BYTES)
+        total += int(sizes[table.bits[texts].astype(np.int64)].sum())
+        lists = (table.kind == STRING + 1) | (table.kind == BYTES + 1)
+        total += int(sizes[_elements(trace, table.bits[lists].astype(np.int64))].sum())
+    return total
 
 
-def encode_trace(trace: Trace) -> bytes:
-    """The uncompressed bytes of the Chakra file that holds ``trace``; the same trace gives the same bytes.
-
-    Raises InputError for a message of more than 2 GiB, which no reader accepts.
-    """
-    offsets, blob, version = _with_version(trace)
-    items = len(trace.lists.targets)
-    deps = len(trace.ctrl_deps.targets) + len(trace.data_deps.targets)
-    bound = 32 + 120 * len(trace) + 10 * deps + 36 * (len(trace.attrs) + len(trace.meta)) + 10 * items
-    out = np.empty(bound + _text_bytes(trace), np.uint8)
-    begin = _encode(
-        out,
-        *map(_plain, (trace.ids, trace.start_micros, trace.duration_micros, trace.name_index, trace.types)),
-        _plain(trace.inputs),
-        _plain(trace.outputs),
-        *map(_plain, (trace.ctrl_deps.offsets, trace.ctrl_deps.targets)),
-        *map(_plain, (trace.data_deps.offsets, trace.data_deps.targets)),
-        _plain(trace.attrs.offsets),
-        *_columns(trace.attrs),
-        version,
-        *_columns(trace.meta),
-        *map(_plain, (trace.lists.offsets, trace.lists.targets, offsets, blob)),
-    )
-    _check_sizes(trace, len(out) - int(begin))
-    return out[begin:].tobytes()
+def _elements(trace: Trace, lists: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The elements of the given lists, end to end."""
+    starts = trace.lists.offsets[lists]
+    lengths = trace.lists.offsets[lists + 1] - starts
+    ends = np.cumsum(lengths)
+    places = np.arange(int(lengths.sum())) + np.repeat(starts - (ends - lengths), lengths)
+    return trace.lists.targets[places].astype(np.int64)
 
 
-def _check_sizes(trace: Trace, total: int) -> None:
-    if total < 1 << 31:
+def _check_sizes(trace: Trace, text: int) -> None:
+    """Refuse what certainly or nearly exceeds the limit of a message; a trace below it in total always passes."""
+    deps, items = trace.ctrl_deps.targets.size + trace.data_deps.targets.size, trace.lists.targets.size
+    if 200 + 10 * deps + 60 * (len(trace.attrs) + len(trace.meta)) + 17 * items + text < _MESSAGE_LIMIT:
         return
-    spans = np.diff(trace.data_deps.offsets) + np.diff(trace.ctrl_deps.offsets)
-    if len(trace) == 0 or int(spans.max()) * 10 >= 1 << 31:
-        raise InputError("a message of the trace exceeds 2 GiB", file=trace.source, expected="nodes below 2 GiB each")
+    spans = np.diff(trace.ctrl_deps.offsets) + np.diff(trace.data_deps.offsets)
+    longest = int(spans.max(initial=0)) * 10
+    longest += int(np.diff(trace.strings.offsets).max(initial=0))
+    if longest >= _MESSAGE_LIMIT:
+        raise InputError("a node of the trace is too large", file=trace.source, expected="messages below 2 GiB each")

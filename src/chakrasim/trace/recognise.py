@@ -36,6 +36,22 @@ def refuse_other_formats(data: bytes, source: str) -> None:
         raise InputError("this is no Chakra trace", file=source, found=look, expected="a Chakra trace", remedy=_REMEDY)
 
 
+def refuse_old_schema(data: bytes, source: str, damaged: bool) -> None:
+    """Raise InputError if ``data`` look like a trace of a schema before 0.0.4."""
+    from chakrasim.trace import legacy
+
+    look = legacy.look(data, damaged)
+    if look is not None:
+        raise InputError(
+            "this trace was not written with Chakra schema 0.0.4 or 1.0",
+            file=source,
+            place="byte 0",
+            found=look,
+            expected="GlobalMetadata, then the nodes of schema 0.0.4",
+            remedy="create the trace again with today's Chakra tools",
+        )
+
+
 def _json_look(head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith((b"{", b"[")):
@@ -101,7 +117,7 @@ def damage(status: int, columns: Columns, source: str) -> InputError:
     if status == wire.BAD_FRAME_END:
         left = len(data) - begin
         need = int(state[wire.NEED])
-        found = f"{left} bytes" + (f", of a message of {need}" if need else "")
+        found = f"{left} of its {need} bytes" if need else f"{left} bytes of its length"
     if frames <= 1:
         guess = look(data[:4096].tobytes())
         if guess is not None:

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import os
 import re
+import stat
 import tempfile
 import zlib
 from pathlib import Path
@@ -26,18 +27,21 @@ def read_bytes(path: str, max_bytes: int) -> bytes:
         raise _cannot_read(path, fault) from None
     try:
         chunk = os.read(handle, 1 << 16)
-        if len(chunk) < 1 << 16 and not os.read(handle, 1):
+        if len(chunk) < 1 << 16 and len(chunk) <= max_bytes and not os.read(handle, 1):
             return chunk
-        return _read_rest(path, max_bytes)
+        return _read_large(path, max_bytes)
     except OSError as fault:
         raise _cannot_read(path, fault) from None
     finally:
         os.close(handle)
 
 
-def _read_rest(path: str, max_bytes: int) -> bytes:
+def _read_large(path: str, max_bytes: int) -> bytes:
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("this is no regular file", file=path, expected="a Chakra trace file")
+        size = status.st_size
         if size > max_bytes:
             raise InputError(
                 "the trace is too large",
@@ -125,7 +129,11 @@ def pack(data: bytes) -> bytes:
 
 def fingerprint(raw: bytes) -> bytes:
     """A key that is equal for equal bytes only."""
-    return raw if len(raw) <= _WHOLE_KEY_BYTES else hashlib.blake2b(raw, digest_size=32).digest() + b"\0" * _WHOLE_KEY_BYTES
+    return (
+        raw
+        if len(raw) <= _WHOLE_KEY_BYTES
+        else hashlib.blake2b(raw, digest_size=32).digest() + b"\0" * _WHOLE_KEY_BYTES
+    )
 
 
 def write_atomically(path: Path, data: bytes) -> None:

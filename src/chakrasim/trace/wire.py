@@ -1,18 +1,21 @@
 """Compiled decoding of a Chakra file: length-prefixed protobuf messages straight into flat arrays.
 
-One pass. The caller provides the arrays; when a message might not fit, ``decode_frames`` returns `GROW` and is called again
-with larger arrays, continuing where it stopped. Every function here returns a position in the file, or a negative
-code (`BAD_...`) with the place of the fault in ``st[ERR_POS]``.
+One pass, without an object per node. The caller provides the arrays; when a message might not fit, ``decode_frames``
+returns `GROW` and is called again with larger arrays, continuing where it stopped.
 
-Accepted and refused are the same bytes as by the official parser (upb): fields in any order, last one wins, unknown fields
-skipped, packed or not, oneof members replacing each other, messages of the same member merged, strict UTF-8.
+Accepted and refused are the same bytes as by the official parser (upb): fields in any order, last one wins, unknown
+fields skipped, packed or not, oneof members replacing each other, messages of the same member merged, strict UTF-8.
 """
+
+# mypy: disable-error-code="assignment"
+# Compiled code knows one integer, of 64 bits; a checker sees Python's and NumPy's.
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.jit import kernel
 
@@ -20,7 +23,9 @@ from chakrasim.jit import kernel
 POS, FRAMES, CTRL, DATA, ATTRS, LISTS, ITEMS, STRINGS, BLOB = range(9)
 UNKNOWN, HAS_IO, HAS_DOC, ERR_POS, NEED = range(9, 14)
 ROOM = 14
-STATE_SIZE = ROOM + 9
+GROUPS = ROOM + 9  # field numbers of the unknown groups that are open
+GUESSES = GROUPS + 101  # the string last seen as a node's first attribute name, second, ...
+STATE_SIZE = GUESSES + 32
 
 DONE, GROW = 0, 1
 BAD_LENGTH, BAD_FRAME_END, BAD_VARINT, BAD_END, BAD_TAG, BAD_UTF8, BAD_GROUP, BAD_PACKED = range(-1, -9, -1)
@@ -38,6 +43,11 @@ _SEVEN = np.uint64(0x7F)
 _TEXT_SEED = 2166136261
 _BYTES_SEED = 40389
 
+# Where decoding stands: in a node, in an attribute, in an attribute's list, in inputs or outputs, in the metadata.
+NODE, ATTR, LIST, IO, META = range(5)
+# What to do with a field.
+UNKNOWN_FIELD, TEXT, RAW, WORD, SCALAR, PACKED, ENTER_ATTR, ENTER_LIST, ENTER_IO = range(9)
+
 _WIRE = np.zeros(33, np.int64)  # wire type of each attribute kind
 _WIRE[[3, 21, 25]] = 1
 _WIRE[[5, 19, 23]] = 5
@@ -45,13 +55,36 @@ _WIRE[[1, 2, 29, 31]] = 2  # 1 and 2 are name and doc_string
 _WIRE[4:33:2] = 2
 
 
+def _actions() -> NDArray[np.uint8]:
+    """What to do with a field, by place, field number and wire type. (Numeric lists depend on their kind too.)"""
+    actions = np.zeros((5, 33, 6), np.uint8)
+    actions[NODE, [1, 3, 4, 5, 6, 7], 0] = WORD
+    actions[NODE, [4, 5], 2] = PACKED
+    actions[NODE, 2, 2] = TEXT
+    actions[NODE, [8, 9], 2] = ENTER_IO
+    actions[NODE, 10, 2] = ENTER_ATTR
+    actions[META, 1, 2] = TEXT
+    actions[META, 2, 2] = ENTER_ATTR
+    actions[IO, 1:4, 2] = TEXT
+    for kind in range(3, 29, 2):
+        actions[ATTR, kind, _WIRE[kind]] = SCALAR
+    actions[ATTR, [1, 2, 29], 2] = TEXT
+    actions[ATTR, 31, 2] = RAW
+    actions[ATTR, 4:33:2, 2] = ENTER_LIST
+    return actions
+
+
+_ACTION = _actions()
+_DEPTH = np.array(
+    [_MAX_DEPTH, _MAX_DEPTH - 1, _MAX_DEPTH - 2, _MAX_DEPTH - 1, _MAX_DEPTH]
+)  # groups that may still nest
+
+
 @kernel
-def _varint(buf: Any, pos: int, end: int) -> Any:
-    """(value, next position) or (0, code)."""
-    if pos < end and buf[pos] < 128:
-        return np.uint64(buf[pos]), pos + 1
+def _varint(buf: Any, pos: Any, end: Any, longest: Any) -> Any:
+    """(value, next position), or (0, code) if the number takes more than ``longest`` bytes or reaches ``end``."""
     value = np.uint64(0)
-    for i in range(10):
+    for i in range(longest):
         if pos + i >= end:
             return np.uint64(0), BAD_END
         byte = np.uint64(buf[pos + i])
@@ -62,75 +95,42 @@ def _varint(buf: Any, pos: int, end: int) -> Any:
 
 
 @kernel
-def _tag(buf: Any, pos: int, end: int, st: Any) -> Any:
-    """(field number, wire type, next position)."""
-    value, after = _varint(buf, pos, end)
-    if after < 0:
-        st[ERR_POS] = pos
-        return 0, 0, after
-    if after - pos > 5 or value > _MAX_TAG or value < np.uint64(8):
-        st[ERR_POS] = pos
-        return 0, 0, BAD_TAG
-    tag = np.int64(value)
-    if (tag & 7) > 5:
-        st[ERR_POS] = pos
-        return 0, 0, BAD_TAG
-    return tag >> 3, tag & 7, after
-
-
-@kernel
-def _block(buf: Any, pos: int, end: int, st: Any) -> Any:
-    """(start, end) of a length-delimited field whose length stands at ``pos``."""
-    value, after = _varint(buf, pos, end)
-    if after < 0 or after - pos > 5 or value > _MAX_SIZE:
-        st[ERR_POS] = pos
-        return (after if after < 0 else BAD_VARINT), 0
-    stop = after + np.int64(value)
-    if stop > end:
-        st[ERR_POS] = pos
-        return BAD_END, 0
-    return after, stop
-
-
-@kernel
-def _skip(buf: Any, pos: int, end: int, field: int, wire: int, depth: int, st: Any) -> Any:
-    """Step over an unknown field whose tag has been read; groups nest, their ends must match."""
-    st[UNKNOWN] += 1
-    groups = np.empty(_MAX_DEPTH + 1, np.int64) if wire == 3 else np.empty(1, np.int64)
-    open_groups = 0
-    while True:
+def _skip_group(buf: Any, pos: Any, end: Any, field: Any, depth: Any, st: Any) -> Any:
+    """The position after the unknown group ``field`` whose content begins at ``pos``, or a code. Groups nest."""
+    st[GROUPS] = field
+    count = 1
+    while count > 0:
+        value, pos = _varint(buf, pos, end, 5)
+        if pos < 0 or value < np.uint64(8) or value > _MAX_TAG:
+            return BAD_GROUP if pos < 0 else BAD_TAG
+        wire = np.int64(value) & 7
+        number = np.int64(value) >> 3
         if wire == 0:
-            value, after = _varint(buf, pos, end)
+            value, pos = _varint(buf, pos, end, 10)
         elif wire == 2:
-            first, after = _block(buf, pos, end, st)
-            after = first if first < 0 else after
+            value, pos = _varint(buf, pos, end, 5)
+            if pos >= 0:
+                pos = pos + np.int64(value) if value <= _MAX_SIZE else BAD_END
         elif wire == 1 or wire == 5:
-            after = pos + (8 if wire == 1 else 4)
-            after = after if after <= end else BAD_END
+            pos += 8 if wire == 1 else 4
         elif wire == 3:
-            after = pos if open_groups < depth else BAD_GROUP
-            if after >= 0:
-                groups[open_groups] = field
-                open_groups += 1
+            if count >= depth:
+                return BAD_GROUP
+            st[GROUPS + count] = number
+            count += 1
+        elif wire == 4:
+            count -= 1
+            if st[GROUPS + count] != number:
+                return BAD_GROUP
         else:
-            after = pos if open_groups > 0 and groups[open_groups - 1] == field else BAD_GROUP
-            open_groups -= 1
-        if after < 0:
-            st[ERR_POS] = pos
-            return after
-        pos = after
-        if open_groups == 0:
-            return pos
-        if pos >= end:
-            st[ERR_POS] = pos
-            return BAD_GROUP
-        field, wire, pos = _tag(buf, pos, end, st)
-        if pos < 0:
-            return pos
+            return BAD_TAG
+        if pos < 0 or pos > end:
+            return BAD_END if pos > end else pos
+    return pos
 
 
 @kernel
-def _is_utf8(buf: Any, pos: int, end: int) -> bool:
+def _is_utf8(buf: Any, pos: Any, end: Any) -> Any:
     """Strict UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, at most U+10FFFF."""
     while pos < end:
         lead = np.int64(buf[pos])
@@ -160,39 +160,67 @@ def _is_utf8(buf: Any, pos: int, end: int) -> bool:
 
 
 @kernel
-def _intern(buf: Any, start: int, stop: int, text: bool, st: Any, table: Any, offsets: Any, blob: Any) -> int:
-    """The index of the string ``buf[start:stop]``, new or known; -1 if it is ``text`` and not UTF-8.
+def _fixed(buf: Any, pos: Any, width: Any) -> Any:
+    """The ``width`` bytes at ``pos``, least significant first."""
+    value = np.uint64(0)
+    for i in range(width):
+        value |= np.uint64(buf[pos + i]) << np.uint64(8 * i)
+    return value
 
-    ``table`` is an open hash table of ``hash << 31 | index``, -1 where free. The hash is FNV-1a in 32 bits, which never
-    overflows 64; it starts elsewhere for bytes, which therefore never stand for a text without having been checked.
+
+@kernel
+def _convert(value: Any, kind: Any) -> Any:
+    """The 64 bits that stand for a number of attribute kind ``kind`` that is ``value`` on the wire."""
+    if kind == 27:
+        return _ONE if value != _ZERO else _ZERO
+    if kind == 7 or kind == 11 or kind == 15:
+        value &= _LOW32
+    if kind == 15 or kind == 17:
+        return (value >> _ONE) ^ (_ALL if value & _ONE != _ZERO else _ZERO)
+    if (kind == 7 or kind == 23) and value & _SIGN32 != _ZERO:
+        return value | _HIGH32
+    return value
+
+
+@kernel
+def _is_string(buf: Any, pos: Any, stop: Any, index: Any, offsets: Any, blob: Any) -> Any:
+    """Whether ``buf[pos:stop]`` is string ``index``."""
+    base = offsets[index]
+    if offsets[index + 1] - base != stop - pos:
+        return False
+    for i in range(stop - pos):  # noqa: SIM110, which does not compile
+        if blob[base + i] != buf[pos + i]:
+            return False
+    return True
+
+
+@kernel
+def _intern(buf: Any, pos: Any, stop: Any, text: Any, st: Any, table: Any, offsets: Any, blob: Any) -> Any:
+    """The index of the string ``buf[pos:stop]``, new or known; -1 if it is ``text`` and not UTF-8.
+
+    ``table`` is an open hash table of ``hash << 31 | string index``, -1 where free. The hash is FNV-1a in 32 bits, which
+    never overflows 64; it starts elsewhere for bytes, so that they are never taken for a text that has been checked.
     """
-    code = np.int64(_TEXT_SEED if text else _BYTES_SEED)
-    for i in range(start, stop):
-        code = ((code ^ np.int64(buf[i])) * 16777619) & 0xFFFFFFFF
+    hashed = np.int64(_TEXT_SEED if text else _BYTES_SEED)
+    for i in range(pos, stop):
+        hashed = ((hashed ^ np.int64(buf[i])) * 16777619) & 0xFFFFFFFF
     mask = len(table) - 1
-    slot = (code ^ (code >> 15)) & mask
-    length = stop - start
+    slot = (hashed ^ (hashed >> 15)) & mask
     while table[slot] >= 0:
-        if table[slot] >> 31 == code:
-            index = table[slot] & 0x7FFFFFFF
-            base = offsets[index]
-            if offsets[index + 1] - base == length:
-                at = 0
-                while at < length and blob[base + at] == buf[start + at]:
-                    at += 1
-                if at == length:
-                    return index
+        index = table[slot] & 0x7FFFFFFF
+        if table[slot] >> 31 == hashed and _is_string(buf, pos, stop, index, offsets, blob):
+            return index
         slot = (slot + 1) & mask
-    if text and not _is_utf8(buf, start, stop):
+    if text and not _is_utf8(buf, pos, stop):
         return -1
     index = st[STRINGS]
     base = st[BLOB]
-    for i in range(length):
-        blob[base + i] = buf[start + i]
-    st[BLOB] = base + length
+    for i in range(stop - pos):
+        blob[base + i] = buf[pos + i]
+    st[BLOB] = base + stop - pos
     st[STRINGS] = index + 1
-    offsets[index + 1] = base + length
-    table[slot] = code << 31 | index
+    offsets[index + 1] = base + stop - pos
+    table[slot] = hashed << 31 | index
     return index
 
 
@@ -202,232 +230,77 @@ def refill(old: Any, table: Any) -> None:
     mask = len(table) - 1
     for entry in old:
         if entry >= 0:
-            code = entry >> 31
-            slot = (code ^ (code >> 15)) & mask
+            slot = ((entry >> 31) ^ (entry >> 46)) & mask
             while table[slot] >= 0:
                 slot = (slot + 1) & mask
             table[slot] = entry
 
 
 @kernel
-def _string(buf: Any, pos: int, end: int, text: bool, st: Any, table: Any, offsets: Any, blob: Any) -> Any:
-    """(string index, next position) of a length-delimited field."""
-    start, stop = _block(buf, pos, end, st)
-    if start < 0:
-        return 0, start
-    index = _intern(buf, start, stop, text, st, table, offsets, blob)
-    if index < 0:
-        st[ERR_POS] = start
-        return 0, BAD_UTF8
-    return index, stop
+def _field(buf: Any, pos: Any, end: Any, depth: Any, st: Any) -> Any:
+    """(number, wire type, value, start, stop) of the field at ``pos``; ``stop`` is a code if it is malformed.
+
+    ``value`` is the number or the fixed-width bits; for a block, ``start`` to ``stop`` is its content.
+    """
+    st[ERR_POS] = pos
+    tag = np.int64(buf[pos])
+    pos += 1
+    if tag > 127 and pos < end and buf[pos] < 128:
+        tag = (tag & 127) | np.int64(buf[pos]) << 7
+        pos += 1
+    elif tag > 127:
+        value, pos = _varint(buf, pos - 1, end, 5)
+        tag = np.int64(value & _LOW32) if value <= _MAX_TAG else 0
+    number, wire = tag >> 3, tag & 7
+    value = _ZERO
+    stop = pos
+    if pos >= 0 and (number == 0 or wire > 5 or wire == 4):
+        stop = BAD_GROUP if wire == 4 and number != 0 else BAD_TAG
+    elif pos >= 0 and (wire == 0 or wire == 2):
+        if pos < end and buf[pos] < 128:
+            value = np.uint64(buf[pos])
+            pos += 1
+        else:
+            value, pos = _varint(buf, pos, end, 10 if wire == 0 else 5)
+        stop = pos
+        if pos >= 0 and wire == 2:
+            stop = pos + np.int64(value) if value <= _MAX_SIZE else BAD_END
+    elif pos >= 0 and wire == 3:
+        stop = _skip_group(buf, pos, end, number, depth, st)
+    elif pos >= 0:
+        width = 8 if wire == 1 else 4
+        stop = pos + width
+        if stop <= end:
+            value = _fixed(buf, pos, width)
+    return number, wire, value, pos, stop if stop <= end else BAD_END
 
 
 @kernel
-def _fixed(buf: Any, pos: int, size: int) -> Any:
-    value = np.uint64(0)
-    for i in range(size):
-        value |= np.uint64(buf[pos + i]) << np.uint64(8 * i)
-    return value
-
-
-@kernel
-def _scalar(buf: Any, pos: int, end: int, kind: int, st: Any) -> Any:
-    """(bits, next position) of one number or truth value of attribute kind ``kind``."""
-    wire = _WIRE[kind]
-    if wire != 0:
-        size = 8 if wire == 1 else 4
-        if pos + size > end:
-            st[ERR_POS] = pos
-            return np.uint64(0), BAD_END
-        value = _fixed(buf, pos, size)
-        if kind == 23 and value & _SIGN32 != _ZERO:
-            value |= _HIGH32
-        return value, pos + size
-    value, after = _varint(buf, pos, end)
-    if after < 0:
-        st[ERR_POS] = pos
-        return value, after
-    if kind == 27:
-        return (_ONE if value != _ZERO else _ZERO), after
-    if kind == 7 or kind == 11 or kind == 15:
-        value &= _LOW32
-        if kind == 7 and value & _SIGN32 != _ZERO:
-            value |= _HIGH32
-    if kind == 15 or kind == 17:
-        value = (value >> _ONE) ^ (_ALL if value & _ONE != _ZERO else _ZERO)
-    return value, after
-
-
-@kernel
-def _packed(buf: Any, pos: int, end: int, kind: int, st: Any, slot: int, values: Any) -> int:
-    """Append the numbers of kind ``kind`` in the block at ``pos`` to ``values``, counted by ``st[slot]``."""
-    pos, stop = _block(buf, pos, end, st)
-    if pos < 0:
-        return pos
-    wire = _WIRE[kind]
-    if (wire == 1 and (stop - pos) % 8 != 0) or (wire == 5 and (stop - pos) % 4 != 0):
-        st[ERR_POS] = pos
+def _packed(buf: Any, pos: Any, stop: Any, kind: Any, st: Any, values: Any, count: Any) -> Any:
+    """Append the numbers of kind ``kind`` in ``buf[pos:stop]`` to ``values`` from ``count`` on; the new count, or a code."""
+    width = 8 if _WIRE[kind] == 1 else 4
+    if _WIRE[kind] != 0 and (stop - pos) % width != 0:
         return BAD_PACKED
-    at = st[slot]
     while pos < stop:
-        bits, pos = _scalar(buf, pos, stop, kind, st)
-        if pos < 0:
-            return pos
-        values[at] = bits
-        at += 1
-    st[slot] = at
-    return pos
-
-
-@kernel
-def _list(
-    buf: Any, pos: int, end: int, kind: int, depth: int, st: Any, items: Any, table: Any, offsets: Any, blob: Any
-) -> int:
-    """Append the elements of a list message ``buf[pos:end]`` of element kind ``kind`` to ``items``."""
-    natural = _WIRE[kind]
-    while pos < end:
-        field, wire, pos = _tag(buf, pos, end, st)
-        if pos < 0:
-            return pos
-        if field == 1 and wire == 2 and natural != 2:
-            pos = _packed(buf, pos, end, kind, st, ITEMS, items)
-        elif field == 1 and wire == natural:
-            if natural == 2:
-                index, pos = _string(buf, pos, end, kind == 29, st, table, offsets, blob)
-                bits = np.uint64(index)
-            else:
-                bits, pos = _scalar(buf, pos, end, kind, st)
-            if pos >= 0:
-                items[st[ITEMS]] = bits
-                st[ITEMS] += 1
+        if _WIRE[kind] != 0:
+            value = _fixed(buf, pos, width)
+            pos += width
+        elif buf[pos] < 128:
+            value = np.uint64(buf[pos])
+            pos += 1
         else:
-            pos = _skip(buf, pos, end, field, wire, depth, st)
-        if pos < 0:
-            return pos
-    return pos
+            st[ERR_POS] = pos
+            value, pos = _varint(buf, pos, stop, 10)
+            if pos < 0:
+                return pos
+        values[count] = _convert(value, kind)
+        count += 1
+    return count
 
 
 @kernel
-def _attribute(
-    buf: Any, pos: int, end: int, st: Any, names: Any, kinds: Any, values: Any, docs: Any,
-    list_offsets: Any, items: Any, table: Any, offsets: Any, blob: Any,
-) -> int:  # fmt: skip
-    """Append the AttributeProto whose length stands at ``pos``."""
-    pos, end = _block(buf, pos, end, st)
-    if pos < 0:
-        return pos
-    first_list, first_item = st[LISTS], st[ITEMS]
-    name, doc, kind = np.int64(0), np.int64(0), np.int64(0)
-    bits = np.uint64(0)
-    while pos < end:
-        field, wire, pos = _tag(buf, pos, end, st)
-        if pos < 0:
-            return pos
-        if field > 32 or wire != _WIRE[field]:
-            pos = _skip(buf, pos, end, field, wire, _MAX_DEPTH - 1, st)
-        elif field < 3 or field == 29 or field == 31:
-            index, pos = _string(buf, pos, end, field != 31, st, table, offsets, blob)
-            if field == 1:
-                name = index
-            elif field == 2:
-                doc = index
-            else:
-                st[LISTS], st[ITEMS] = first_list, first_item
-                bits = np.uint64(index)
-                kind = field
-        elif field % 2 == 0:
-            if kind != field:
-                st[LISTS], st[ITEMS] = first_list + 1, first_item
-                bits = np.uint64(first_list)
-                kind = field
-            pos, stop = _block(buf, pos, end, st)
-            if pos >= 0:
-                pos = _list(buf, pos, stop, field - 1, _MAX_DEPTH - 2, st, items, table, offsets, blob)
-            list_offsets[first_list + 1] = st[ITEMS]
-        else:
-            st[LISTS], st[ITEMS] = first_list, first_item
-            bits, pos = _scalar(buf, pos, end, field, st)
-            kind = field
-        if pos < 0:
-            return pos
-    at = st[ATTRS]
-    names[at], kinds[at], values[at] = name, kind, bits
-    if doc != 0:
-        docs[at] = doc
-        st[HAS_DOC] = 1
-    st[ATTRS] = at + 1
-    return pos
-
-
-@kernel
-def _io(buf: Any, pos: int, end: int, st: Any, io: Any, row: int, table: Any, offsets: Any, blob: Any) -> int:
-    """Merge the IOInfo whose length stands at ``pos`` into ``io[row]``: string indices plus 1, 0 for an absent message."""
-    pos, end = _block(buf, pos, end, st)
-    if io[row, 0] == 0:
-        io[row, 0], io[row, 1], io[row, 2] = 1, 1, 1
-    st[HAS_IO] = 1
-    while pos >= 0 and pos < end:
-        field, wire, pos = _tag(buf, pos, end, st)
-        if pos >= 0 and field <= 3 and wire == 2:
-            index, pos = _string(buf, pos, end, True, st, table, offsets, blob)
-            io[row, field - 1] = index + 1
-        elif pos >= 0:
-            pos = _skip(buf, pos, end, field, wire, _MAX_DEPTH - 1, st)
-    return pos
-
-
-@kernel
-def _message(
-    buf: Any, pos: int, end: int, st: Any, row: int, ids: Any, start: Any, duration: Any, names: Any, types: Any,
-    inputs: Any, outputs: Any, ctrl: Any, data: Any, attr_name: Any, attr_kind: Any, attr_bits: Any, attr_doc: Any,
-    list_offsets: Any, items: Any, table: Any, offsets: Any, blob: Any,
-) -> int:  # fmt: skip
-    """Decode ``buf[pos:end]`` into row ``row``: the Node, or in row 0 the GlobalMetadata with its version as name."""
-    ids[row], start[row], duration[row], names[row], types[row] = _ZERO, _ZERO, _ZERO, 0, 0
-    inputs[row, 0], outputs[row, 0] = 0, 0
-    while pos < end:
-        field, wire, pos = _tag(buf, pos, end, st)
-        if pos < 0:
-            return pos
-        member = field if wire == 2 or field != 2 else 0
-        if row == 0:
-            member = 0 if wire != 2 or field > 2 else (2 if field == 1 else 10)
-        if member == 10 and wire == 2:
-            pos = _attribute(
-                buf, pos, end, st, attr_name, attr_kind, attr_bits, attr_doc, list_offsets, items, table, offsets, blob
-            )
-        elif wire == 0 and member != 0 and member < 8:
-            value, pos = _scalar(buf, pos, end, 7 if member == 3 else 13, st)
-            if member == 1:
-                ids[row] = value
-            elif member == 3:
-                types[row] = np.int64(value)
-            elif member == 4 and pos >= 0:
-                ctrl[st[CTRL]] = value
-                st[CTRL] += 1
-            elif member == 5 and pos >= 0:
-                data[st[DATA]] = value
-                st[DATA] += 1
-            elif member == 6:
-                start[row] = value
-            elif member == 7:
-                duration[row] = value
-        elif member == 2:
-            names[row], pos = _string(buf, pos, end, True, st, table, offsets, blob)
-        elif (member == 4 or member == 5) and wire == 2:
-            pos = _packed(buf, pos, end, 13, st, CTRL if member == 4 else DATA, ctrl if member == 4 else data)
-        elif (member == 8 or member == 9) and wire == 2:
-            pos = _io(buf, pos, end, st, inputs if member == 8 else outputs, row, table, offsets, blob)
-        else:
-            pos = _skip(buf, pos, end, field, wire, _MAX_DEPTH, st)
-        if pos < 0:
-            return pos
-    return pos
-
-
-@kernel
-def _has_room(length: int, st: Any) -> bool:
-    """Whether a message of ``length`` bytes surely fits: each dependency or element takes a byte, the rest at least two."""
+def _has_room(length: Any, st: Any) -> Any:
+    """Whether a message of ``length`` bytes surely fits: a dependency or element takes a byte, all else at least two."""
     half = length // 2 + 1
     return (
         st[FRAMES] < st[ROOM + FRAMES]
@@ -442,41 +315,168 @@ def _has_room(length: int, st: Any) -> bool:
 
 
 @kernel
+def _message(
+    buf: Any, pos: Any, end: Any, row: Any, st: Any,
+    ids: Any, start: Any, duration: Any, names: Any, types: Any, inputs: Any, outputs: Any, ctrl: Any, data: Any,
+    attr_name: Any, attr_kind: Any, attr_bits: Any, attr_doc: Any,
+    list_offsets: Any, items: Any, table: Any, offsets: Any, blob: Any,
+) -> Any:  # fmt: skip
+    """Decode the message ``buf[pos:end]`` into row ``row``; DONE, with the counters moved on, or a code.
+
+    One loop over the fields of all levels: a submessage is entered by making its end the next one to reach.
+    """
+    n_ctrl, n_data, n_attrs, n_lists, n_items = st[CTRL], st[DATA], st[ATTRS], st[LISTS], st[ITEMS]
+    outer, outer_end, attr_end = (META if row == 0 else NODE), end, end
+    level = outer
+    port, name, doc, kind, first_list, first_item, bits = 0, 0, 0, 0, n_lists, n_items, _ZERO
+    while True:
+        if pos == end:
+            if level == LIST:
+                list_offsets[first_list + 1] = n_items
+                level, end = ATTR, attr_end
+            elif level == ATTR:
+                attr_name[n_attrs], attr_kind[n_attrs], attr_bits[n_attrs] = name, kind, bits
+                if doc != 0:
+                    attr_doc[n_attrs] = doc
+                    st[HAS_DOC] = 1
+                n_attrs += 1
+                level, end = outer, outer_end
+            elif level == IO:
+                level, end = outer, outer_end
+            else:
+                st[CTRL], st[DATA], st[ATTRS], st[LISTS], st[ITEMS] = n_ctrl, n_data, n_attrs, n_lists, n_items
+                return DONE
+            continue
+        tag = np.int64(buf[pos])
+        if 7 < tag < 128 and tag & 5 == 0 and pos + 1 < end and buf[pos + 1] < 128:
+            # The usual field, small number or short block, without the cost of a call.
+            field, wire, value = tag >> 3, tag & 7, np.uint64(buf[pos + 1])
+            pos += 2
+            stop = pos + np.int64(value) if wire == 2 else pos
+            if stop > end:
+                st[ERR_POS] = pos - 2
+                return BAD_END
+        else:
+            field, wire, value, pos, stop = _field(buf, pos, end, _DEPTH[level], st)
+            if stop < 0:
+                return stop
+        action = np.int64(_ACTION[level, field, wire]) if field < 33 and wire != 3 else UNKNOWN_FIELD
+        if level == LIST and field == 1:
+            if wire == _WIRE[kind - 1]:
+                action = SCALAR if wire != 2 else (TEXT if kind == 30 else RAW)
+            elif wire == 2:
+                action = PACKED
+
+        if action == UNKNOWN_FIELD:
+            st[UNKNOWN] += 1
+        elif action <= RAW:
+            guess = GUESSES + ((n_attrs - st[ATTRS]) & 31)
+            if level == ATTR and field == 1 and _is_string(buf, pos, stop, st[guess], offsets, blob):
+                index = st[guess]
+            else:
+                index = _intern(buf, pos, stop, action == TEXT, st, table, offsets, blob)
+            if index < 0:
+                st[ERR_POS] = pos
+                return BAD_UTF8
+            if level == LIST:
+                items[n_items] = np.uint64(index)
+                n_items += 1
+            elif level == IO and port == 8:
+                inputs[row, field - 1] = index + 1
+            elif level == IO:
+                outputs[row, field - 1] = index + 1
+            elif level != ATTR:
+                names[row] = index
+            elif field == 1:
+                name = index
+                st[guess] = index
+            elif field == 2:
+                doc = index
+            else:
+                n_lists, n_items = first_list, first_item
+                bits, kind = np.uint64(index), field
+        elif action == SCALAR and level == LIST:
+            items[n_items] = _convert(value, kind - 1)
+            n_items += 1
+        elif action == SCALAR:
+            n_lists, n_items = first_list, first_item
+            bits, kind = _convert(value, field), field
+        elif action == ENTER_ATTR:
+            level, end, attr_end, stop = ATTR, stop, stop, pos
+            name, doc, kind, first_list, first_item, bits = 0, 0, 0, n_lists, n_items, _ZERO
+        elif action == ENTER_LIST:
+            if kind != field:
+                n_lists, n_items = first_list + 1, first_item
+                bits, kind = np.uint64(first_list), field
+            level, end, stop = LIST, stop, pos
+        elif action == ENTER_IO:
+            level, end, stop, port = IO, stop, pos, field
+            st[HAS_IO] = 1
+            for part in range(3):
+                if field == 8:
+                    inputs[row, part] = max(inputs[row, part], 1)
+                else:
+                    outputs[row, part] = max(outputs[row, part], 1)
+        elif action == PACKED:
+            if level == LIST:
+                count = n_items = _packed(buf, pos, stop, kind - 1, st, items, n_items)
+            elif field == 4:
+                count = n_ctrl = _packed(buf, pos, stop, 13, st, ctrl, n_ctrl)
+            else:
+                count = n_data = _packed(buf, pos, stop, 13, st, data, n_data)
+            if count < 0:
+                return count
+        elif field == 1:
+            ids[row] = value
+        elif field == 3:
+            types[row] = np.int64(_convert(value, 7))
+        elif field == 4:
+            ctrl[n_ctrl] = value
+            n_ctrl += 1
+        elif field == 5:
+            data[n_data] = value
+            n_data += 1
+        elif field == 6:
+            start[row] = value
+        else:
+            duration[row] = value
+        pos = stop
+
+
+@kernel
 def decode_frames(
     buf: Any, st: Any, ids: Any, start: Any, duration: Any, names: Any, types: Any, inputs: Any, outputs: Any,
     ctrl_ends: Any, ctrl: Any, data_ends: Any, data: Any,
     attr_ends: Any, attr_name: Any, attr_kind: Any, attr_bits: Any, attr_doc: Any,
     list_offsets: Any, items: Any, table: Any, offsets: Any, blob: Any,
-) -> int:  # fmt: skip
-    """Decode messages from ``st[POS]`` on: DONE, GROW (message of ``st[NEED]`` bytes may not fit), or a BAD code.
+) -> Any:  # fmt: skip
+    """Decode messages from ``st[POS]`` on: DONE, GROW (the message of ``st[NEED]`` bytes may not fit), or a BAD code.
 
-    Row 0 is the metadata; ``..._ends[row]`` is where the lists of that row end. After a BAD code the state stands where
-    the damaged message begins, as if it were not there.
+    Row 0 is the metadata, with its version as name; ``..._ends[row]`` is where the lists of that row end; inputs and
+    outputs hold string indices plus 1, or 0 for an absent message. After a BAD code the state stands where the damaged
+    message begins, as if it were not there, and ``st[ERR_POS]`` tells the place of the fault.
     """
     size = len(buf)
     while st[POS] < size:
         begin = st[POS]
-        length, pos = _varint(buf, begin, size)
-        st[NEED] = 0
-        st[ERR_POS] = begin
-        if pos < 0 or pos - begin > 5 or length > _MAX_SIZE:
+        st[NEED], st[ERR_POS] = 0, begin
+        value, pos = _varint(buf, begin, size, 5)
+        if pos < 0 or value > _MAX_SIZE:
             return BAD_FRAME_END if pos == BAD_END else BAD_LENGTH
-        end = pos + np.int64(length)
-        st[NEED] = end - pos
+        end = pos + np.int64(value)
+        st[NEED] = end - begin
         if end > size:
             return BAD_FRAME_END
         if not _has_room(end - pos, st):
             return GROW
-        kept_ctrl, kept_data, kept_attrs, kept_lists, kept_items = st[CTRL], st[DATA], st[ATTRS], st[LISTS], st[ITEMS]
         row = st[FRAMES]
-        pos = _message(
-            buf, pos, end, st, row, ids, start, duration, names, types, inputs, outputs, ctrl, data,
+        ids[row], start[row], duration[row], names[row], types[row] = _ZERO, _ZERO, _ZERO, 0, 0
+        code = _message(
+            buf, pos, end, row, st, ids, start, duration, names, types, inputs, outputs, ctrl, data,
             attr_name, attr_kind, attr_bits, attr_doc, list_offsets, items, table, offsets, blob,
         )  # fmt: skip
-        if pos < 0:
-            st[CTRL], st[DATA], st[ATTRS] = kept_ctrl, kept_data, kept_attrs
-            st[LISTS], st[ITEMS] = kept_lists, kept_items
-            return pos
+        if code != DONE:
+            return code
         ctrl_ends[row], data_ends[row], attr_ends[row] = st[CTRL], st[DATA], st[ATTRS]
         st[FRAMES] = row + 1
         st[POS] = end

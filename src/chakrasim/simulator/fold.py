@@ -1,0 +1,261 @@
+"""Finds a symmetry of workload, machine and schedules: digits of the rank number that may be shifted.
+
+A digit is folded when shifting it by one maps every rank onto one that runs the same graph in the image of its groups, with the
+images of its peers, and when the shift commutes with all partner maps of the collectives. A digit of a ring dimension is the
+coordinate itself (or its multiples of a period): a rotation is a symmetry of a ring. In a switched or fully connected dimension
+any permutation is, so there the digits follow the strides of the groups, and powers of two under halving-doubling.
+
+Ties that the symmetry cannot decide are found while the folded simulation runs (``symmetry``); the digit at fault is then unfolded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.collectives import Peer, Schedule
+from chakrasim.simulator import layout as at
+from chakrasim.simulator.context import Context
+from chakrasim.simulator.graph import Graph
+from chakrasim.simulator.plans import Members, Plan
+from chakrasim.simulator.setup import Digit
+
+Ints = NDArray[np.int64]
+
+MAX_PERIODS_TRIED = 64
+
+
+@dataclass(frozen=True)
+class Folding:
+    """Digits of the rank number (none: every rank is simulated) and why they are as they are."""
+
+    digits: tuple[Digit, ...]
+    reason: str
+
+    @property
+    def classes_share(self) -> int:
+        """Ranks per class."""
+        share = 1
+        for digit in self.digits:
+            share *= digit.radix if digit.folded else 1
+        return share
+
+
+class SymmetryFinder:
+    """Tests shifts of the rank number against one simulation's workload, machine and schedules."""
+
+    def __init__(
+        self, context: Context, graphs: Sequence[Graph], graph_of_rank: Ints, plans: Sequence[Sequence[Plan]]
+    ) -> None:
+        self.context = context
+        self.graphs = graphs
+        self.graph_of = graph_of_rank
+        self.plans = plans
+        self.ranks = np.arange(context.ranks)
+        shapes: dict[bytes, int] = {}
+        self.shape = np.array([shapes.setdefault(_shape(g), len(shapes)) for g in graphs], np.int64)
+        self.peers = [graph.a[_point_to_point(graph)] for graph in graphs]
+        self.images = _GroupImages(context, plans)
+
+    def find(self) -> Folding:
+        """All digits, each folded if its shift is a symmetry."""
+        obstacle = self._obstacle()
+        if obstacle:
+            return Folding((), f"every rank simulated: {obstacle}")
+        digits: list[Digit] = []
+        for stride, radix in self._candidates():
+            digits += self._fold(stride, radix)
+        if not any(digit.folded for digit in digits):
+            return Folding((), "every rank simulated: no shift of the ranks is a symmetry")
+        if not self._groups_apart(digits):
+            return Folding((), "every rank simulated: a rank is in two groups that a shift maps onto each other")
+        return Folding(tuple(digits), "")
+
+    def _obstacle(self) -> str:
+        context = self.context
+        if context.ranks == 1:
+            return "there is one"
+        if context.memory.kind in ("MEMORY_POOL", "PER_NODE_MEMORY_EXPANSION") and any(
+            (graph.kind == at.RUN_MEMORY).any() for graph in self.graphs
+        ):
+            return "ranks share a memory server"
+        if any(plan.custom for own in self.plans for plan in own):
+            return "there are custom collectives"
+        return ""
+
+    def _candidates(self) -> Iterator[tuple[int, int]]:
+        """Stride and radix of the digits to try, ascending, refining the network's dimensions."""
+        stride = 1
+        for d, (kind, count) in enumerate(
+            zip(self.context.network.topology, self.context.network.npus_count, strict=True)
+        ):
+            end = stride * count
+            cuts = {stride, end}
+            if kind != "Ring":
+                cuts |= self._group_cuts(stride, end) | self._binary_cuts(d, stride, end)
+            chain = [stride]
+            for cut in sorted(cuts):
+                if cut > chain[-1] and cut % chain[-1] == 0 and end % cut == 0:
+                    chain.append(cut)
+            yield from ((low, high // low) for low, high in zip(chain, chain[1:], strict=False))
+            stride = end
+
+    def _group_cuts(self, low: int, high: int) -> set[int]:
+        cuts: set[int] = set()
+        for group in {group for graph in self.graphs for group in graph.groups if group}:
+            members = sorted(self.context.groups[group])
+            if len(members) > 1:
+                step = members[1] - members[0]
+                cuts |= {step, step * len(members)}
+        return {cut for cut in cuts if low < cut < high}
+
+    def _binary_cuts(self, dim: int, low: int, high: int) -> set[int]:
+        for own in self.plans:
+            for plan in own:
+                for phase in plan.phases:
+                    if any(p.peer == Peer.XOR for s in phase.schedules for p in s.programs):
+                        return {low << i for i in range((high // low).bit_length())}
+        return set()
+
+    def _fold(self, stride: int, radix: int) -> list[Digit]:
+        """The digit folded as far as possible: whole, or its multiples of the smallest period that works."""
+        periods = [p for p in range(1, radix) if radix % p == 0][:MAX_PERIODS_TRIED]
+        for period in periods:
+            high = Digit(stride * period, radix // period, True)
+            if self._is_symmetry(shifted(self.ranks, high)):
+                return [high] if period == 1 else [Digit(stride, period, False), high]
+        return [Digit(stride, radix, False)]
+
+    def _is_symmetry(self, sigma: Ints) -> bool:
+        return self._same_work(sigma) and self._same_schedules(sigma)
+
+    def _same_work(self, sigma: Ints) -> bool:
+        """Whether every rank's image runs the same graph, in the image of its groups, with the images of its peers."""
+        pairs = np.unique(np.stack([self.graph_of, self.graph_of[sigma]], axis=1), axis=0)
+        if (self.shape[pairs[:, 0]] != self.shape[pairs[:, 1]]).any():
+            return False
+        for g, h in pairs.tolist():
+            if len(self.peers[g]) and not np.array_equal(sigma[self.peers[g]], self.peers[h]):
+                return False
+            for group, image in zip(self.graphs[g].groups, self.graphs[h].groups, strict=True):
+                if self.images.of(group, sigma) != image:
+                    return False
+        return True
+
+    def _same_schedules(self, sigma: Ints) -> bool:
+        seen: set[tuple[Members, int]] = set()
+        for own in self.plans:
+            for plan in own:
+                for phase in plan.phases:
+                    for schedule in phase.schedules:
+                        key = (phase.members, id(schedule))
+                        if phase.members.stride and key not in seen:
+                            seen.add(key)
+                            if not self._commutes(phase.members, schedule, sigma):
+                                return False
+        return True
+
+    def _commutes(self, members: Members, schedule: Schedule, sigma: Ints) -> bool:
+        """Whether the partners of a rank's image are the images of its partners, in a schedule of all ranks."""
+        index = members.index(self.ranks)
+        if not is_uniform(schedule) and (schedule.program_of[index] != schedule.program_of[index[sigma]]).any():
+            return False
+        for peer in _xor_peers(schedule):
+            partner = members.rank(self.ranks, index ^ peer)
+            if (partner[sigma] != sigma[partner]).any():
+                return False
+        follower = members.rank(self.ranks, (index + 1) % members.count)
+        return bool((follower[sigma] == sigma[follower]).all()) or not _has_offsets(schedule)
+
+    def _groups_apart(self, digits: Sequence[Digit]) -> bool:
+        """Whether no rank is in two groups of one orbit: their messages could not be told apart."""
+        keys = self.group_keys(digits)
+        for graph in self.graphs:
+            own = [keys[group] for group in graph.groups]
+            if len(set(own)) < len(own):
+                return False
+        return True
+
+    def group_keys(self, digits: Sequence[Digit]) -> dict[int, int]:
+        """A number for every group, the same for groups that shifts map onto each other; 0 is for point to point."""
+        groups = sorted({group for graph in self.graphs for group in graph.groups})
+        key = {group: i + 1 for i, group in enumerate(groups)}
+        for digit in digits:
+            if digit.folded:
+                sigma = shifted(self.ranks, digit)
+                for group in groups:
+                    low, high = sorted((key[group], key[self.images.of(group, sigma)]))
+                    if low != high:
+                        key = {g: low if k == high else k for g, k in key.items()}
+        return key
+
+
+class _GroupImages:
+    """Which group a permutation maps a group onto."""
+
+    def __init__(self, context: Context, plans: Sequence[Sequence[Plan]]) -> None:
+        self.members = context.groups
+        exact = {
+            plan.group
+            for own in plans
+            for plan in own
+            for phase in plan.phases
+            for schedule in phase.schedules
+            if not phase.members.stride and not (is_uniform(schedule) and not _xor_peers(schedule))
+        }
+        # A ring's members may be rotated; where the position counts they must keep it.
+        self.rotate = {group: group not in exact for group in context.groups}
+        self.by_members = {(self.rotate[g], self._normal(m, self.rotate[g])): g for g, m in context.groups.items()}
+
+    def of(self, group: int, sigma: Ints) -> int:
+        """The image's id, -1 if the image is no group."""
+        if group == 0:
+            return 0
+        image = tuple(sigma[np.array(self.members[group])].tolist())
+        return self.by_members.get((self.rotate[group], self._normal(image, self.rotate[group])), -1)
+
+    @staticmethod
+    def _normal(members: tuple[int, ...], rotate: bool) -> tuple[int, ...]:
+        start = members.index(min(members)) if rotate else 0
+        return members[start:] + members[:start]
+
+
+def shifted(ranks: Ints, digit: Digit) -> Ints:
+    """Every rank with the digit increased by one."""
+    value = ranks // digit.stride % digit.radix
+    return ranks + ((value + 1) % digit.radix - value) * digit.stride
+
+
+def is_uniform(schedule: Schedule) -> bool:
+    """Whether all members run one program."""
+    return len(schedule.programs) == 1
+
+
+def _xor_peers(schedule: Schedule) -> set[int]:
+    return {op.peer for p in schedule.programs if p.peer == Peer.XOR for row in p.rows for op in row.ops}
+
+
+def _has_offsets(schedule: Schedule) -> bool:
+    return any(p.peer == Peer.OFFSET for p in schedule.programs)
+
+
+def _point_to_point(graph: Graph) -> NDArray[np.bool_]:
+    return (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
+
+
+def _shape(graph: Graph) -> bytes:
+    """A digest of all that ranks under a symmetry have in common: everything but group ids and peers."""
+    digest = hashlib.blake2b(digest_size=16)
+    peers_hidden = np.where(_point_to_point(graph), 0, graph.a)
+    columns = (graph.kind, graph.resource, graph.category, peers_hidden, graph.b, graph.c)
+    for column in (*columns, graph.child_offsets, graph.children, graph.parents):
+        digest.update(column.tobytes())
+        digest.update(b"|")
+    local = {group: i for i, group in enumerate(graph.groups)}
+    sizes = [(int(u.type), u.size_bytes, local[u.group], u.group == 0, u.involved, u.root, u.custom_node) for u in graph.uses]
+    digest.update(repr(sizes).encode())
+    return digest.digest()
