@@ -1,7 +1,7 @@
 """Reading speed: this package against a Python loop over the official protobuf classes that collects the same columns.
 
-Run: ``python benchmarks/bench_read.py [NODES]``. Prints times (best of five), their ratio, and the growth of resident memory per
-byte of the uncompressed file, measured in a process of its own. Needs ``protobuf``.
+Run: ``python benchmarks/bench_read.py [NODES]``. Prints times (best of five), their ratio, and the growth of resident
+memory per byte of the uncompressed file, measured in a process of its own (Linux). Needs ``protobuf``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import official
 import chakrasim.trace as ct
 
 _MEMORY = """
-import resource, sys
+import sys
 from pathlib import Path
 import chakrasim.trace as ct
 def resident(key):
-    return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key)).split()[1]) * 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(key)).split()[1]) * 1024
 ct.read_trace(sys.argv[2])
 before = resident("VmRSS")
 trace = ct.read_trace(sys.argv[1])

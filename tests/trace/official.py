@@ -10,9 +10,23 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 import chakrasim.trace as ct
 
-SCALARS = (
-    ["double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"]
-)
+SCALARS = [
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "uint32",
+    "uint64",
+    "sint32",
+    "sint64",
+    "fixed32",
+    "fixed64",
+    "sfixed32",
+    "sfixed64",
+    "bool",
+    "string",
+    "bytes",
+]
 _F = descriptor_pb2.FieldDescriptorProto
 
 

@@ -37,6 +37,8 @@ _VALUES: dict[str, tuple[object, str, object]] = {
     "NumPy int": (np.int32(5), "int64_val", 5),
     "NumPy bool": (np.bool_(True), "bool_val", True),
     "NumPy array": (np.array([1.5, 2.0]), "double_list", [1.5, 2.0]),
+    "enumeration": (ct.CollectiveType.BARRIER, "int64_val", 9),
+    "enumerations": ([ct.CollectiveType.BARRIER], "int64_list", [9]),
     "stated kind": ({"sint32_val": -1}, "sint32_val", -1),
     "stated float": ({"float_val": 0.5}, "float_val", 0.5),
     "stated list": ({"fixed64_list": [2**64 - 1]}, "fixed64_list", [2**64 - 1]),
@@ -156,7 +158,7 @@ def test_strings_and_lists_of_a_column() -> None:
     assert trace.attr("z").string(0) == "" and trace.attr("z").list(0) == []
     with pytest.raises(InputError, match="'s' has the wrong type; found string_val 'text'; expected a list value"):
         trace.attr("s").list(0)
-    with pytest.raises(InputError, match="'l' has the wrong type; found bool_list .*; expected a string_val"):
+    with pytest.raises(InputError, match=r"'l' has the wrong type; found bool_list .*; expected a string_val"):
         trace.attr("l").string(0)
 
 

@@ -124,7 +124,7 @@ def test_a_gap_names_the_missing_rank(tmp_path: Path) -> None:
         ct.read(tmp_path / "w")
     text = str(caught.value)
     assert text.startswith(f"{tmp_path / 'w'}.2.et: the trace of rank 2 is missing; found 3 files for ranks 0 to 3")
-    with pytest.raises(InputError, match="rank 2 is missing.*expected one file for each of the 3 ranks"):
+    with pytest.raises(InputError, match=r"rank 2 is missing.*expected one file for each of the 3 ranks"):
         ct.read(tmp_path / "w", ranks=3)
     notes: list[str] = []
     assert len(ct.read(tmp_path / "w", ranks=2, warnings=notes)) == 2

@@ -270,8 +270,10 @@ def test_unknown_fields_are_counted_in_a_warning() -> None:
 
 def test_many_entries_of_every_sort_make_the_arrays_grow() -> None:
     node = official.Node(
-        ctrl_deps=range(300), data_deps=range(2000), attr=[{"name": f"a{i}", "int64_list": {"values": range(9)}} for i in range(99)]
-    )  # fmt: skip
+        ctrl_deps=range(300),
+        data_deps=range(2000),
+        attr=[{"name": f"a{i}", "int64_list": {"values": range(9)}} for i in range(99)],
+    )
     texts = official.Node(attr=[{"name": "t", "string_list": {"values": [f"text {i}" for i in range(5000)]}}])
     messages = [official.Node(id=7), *[official.Node()] * 3000, node, texts, *[official.Node(id=8)] * 50]
     data = official.frame(b"", *(message.SerializeToString() for message in messages))

@@ -83,7 +83,7 @@ class SymmetryFinder:
             (graph.kind == at.RUN_MEMORY).any() for graph in self.graphs
         ):
             return "ranks share a memory server"
-        if any(plan.custom for own in self.plans for plan in own):
+        if any(plan.programs for own in self.plans for plan in own):
             return "there are custom collectives"
         return ""
 

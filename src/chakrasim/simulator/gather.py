@@ -128,7 +128,10 @@ def _records(m: Ints, layout: Layout, slots: Ints) -> tuple[NodeRecord, ...]:
     records = []
     for slot, graph in zip(slots, layout.graph_of, strict=True):
         starts, ends, n = int(slot[at.SLOT_STARTS]), int(slot[at.SLOT_ENDS]), int(slot[at.SLOT_NODE_COUNT])
-        records.append(NodeRecord(layout.graphs[graph], m[starts : starts + n].copy(), m[ends : ends + n].copy()))
+        issued = int(slot[at.SLOT_ISSUED])
+        order = m[issued : issued + int(slot[at.SLOT_ISSUED_COUNT])].copy()
+        times = m[starts : starts + n].copy(), m[ends : ends + n].copy()
+        records.append(NodeRecord(layout.graphs[graph], *times, order))
     return tuple(records)
 
 
@@ -220,7 +223,7 @@ def _member_count(plan: Plan, context: Context) -> int:
 
 
 def _algorithm(plan: Plan) -> str:
-    if plan.custom:
+    if plan.programs:
         return "custom"
     by_dim = {phase.dim: phase.algorithm for phase in plan.phases}
     return ",".join(by_dim[d] for d in sorted(by_dim)) or "none"

@@ -160,6 +160,8 @@ SLOT_LAST_ROOT = 58
 SLOT_BUS = 59  # the NPU's endpoint of the shared bus
 SLOT_BYTES_SENT = 60
 SLOT_SKIPPED = 61
+SLOT_ISSUED = 62  # numbers of the nodes in order of issue, or 0
+SLOT_ISSUED_COUNT = 63
 SLOT_WORDS = 64
 
 CPU = 0

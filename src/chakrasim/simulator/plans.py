@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build
+from chakrasim.collectives.custom import custom_programs
+from chakrasim.collectives.custom_program import CustomProgram
 from chakrasim.collectives.schedule import ROOTED
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
@@ -70,11 +71,17 @@ class Plan:
     use: CollectiveUse
     chunks: int
     phases: tuple[Phase, ...]
-    custom: str = ""
+    programs: tuple[CustomProgram, ...] = ()
+    """Of a custom collective: one per member, in ascending order of rank."""
 
-    @cached_property
+    @property
     def group(self) -> int:
         return self.use.group
+
+    def members(self, context: Context) -> Members:
+        """Who takes part, in listed order."""
+        listed = context.groups.get(self.use.group)
+        return Members(context.ranks, 1) if listed is None else Members(len(listed), 0, listed)
 
 
 def resolve(use: CollectiveUse, context: Context) -> Plan:
@@ -90,7 +97,7 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     if custom:
         if chunks != 1:
             context.warn(f"the custom {name} runs once for the whole collective: preferred-dataset-splits is not 1")
-        return Plan(use, 1, (), custom)
+        return Plan(use, 1, (), _custom_programs(custom, use, members or range(context.ranks), context))
     algorithms = _implementations(use.type, name, context)
     if members is not None and count < context.ranks:
         phases = _group_phases(use, chunk, members, algorithms, context)
@@ -100,6 +107,21 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
         context.counts["collectives completed at once (no dimension takes part)"] += 1
         return Plan(use, 0, ())
     return Plan(use, chunks, tuple(phases))
+
+
+def _custom_programs(
+    path: str, use: CollectiveUse, members: Sequence[int], context: Context
+) -> tuple[CustomProgram, ...]:
+    """A custom collective's programs, from a prefix of Chakra traces or an MSCCL file."""
+    bandwidth = context.system.local_mem_bw
+    return custom_programs(
+        path,
+        use.type,
+        list(members),
+        use.size_bytes,
+        lambda size: 0 if bandwidth == 0 else int(size / bandwidth * 1e9),
+        context.warnings,
+    )
 
 
 def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
@@ -270,10 +292,13 @@ def reduce_ns(size: int, local_mem_bw: float) -> int:
     return 0 if local_mem_bw == 0 else 3 * int(size / local_mem_bw * 1e9)
 
 
+CustomWriter = Callable[[ArenaBuilder, "PlanWriter", Plan, Context], list[int]]
+
+
 class PlanWriter:
     """Writes plans into the arena, each distinct piece once."""
 
-    def __init__(self, arena: ArenaBuilder, context: Context, custom: Callable[[ArenaBuilder, Plan], Ints]) -> None:
+    def __init__(self, arena: ArenaBuilder, context: Context, custom: CustomWriter) -> None:
         self.arena = arena
         self.context = context
         self.custom = custom
@@ -285,10 +310,9 @@ class PlanWriter:
     def write(self, plan: Plan, group_key: int) -> int:
         """Write one plan; ``group_key`` tells its group's messages from those of other groups."""
         signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
-        if plan.custom:
-            rows = self.custom(self.arena, plan)
-            words = [plan.chunks, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, *rows]
-            return self.arena.add(words)
+        if plan.programs:
+            rows = self.custom(self.arena, self, plan, self.context)
+            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, *rows])
         words = [plan.chunks, len(plan.phases), group_key, signature]
         for phase in plan.phases:
             schedules = [self._schedule(phase, schedule) for schedule in phase.schedules]

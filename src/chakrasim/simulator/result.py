@@ -27,11 +27,15 @@ memory access and neither; cpu: only CPU operations; idle: nothing, before the r
 
 @dataclass(frozen=True, eq=False)
 class NodeRecord:
-    """When the nodes of one class of ranks ran: ns by node number of ``graph``, -1 for nodes that never did."""
+    """When the nodes of one class of ranks ran: ns by node number of ``graph``, -1 for nodes that never did.
+
+    ``issued`` are the node numbers in the order in which they were issued.
+    """
 
     graph: Graph
     start_ns: Ints
     end_ns: Ints
+    issued: Ints
 
 
 @dataclass(frozen=True, eq=False)

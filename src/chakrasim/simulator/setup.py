@@ -14,7 +14,7 @@ from chakrasim.simulator.arena import ArenaBuilder
 from chakrasim.simulator.clock import EXACT_WORDS, LEVEL_WORDS
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.graph import Graph
-from chakrasim.simulator.lower_custom import CustomWriter
+from chakrasim.simulator.lower_custom import custom_reserve, write_custom
 from chakrasim.simulator.plans import Plan, PlanWriter
 from chakrasim.simulator.symmetry import DIGIT_WORDS
 
@@ -78,7 +78,7 @@ def build(
     header: dict[int, int] = {}
     ports = _network(arena, context, header, ranks.size)
     _clock(arena, header, ranks.size)
-    writer = PlanWriter(arena, context, CustomWriter(context).write)
+    writer = PlanWriter(arena, context, write_custom)
     nodes = [_graph(arena, graph, plan, writer, group_keys) for graph, plan in zip(graphs, plans, strict=True)]
     graph_of = graph_of_rank[ranks]
     _slots(arena, context, header, ranks, graphs, graph_of, nodes, record)
@@ -188,6 +188,7 @@ def _state_template(graph: Graph, context: Context, record: bool) -> tuple[Ints,
     if record:
         add(at.SLOT_STARTS, np.full(n, -1, np.int64))
         add(at.SLOT_ENDS, np.full(n, -1, np.int64))
+        add(at.SLOT_ISSUED, np.zeros(n, np.int64))
     add(at.SLOT_QUEUES, np.zeros(at.QUEUE_WORDS * dims * context.queues_per_dim, np.int64))
     add(at.SLOT_DIM_COUNTERS, np.zeros(3 * dims, np.int64))
     add(at.SLOT_TREE_COUNTERS, np.zeros(10 * dims, np.int64))
@@ -301,4 +302,5 @@ def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence
             running = min(plan.chunks, 2 * queues * max(1, len(plan.phases)))
             collective = max(collective, plan.chunks * stream_words + (running * start + burst) * WORDS_PER_OPERATION)
         most = max(most, receives * WORDS_PER_OPERATION + collective)
-    return 2 * most + 64 * WORDS_PER_OPERATION + CustomWriter.reserve(context, WORDS_PER_OPERATION)
+    every_plan = [plan for own in plans for plan in own]
+    return 2 * most + 64 * WORDS_PER_OPERATION + custom_reserve(every_plan, WORDS_PER_OPERATION)

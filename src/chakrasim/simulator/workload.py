@@ -113,6 +113,8 @@ def issue(m: Words, f: Reals, slot: int, number: int) -> None:
     kind = m[node + at.NODE_KIND]
     if m[slot + at.SLOT_STARTS] != 0:
         m[m[slot + at.SLOT_STARTS] + number] = m[at.NOW]
+        m[m[slot + at.SLOT_ISSUED] + m[slot + at.SLOT_ISSUED_COUNT]] = number
+        m[slot + at.SLOT_ISSUED_COUNT] += 1
     if kind == at.RUN_SKIP:
         if m[slot + at.SLOT_STARTS] != 0:
             m[m[slot + at.SLOT_ENDS] + number] = m[at.NOW]

@@ -25,6 +25,7 @@ from chakrasim.trace.kinds import (
 )
 
 _MASK: Final = (1 << 64) - 1
+# In this order: a bool is an int too.
 _KIND_OF: Final[dict[type, int]] = {bool: BOOL, int: INT64, float: DOUBLE, str: STRING, bytes: BYTES}
 
 
@@ -52,8 +53,8 @@ class TraceBuilder:
 
     Attribute values: bool, int, float, str, bytes become ``bool_val``, ``int64_val`` (``uint64_val`` above 2**63 - 1),
     ``double_val``, ``string_val``, ``bytes_val``; a list or tuple of one of those the list of that kind (an empty one
-    ``int64_list``); None an attribute without value. A mapping ``{kind: value}`` such as ``{"bool_list": [True]}`` states
-    the kind. NumPy scalars count as the Python type they stand for.
+    ``int64_list``); None an attribute without value. A mapping ``{kind: value}`` such as ``{"bool_list": [True]}``
+    states the kind. NumPy scalars count as the Python type they stand for.
     """
 
     def __init__(
@@ -223,7 +224,7 @@ class TraceBuilder:
     def _kind_of(self, value: object, place: str) -> int:
         elements = _elements(value)
         if elements is None:
-            kind = _KIND_OF.get(type(_plain(value)))
+            kind = next((_KIND_OF[base] for base in _KIND_OF if isinstance(_plain(value), base)), None)
             if kind is None:
                 raise self._refused(place, value, "bool, int, float, str, bytes, a list of one of them, or None")
             return UINT64 if kind == INT64 and int(value) > 2**63 - 1 else kind  # type: ignore[call-overload]

@@ -20,9 +20,9 @@ def parse_trace(
 ) -> Trace:
     """The trace in the uncompressed bytes ``data`` of a Chakra file.
 
-    ``source`` names the data in messages. Unknown fields are left out, with a warning. Raises InputError with the byte and
-    the node where the data stop being a trace; with ``lenient`` the intact messages before that place are kept instead, and
-    a warning counts what was kept and lost.
+    ``source`` names the data in messages. Unknown fields are left out, with a warning. Raises InputError with the byte
+    and the node where the data stop being a trace; with ``lenient`` the intact messages before that place are kept
+    instead, and a warning counts what was kept and lost.
     """
     from chakrasim.trace import wire
     from chakrasim.trace.columns import Columns

@@ -86,7 +86,7 @@ class Columns:
     def decode(self) -> int:
         """Decode all messages; returns wire.DONE or a code of damage (the state then tells what is intact)."""
         while True:
-            status = wire.decode_frames(self.data, self.state, *self.arrays)  # type: ignore[call-arg, arg-type]
+            status = wire.decode_frames(self.data, self.state, *self.arrays)
             if status != wire.GROW:
                 return int(status)
             self._grow()

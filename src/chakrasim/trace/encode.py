@@ -11,8 +11,6 @@ from chakrasim.errors import InputError
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.kinds import BYTES, STRING
 
-_MESSAGE_LIMIT = 1 << 31
-
 
 def encode_trace(trace: Trace) -> bytes:
     """The uncompressed bytes of the Chakra file that holds ``trace``; the same trace gives the same bytes.
@@ -23,7 +21,6 @@ def encode_trace(trace: Trace) -> bytes:
 
     offsets, blob, version = _with_version(trace)
     text = _text_bytes(trace)
-    _check_sizes(trace, text)
     deps = np.concatenate((trace.ctrl_deps.targets, trace.data_deps.targets))
     attributes = len(trace.attrs) + len(trace.meta)
     # A number takes at most 10 bytes, a tag 2 and a length 5; a node has 4 numbers, 2 lists and 7 strings.
@@ -46,6 +43,11 @@ def encode_trace(trace: Trace) -> bytes:
         _plain(offsets),
         _plain(blob),
     )
+    if begin < 0:
+        place = "the metadata" if begin == -1 else trace.place(-2 - int(begin))
+        raise InputError(
+            "this message is too large for a trace", file=trace.source, place=place, expected="less than 2 GiB"
+        )
     return out[begin:].tobytes()
 
 
@@ -109,16 +111,5 @@ def _elements(trace: Trace, lists: NDArray[np.int64]) -> NDArray[np.int64]:
     lengths = trace.lists.offsets[lists + 1] - starts
     ends = np.cumsum(lengths)
     places = np.arange(int(lengths.sum())) + np.repeat(starts - (ends - lengths), lengths)
-    return trace.lists.targets[places].astype(np.int64)
-
-
-def _check_sizes(trace: Trace, text: int) -> None:
-    """Refuse what certainly or nearly exceeds the limit of a message; a trace below it in total always passes."""
-    deps, items = trace.ctrl_deps.targets.size + trace.data_deps.targets.size, trace.lists.targets.size
-    if 200 + 10 * deps + 60 * (len(trace.attrs) + len(trace.meta)) + 17 * items + text < _MESSAGE_LIMIT:
-        return
-    spans = np.diff(trace.ctrl_deps.offsets) + np.diff(trace.data_deps.offsets)
-    longest = int(spans.max(initial=0)) * 10
-    longest += int(np.diff(trace.strings.offsets).max(initial=0))
-    if longest >= _MESSAGE_LIMIT:
-        raise InputError("a node of the trace is too large", file=trace.source, expected="messages below 2 GiB each")
+    elements: NDArray[np.int64] = trace.lists.targets[places].astype(np.int64)
+    return elements

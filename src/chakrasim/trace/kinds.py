@@ -36,9 +36,23 @@ class CollectiveType(IntEnum):
 
 #: Name of each member of the attribute's value oneof, by field number; 0 stands for an attribute without a value.
 KIND_NAMES: Final[dict[int, str]] = {0: "none"}
-_SCALARS = (
-    ["double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"]
-)
+_SCALARS = [
+    "double",
+    "float",
+    "int32",
+    "int64",
+    "uint32",
+    "uint64",
+    "sint32",
+    "sint64",
+    "fixed32",
+    "fixed64",
+    "sfixed32",
+    "sfixed64",
+    "bool",
+    "string",
+    "bytes",
+]
 for _position, _name in enumerate(_SCALARS):
     KIND_NAMES[3 + 2 * _position] = f"{_name}_val"
     KIND_NAMES[4 + 2 * _position] = f"{_name}_list"
@@ -55,10 +69,10 @@ INTEGER_KINDS: Final[frozenset[int]] = frozenset(range(INT32, BOOL + 1, 2))
 
 #: (smallest, largest) value of each integer kind.
 INTEGER_RANGES: Final[dict[int, tuple[int, int]]] = {
-    **dict.fromkeys((INT32, SINT32, SFIXED32), (-2 ** 31, 2 ** 31 - 1)),
-    **dict.fromkeys((INT64, SINT64, SFIXED64), (-2 ** 63, 2 ** 63 - 1)),
-    **dict.fromkeys((UINT32, FIXED32), (0, 2 ** 32 - 1)),
-    **dict.fromkeys((UINT64, FIXED64), (0, 2 ** 64 - 1)),
+    **dict.fromkeys((INT32, SINT32, SFIXED32), (-(2**31), 2**31 - 1)),
+    **dict.fromkeys((INT64, SINT64, SFIXED64), (-(2**63), 2**63 - 1)),
+    **dict.fromkeys((UINT32, FIXED32), (0, 2**32 - 1)),
+    **dict.fromkeys((UINT64, FIXED64), (0, 2**64 - 1)),
     BOOL: (0, 1),
 }
 

@@ -1,7 +1,8 @@
 """Telling traces of the schemas before 0.0.4, which are refused: their files do not say all that a conversion needs.
 
-0.0.1 does not state the unit of its run times; the field numbers of attributes in 0.0.2 and 0.0.3 differ and are recorded
-nowhere in a file. Read as today's schema, such a file would lose its first node or turn text into dependencies.
+What is documented of 0.0.1 leaves the unit of its run times open, of 0.0.2 and 0.0.3 the field numbers of attributes,
+so a conversion would guess. Read as today's schema, such a file would lose its first node, or text would turn into
+dependencies.
 """
 
 from __future__ import annotations
@@ -74,7 +75,4 @@ def _fields(body: bytes) -> Iterator[tuple[int, int]]:
             return
         yield field, wire
         value, after = _varint(body, at)
-        if wire == _BLOCK:
-            at = after + value
-        else:
-            at = after if wire == _VARINT else at + (8 if wire == 1 else 4)
+        at = {_VARINT: after, _BLOCK: after + value, 1: at + 8, 5: at + 4}[wire]

@@ -198,8 +198,8 @@ def _is_string(buf: Any, pos: Any, stop: Any, index: Any, offsets: Any, blob: An
 def _intern(buf: Any, pos: Any, stop: Any, text: Any, st: Any, table: Any, offsets: Any, blob: Any) -> Any:
     """The index of the string ``buf[pos:stop]``, new or known; -1 if it is ``text`` and not UTF-8.
 
-    ``table`` is an open hash table of ``hash << 31 | string index``, -1 where free. The hash is FNV-1a in 32 bits, which
-    never overflows 64; it starts elsewhere for bytes, so that they are never taken for a text that has been checked.
+    ``table`` is an open hash table of ``hash << 31 | string index``, -1 where free. The hash is FNV-1a in 32 bits,
+    which never overflows 64; it starts elsewhere for bytes, so that they are never taken for a checked text.
     """
     hashed = np.int64(_TEXT_SEED if text else _BYTES_SEED)
     for i in range(pos, stop):
@@ -277,7 +277,7 @@ def _field(buf: Any, pos: Any, end: Any, depth: Any, st: Any) -> Any:
 
 @kernel
 def _packed(buf: Any, pos: Any, stop: Any, kind: Any, st: Any, values: Any, count: Any) -> Any:
-    """Append the numbers of kind ``kind`` in ``buf[pos:stop]`` to ``values`` from ``count`` on; the new count, or a code."""
+    """Append the numbers of kind ``kind`` in ``buf[pos:stop]`` to ``values[count:]``; the new count, or a code."""
     width = 8 if _WIRE[kind] == 1 else 4
     if _WIRE[kind] != 0 and (stop - pos) % width != 0:
         return BAD_PACKED
@@ -300,7 +300,7 @@ def _packed(buf: Any, pos: Any, stop: Any, kind: Any, st: Any, values: Any, coun
 
 @kernel
 def _has_room(length: Any, st: Any) -> Any:
-    """Whether a message of ``length`` bytes surely fits: a dependency or element takes a byte, all else at least two."""
+    """Whether a message of ``length`` bytes surely fits: a dependency or element takes a byte, all else two."""
     half = length // 2 + 1
     return (
         st[FRAMES] < st[ROOM + FRAMES]

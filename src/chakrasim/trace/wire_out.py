@@ -102,10 +102,10 @@ def encode_frames(
     attr_ends: Any, attr_name: Any, attr_kind: Any, attr_bits: Any, attr_doc: Any,
     list_offsets: Any, items: Any, offsets: Any, blob: Any,
 ) -> Any:  # fmt: skip
-    """Write the whole file so that it ends where ``out`` ends; returns where it begins.
+    """Write the whole file so that it ends where ``out`` ends; returns where it begins, or -1 - row of too large a row.
 
-    Row 0 is the metadata, with its version as name. ``words[row]`` holds id, type, start, duration; ``io[row]`` inputs, then
-    outputs; ``dep_ends[0]`` and ``dep_ends[1]`` are where the ctrl_deps and data_deps of each row begin in ``deps``.
+    Row 0 is the metadata, with its version as name. ``words[row]`` holds id, type, start, duration; ``io[row]`` inputs,
+    then outputs; ``dep_ends[0]`` and ``dep_ends[1]`` are where each row's ctrl_deps and data_deps begin in ``deps``.
     """
     at = len(out)
     for row in range(len(names) - 1, -1, -1):
@@ -140,5 +140,7 @@ def encode_frames(
                 if value != _ZERO:
                     at = _varint(out, at, value)
                     at = _varint(out, at, np.uint64(field << 3))
+        if row_stop - at > 0x7FFFFFFF:
+            return -1 - row
         at = _varint(out, at, np.uint64(row_stop - at))
     return at
