@@ -14,6 +14,7 @@ from chakrasim.machine import (
     Network,
     RemoteMemory,
     System,
+    check_dimensions,
     load_groups,
     load_machine,
     load_memory,
@@ -23,7 +24,7 @@ from chakrasim.machine import (
 from chakrasim.simulator.context import Context, Limits
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
-from chakrasim.simulator.session import simulate_context
+from chakrasim.simulator.session import Session
 from chakrasim.trace import Trace, read
 
 PathOr = str | PathLike[str]
@@ -108,7 +109,10 @@ def simulate(
     )
     if groups is not None:
         groups.check_ranks(count)
-    return simulate_context(context, traces, fold=fold, progress=progress, check=check)
+    check_dimensions(system_config, network_config, warnings)
+    memory_config.check_ranks(count)
+    session = Session(context, *traces)
+    return session.check() if check else session.run(fold=fold, progress=progress)
 
 
 def _machine(

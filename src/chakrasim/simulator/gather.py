@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.local_memory import peak_memory
 from chakrasim.simulator.plans import Plan
 from chakrasim.simulator.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult
 from chakrasim.simulator.setup import Digit, Layout
@@ -69,6 +70,36 @@ def gather(
         collectives=_collectives(records, layout, classes, context, plans),
         records=records,
         class_ranks=layout.ranks,
+        system=context.system,
+        peak_memory_bytes=peak_memory(records)[classes] if context.system.track_local_mem else None,
+    )
+
+
+def empty_result(context: Context) -> SimulationResult:
+    """The result of a run that was only checked: zeros."""
+    zeros = np.zeros(context.ranks, np.int64)
+    return SimulationResult(
+        finish_ns=zeros,
+        exposed_comm_ns=zeros,
+        parts_ns=np.zeros((context.ranks, len(PARTS)), np.int64),
+        gpu_ns=zeros,
+        comm_ns=zeros,
+        bytes_sent=zeros,
+        finish_order=np.zeros(0, np.int64),
+        classes=np.arange(context.ranks),
+        fold_reason="checked only, nothing was simulated",
+        congestion="aware" if context.aware else "unaware",
+        messages=0,
+        message_bytes=0,
+        events=0,
+        warnings=tuple(context.warnings),
+        counts={name: count for name, count in sorted(context.counts.items()) if count},
+        links=None,
+        collectives=(),
+        records=(),
+        class_ranks=np.arange(context.ranks),
+        system=context.system,
+        peak_memory_bytes=None,
     )
 
 

@@ -136,7 +136,7 @@ def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
             return 0, 0
     elif context.ranks > chunk:
         if size == 0:
-            context.counts["collectives of 0 bytes, simulated with the reference's minimum size"] += 1
+            context.warn("a collective of 0 bytes takes the time of ASTRA-sim's minimum size (splits times ranks bytes)")
         chunk = context.ranks
         size = splits * context.ranks
     chunks = -(-size // chunk)
@@ -221,12 +221,6 @@ def _default_phases(
 
 def _rings(algorithms: tuple[Algorithm, ...], context: Context) -> list[Members]:
     """Each dimension's ring; a one-* algorithm takes all ranks at once and ends the list (8.3)."""
-    if len(algorithms) > len(context.network.npus_count):
-        raise InputError(
-            "the system configuration names more algorithms than the network has dimensions",
-            found=f"{len(algorithms)} algorithms",
-            expected=f"at most {len(context.network.npus_count)}",
-        )
     rings = []
     stride = 1
     for algorithm, count in zip(algorithms, context.network.npus_count, strict=False):
@@ -235,11 +229,6 @@ def _rings(algorithms: tuple[Algorithm, ...], context: Context) -> list[Members]
             return rings
         rings.append(Members(count, stride))
         stride *= count
-    if len(algorithms) < len(context.network.npus_count):
-        context.warn(
-            f"an implementation list names {len(algorithms)} algorithms for {len(context.network.npus_count)} dimensions: "
-            "its collectives cover only the leading dimensions, as in ASTRA-sim"
-        )
     return rings
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import pandas
 
+    from chakrasim.machine import System
     from chakrasim.simulator.graph import Graph
 
 Ints = NDArray[np.int64]
@@ -116,6 +117,9 @@ class SimulationResult:
     records: tuple[NodeRecord, ...] = field(repr=False)
     class_ranks: Ints = field(repr=False)
     """The simulated rank of each class."""
+    system: System = field(repr=False)
+    peak_memory_bytes: Ints | None
+    """int64 by rank: most bytes of live tensors at a time, where local memory is tracked."""
 
     @property
     def makespan_ns(self) -> int:

@@ -8,16 +8,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.errors import InputError
 from chakrasim.simulator import engine
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
-from chakrasim.simulator.gather import gather, slot_table
+from chakrasim.simulator.gather import empty_result, gather
 from chakrasim.simulator.graph import lower_graph
+from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import resolve
+from chakrasim.simulator.preflight import check_ranks
 from chakrasim.simulator.result import SimulationResult
-from chakrasim.simulator.setup import build
+from chakrasim.simulator.setup import Layout, build, simulated_ranks
+from chakrasim.simulator.stall import stall_error, waiting_entries
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -26,36 +28,64 @@ RECORD_LIMIT = 50_000_000
 """Up to so many nodes over all simulated ranks, the times of every node are kept."""
 
 
-def simulate_context(
-    context: Context,
-    traces: tuple[Sequence[Trace], Ints],
-    *,
-    fold: bool,
-    progress: engine.Progress | None = None,
-    check: bool = False,
-) -> SimulationResult:
-    """Run checked input. ``traces`` are the distinct traces and, by rank, which of them it runs."""
-    distinct, graph_of = traces
-    graphs = [lower_graph(trace, context) for trace in distinct]
-    plans = [[resolve(use, context) for use in graph.uses] for graph in graphs]
-    finder = SymmetryFinder(context, graphs, graph_of, plans)
-    folding = finder.find() if fold else Folding((), "every rank simulated: folding is switched off")
-    broken: list[str] = []
-    while True:
-        keys = finder.group_keys(folding.digits)
-        m, f, layout = build(context, graphs, graph_of, plans, folding.digits, keys, True)
-        try:
-            m = engine.run(m, f, context.limits, 0, progress)
-            break
-        except engine.BrokenSymmetry as tie:
-            digit = folding.digits[tie.digit]
-            broken.append(f"the rank digit of stride {digit.stride} and radix {digit.radix}")
-            folding = _without(folding, tie.digit)
-    if int(m[at.FINISHED]) < len(layout.ranks):
-        slots = slot_table(m)
-        stuck = [int(r) for r in layout.ranks[slots[:, at.SLOT_DONE] == 0]]
-        raise InputError(f"stalled: {stuck}")
-    return gather(m, layout, context, plans, folding.digits, _reason(folding, context.ranks, broken))
+class Session:
+    """Checked input on its way through a simulation. Raises InputError for what cannot be simulated."""
+
+    def __init__(self, context: Context, traces: Sequence[Trace], trace_of: Ints) -> None:
+        self.context = context
+        self.graph_of = trace_of
+        import_groups(traces, context)
+        self.graphs = [lower_graph(trace, context) for trace in traces]
+        self.plans = [[resolve(use, context) for use in graph.uses] for graph in self.graphs]
+        check_ranks(context, self.graphs, trace_of, self.plans)
+        self.finder = SymmetryFinder(context, self.graphs, trace_of, self.plans)
+
+    def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
+        """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
+        folding = self.finder.find() if fold else Folding((), "every rank simulated: folding is switched off")
+        broken: list[str] = []
+        while True:
+            try:
+                m, layout = self._attempt(folding, progress)
+            except engine.BrokenSymmetry as tie:
+                digit = folding.digits[tie.digit]
+                broken.append(f"stride {digit.stride} radix {digit.radix}")
+                folding = _without(folding, tie.digit)
+                continue
+            if int(m[at.FINISHED]) == len(layout.ranks):
+                break
+            if not folding.digits:
+                raise stall_error(m, layout, self.context)
+            # The wait-for chain names ranks, not classes: stall again with every rank by itself.
+            folding = Folding((), "")
+        self._warn_of_lost_messages(m)
+        reason = _reason(folding, self.context.ranks, broken)
+        return gather(m, layout, self.context, self.plans, folding.digits, reason)
+
+    def check(self) -> SimulationResult:
+        """A result without times: the input has been checked, nothing has run."""
+        return empty_result(self.context)
+
+    def _attempt(self, folding: Folding, progress: engine.Progress | None) -> tuple[Ints, Layout]:
+        ranks = simulated_ranks(self.context.ranks, folding.digits)
+        sizes = np.array([len(graph) for graph in self.graphs], np.int64)
+        nodes = int(sizes[self.graph_of[ranks]].sum())
+        keys = self.finder.group_keys(folding.digits)
+        record = nodes <= RECORD_LIMIT
+        if not record:
+            self.context.warn(f"{nodes} nodes are simulated: their single times are not kept, so there is no timeline")
+        m, f, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
+        return engine.run(m, f, self.context.limits, nodes, progress), layout
+
+    def _warn_of_lost_messages(self, m: Ints) -> None:
+        lost = [entry for entry in waiting_entries(m) if entry[at.ENTRY_ARRIVED] and not entry[at.ENTRY_GROUP]]
+        if lost:
+            source, destination = int(lost[0][at.ENTRY_PAIR]) >> 32, int(lost[0][at.ENTRY_PAIR]) & 0xFFFFFFFF
+            tag, size = int(lost[0][at.ENTRY_TAG]), int(lost[0][at.ENTRY_BYTES])
+            self.context.warn(
+                f"{sum(int(entry[at.ENTRY_ARRIVED]) for entry in lost)} messages were never received, the first from "
+                f"rank {source} to rank {destination} (tag {tag}, {size} bytes)"
+            )
 
 
 def _without(folding: Folding, number: int) -> Folding:
@@ -65,7 +95,8 @@ def _without(folding: Folding, number: int) -> Folding:
 
 
 def _reason(folding: Folding, ranks: int, broken: list[str]) -> str:
-    ties = f"; ties between ranks told apart {', '.join(broken)}" if broken else ""
+    ties = f"; ties told apart the ranks along {', '.join(broken)}" if broken else ""
     if not folding.digits:
-        return folding.reason or f"every rank simulated{ties}"
-    return f"{ranks} ranks in {ranks // folding.classes_share} classes of {folding.classes_share} equal ranks{ties}"
+        return (folding.reason or "every rank simulated") + ties
+    classes = ranks // folding.classes_share
+    return f"{ranks} ranks in {classes} class{'es' if classes > 1 else ''} of {folding.classes_share} equal ranks{ties}"
