@@ -2,8 +2,6 @@
 
 The NPU's side and the memory's side form a pair; the NPU's side owns a lower bus, another such pair. A transfer from the NPU
 is a request on the NPU's side, one from memory a request on the memory's side.
-
-``f`` ends with the gap per byte of the upper and of the lower bus.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, register
-from chakrasim.simulator.network import Reals
+from chakrasim.simulator.network import real
 
 READS_IN_A_ROW = 8
 
@@ -54,30 +52,30 @@ def new_transfer(m: Words, size: int, process: bool, back: bool, then: int, a: i
 
 @inner
 def request_transfer(
-    m: Words, f: Reals, npu: int, from_memory: bool, size: int, process: bool, back: bool, stream: int, reduce_ns: int
+    m: Words, npu: int, from_memory: bool, size: int, process: bool, back: bool, stream: int, reduce_ns: int
 ) -> None:
     """A bundle on the bus: it ends in a completion of ``stream``'s bundle."""
     transfer = new_transfer(m, narrow(size), process, back, at.THEN_BUNDLE, stream, reduce_ns)
     if from_memory:
         memory = m[npu + at.BUS_PARTNER]
         append(m, memory + at.BUS_SENDS, transfer)
-        poke(m, f, memory)
+        poke(m, memory)
     else:
-        use_lower_bus(m, f, npu, at.YES, transfer, at.NO, at.THEN_SEND)
+        use_lower_bus(m, npu, at.YES, transfer, at.NO, at.THEN_SEND)
 
 
 @inner
-def use_lower_bus(m: Words, f: Reals, npu: int, from_memory: bool, transfer: int, back: bool, then: int) -> None:
+def use_lower_bus(m: Words, npu: int, from_memory: bool, transfer: int, back: bool, then: int) -> None:
     """Move a transfer's data over the lower bus; ``then`` is what happens to it on the upper bus afterwards."""
     lower = m[npu + at.BUS_LOWER]
     side = m[lower + at.BUS_PARTNER] if from_memory else lower
     part = new_transfer(m, m[transfer + at.TRANSFER_BYTES], at.NO, back, then, npu, transfer)
     append(m, side + at.BUS_SENDS, part)
-    poke(m, f, side)
+    poke(m, side)
 
 
 @inner
-def poke(m: Words, f: Reals, endpoint: int) -> None:
+def poke(m: Words, endpoint: int) -> None:
     """What every event at an endpoint ends with: if it is free and has something to send, it sends, or gives way.
 
     After more than eight receptions in a row the partner goes first, if it has something to send and has not had as many.
@@ -91,13 +89,13 @@ def poke(m: Words, f: Reals, endpoint: int) -> None:
         and m[partner + at.BUS_READS] <= READS_IN_A_ROW
     ):
         if m[partner + at.BUS_STATE] == at.BUS_FREE:
-            transmit(m, f, partner)
+            transmit(m, partner)
         return
-    transmit(m, f, endpoint)
+    transmit(m, endpoint)
 
 
 @inner
-def transmit(m: Words, f: Reals, endpoint: int) -> None:
+def transmit(m: Words, endpoint: int) -> None:
     """Send the head of the sends to the partner: reception there, then the end of sending here."""
     o = m[at.BUS_O]
     offset = o
@@ -110,7 +108,7 @@ def transmit(m: Words, f: Reals, endpoint: int) -> None:
     m[partner + at.BUS_RECEIVE_COUNT] += 1
     m[partner + at.BUS_BEFORE] = m[partner + at.BUS_STATE]
     m[partner + at.BUS_STATE] = at.BUS_RECEIVING
-    gap = f[2 * m[at.DIMS] + m[endpoint + at.BUS_LOWER_KIND]]
+    gap = real(m, 2 * m[at.DIMS] + m[endpoint + at.BUS_LOWER_KIND])
     rest = m[transfer + at.TRANSFER_BYTES] - 1
     slot = m[endpoint + at.BUS_SLOT]
     register(m, slot, int(offset + rest * gap + m[at.BUS_L] + o), at.DO_BUS_RECEIVED, partner, at.NONE)
@@ -129,9 +127,9 @@ def begin_work(m: Words, endpoint: int) -> None:
 
 
 @inner
-def on_sent(m: Words, f: Reals, endpoint: int) -> None:
+def on_sent(m: Words, endpoint: int) -> None:
     m[endpoint + at.BUS_LAST] = m[at.NOW]
     m[endpoint + at.BUS_BEFORE] = m[endpoint + at.BUS_STATE]
     m[endpoint + at.BUS_STATE] = at.BUS_FREE
     m[endpoint + at.BUS_READS] += 1
-    poke(m, f, endpoint)
+    poke(m, endpoint)

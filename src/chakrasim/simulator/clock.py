@@ -116,22 +116,23 @@ def next_set(m: Words, bits: int, start: int, count: int) -> int:
 @inner
 def next_event(m: Words) -> int:
     """Take the first event of the earliest tick and set the clock to it; 0 when nothing is left."""
-    while True:
-        time = m[at.WHEEL_TIME]
-        slot = next_set(m, m[at.WHEEL_BITS], time & (at.EXACT - 1), at.EXACT)
-        if slot >= 0:
-            ends = m[at.WHEEL] + 2 * slot
-            event = m[ends]
-            following = m[event + at.EVENT_NEXT]
-            m[ends] = following
-            if following == 0:
-                m[m[at.WHEEL_BITS] + (slot >> 5)] &= ~(1 << (slot & 31))
-            now = m[event + at.EVENT_TIME]
-            m[at.WHEEL_TIME] = now
-            m[at.NOW] = now
-            return event
-        if not enter_next_window(m):
-            return 0
+    slot = m[at.WHEEL_TIME] & (at.EXACT - 1)
+    while m[m[at.WHEEL] + 2 * slot] == 0:
+        slot = next_set(m, m[at.WHEEL_BITS], slot, at.EXACT)
+        if slot < 0:
+            if not enter_next_window(m):
+                return 0
+            slot = m[at.WHEEL_TIME] & (at.EXACT - 1)
+    ends = m[at.WHEEL] + 2 * slot
+    event = m[ends]
+    following = m[event + at.EVENT_NEXT]
+    m[ends] = following
+    if following == 0:
+        m[m[at.WHEEL_BITS] + (slot >> 5)] &= ~(1 << (slot & 31))
+    now = m[event + at.EVENT_TIME]
+    m[at.WHEEL_TIME] = now
+    m[at.NOW] = now
+    return event
 
 
 @inner

@@ -13,7 +13,6 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, register
 from chakrasim.simulator.matching import new_call
 from chakrasim.simulator.messages import receive, send
-from chakrasim.simulator.network import Reals
 
 CUSTOM_SEND = 0
 CUSTOM_RECV = 1
@@ -25,7 +24,7 @@ BUCKET_COUNTS = np.array(
 
 
 @inner
-def begin_custom(m: Words, f: Reals, stream: int, program: int) -> None:
+def begin_custom(m: Words, stream: int, program: int) -> None:
     """Start a member's graph with all its nodes unfinished."""
     nodes = m[program + at.CUSTOM_NODES]
     state = m[program + at.CUSTOM_SPARE]
@@ -45,11 +44,11 @@ def begin_custom(m: Words, f: Reals, stream: int, program: int) -> None:
         m[state + at.CSTATE_FREE_LIST + i] = m[m[program + at.CUSTOM_FREE_LIST] + i]
     for i in range(nodes):
         m[state + at.CSTATE_FREE_LIST + nodes + i] = m[table + i * at.CNODE_WORDS + at.CNODE_PARENTS]
-    issue_custom(m, f, stream)
+    issue_custom(m, stream)
 
 
 @inner
-def issue_custom(m: Words, f: Reals, stream: int) -> None:
+def issue_custom(m: Words, stream: int) -> None:
     """Issue every free node, in the order of the set."""
     state = m[stream + at.STREAM_CUSTOM]
     program = m[stream + at.STREAM_PROGRAM]
@@ -70,13 +69,13 @@ def issue_custom(m: Words, f: Reals, stream: int) -> None:
             peer = m[m[schedule + at.SCHEDULE_LIST] + peer]
         call = new_call(m, at.CALL_CUSTOM, slot, stream, number)
         if kind == CUSTOM_SEND:
-            send(m, f, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
+            send(m, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
         else:
-            receive(m, f, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
+            receive(m, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
 
 
 @inner
-def finish_custom(m: Words, f: Reals, stream: int, number: int) -> bool:
+def finish_custom(m: Words, stream: int, number: int) -> bool:
     """Free the children of a finished node and issue them; True when the whole graph is done."""
     state = m[stream + at.STREAM_CUSTOM]
     program = m[stream + at.STREAM_PROGRAM]
@@ -89,7 +88,7 @@ def finish_custom(m: Words, f: Reals, stream: int, number: int) -> bool:
         m[waiting + child] -= 1
         if m[waiting + child] == 0:
             insert_free(m, state, program, child)
-    issue_custom(m, f, stream)
+    issue_custom(m, stream)
     if m[state + at.CSTATE_ONGOING] > 0:
         return False
     m[state] = m[program + at.CUSTOM_SPARE]

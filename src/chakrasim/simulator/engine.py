@@ -14,7 +14,6 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Limits
 
 Ints = NDArray[np.int64]
-Reals = NDArray[np.float64]
 Progress = Callable[[int, int, int], None]
 """Called now and then with nodes completed, nodes in total and the simulated time in ns."""
 
@@ -30,7 +29,7 @@ class BrokenSymmetry(Exception):
         super().__init__(f"digit {digit}")
 
 
-def run(m: Ints, f: Reals, limits: Limits, total_nodes: int = 0, progress: Progress | None = None) -> Ints:
+def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None = None) -> Ints:
     """Run a built arena until nothing moves; returns the arena, which may have grown.
 
     Raises InputError when a limit is reached or a time leaves the clock's range.
@@ -39,7 +38,7 @@ def run(m: Ints, f: Reals, limits: Limits, total_nodes: int = 0, progress: Progr
 
     steps = STEPS_PER_CALL if jit.enabled() else STEPS_UNCOMPILED
     while True:
-        reason = loop.run(m, f, steps)
+        reason = loop.run(m, steps)
         if reason == at.NEED_SPACE:
             m = _grow(m, limits)
         elif reason == at.FAILED:
@@ -47,7 +46,7 @@ def run(m: Ints, f: Reals, limits: Limits, total_nodes: int = 0, progress: Progr
         elif reason == at.BROKEN_SYMMETRY:
             raise BrokenSymmetry(int(m[at.HAZARD]) - 1)
         elif reason == at.DRY:
-            if not _pass_again(m, f):
+            if not _pass_again(m):
                 return m
         if m[at.EVENTS] > limits.max_events:
             raise InputError(
@@ -72,7 +71,7 @@ def _grow(m: Ints, limits: Limits) -> Ints:
     return grown
 
 
-def _pass_again(m: Ints, f: Reals) -> bool:
+def _pass_again(m: Ints) -> bool:
     """When the clock has run dry: issue what is free. True if that set anything going."""
     from chakrasim.simulator import loop
 
@@ -80,7 +79,7 @@ def _pass_again(m: Ints, f: Reals) -> bool:
     if not _slots(m)[:, at.SLOT_FREE].any():
         return False
     m[at.PASSED] = 0
-    while not loop.fire_again(m, f):
+    while not loop.fire_again(m):
         return True
     return before != (int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m))
 

@@ -3,8 +3,7 @@
 A *record* is a run of words; it is named by the index of its first word, and its fields are the offsets below, so that
 ``m[stream + at.STREAM_CHUNK]`` reads like a C struct. Index 0 is never a record: it stands for "none".
 
-Everything that moves lives in the arena (it grows between two events, offsets stay valid); the few floating-point
-parameters stand beside it in ``f``.
+Everything lives in the arena; it grows between two events, and offsets stay valid.
 """
 
 from __future__ import annotations
@@ -77,6 +76,7 @@ MISMATCH_NODE = 54
 RECORD_PHASES = 55
 SKIPPED = 56
 NODES_DONE = 57
+REALS = 58
 FREE_LISTS = 64  # FREE_LISTS + w: records of w words that can be used again
 HEADER_WORDS = 192
 

@@ -7,7 +7,7 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, end_sweep, mix, next_event, release
 from chakrasim.simulator.matching import tidy_index
 from chakrasim.simulator.messages import receive_now, send_now
-from chakrasim.simulator.network import Reals, forward, on_link_free
+from chakrasim.simulator.network import forward, on_link_free
 from chakrasim.simulator.progress import end_custom, on_task, received
 from chakrasim.simulator.symmetry import meet, move, slot_of
 from chakrasim.simulator.workload import check_end, complete_node, issue_pass
@@ -21,29 +21,29 @@ def visit(m: Words, slot: int) -> None:
 
 
 @inner
-def run_call(m: Words, f: Reals, call: int) -> None:
+def run_call(m: Words, call: int) -> None:
     """Do what the completion of a point-to-point message or receive stands for."""
     kind = m[call + at.CALL_KIND]
     slot = m[call + at.CALL_SLOT]
     visit(m, slot)
     if kind == at.CALL_NODE:
-        complete_node(m, f, slot, m[call + at.CALL_A])
+        complete_node(m, slot, m[call + at.CALL_A])
     elif kind == at.CALL_CUSTOM:
-        end_custom(m, f, m[call + at.CALL_A], m[call + at.CALL_B])
+        end_custom(m, m[call + at.CALL_A], m[call + at.CALL_B])
     elif kind == at.CALL_STREAM:
-        received(m, f, m[call + at.CALL_A])
+        received(m, m[call + at.CALL_A])
     else:
         peer = m[call + at.CALL_PEER]
         size = m[call + at.CALL_BYTES]
         if kind == at.CALL_REAL_SEND:
-            send_now(m, f, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN])
+            send_now(m, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN])
         else:
             receive_now(m, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN])
     release(m, call, at.CALL_WORDS)
 
 
 @inner
-def arrive(m: Words, f: Reals, entry: int, sender_call: int, root: int) -> None:
+def arrive(m: Words, entry: int, sender_call: int, root: int) -> None:
     """A message has reached its destination: the sender's call runs first, then the receiver's.
 
     Whether the receive was posted is decided before either. ``root`` is the event's, in the receiver's frame.
@@ -60,24 +60,24 @@ def arrive(m: Words, f: Reals, entry: int, sender_call: int, root: int) -> None:
         m[entry + at.ENTRY_ARRIVED] += 1
     stream = m[entry + at.ENTRY_STREAM]
     if sender_call != 0:
-        run_call(m, f, sender_call)
+        run_call(m, sender_call)
     if m[at.FOLDED] != 0:
         m[at.ROOT] = root
         if call == 0:
             visit(m, slot_of(m, m[entry + at.ENTRY_PAIR] & 0xFFFFFFFF))
     if call != 0:
-        run_call(m, f, call)
+        run_call(m, call)
     elif posted:
-        received(m, f, stream)
+        received(m, stream)
 
 
 @inner
-def on_message(m: Words, f: Reals, message: int) -> None:
+def on_message(m: Words, message: int) -> None:
     """A message has reached the end of a link, or its destination."""
     if m[at.AWARE] != 0 and (
         m[message + at.MSG_SWITCH] != 0 or m[message + at.MSG_AT] != m[message + at.MSG_TO]
     ):
-        forward(m, f, message)
+        forward(m, message)
         return
     entry = m[message + at.MSG_ENTRY]
     call = m[message + at.MSG_CALL]
@@ -85,11 +85,11 @@ def on_message(m: Words, f: Reals, message: int) -> None:
     if m[at.FOLDED] != 0:
         root = move(m, root, m[message + at.MSG_TO], at.BACK)
     release(m, message, at.MSG_WORDS)
-    arrive(m, f, entry, call, root)
+    arrive(m, entry, call, root)
 
 
 @inner
-def on_event(m: Words, f: Reals, event: int) -> None:
+def on_event(m: Words, event: int) -> None:
     kind = m[event + at.EVENT_KIND]
     data = m[event + at.EVENT_DATA]
     if m[at.FOLDED] != 0:
@@ -101,16 +101,16 @@ def on_event(m: Words, f: Reals, event: int) -> None:
         visit(m, m[data + at.SWEEP_SLOT])
         m[at.SWEEP] = data
     elif kind == at.ON_LINK_FREE:
-        on_link_free(m, f, data)
+        on_link_free(m, data)
     elif kind == at.ON_HOP or kind == at.ON_ARRIVAL:
-        on_message(m, f, data)
+        on_message(m, data)
     elif kind == at.ON_STREAM_ARRIVAL:
-        arrive(m, f, data, at.NONE, m[at.ROOT])
+        arrive(m, data, at.NONE, m[at.ROOT])
     elif kind == at.ON_LATE_STREAM:
         visit(m, m[data + at.STREAM_SLOT])
-        received(m, f, data)
+        received(m, data)
     else:
-        run_call(m, f, data)
+        run_call(m, data)
 
 
 @inner
@@ -119,7 +119,7 @@ def short_of_space(m: Words) -> bool:
 
 
 @inner
-def fire(m: Words, f: Reals) -> bool:
+def fire(m: Words) -> bool:
     """The first issue pass of every rank, in order of rank; False when it needs more space to go on."""
     while m[at.FIRED] < m[at.SLOTS]:
         if short_of_space(m):
@@ -127,14 +127,14 @@ def fire(m: Words, f: Reals) -> bool:
         slot = m[at.SLOT_TABLE] + m[at.FIRED] * at.SLOT_WORDS
         m[at.LINEAGE] = 0
         m[at.ROOT] = m[slot + at.SLOT_RANK]
-        issue_pass(m, f, slot)
+        issue_pass(m, slot)
         check_end(m, slot)
         m[at.FIRED] += 1
     return True
 
 
 @kernel
-def fire_again(m: Words, f: Reals) -> bool:
+def fire_again(m: Words) -> bool:
     """Another pass for ranks that have free nodes when the clock has run dry; False when it needs more space."""
     while m[at.PASSED] < m[at.SLOTS]:
         if short_of_space(m):
@@ -143,16 +143,16 @@ def fire_again(m: Words, f: Reals) -> bool:
         if m[slot + at.SLOT_FREE] > 0:
             m[at.LINEAGE] = mix(at.ONWARD, m[at.NOW])
             m[at.ROOT] = m[slot + at.SLOT_RANK]
-            issue_pass(m, f, slot)
+            issue_pass(m, slot)
             check_end(m, slot)
         m[at.PASSED] += 1
     return True
 
 
 @kernel
-def run(m: Words, f: Reals, steps: int) -> int:
+def run(m: Words, steps: int) -> int:
     """Run at most so many events or tasks; returns why it stopped."""
-    if not fire(m, f):
+    if not fire(m):
         return at.NEED_SPACE
     for _ in range(steps):
         if short_of_space(m):
@@ -168,7 +168,7 @@ def run(m: Words, f: Reals, steps: int) -> int:
             event = next_event(m)
             if event == 0:
                 return at.DRY
-            on_event(m, f, event)
+            on_event(m, event)
             continue
         task = m[sweep + at.SWEEP_HEAD]
         if task == 0:
@@ -180,5 +180,5 @@ def run(m: Words, f: Reals, steps: int) -> int:
         a = m[task + at.TASK_A]
         b = m[task + at.TASK_B]
         release(m, task, at.TASK_WORDS)
-        on_task(m, f, m[sweep + at.SWEEP_SLOT], kind, a, b)
+        on_task(m, m[sweep + at.SWEEP_SLOT], kind, a, b)
     return at.PAUSED

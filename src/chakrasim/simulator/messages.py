@@ -10,17 +10,17 @@ from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words
 from chakrasim.simulator.matching import find_entry, new_call, post_receive
-from chakrasim.simulator.network import Reals, inject
+from chakrasim.simulator.network import inject
 
 
 @inner
-def send_now(m: Words, f: Reals, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
+def send_now(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
     """Send a message; ``call`` runs when it has arrived at its destination (0: nothing)."""
     own = m[slot + at.SLOT_RANK]
     entry = find_entry(m, group, tag, own, peer, size, at.NONE)
     m[entry + at.ENTRY_SENT] += 1
     m[slot + at.SLOT_BYTES_SENT] += size
-    inject(m, f, own, peer, size, entry, call)
+    inject(m, own, peer, size, entry, call)
 
 
 @inner
@@ -41,20 +41,20 @@ def promise(m: Words, kind: int, slot: int, peer: int, size: int, group: int, ta
 
 
 @inner
-def send(m: Words, f: Reals, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
+def send(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
     """Send a message by the protocol that the run uses."""
     if m[at.RENDEZVOUS] == 0:
-        send_now(m, f, slot, peer, size, group, tag, call)
+        send_now(m, slot, peer, size, group, tag, call)
     else:
         later = promise(m, at.CALL_REAL_SEND, slot, peer, size, group, tag, call)
         receive_now(m, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)
 
 
 @inner
-def receive(m: Words, f: Reals, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
+def receive(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
     """Post a receive by the protocol that the run uses."""
     if m[at.RENDEZVOUS] == 0:
         receive_now(m, slot, peer, size, group, tag, call)
     else:
         later = promise(m, at.CALL_REAL_RECV, slot, peer, size, group, tag, call)
-        send_now(m, f, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)
+        send_now(m, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)

@@ -4,22 +4,26 @@ Congestion-unaware: one delay for the whole message, from the first dimension in
 Congestion-aware: dimension by dimension, link by link; a link serves one message at a time, first come, first served,
 and a message moves on only when all of it has arrived.
 
-``f`` holds latency (ns) and bytes per ns of each dimension in turn.
+Latency (ns) and bytes per ns of each dimension are the arena's only real numbers, beside two of the shared bus.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.jit import inner
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, schedule
 from chakrasim.simulator.symmetry import meet, move
 
-Reals = NDArray[np.float64]
-
 LONGEST = 4.0e18
+
+
+@inner
+def real(m: Words, number: int) -> float:
+    """A real parameter: its bits stand in the arena like everything else."""
+    start = m[at.REALS] + number
+    return m[start : start + 1].view(np.float64)[0]  # type: ignore[no-any-return]
 
 
 @inner
@@ -42,7 +46,7 @@ def coordinate(m: Words, rank: int, dim: int) -> int:
 
 
 @inner
-def unaware_ns(m: Words, f: Reals, source: int, destination: int, size: int) -> int:
+def unaware_ns(m: Words, source: int, destination: int, size: int) -> int:
     """floor(hops * latency + size / bandwidth) of the first dimension in which the two ranks differ."""
     for d in range(m[at.DIMS]):
         dim = m[at.DIM_TABLE] + d * at.DIM_WORDS
@@ -56,18 +60,18 @@ def unaware_ns(m: Words, f: Reals, source: int, destination: int, size: int) -> 
             elif kind == at.RING:
                 hops = b - a if b > a else b - a + m[dim + at.DIM_MEMBERS]
                 hops = min(hops, m[dim + at.DIM_MEMBERS] - hops)
-            return whole_ns(m, hops * f[2 * d] + size / f[2 * d + 1])
+            return whole_ns(m, hops * real(m, 2 * d) + size / real(m, 2 * d + 1))
     return 0
 
 
 @inner
-def inject(m: Words, f: Reals, source: int, destination: int, size: int, entry: int, call: int) -> None:
+def inject(m: Words, source: int, destination: int, size: int, entry: int, call: int) -> None:
     """Start moving a message; ``call`` says what its arrival means to the sender (0: nothing)."""
     m[at.MESSAGES] += 1
     m[at.MESSAGE_BYTES] += size
     root = m[at.ROOT]
     if m[at.AWARE] == 0:
-        time = m[at.NOW] + unaware_ns(m, f, source, destination, size)
+        time = m[at.NOW] + unaware_ns(m, source, destination, size)
         if call == 0:
             if m[at.FOLDED] != 0:
                 m[at.ROOT] = move(m, root, destination, at.BACK)
@@ -85,12 +89,12 @@ def inject(m: Words, f: Reals, source: int, destination: int, size: int, entry: 
     if m[at.AWARE] == 0:
         schedule(m, time, at.ON_ARRIVAL, message)
     else:
-        forward(m, f, message)
+        forward(m, message)
         m[at.ROOT] = root
 
 
 @inner
-def forward(m: Words, f: Reals, message: int) -> None:
+def forward(m: Words, message: int) -> None:
     """Offer a message to the link that leads on from where it stands, and note where that link ends.
 
     Dimensions are crossed in ascending order, a ring the shorter way round, a tie clockwise.
@@ -103,7 +107,7 @@ def forward(m: Words, f: Reals, message: int) -> None:
         here += (coordinate(m, to, dim) - coordinate(m, here, dim)) * m[dim + at.DIM_STRIDE]
         m[message + at.MSG_AT] = here
         m[message + at.MSG_SWITCH] = 0
-        offer(m, f, message, here, m[dim + at.DIM_PORT] + 1)
+        offer(m, message, here, m[dim + at.DIM_PORT] + 1)
         return
     d = 0
     dim = m[at.DIM_TABLE]
@@ -131,11 +135,11 @@ def forward(m: Words, f: Reals, message: int) -> None:
     else:
         m[message + at.MSG_AT] = here + (b - a) * stride
         port += coordinate(m, move(m, m[message + at.MSG_AT], here, at.BACK), dim) if m[at.FOLDED] != 0 else b
-    offer(m, f, message, here, port)
+    offer(m, message, here, port)
 
 
 @inner
-def offer(m: Words, f: Reals, message: int, anchor: int, port: int) -> None:
+def offer(m: Words, message: int, anchor: int, port: int) -> None:
     """Give a message to a port's link: it is served at once or waits."""
     number = anchor
     if m[at.FOLDED] != 0:
@@ -145,7 +149,7 @@ def offer(m: Words, f: Reals, message: int, anchor: int, port: int) -> None:
     if m[at.FOLDED] != 0:
         meet(m, link, at.LINK_LAST_TIME, move(m, m[message + at.MSG_ROOT], anchor, at.BACK))
     if m[link + at.LINK_BUSY] == 0:
-        serve(m, f, link, message)
+        serve(m, link, message)
         return
     m[message + at.MSG_NEXT] = 0
     if m[link + at.LINK_HEAD] == 0:
@@ -158,13 +162,13 @@ def offer(m: Words, f: Reals, message: int, anchor: int, port: int) -> None:
 
 
 @inner
-def serve(m: Words, f: Reals, link: int, message: int) -> None:
+def serve(m: Words, link: int, message: int) -> None:
     """Put a message on a free link: its arrival is scheduled first, then the link's release."""
     d = m[link + at.LINK_DIM]
     size = m[message + at.MSG_BYTES]
-    wire = size / f[2 * d + 1]
+    wire = size / real(m, 2 * d + 1)
     busy_ns = whole_ns(m, wire)
-    arrival_ns = whole_ns(m, f[2 * d] + wire)
+    arrival_ns = whole_ns(m, real(m, 2 * d) + wire)
     m[link + at.LINK_BUSY] = 1
     m[link + at.LINK_BUSY_NS] += busy_ns
     m[link + at.LINK_BYTES] += size
@@ -178,7 +182,7 @@ def serve(m: Words, f: Reals, link: int, message: int) -> None:
 
 
 @inner
-def on_link_free(m: Words, f: Reals, link: int) -> None:
+def on_link_free(m: Words, link: int) -> None:
     """Serve the message that has waited longest."""
     m[link + at.LINK_BUSY] = 0
     if m[at.FOLDED] != 0:
@@ -189,4 +193,4 @@ def on_link_free(m: Words, f: Reals, link: int) -> None:
         m[link + at.LINK_QUEUED] -= 1
         if m[at.FOLDED] != 0:
             m[message + at.MSG_ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], at.ONWARD)
-        serve(m, f, link, message)
+        serve(m, link, message)

@@ -7,13 +7,12 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.bus import append, begin_work, on_sent, poke, pop, use_lower_bus
 from chakrasim.simulator.clock import Words, register, release
 from chakrasim.simulator.custom import finish_custom
-from chakrasim.simulator.network import Reals
 from chakrasim.simulator.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
 from chakrasim.simulator.workload import complete_node
 
 
 @inner
-def end_bundle(m: Words, f: Reals, stream: int, reduce_ns: int) -> None:
+def end_bundle(m: Words, stream: int, reduce_ns: int) -> None:
     """A bundle has passed the bus; one that reduces always takes a second event, even for a time of zero."""
     if reduce_ns >= 0:
         register(m, m[stream + at.STREAM_SLOT], reduce_ns, at.DO_BUNDLE, stream, at.NO_REDUCTION)
@@ -26,21 +25,21 @@ def end_bundle(m: Words, f: Reals, stream: int, reduce_ns: int) -> None:
             return
         burst = m[program + at.PROGRAM_GATE_BURST]
     while burst > 0 and m[stream + at.STREAM_PERFORMED] < m[stream + at.STREAM_DONE]:
-        perform_row(m, f, stream)
+        perform_row(m, stream)
         burst -= 1
     if m[stream + at.STREAM_DONE] == m[program + at.PROGRAM_BUNDLES]:
-        advance(m, f, stream)
+        advance(m, stream)
 
 
 @inner
-def received(m: Words, f: Reals, stream: int) -> None:
+def received(m: Words, stream: int) -> None:
     """A message of the current phase has been received: launch the bundle that processes it."""
     m[stream + at.STREAM_RECEIVED] += 1
-    launch_bundle(m, f, stream)
+    launch_bundle(m, stream)
 
 
 @inner
-def advance(m: Words, f: Reals, stream: int) -> None:
+def advance(m: Words, stream: int) -> None:
     """A phase is complete: go on to the next, or leave.
 
     The last stream's end completes the collective before the stream has left its queue: what the completion issues still sees
@@ -51,23 +50,23 @@ def advance(m: Words, f: Reals, stream: int) -> None:
     if m[stream + at.STREAM_PHASE] + 1 == m[m[stream + at.STREAM_PLAN] + at.PLAN_PHASES]:
         m[slot + at.SLOT_STREAMS_LEFT] -= 1
         if m[slot + at.SLOT_STREAMS_LEFT] == 0:
-            complete_node(m, f, slot, m[slot + at.SLOT_COLLECTIVE])
+            complete_node(m, slot, m[slot + at.SLOT_COLLECTIVE])
         m[queue + at.QUEUE_RUNNING] -= 1
-        start_queue(m, f, queue)
+        start_queue(m, queue)
         release(m, stream, m[at.STREAM_SIZE])
         return
     m[stream + at.STREAM_PHASE] += 1
     enqueue(m, stream)
     m[queue + at.QUEUE_RUNNING] -= 1
-    start_queue(m, f, queue)
-    start_queue(m, f, queue_of(m, stream))
+    start_queue(m, queue)
+    start_queue(m, queue_of(m, stream))
 
 
 @inner
-def end_custom(m: Words, f: Reals, stream: int, number: int) -> None:
+def end_custom(m: Words, stream: int, number: int) -> None:
     """A node of a custom collective has completed."""
-    if finish_custom(m, f, stream, number):
-        advance(m, f, stream)
+    if finish_custom(m, stream, number):
+        advance(m, stream)
 
 
 @inner
@@ -85,11 +84,11 @@ def end_memory_access(m: Words, server: int) -> None:
 
 
 @inner
-def deliver(m: Words, f: Reals, transfer: int) -> None:
+def deliver(m: Words, transfer: int) -> None:
     """A transfer has crossed its bus."""
     then = m[transfer + at.TRANSFER_THEN]
     if then == at.THEN_BUNDLE:
-        end_bundle(m, f, m[transfer + at.TRANSFER_A], m[transfer + at.TRANSFER_B])
+        end_bundle(m, m[transfer + at.TRANSFER_A], m[transfer + at.TRANSFER_B])
         return
     npu = m[transfer + at.TRANSFER_A]
     upper = m[transfer + at.TRANSFER_B]
@@ -100,33 +99,33 @@ def deliver(m: Words, f: Reals, transfer: int) -> None:
         if m[npu + at.BUS_WORKING] == 0:
             begin_work(m, npu)
     else:
-        end_bundle(m, f, m[upper + at.TRANSFER_A], m[upper + at.TRANSFER_B])
+        end_bundle(m, m[upper + at.TRANSFER_A], m[upper + at.TRANSFER_B])
         release(m, upper, at.TRANSFER_WORDS)
-    poke(m, f, npu)
+    poke(m, npu)
 
 
 @inner
-def return_or_deliver(m: Words, f: Reals, endpoint: int, list_head: int) -> None:
+def return_or_deliver(m: Words, endpoint: int, list_head: int) -> None:
     """Send the head of a list back if it asks for that, else hand it over; by way of the lower bus where there is one."""
     transfer = m[list_head]
     if m[transfer + at.TRANSFER_BACK] != 0:
         m[transfer + at.TRANSFER_BACK] = 0
         pop(m, list_head)
         if m[endpoint + at.BUS_LOWER] != 0:
-            use_lower_bus(m, f, endpoint, at.NO, transfer, at.YES, at.THEN_SEND)
+            use_lower_bus(m, endpoint, at.NO, transfer, at.YES, at.THEN_SEND)
         else:
             append(m, endpoint + at.BUS_SENDS, transfer)
     elif m[endpoint + at.BUS_LOWER] != 0:
         pop(m, list_head)
-        use_lower_bus(m, f, endpoint, at.NO, transfer, at.NO, at.THEN_DELIVER)
+        use_lower_bus(m, endpoint, at.NO, transfer, at.NO, at.THEN_DELIVER)
     else:
-        deliver(m, f, transfer)
+        deliver(m, transfer)
         pop(m, list_head)
         release(m, transfer, at.TRANSFER_WORDS)
 
 
 @inner
-def on_received(m: Words, f: Reals, endpoint: int) -> None:
+def on_received(m: Words, endpoint: int) -> None:
     """An endpoint of the bus has received a transfer."""
     m[endpoint + at.BUS_LAST] = m[at.NOW]
     m[endpoint + at.BUS_BEFORE] = m[endpoint + at.BUS_STATE]
@@ -138,40 +137,40 @@ def on_received(m: Words, f: Reals, endpoint: int) -> None:
         m[transfer + at.TRANSFER_PROCESS] = 0
         pop(m, endpoint + at.BUS_RECEIVES)
         if m[endpoint + at.BUS_LOWER] != 0:
-            use_lower_bus(m, f, endpoint, at.NO, transfer, at.YES, at.THEN_WORK)
+            use_lower_bus(m, endpoint, at.NO, transfer, at.YES, at.THEN_WORK)
         else:
             append(m, endpoint + at.BUS_WORK, transfer)
         if m[endpoint + at.BUS_WORKING] == 0 and m[endpoint + at.BUS_WORK] != 0:
             begin_work(m, endpoint)
     else:
-        return_or_deliver(m, f, endpoint, endpoint + at.BUS_RECEIVES)
-    poke(m, f, endpoint)
+        return_or_deliver(m, endpoint, endpoint + at.BUS_RECEIVES)
+    poke(m, endpoint)
 
 
 @inner
-def on_processed(m: Words, f: Reals, endpoint: int) -> None:
+def on_processed(m: Words, endpoint: int) -> None:
     """An endpoint of the bus has processed a transfer."""
     m[endpoint + at.BUS_WORKING] = 0
-    return_or_deliver(m, f, endpoint, endpoint + at.BUS_WORK)
+    return_or_deliver(m, endpoint, endpoint + at.BUS_WORK)
     if m[endpoint + at.BUS_WORK] != 0:
         begin_work(m, endpoint)
-    poke(m, f, endpoint)
+    poke(m, endpoint)
 
 
 @inner
-def on_task(m: Words, f: Reals, slot: int, kind: int, a: int, b: int) -> None:
+def on_task(m: Words, slot: int, kind: int, a: int, b: int) -> None:
     """Run one piece of a rank's work of this tick."""
     if kind == at.DO_BUNDLE:
-        end_bundle(m, f, a, b)
+        end_bundle(m, a, b)
     elif kind == at.DO_NODE:
-        complete_node(m, f, slot, a)
+        complete_node(m, slot, a)
     elif kind == at.DO_SERVER:
         end_memory_access(m, a)
     elif kind == at.DO_CUSTOM:
-        end_custom(m, f, a, b)
+        end_custom(m, a, b)
     elif kind == at.DO_BUS_SENT:
-        on_sent(m, f, a)
+        on_sent(m, a)
     elif kind == at.DO_BUS_RECEIVED:
-        on_received(m, f, a)
+        on_received(m, a)
     else:
-        on_processed(m, f, a)
+        on_processed(m, a)

@@ -74,8 +74,8 @@ class Session:
         record = nodes <= RECORD_LIMIT
         if not record:
             self.context.warn(f"{nodes} nodes are simulated: their single times are not kept, so there is no timeline")
-        m, f, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
-        return engine.run(m, f, self.context.limits, nodes, progress), layout
+        m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
+        return engine.run(m, self.context.limits, nodes, progress), layout
 
     def _warn_of_lost_messages(self, m: Ints) -> None:
         lost = [entry for entry in waiting_entries(m) if entry[at.ENTRY_ARRIVED] and not entry[at.ENTRY_GROUP]]

@@ -61,8 +61,8 @@ def build(
     digits: Sequence[Digit],
     group_keys: dict[int, int],
     record: bool,
-) -> tuple[Ints, NDArray[np.float64], Layout]:
-    """The arena and the real parameters of one simulation.
+) -> tuple[Ints, Layout]:
+    """The arena of one simulation.
 
     ``plans[g][u]`` is graph g's plan for its u-th collective use; ``digits`` are empty for a run of all ranks.
     """
@@ -86,11 +86,18 @@ def build(
     header[at.STREAM_SIZE] = at.STREAM_FIXED + 2 * writer.max_phases
     header[at.RESERVE] = _reserve(context, graphs, plans, header[at.STREAM_SIZE])
     _options(context, header)
+    header[at.REALS] = arena.add(_reals(context).view(np.int64))
     m = arena.build(header[at.RESERVE] + 8 * header[at.INDEX_MASK] + (1 << 16))
     for field, value in header.items():
         m[field] = value
-    f = [x for d, latency in enumerate(context.network.latency_ns) for x in (latency, context.network.bytes_per_ns[d])]
-    return m, np.array([*f, context.system.G, LOWER_BUS_GAP]), Layout(ranks, tuple(graphs), graph_of, ports)
+    return m, Layout(ranks, tuple(graphs), graph_of, ports)
+
+
+def _reals(context: Context) -> NDArray[np.float64]:
+    """Latency and bytes per ns of each dimension, then the gap per byte of the upper and of the lower bus."""
+    network = context.network
+    dims = np.stack([np.array(network.latency_ns, np.float64), np.array(network.bytes_per_ns)], axis=1)
+    return np.concatenate([dims.reshape(-1), [context.system.G, LOWER_BUS_GAP]])
 
 
 def simulated_ranks(ranks: int, digits: Sequence[Digit]) -> Ints:

@@ -12,12 +12,12 @@ from chakrasim.simulator.bus import request_transfer
 from chakrasim.simulator.clock import Words, allocate, register
 from chakrasim.simulator.custom import begin_custom
 from chakrasim.simulator.messages import receive, send
-from chakrasim.simulator.network import Reals, inject
+from chakrasim.simulator.network import inject
 from chakrasim.simulator.matching import find_entry, new_call, post_receive
 
 
 @inner
-def create_streams(m: Words, f: Reals, slot: int, node: int, plan: int, sequence: int) -> None:
+def create_streams(m: Words, slot: int, node: int, plan: int, sequence: int) -> None:
     """Cut a collective into chunks and start each: all streams of a rank are created in one go, in order."""
     m[slot + at.SLOT_COLLECTIVE] = node
     m[slot + at.SLOT_STREAMS_LEFT] = m[plan + at.PLAN_CHUNKS]
@@ -33,7 +33,7 @@ def create_streams(m: Words, f: Reals, slot: int, node: int, plan: int, sequence
         m[stream + at.STREAM_FROM] = -1
         choose_queues(m, slot, stream, plan)
         enqueue(m, stream)
-        start_queue(m, f, queue_of(m, stream))
+        start_queue(m, queue_of(m, stream))
 
 
 @inner
@@ -91,17 +91,17 @@ def enqueue(m: Words, stream: int) -> None:
 
 
 @inner
-def start_queue(m: Words, f: Reals, queue: int) -> None:
+def start_queue(m: Words, queue: int) -> None:
     """Start waiting streams while the queue has room."""
     while m[queue + at.QUEUE_RUNNING] < m[at.RUNNING_LIMIT] and m[queue + at.QUEUE_HEAD] != 0:
         stream = m[queue + at.QUEUE_HEAD]
         m[queue + at.QUEUE_HEAD] = m[stream + at.STREAM_NEXT]
         m[queue + at.QUEUE_RUNNING] += 1
-        begin_phase(m, f, stream)
+        begin_phase(m, stream)
 
 
 @inner
-def begin_phase(m: Words, f: Reals, stream: int) -> None:
+def begin_phase(m: Words, stream: int) -> None:
     """Start the program of the current phase: its first operations and bundles."""
     p = m[stream + at.STREAM_PHASE]
     phase = m[stream + at.STREAM_PLAN] + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
@@ -115,7 +115,7 @@ def begin_phase(m: Words, f: Reals, stream: int) -> None:
     if m[schedule + at.SCHEDULE_PROGRAM_OF] != 0:
         program = m[m[schedule + at.SCHEDULE_PROGRAM_OF] + index]
     if m[schedule + at.SCHEDULE_CUSTOM] != 0:
-        begin_custom(m, f, stream, program)
+        begin_custom(m, stream, program)
         return
     rows = m[program + at.PROGRAM_ROWS]
     m[stream + at.STREAM_PROGRAM] = program
@@ -126,9 +126,9 @@ def begin_phase(m: Words, f: Reals, stream: int) -> None:
     m[stream + at.STREAM_LAUNCH_LEFT] = m[rows + at.ROW_REPEAT]
     m[stream + at.STREAM_PERFORM_ROW] = rows
     m[stream + at.STREAM_PERFORM_LEFT] = m[rows + at.ROW_REPEAT]
-    perform(m, f, stream, m[program + at.PROGRAM_START_OPS], m[program + at.PROGRAM_START_OPS_END])
+    perform(m, stream, m[program + at.PROGRAM_START_OPS], m[program + at.PROGRAM_START_OPS_END])
     for _ in range(m[program + at.PROGRAM_INITIAL]):
-        launch_bundle(m, f, stream)
+        launch_bundle(m, stream)
 
 
 @inner
@@ -151,7 +151,7 @@ def find_member(m: Words, schedule: int, rank: int) -> int:
 
 
 @inner
-def launch_bundle(m: Words, f: Reals, stream: int) -> None:
+def launch_bundle(m: Words, stream: int) -> None:
     """Launch the next row's bundle: the delay before the stream may act again."""
     row = m[stream + at.STREAM_LAUNCH_ROW]
     if m[stream + at.STREAM_LAUNCH_LEFT] == 0:
@@ -168,7 +168,6 @@ def launch_bundle(m: Words, f: Reals, stream: int) -> None:
     else:
         request_transfer(
             m,
-            f,
             m[slot + at.SLOT_BUS],
             m[row + at.ROW_FROM_MEMORY] != 0,
             m[row + at.ROW_BYTES],
@@ -180,7 +179,7 @@ def launch_bundle(m: Words, f: Reals, stream: int) -> None:
 
 
 @inner
-def perform_row(m: Words, f: Reals, stream: int) -> None:
+def perform_row(m: Words, stream: int) -> None:
     """Perform the operations of the next row not yet performed."""
     row = m[stream + at.STREAM_PERFORM_ROW]
     if m[stream + at.STREAM_PERFORM_LEFT] == 0:
@@ -189,11 +188,11 @@ def perform_row(m: Words, f: Reals, stream: int) -> None:
         m[stream + at.STREAM_PERFORM_LEFT] = m[row + at.ROW_REPEAT]
     m[stream + at.STREAM_PERFORM_LEFT] -= 1
     m[stream + at.STREAM_PERFORMED] += 1
-    perform(m, f, stream, m[row + at.ROW_OPS], m[row + at.ROW_OPS_END])
+    perform(m, stream, m[row + at.ROW_OPS], m[row + at.ROW_OPS_END])
 
 
 @inner
-def perform(m: Words, f: Reals, stream: int, op: int, end: int) -> None:
+def perform(m: Words, stream: int, op: int, end: int) -> None:
     """Post sends and receives, in order."""
     schedule = m[stream + at.STREAM_SCHEDULE]
     members = m[schedule + at.SCHEDULE_MEMBERS]
@@ -208,14 +207,14 @@ def perform(m: Words, f: Reals, stream: int, op: int, end: int) -> None:
         else:
             rank = m[m[schedule + at.SCHEDULE_LIST] + peer]
         if m[at.RENDEZVOUS] != 0:
-            shake_hands(m, f, stream, m[op + at.OP_SEND] != 0, rank, m[op + at.OP_BYTES])
+            shake_hands(m, stream, m[op + at.OP_SEND] != 0, rank, m[op + at.OP_BYTES])
         elif m[op + at.OP_SEND] != 0:
             slot = m[stream + at.STREAM_SLOT]
             size = m[op + at.OP_BYTES]
             entry = entry_of(m, stream, at.STREAM_TO, m[slot + at.SLOT_RANK], rank, rank, size)
             m[entry + at.ENTRY_SENT] += 1
             m[slot + at.SLOT_BYTES_SENT] += size
-            inject(m, f, m[slot + at.SLOT_RANK], rank, size, entry, at.NONE)
+            inject(m, m[slot + at.SLOT_RANK], rank, size, entry, at.NONE)
         else:
             own = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
             entry = entry_of(m, stream, at.STREAM_FROM, rank, own, rank, m[op + at.OP_BYTES])
@@ -246,12 +245,12 @@ def entry_of(m: Words, stream: int, field: int, source: int, destination: int, p
 
 
 @inner
-def shake_hands(m: Words, f: Reals, stream: int, sending: bool, peer: int, size: int) -> None:
+def shake_hands(m: Words, stream: int, sending: bool, peer: int, size: int) -> None:
     """A collective's message under the rendezvous protocol."""
     slot = m[stream + at.STREAM_SLOT]
     group = m[stream + at.STREAM_GROUP]
     chunk = m[stream + at.STREAM_CHUNK]
     if sending:
-        send(m, f, slot, peer, size, group, chunk, at.NONE)
+        send(m, slot, peer, size, group, chunk, at.NONE)
     else:
-        receive(m, f, slot, peer, size, group, chunk, new_call(m, at.CALL_STREAM, slot, stream, at.NONE))
+        receive(m, slot, peer, size, group, chunk, new_call(m, at.CALL_STREAM, slot, stream, at.NONE))

@@ -11,7 +11,6 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, register
 from chakrasim.simulator.matching import new_call
 from chakrasim.simulator.messages import receive, send
-from chakrasim.simulator.network import Reals
 from chakrasim.simulator.streams import create_streams
 
 
@@ -80,12 +79,12 @@ def next_issuable(m: Words, slot: int) -> int:
 
 
 @inner
-def issue_pass(m: Words, f: Reals, slot: int) -> None:
+def issue_pass(m: Words, slot: int) -> None:
     m[slot + at.SLOT_IN_PASS] = 1
     node = next_issuable(m, slot)
     while node >= 0:
         m[slot + at.SLOT_FREE] -= 1
-        issue(m, f, slot, node)
+        issue(m, slot, node)
         node = next_issuable(m, slot)
     m[slot + at.SLOT_IN_PASS] = 0
     count = m[slot + at.SLOT_PENDING_COUNT]
@@ -107,7 +106,7 @@ def count_time(m: Words, slot: int) -> None:
 
 
 @inner
-def issue(m: Words, f: Reals, slot: int, number: int) -> None:
+def issue(m: Words, slot: int, number: int) -> None:
     """Take a node's resource and start it; a skipped node finishes at once."""
     node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
     kind = m[node + at.NODE_KIND]
@@ -134,13 +133,13 @@ def issue(m: Words, f: Reals, slot: int, number: int) -> None:
     elif kind == at.RUN_COLLECTIVE:
         sequence = m[slot + at.SLOT_SEQUENCES] + m[node + at.NODE_B]
         m[sequence] += 1
-        create_streams(m, f, slot, number, a, m[sequence])
+        create_streams(m, slot, number, a, m[sequence])
     elif kind == at.RUN_SEND:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
-        send(m, f, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
+        send(m, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
     elif kind == at.RUN_RECV:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
-        receive(m, f, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
+        receive(m, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
     else:
         access_memory(m, slot, number, a)
 
@@ -156,7 +155,7 @@ def free_children(m: Words, slot: int, node: int) -> None:
 
 
 @inner
-def complete_node(m: Words, f: Reals, slot: int, number: int) -> None:
+def complete_node(m: Words, slot: int, number: int) -> None:
     """A node has completed: release its resource, free its children, run a pass, see whether the rank is done."""
     node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
     m[slot + at.SLOT_BUSY + m[node + at.NODE_CLASS]] -= 1
@@ -168,7 +167,7 @@ def complete_node(m: Words, f: Reals, slot: int, number: int) -> None:
         count_time(m, slot)
         m[slot + at.SLOT_ACTIVE + m[node + at.NODE_CATEGORY]] -= 1
     free_children(m, slot, node)
-    issue_pass(m, f, slot)
+    issue_pass(m, slot)
     check_end(m, slot)
 
 
