@@ -1,7 +1,8 @@
 """How fast would this training job run on that machine?
 
-``chakrasim.simulate`` runs Chakra execution traces on a described machine; ``chakrasim.read`` and ``chakrasim.write`` handle the
-traces. Everything else is in the sub-packages. Names are loaded when first used: importing chakrasim costs little.
+``chakrasim.simulate`` runs Chakra execution traces on a described machine; ``chakrasim.read`` and ``chakrasim.write``
+handle the traces. Everything else is in the sub-packages. Names are loaded when first used: importing chakrasim costs
+little.
 """
 
 from __future__ import annotations

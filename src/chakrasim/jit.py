@@ -1,8 +1,9 @@
 """Compilation of the hot loops: Numba where allowed, plain Python otherwise, with a cache that never fails.
 
 ``CHAKRASIM_JIT=0`` (or Numba's own ``NUMBA_DISABLE_JIT=1``) runs the same functions uncompiled, for debugging.
-``CHAKRASIM_CACHE_DIR`` names the folder for compiled code; the default is the user's cache folder. Compiled code is kept
-under a digest of all kernel sources, because Numba notices a change in a function's own file but not in a callee's.
+``CHAKRASIM_CACHE_DIR`` names the folder for compiled code; the default is the user's cache folder. Compiled code is
+kept under a digest of all kernel sources, because Numba notices a change in a function's own file but not in a
+callee's.
 """
 
 from __future__ import annotations
@@ -65,15 +66,13 @@ def kernel(function: F) -> F:
     """
     if not enabled():
         return function
-    import numba
-    from numba.core import config
-
+    config, njit = _numba()
     folder = cache_dir()
     before = config.CACHE_DIR
     if folder is not None:
         config.CACHE_DIR = str(folder)
     try:
-        compiled: F = numba.njit(cache=folder is not None, error_model="numpy", nogil=True, _nrt=False)(function)
+        compiled: F = njit(cache=folder is not None, error_model="numpy", nogil=True, _nrt=False)(function)
     finally:
         config.CACHE_DIR = before
     return compiled
@@ -83,8 +82,15 @@ def inner(function: F) -> F:
     """A part of a kernel, called only by kernels: compiled into them, with nothing for Python to call."""
     if not enabled():
         return function
-    import numba
-
+    _, njit = _numba()
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: F = numba.njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
+    compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
     return compiled
+
+
+def _numba() -> tuple[Any, Any]:
+    """Numba's configuration and compiler, imported when first needed; its stubs do not know all options."""
+    import numba
+    from numba.core import config
+
+    return config, numba.njit

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from os.path import isfile
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.machine import (
@@ -25,7 +28,7 @@ from chakrasim.simulator.context import Context, Limits
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.session import Session
-from chakrasim.trace import Trace, read
+from chakrasim.trace import Trace, read, read_trace
 
 PathOr = str | PathLike[str]
 Workload = PathOr | Trace | Sequence[Trace]
@@ -37,7 +40,7 @@ def simulate(
     system: PathOr | Mapping[str, Any] | System | None = None,
     network: PathOr | Mapping[str, Any] | Network | None = None,
     memory: PathOr | Mapping[str, Any] | RemoteMemory | None = None,
-    comm_groups: PathOr | Mapping[Any, Any] | CommGroups | None = None,
+    comm_groups: str | Path | Mapping[Any, Any] | CommGroups | None = None,
     machine: Any = None,
     ranks: int | None = None,
     congestion: Literal["aware", "unaware"] = "unaware",
@@ -49,14 +52,16 @@ def simulate(
     limits: Limits | None = None,
     progress: Progress | None = None,
     check: bool = False,
+    lenient: bool = False,
+    strict: bool = False,
 ) -> SimulationResult:
     """Simulate a training job: one Chakra trace per rank, on a described machine.
 
     Parameters
     ----------
     workload:
-        A path prefix (``PREFIX.i.et``, else ``PREFIX.i.et.gz``), a list of traces (entries may be one object), or one trace
-        together with ``ranks``.
+        A path prefix (``PREFIX.i.et``, else ``PREFIX.i.et.gz``), a list of traces (entries may be one object), or one
+        trace (also the path of its file) together with ``ranks``.
     system, network, memory, comm_groups:
         ASTRA-sim's configurations: a path, a mapping as the file holds it, or the typed config.
     machine:
@@ -77,6 +82,10 @@ def simulate(
         Called now and then with nodes done, nodes in total, and the simulated time in ns.
     check:
         Stop before the clock starts: everything is validated and the result is empty.
+    lenient:
+        Of damaged trace files, use the intact beginning, with a warning that counts what was lost.
+    strict:
+        Treat every warning as an error.
 
     Raises
     ------
@@ -92,7 +101,7 @@ def simulate(
         raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
     count = network_config.ranks
     _check_options(num_queues_per_dim, injection_scale)
-    traces = _traces(workload, ranks, count)
+    traces = _traces(workload, ranks, count, lenient, warnings)
     context = Context(
         system=system_config,
         network=network_config,
@@ -112,7 +121,18 @@ def simulate(
     check_dimensions(system_config, network_config, warnings)
     memory_config.check_ranks(count)
     session = Session(context, *traces)
-    return session.check() if check else session.run(fold=fold, progress=progress)
+    _refuse_warnings(strict, warnings)
+    if check:
+        return session.check()
+    result = session.run(fold=fold, progress=progress)
+    _refuse_warnings(strict, warnings)
+    return result
+
+
+def _refuse_warnings(strict: bool, warnings: list[str]) -> None:
+    if strict and warnings:
+        listed = "; ".join(warnings)
+        raise InputError(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''} in strict mode: {listed}")
 
 
 def _machine(
@@ -139,16 +159,24 @@ def _check_options(num_queues_per_dim: int, injection_scale: float) -> None:
         raise InputError("injection_scale is out of range", found=injection_scale, expected="0 to 10^9")
 
 
-def _traces(workload: Workload, ranks: int | None, count: int) -> tuple[list[Trace], np.ndarray[Any, Any]]:
+def _traces(
+    workload: Workload, ranks: int | None, count: int, lenient: bool, warnings: list[str]
+) -> tuple[list[Trace], NDArray[np.int64]]:
     """Distinct traces, and by rank which of them it runs."""
     if isinstance(workload, str | PathLike):
-        traces: Sequence[Trace] = read(workload, ranks=ranks)
+        traces: Sequence[Trace]
+        if ranks is not None and isfile(workload):
+            traces = [read_trace(workload, lenient=lenient, warnings=warnings)]
+        else:
+            traces = read(workload, lenient=lenient, warnings=warnings)
     elif isinstance(workload, Trace):
         if ranks is None:
             raise InputError("one trace needs to be told how many ranks run it", remedy="give ranks=N")
         traces = [workload]
     else:
         traces = list(workload)
+        if not all(isinstance(trace, Trace) for trace in traces):
+            raise InputError("the workload is neither a path nor a list of traces", found=repr(workload)[:80])
     if ranks is not None and len(traces) == 1:
         if ranks != count:
             raise InputError(

@@ -1,7 +1,7 @@
 """The shared memory bus of a rank: coupled endpoints with LogGP parameters (astra-system.md, 10.3).
 
-The NPU's side and the memory's side form a pair; the NPU's side owns a lower bus, another such pair. A transfer from the NPU
-is a request on the NPU's side, one from memory a request on the memory's side.
+The NPU's side and the memory's side form a pair; the NPU's side owns a lower bus, another such pair. A transfer from
+the NPU is a request on the NPU's side, one from memory a request on the memory's side.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def use_lower_bus(m: Words, npu: int, from_memory: bool, transfer: int, back: bo
 def poke(m: Words, endpoint: int) -> None:
     """What every event at an endpoint ends with: if it is free and has something to send, it sends, or gives way.
 
-    After more than eight receptions in a row the partner goes first, if it has something to send and has not had as many.
+    After more than eight receptions in a row the partner goes first, if it has something to send and has not had as
+    many.
     """
     if m[endpoint + at.BUS_STATE] != at.BUS_FREE or m[endpoint + at.BUS_SENDS] == 0:
         return

@@ -1,8 +1,8 @@
 """The event queue: an ordered set of ticks, each a first-in-first-out list, and a rank's list of work per tick.
 
-The queue is a timing wheel whose windows are aligned to powers of two: the ticks of the current window have a list each,
-later events wait in coarser lists and move down when the clock enters their window. Lists keep the order of insertion
-all the way, so events of one tick run in exactly the order in which they were scheduled.
+The queue is a timing wheel whose windows are aligned to powers of two: the ticks of the current window have a list
+each, later events wait in coarser lists and move down when the clock enters their window. Lists keep the order of
+insertion all the way, so events of one tick run in exactly the order in which they were scheduled.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def release(m: Words, record: int, words: int) -> None:
 
 @inner
 def mix(lineage: int, time: int) -> int:
-    """The lineage of what an event of this lineage schedules at this time: two 31-bit lanes of a multiplicative hash."""
+    """The lineage of what an event of this lineage schedules at this time: a hash in two 31-bit lanes."""
     low = lineage & 0x7FFFFFFF
     high = lineage >> 31
     part = (time ^ (time >> 31)) & 0x7FFFFFFF

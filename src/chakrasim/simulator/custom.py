@@ -1,7 +1,8 @@
 """Custom collectives: a graph of sends, receives and delays per member, run without resource limits.
 
-All free nodes are issued in the order in which the reference's hash set lists them, because messages of one tick keep that order
-on the links (astra-system.md, 11.6 and 16). The set is always emptied by a pass, so only insertion has to be followed.
+All free nodes are issued in the order in which the reference's hash set lists them, because messages of one tick keep
+that order on the links (astra-system.md, 11.6 and 16). The set is always emptied by a pass, so only insertion has to
+be followed.
 """
 
 from __future__ import annotations

@@ -45,9 +45,8 @@ def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None
             _fail(m)
         elif reason == at.BROKEN_SYMMETRY:
             raise BrokenSymmetry(int(m[at.HAZARD]) - 1)
-        elif reason == at.DRY:
-            if not _pass_again(m):
-                return m
+        elif reason == at.DRY and not _pass_again(m):
+            return m
         if m[at.EVENTS] > limits.max_events:
             raise InputError(
                 f"the simulation has run {int(m[at.EVENTS])} events without coming to an end",

@@ -1,11 +1,13 @@
 """Finds a symmetry of workload, machine and schedules: digits of the rank number that may be shifted.
 
-A digit is folded when shifting it by one maps every rank onto one that runs the same graph in the image of its groups, with the
-images of its peers, and when the shift commutes with all partner maps of the collectives. A digit of a ring dimension is the
-coordinate itself (or its multiples of a period): a rotation is a symmetry of a ring. In a switched or fully connected dimension
-any permutation is, so there the digits follow the strides of the groups, and powers of two under halving-doubling.
+A digit is folded when shifting it by one maps every rank onto one that runs the same graph in the image of its
+groups, with the images of its peers, and when the shift commutes with all partner maps of the collectives. A digit of
+a ring dimension is the coordinate itself (or its multiples of a period): a rotation is a symmetry of a ring. In a
+switched or fully connected dimension any permutation is, so there the digits follow the strides of the groups, and
+powers of two under halving-doubling.
 
-Ties that the symmetry cannot decide are found while the folded simulation runs (``symmetry``); the digit at fault is then unfolded.
+Ties that the symmetry cannot decide are found while the folded simulation runs (``symmetry``); the digit at fault is
+then unfolded.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +104,7 @@ class SymmetryFinder:
             for cut in sorted(cuts):
                 if cut > chain[-1] and cut % chain[-1] == 0 and end % cut == 0:
                     chain.append(cut)
-            yield from ((low, high // low) for low, high in zip(chain, chain[1:], strict=False))
+            yield from ((low, high // low) for low, high in pairwise(chain))
             stride = end
 
     def _group_cuts(self, low: int, high: int) -> set[int]:
@@ -244,7 +247,7 @@ def _has_offsets(schedule: Schedule) -> bool:
 
 
 def _point_to_point(graph: Graph) -> NDArray[np.bool_]:
-    return (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
+    return np.isin(graph.kind, (at.RUN_SEND, at.RUN_RECV))
 
 
 def _shape(graph: Graph) -> bytes:
@@ -256,6 +259,8 @@ def _shape(graph: Graph) -> bytes:
         digest.update(column.tobytes())
         digest.update(b"|")
     local = {group: i for i, group in enumerate(graph.groups)}
-    sizes = [(int(u.type), u.size_bytes, local[u.group], u.group == 0, u.involved, u.root, u.custom_node) for u in graph.uses]
+    sizes = [
+        (int(u.type), u.size_bytes, local[u.group], u.group == 0, u.involved, u.root, u.custom_node) for u in graph.uses
+    ]
     digest.update(repr(sizes).encode())
     return digest.digest()

@@ -124,7 +124,7 @@ def _parts(times: Ints, finish: Ints) -> Ints:
 
 
 def _finish_order(m: Ints, layout: Layout, slots: Ints, ranks: int, digits: Sequence[Digit]) -> Ints:
-    """All ranks in the order of finishing: ranks of classes that finished by equal lineages in the order of their roots."""
+    """All ranks in the order of finishing; where lineages are equal, in the order of their roots."""
     start = int(m[at.FINISH_ORDER])
     order = m[start : start + int(m[at.FINISHED])]
     if len(layout.ranks) == ranks:
@@ -224,7 +224,7 @@ def _collectives(
         calls = np.bincount(uses, minlength=len(graph.uses))
         spent = np.bincount(uses, weights=duration, minlength=len(graph.uses))
         for u in np.flatnonzero(calls):
-            plan = plans[g][u]
+            plan = plans[int(g)][int(u)]
             key = (plan.use.type, plan.use.size_bytes, plan.use.group, _member_count(plan, context), _algorithm(plan))
             total = totals.setdefault(key, [0, 0])
             total[0] += int(calls[u]) * int(weight)

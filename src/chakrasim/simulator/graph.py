@@ -1,7 +1,7 @@
 """From a trace to a graph that the engine runs: nodes in order of their ids, what each does, who waits for whom.
 
-Sections 6 and 7 of astra-system.md say what the reference does with each type of node; where it would abort, the trace
-is refused here with the node's name.
+Sections 6 and 7 of astra-system.md say what the reference does with each type of node; where it would abort, the
+trace is refused here with the node's name.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class CollectiveUse:
 class Graph:
     """A trace, lowered. Node numbers count in ascending order of ids.
 
-    ``a`` of a collective is its index in ``uses``, ``b`` its group's index in ``groups``; else as in ``layout.NODE_A``.
-    ``groups`` are in order of first use, and ``uses`` in the order of these, so that ranks that do the same in different
-    groups have equal columns.
+    ``a`` of a collective is its index in ``uses``, ``b`` its group's index in ``groups``; else as in
+    ``layout.NODE_A``. ``groups`` are in order of first use, and ``uses`` in the order of these, so that ranks that do
+    the same in different groups have equal columns.
     """
 
     trace: Trace
@@ -257,7 +257,7 @@ class _Actions:
             runtime = ops / perf * 1e9
         if system.peak_perf_flops == 0 or system.local_mem_bw == 0:
             self.context.warn(
-                "the roofline model has no peak-perf or no local-mem-bw: its compute nodes take no time, as in ASTRA-sim"
+                "the roofline model has no peak-perf or no local-mem-bw: compute takes no time, as in ASTRA-sim"
             )
         runtime = np.where(np.isinf(runtime) | (size == 0), 0.0, runtime)
         bad = np.flatnonzero(~(runtime < float(TOO_LARGE)))

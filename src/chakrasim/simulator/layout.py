@@ -1,7 +1,7 @@
 """Where things stand in the arena: the one array of 64-bit words that holds a whole simulation.
 
-A *record* is a run of words; it is named by the index of its first word, and its fields are the offsets below, so that
-``m[stream + at.STREAM_CHUNK]`` reads like a C struct. Index 0 is never a record: it stands for "none".
+A *record* is a run of words; it is named by the index of its first word, and its fields are the offsets below, so
+that ``m[stream + at.STREAM_CHUNK]`` reads like a C struct. Index 0 is never a record: it stands for "none".
 
 Everything lives in the arena; it grows between two events, and offsets stay valid.
 """
@@ -18,7 +18,7 @@ NO_REDUCTION = -1
 LOCAL_BUNDLE_NS = 10
 CONTROL_BYTES = 8192
 
-# --- header: single words at fixed places ------------------------------------------------------------------------------
+# --- header: single words at fixed places ----------------------------------------------------------------------------
 NOW = 1
 TOP = 2  # first word never handed out
 RESERVE = 3  # words that must be free before an event is processed
@@ -80,7 +80,7 @@ REALS = 58
 FREE_LISTS = 64  # FREE_LISTS + w: records of w words that can be used again
 HEADER_WORDS = 192
 
-# --- the event queue ---------------------------------------------------------------------------------------------------
+# --- the event queue -------------------------------------------------------------------------------------------------
 EXACT_BITS = 13
 EXACT = 1 << EXACT_BITS
 LEVEL_BITS = 10
@@ -102,7 +102,7 @@ ON_STREAM_ARRIVAL = 5  # data: match entry of a collective's message
 ON_LATE_STREAM = 6  # data: stream
 ON_LATE_CALL = 7  # data: call
 
-# --- a rank's work at one tick -----------------------------------------------------------------------------------------
+# --- a rank's work at one tick ---------------------------------------------------------------------------------------
 SWEEP_NEXT = 0
 SWEEP_TIME = 1
 SWEEP_HEAD = 2
@@ -124,7 +124,7 @@ DO_BUS_SENT = 5  # bus endpoint
 DO_BUS_RECEIVED = 6  # bus endpoint
 DO_BUS_PROCESSED = 7  # bus endpoint
 
-# --- a simulated rank, or a class of equal ranks -----------------------------------------------------------------------
+# --- a simulated rank, or a class of equal ranks ---------------------------------------------------------------------
 SLOT_RANK = 0
 SLOT_NODES = 1  # static nodes of its graph
 SLOT_NODE_COUNT = 2
@@ -180,7 +180,7 @@ QUEUE_TAIL = 1
 QUEUE_RUNNING = 2
 QUEUE_WORDS = 3
 
-# --- a node of a graph (static) ----------------------------------------------------------------------------------------
+# --- a node of a graph (static) --------------------------------------------------------------------------------------
 NODE_KIND = 0
 NODE_CLASS = 1
 NODE_CATEGORY = 2
@@ -199,7 +199,7 @@ RUN_COLLECTIVE = 4  # A: plan, B: group of the graph
 RUN_SEND = 5  # A: peer, B: bytes, C: tag
 RUN_RECV = 6
 
-# --- a collective as a workload's node asks for it (static) ------------------------------------------------------------
+# --- a collective as a workload's node asks for it (static) ----------------------------------------------------------
 PLAN_CHUNKS = 0
 PLAN_PHASES = 1
 PLAN_GROUP = 2
@@ -277,7 +277,7 @@ CSTATE_ONGOING = 2
 CSTATE_LEFT = 3
 CSTATE_FREE_LIST = 4  # nodes words, then the unfinished parents: nodes words
 
-# --- a chunk of a collective on one rank -------------------------------------------------------------------------------
+# --- a chunk of a collective on one rank -----------------------------------------------------------------------------
 STREAM_NEXT = 0
 STREAM_SLOT = 1
 STREAM_GROUP = 2  # group and sequence number
@@ -301,7 +301,7 @@ STREAM_CUSTOM = 25
 STREAM_QUEUES = 26  # by phase: queue and variant
 STREAM_FIXED = 26
 
-# --- matching of messages ----------------------------------------------------------------------------------------------
+# --- matching of messages --------------------------------------------------------------------------------------------
 ENTRY_NEXT = 0
 ENTRY_GROUP = 1  # group and sequence number; 0: point to point
 ENTRY_TAG = 2  # chunk, or tag
@@ -335,7 +335,7 @@ CALL_STREAM = 3  # stream A has received
 CALL_REAL_SEND = 4
 CALL_REAL_RECV = 5
 
-# --- the network -------------------------------------------------------------------------------------------------------
+# --- the network -----------------------------------------------------------------------------------------------------
 DIM_MEMBERS = 0
 DIM_STRIDE = 1
 DIM_KIND = 2
@@ -372,7 +372,7 @@ MSG_SENDER = 8
 MSG_ANCHOR = 9  # the NPU whose link it waits for
 MSG_WORDS = 10
 
-# --- remote memory -----------------------------------------------------------------------------------------------------
+# --- remote memory ---------------------------------------------------------------------------------------------------
 SERVER_BUSY = 0
 SERVER_HEAD = 1
 SERVER_TAIL = 2
@@ -389,7 +389,7 @@ PER_NPU = 1
 PER_NODE = 2
 POOL = 3
 
-# --- the shared bus ----------------------------------------------------------------------------------------------------
+# --- the shared bus --------------------------------------------------------------------------------------------------
 BUS_PARTNER = 0
 BUS_LOWER = 1  # the NPU's endpoint of the lower bus, or 0
 BUS_UPPER = 2  # whose lower bus this is, or 0
@@ -427,13 +427,13 @@ THEN_SEND = 2  # A: endpoint, B: transfer to append to its sends
 THEN_DELIVER = 3
 THEN_WORK = 4
 
-# --- errors of a run ---------------------------------------------------------------------------------------------------
+# --- errors of a run -------------------------------------------------------------------------------------------------
 TIME_OVERFLOW = 1
 NO_MEMORY = 2
 
 TIME_LIMIT = 1 << 62
 
-# --- why the loop returned ---------------------------------------------------------------------------------------------
+# --- why the loop returned -------------------------------------------------------------------------------------------
 DRY = 0
 NEED_SPACE = 1
 PAUSED = 2

@@ -1,8 +1,8 @@
 """Local memory over time: which tensors live from when to when (astra-system.md, 13.3).
 
-Every node names its tensors in the string lists ``inputs`` and ``outputs``: name and size in bytes in turn. A tensor lives from the start
-of the node that writes it to the end of the last that reads it; one that is read before it is written is taken to be
-written from 0 to 10 ns; one that nobody reads stays.
+Every node names its tensors in the string lists ``inputs`` and ``outputs``: name and size in bytes in turn. A tensor
+lives from the start of the node that writes it to the end of the last that reads it; one that is read before it is
+written is taken to be written from 0 to 10 ns; one that nobody reads stays.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Tensor:
 
 
 def tensors_of(record: NodeRecord) -> list[Tensor]:
-    """All tensors of one rank, by the times at which its nodes ran. Raises InputError for nodes without tensor lists."""
+    """All tensors of one rank, by the times of its nodes. Raises InputError for nodes without tensor lists."""
     graph = record.graph
     tensors: dict[str, Tensor] = {}
     finished = np.flatnonzero(record.end_ns >= 0)

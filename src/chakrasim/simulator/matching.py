@@ -1,7 +1,7 @@
 """Which message meets which receive: by (group and sequence, chunk or tag, source, destination, size), in order.
 
-The k-th send of a key meets its k-th receive. Messages of one key take the same way and cannot overtake each other, so
-counters replace a list (astra-network.md, 2.2).
+The k-th send of a key meets its k-th receive. Messages of one key take the same way and cannot overtake each other,
+so counters replace a list (astra-network.md, 2.2).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from chakrasim.simulator.symmetry import move
 
 @inner
 def bucket(m: Words, group: int, tag: int, pair: int, size: int) -> int:
-    key = (group ^ (group >> 32) * 2654435761) + tag * 40503
-    key = (key ^ (pair >> 32) * 73856093 ^ (pair & 0xFFFFFFFF) * 19349663 ^ (size & 0xFFFFFF) * 83492791) & 0xFFFFFFFFFFFF
+    key = ((group & 0xFFFFFFFF) ^ (group >> 32) * 2654435761) + (tag & 0xFFFFFFFFFF) * 40503
+    key = (
+        key ^ (pair >> 32) * 73856093 ^ (pair & 0xFFFFFFFF) * 19349663 ^ (size & 0xFFFFFF) * 83492791
+    ) & 0xFFFFFFFFFFFF
     return m[at.INDEX] + ((key ^ (key >> 17) ^ (key >> 31)) & m[at.INDEX_MASK])
 
 

@@ -1,7 +1,7 @@
 """Sending and receiving as the layers above ask for it: directly, or after a rendezvous.
 
-Rendezvous (astra-system.md, 12.3): the receiver first sends a control message of 8,192 bytes to the sender; the sender sends
-when it has it, the receiver posts its receive when it has arrived.
+Rendezvous (astra-system.md, 12.3): the receiver first sends a control message of 8,192 bytes to the sender; the
+sender sends when it has it, the receiver posts its receive when it has arrived.
 """
 
 from __future__ import annotations

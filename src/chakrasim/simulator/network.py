@@ -23,7 +23,7 @@ LONGEST = 4.0e18
 def real(m: Words, number: int) -> float:
     """A real parameter: its bits stand in the arena like everything else."""
     start = m[at.REALS] + number
-    return m[start : start + 1].view(np.float64)[0]  # type: ignore[no-any-return]
+    return m[start : start + 1].view(np.float64)[0]
 
 
 @inner

@@ -136,7 +136,9 @@ def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
             return 0, 0
     elif context.ranks > chunk:
         if size == 0:
-            context.warn("a collective of 0 bytes takes the time of ASTRA-sim's minimum size (splits times ranks bytes)")
+            context.warn(
+                "a collective of 0 bytes takes the time of ASTRA-sim's minimum size (splits times ranks bytes)"
+            )
         chunk = context.ranks
         size = splits * context.ranks
     chunks = -(-size // chunk)

@@ -104,10 +104,8 @@ def _tally(graph: Graph, plans: Sequence[Plan]) -> Tally:
     return tally
 
 
-def _shares(
-    group: int, members: Ints, graphs: Sequence[Graph], graph_of: Ints, context: Context
-) -> list[Ints]:
-    """The parts of a group that must agree: with masked dimensions, ranks that differ only in dimensions that take part."""
+def _shares(group: int, members: Ints, graphs: Sequence[Graph], graph_of: Ints, context: Context) -> list[Ints]:
+    """The parts of a group that must agree: under a mask, ranks that differ only in dimensions that take part."""
     masks = {use.involved for graph in graphs for use in graph.uses if use.group == group}
     if group != 0 or masks == {None}:
         return [members]
@@ -128,9 +126,7 @@ def _takes_part(mask: tuple[bool, ...] | None, dim: int) -> bool:
     return dim < len(mask) and mask[dim]
 
 
-def _check_share(
-    group: int, members: Ints, tallies: Sequence[Tally], graphs: Sequence[Graph], graph_of: Ints
-) -> None:
+def _check_share(group: int, members: Ints, tallies: Sequence[Tally], graphs: Sequence[Graph], graph_of: Ints) -> None:
     by_graph, first = np.unique(graph_of[members], return_index=True)
     reference = int(by_graph[np.argmin(first)])
     expected = tallies[reference].get(group, Counter())
@@ -150,4 +146,3 @@ def _check_share(
             expected="the same types and sizes, equally often, on all members",
             remedy="a rank's trace is missing operations, or belongs to another run",
         )
-

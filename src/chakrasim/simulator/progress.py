@@ -42,8 +42,8 @@ def received(m: Words, stream: int) -> None:
 def advance(m: Words, stream: int) -> None:
     """A phase is complete: go on to the next, or leave.
 
-    The last stream's end completes the collective before the stream has left its queue: what the completion issues still sees
-    the queue occupied.
+    The last stream's end completes the collective before the stream has left its queue: what the completion issues
+    still sees the queue occupied.
     """
     queue = queue_of(m, stream)
     slot = m[stream + at.STREAM_SLOT]
@@ -106,7 +106,7 @@ def deliver(m: Words, transfer: int) -> None:
 
 @inner
 def return_or_deliver(m: Words, endpoint: int, list_head: int) -> None:
-    """Send the head of a list back if it asks for that, else hand it over; by way of the lower bus where there is one."""
+    """Send the head of a list back if it asks for that, else hand it over; over the lower bus where there is one."""
     transfer = m[list_head]
     if m[transfer + at.TRANSFER_BACK] != 0:
         m[transfer + at.TRANSFER_BACK] = 0

@@ -21,8 +21,9 @@ Ints = NDArray[np.int64]
 PARTS = ("compute", "overlap", "exposed_comm", "memory", "cpu", "idle", "done")
 """What a rank does at a time; the parts of all times of a rank sum to the makespan.
 
-compute: a GPU operation and no communication; overlap: both; exposed_comm: communication and no GPU operation; memory: a remote
-memory access and neither; cpu: only CPU operations; idle: nothing, before the rank's end; done: after it.
+compute: a GPU operation and no communication; overlap: both; exposed_comm: communication and no GPU operation;
+memory: a remote memory access and neither; cpu: only CPU operations; idle: nothing, before the rank's end; done:
+after it.
 """
 
 
@@ -59,8 +60,8 @@ class LinkFigures:
 class CollectiveFigures:
     """One kind of collective in the workload, over all ranks.
 
-    ``algbw`` is bytes per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the factor of the NCCL tests'
-    definition (all-reduce 2(n-1)/n, all-gather, reduce-scatter and all-to-all (n-1)/n, else 1).
+    ``algbw`` is bytes per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the factor of the NCCL
+    tests' definition (all-reduce 2(n-1)/n, all-gather, reduce-scatter and all-to-all (n-1)/n, else 1).
     """
 
     type: str
@@ -127,7 +128,7 @@ class SimulationResult:
         return int(self.finish_ns.max(initial=0))
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The figures as JSON text, also written to ``path``. It holds no wall times and no paths: same input, same bytes."""
+        """The figures as JSON text, also written to ``path``: no wall times, no paths, same input same bytes."""
         from chakrasim.report.result_json import result_json
 
         text = result_json(self)

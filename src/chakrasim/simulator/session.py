@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.errors import InputError
 from chakrasim.simulator import engine
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.gather import empty_result, gather
-from chakrasim.simulator.graph import lower_graph
+from chakrasim.simulator.graph import Graph, lower_graph
 from chakrasim.simulator.metadata import import_groups
-from chakrasim.simulator.plans import resolve
+from chakrasim.simulator.plans import Plan, resolve
 from chakrasim.simulator.preflight import check_ranks
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
@@ -36,7 +37,7 @@ class Session:
         self.graph_of = trace_of
         import_groups(traces, context)
         self.graphs = [lower_graph(trace, context) for trace in traces]
-        self.plans = [[resolve(use, context) for use in graph.uses] for graph in self.graphs]
+        self.plans = [resolve_all(graph, context) for graph in self.graphs]
         check_ranks(context, self.graphs, trace_of, self.plans)
         self.finder = SymmetryFinder(context, self.graphs, trace_of, self.plans)
 
@@ -86,6 +87,28 @@ class Session:
                 f"{sum(int(entry[at.ENTRY_ARRIVED]) for entry in lost)} messages were never received, the first from "
                 f"rank {source} to rank {destination} (tag {tag}, {size} bytes)"
             )
+
+
+def resolve_all(graph: Graph, context: Context) -> list[Plan]:
+    """The plans of a graph's collectives; an error names the first node that asks for what cannot be had."""
+    plans = []
+    for u, use in enumerate(graph.uses):
+        try:
+            plans.append(resolve(use, context))
+        except InputError as error:
+            if error.file is not None:
+                raise
+            number = int(np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (graph.a == u))[0])
+            place = f"{graph.place(number)}: {error.place}" if error.place else graph.place(number)
+            raise InputError(
+                error.message,
+                file=graph.trace.source,
+                place=place,
+                found=error.found,
+                expected=error.expected,
+                remedy=error.remedy,
+            ) from None
+    return plans
 
 
 def _without(folding: Folding, number: int) -> Folding:

@@ -265,7 +265,9 @@ def _own_buses(arena: ArenaBuilder, table: int, slots: Ints, offset: int, member
             arena.patch(word, table + int(slot) * at.SLOT_WORDS)
 
 
-def _symmetry(arena: ArenaBuilder, header: dict[int, int], ranks: int, simulated: Ints, digits: Sequence[Digit]) -> None:
+def _symmetry(
+    arena: ArenaBuilder, header: dict[int, int], ranks: int, simulated: Ints, digits: Sequence[Digit]
+) -> None:
     header[at.RANKS] = ranks
     folded = len(simulated) < ranks
     header[at.FOLDED] = int(folded)

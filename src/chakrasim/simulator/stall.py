@@ -81,7 +81,7 @@ class _Board:
         self.stuck = [int(i) for i in np.flatnonzero(self.slots[:, at.SLOT_DONE] == 0)]
 
     def graph(self, rank: int) -> Graph:
-        return self.layout.graphs[self.layout.graph_of[rank]]
+        return self.layout.graphs[int(self.layout.graph_of[rank])]
 
     def waits_of(self, rank: int) -> list[Wait]:
         """What a stuck rank has in flight."""

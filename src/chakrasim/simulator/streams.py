@@ -11,9 +11,9 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.bus import request_transfer
 from chakrasim.simulator.clock import Words, allocate, register
 from chakrasim.simulator.custom import begin_custom
+from chakrasim.simulator.matching import find_entry, new_call, post_receive
 from chakrasim.simulator.messages import receive, send
 from chakrasim.simulator.network import inject
-from chakrasim.simulator.matching import find_entry, new_call, post_receive
 
 
 @inner

@@ -1,14 +1,16 @@
 """Ranks under a symmetry: digits, frames, and the detection of ties that the symmetry cannot decide.
 
-A rank number is written in mixed radix; some of its digits are *folded*: adding any number to a folded digit (modulo its
-radix) maps the whole simulation onto itself. Only ranks whose folded digits are zero are simulated, each for its class.
+A rank number is written in mixed radix; some of its digits are *folded*: adding any number to a folded digit (modulo
+its radix) maps the whole simulation onto itself. Only ranks whose folded digits are zero are simulated, each for its
+class.
 
 What a class's representative sees of another rank is that rank moved by the translation that brings the place of the
 event into the representative's own position: the *frame* of the place. The *root* of an event is the rank whose first
-issue pass started the chain of causes that led to it, the *lineage* a hash of the ticks along that chain. Two events of
-one tick run in the order of their lineages; when these are equal, in the order of their roots (astra-system.md, 2.2 and
-2.3: lists keep the order of insertion). The second rule is not invariant under a translation of the most significant digit in
-which the roots differ. Where two such events meet at one rank or one link, the symmetry is broken and the run reports the digit.
+issue pass started the chain of causes that led to it, the *lineage* a hash of the ticks along that chain. Two events
+of one tick run in the order of their lineages; when these are equal, in the order of their roots (astra-system.md,
+2.2 and 2.3: lists keep the order of insertion). The second rule is not invariant under a translation of the most
+significant digit in which the roots differ. Where two such events meet at one rank or one link, the symmetry is
+broken and the run reports the digit.
 """
 
 from __future__ import annotations

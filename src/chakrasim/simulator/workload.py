@@ -1,7 +1,8 @@
 """A rank's graph: which nodes are issued when, and what their completion sets free (astra-system.md, 6).
 
-A pass looks at the free nodes in ascending order of their ids and issues each whose resource is available; nodes that become free during
-the pass wait for the next. Nodes are numbered in the order of their ids, so that comparing numbers compares ids.
+A pass looks at the free nodes in ascending order of their ids and issues each whose resource is available; nodes that
+become free during the pass wait for the next. Nodes are numbered in the order of their ids, so that comparing numbers
+compares ids.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""A shipped training step, simulated on several machines."""
