@@ -54,7 +54,7 @@ def _source_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         text = path.read_bytes()
-        if b"@kernel" in text or b"@inner" in text:
+        if any(mark in text for mark in (b"@kernel", b"@inner", b"@leaf")):
             digest.update(text)
     return digest.hexdigest()[:16]
 
@@ -84,6 +84,16 @@ def inner(function: F) -> F:
         return function
     _, njit = _numba()
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
+    return compiled
+
+
+def leaf(function: F) -> F:
+    """A small part of a kernel that is always put in place of its call: calls cost more than such functions do."""
+    if not enabled():
+        return function
+    _, njit = _numba()
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
     return compiled
 

@@ -1,15 +1,15 @@
 """One training step of a transformer on 16 ranks, as Chakra traces: the workload of the demo.
 
-Tensor parallel 4, data parallel 2, pipeline parallel 2, four micro-batches in the 1F1B order. Rank = tensor + 4 data + 8 pipeline,
-so tensor parallelism stays among neighbours. ``python -m chakrasim.demo.llm_step FOLDER`` writes the files that are shipped
-in ``step/``.
+Tensor parallel 4, data parallel 2, pipeline parallel 2, four micro-batches in the 1F1B order. Rank = tensor + 4 data +
+8 pipeline, so tensor parallelism stays among neighbours. ``python -m chakrasim.demo.llm_step FOLDER`` writes the files
+that are shipped in ``step/``.
 
-Every compute node carries ``num_ops`` and ``tensor_size`` for machines with a roofline, and a duration for those without: the
-time at 400 TFLOP/s or 2500 GB/s, whichever is longer. These two rates are assumptions, not measurements.
+Every compute node carries ``num_ops`` and ``tensor_size`` for machines with a roofline, and a duration for those
+without: the time at 400 TFLOP/s or 2500 GB/s, whichever is longer. These rates are assumptions, not measurements.
 
-As on a GPU with one compute stream and one stream for collectives, compute nodes form a chain of control dependencies in
-program order, and so do collectives. The second chain gives all ranks one order of collectives, without which two ranks of
-one group could each wait for the other.
+As on a GPU with one compute stream and one stream for collectives, compute nodes form a chain of control dependencies
+in program order, and so do collectives. The second chain gives all ranks one order of collectives, without which two
+ranks of one group could each wait for the other.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ BYTES_PER_VALUE = 2
 
 ACTIVATION_BYTES = SEQUENCE * HIDDEN * BYTES_PER_VALUE
 LAYER_BYTES = 12 * HIDDEN * HIDDEN * BYTES_PER_VALUE // TENSOR
-"""Weights, and so gradients, of one layer on one rank: attention 4 h^2, feed-forward 8 h^2, divided by tensor parallelism."""
+"""Weights, and so gradients, of one layer on one rank: attention 4 h^2, feed-forward 8 h^2, split by tensor rank."""
 VOCABULARY_BYTES = VOCABULARY * HIDDEN * BYTES_PER_VALUE // TENSOR
-OPTIMIZER_FACTOR = 9
-"""Adam reads and writes 18 bytes for the 2 of a bf16 gradient: fp32 weight and two moments both ways, bf16 weight, gradient."""
+OPTIMIZER_FACTOR = 14
+"""Adam moves 28 bytes for the 2 of a bf16 gradient: fp32 weight and two moments in and out, bf16 weight, gradient."""
 
 ATTENTION_OPS = (8 * SEQUENCE * HIDDEN * HIDDEN + 4 * SEQUENCE * SEQUENCE * HIDDEN) // TENSOR
 FEED_FORWARD_OPS = 16 * SEQUENCE * HIDDEN * HIDDEN // TENSOR
@@ -118,13 +118,15 @@ class _Program:
 
     def send(self, name: str, stage: int, tag: int, after: int) -> int:
         """Send activations, or their gradients, to the rank of the same place in another stage."""
-        return self._message(name, NodeType.COMM_SEND_NODE, self.place.stage, stage, tag, [after])
+        return self._message(name, NodeType.COMM_SEND_NODE, self.place.stage, stage, tag, [after], [])
 
     def receive(self, name: str, stage: int, tag: int) -> int:
-        """Receive activations, or their gradients, from another stage."""
-        return self._message(name, NodeType.COMM_RECV_NODE, stage, self.place.stage, tag, [])
+        """Receive from another stage, posted when the rank has nothing else left to compute before it."""
+        return self._message(name, NodeType.COMM_RECV_NODE, stage, self.place.stage, tag, [], self.compute_tail)
 
-    def _message(self, name: str, kind: NodeType, source: int, target: int, tag: int, after: list[int]) -> int:
+    def _message(
+        self, name: str, kind: NodeType, source: int, target: int, tag: int, data: list[int], control: list[int]
+    ) -> int:
         ends = [Place(self.place.tensor, self.place.data, stage).rank for stage in (source, target)]
         attrs = {
             "is_cpu_op": False,
@@ -134,7 +136,7 @@ class _Program:
             "comm_size": ACTIVATION_BYTES,
         }
         node = len(self.builder)
-        self.builder.add(node, name, kind, after, attrs=attrs)
+        self.builder.add(node, name, kind, data, control, attrs=attrs)
         return node
 
 
@@ -186,7 +188,7 @@ def _layer_half(program: _Program, name: str, ops: int, weight_bytes: int, after
 
 
 def _backward(program: _Program, batch: int, forward: int) -> list[int]:
-    """Twice the operations of the forward pass; after the last micro-batch each layer's gradients are summed over the replicas."""
+    """Twice the operations of the forward pass; behind the last micro-batch, sums of gradients over the replicas."""
     stage = program.place.stage
     name = f"backward {batch}"
     sums: list[int] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.jit import inner
+from chakrasim.jit import inner, leaf
 from chakrasim.simulator import layout as at
 
 Words = NDArray[np.int64]
@@ -23,7 +23,7 @@ EXACT_WORDS = at.EXACT // 32
 LEVEL_WORDS = at.LEVEL // 32
 
 
-@inner
+@leaf
 def allocate(m: Words, words: int) -> int:
     """A record of so many words, its content undefined."""
     record = m[at.FREE_LISTS + words]
@@ -35,7 +35,7 @@ def allocate(m: Words, words: int) -> int:
     return record
 
 
-@inner
+@leaf
 def release(m: Words, record: int, words: int) -> None:
     m[record] = m[at.FREE_LISTS + words]
     m[at.FREE_LISTS + words] = record
@@ -52,22 +52,59 @@ def mix(lineage: int, time: int) -> int:
     return (high << 31) | low
 
 
-@inner
+@leaf
 def schedule(m: Words, time: int, kind: int, data: int) -> None:
     """Append an event to the list of its tick (now or later)."""
-    event = allocate(m, m[at.EVENT_WORDS])
-    m[event + at.EVENT_TIME] = time
-    m[event + at.EVENT_KIND] = kind
-    m[event + at.EVENT_DATA] = data
+    event = new_event(m, time, m[at.SCHEDULED], kind, data)
+    m[at.SCHEDULED] += 1
     if m[at.FOLDED] != 0:
         m[event + at.EVENT_LINEAGE] = mix(m[at.LINEAGE], m[at.NOW])
         m[event + at.EVENT_ROOT] = m[at.ROOT]
     place(m, event, time)
 
 
-@inner
+@leaf
+def new_event(m: Words, time: int, order: int, kind: int, data: int) -> int:
+    event = allocate(m, m[at.EVENT_WORDS])
+    m[event + at.EVENT_TIME] = time
+    m[event + at.EVENT_ORDER] = order << at.KIND_BITS | kind
+    m[event + at.EVENT_DATA] = data
+    return event
+
+
+@leaf
 def place(m: Words, event: int, time: int) -> None:
-    """Append an event to the list of the finest window that holds both its time and the clock."""
+    """Append an event to its list."""
+    ends = list_of(m, time)
+    m[event + at.EVENT_NEXT] = 0
+    if m[ends] == 0:
+        m[ends] = event
+    else:
+        m[m[ends + 1] + at.EVENT_NEXT] = event
+    m[ends + 1] = event
+
+
+@inner
+def place_by_order(m: Words, event: int, time: int) -> None:
+    """Insert an event that should have been scheduled earlier: before the first of its list that was scheduled later."""
+    ends = list_of(m, time)
+    before = 0
+    after = m[ends]
+    while after != 0 and m[after + at.EVENT_ORDER] < m[event + at.EVENT_ORDER]:
+        before = after
+        after = m[after + at.EVENT_NEXT]
+    m[event + at.EVENT_NEXT] = after
+    if before == 0:
+        m[ends] = event
+    else:
+        m[before + at.EVENT_NEXT] = event
+    if after == 0:
+        m[ends + 1] = event
+
+
+@leaf
+def list_of(m: Words, time: int) -> int:
+    """The list of the finest window that holds both a time and the clock, marked as filled."""
     apart = time ^ m[at.WHEEL_TIME]
     if apart < at.EXACT:
         slot = time & (at.EXACT - 1)
@@ -84,16 +121,11 @@ def place(m: Words, event: int, time: int) -> None:
         slot = (time >> shift) & (at.LEVEL - 1)
         ends = m[at.WHEEL_UP] + 2 * (level * at.LEVEL + slot)
         bits = m[at.WHEEL_BITS] + EXACT_WORDS + level * LEVEL_WORDS + (slot >> 5)
-    m[event + at.EVENT_NEXT] = 0
-    if m[ends] == 0:
-        m[ends] = event
-        m[bits] |= 1 << (slot & 31)
-    else:
-        m[m[ends + 1] + at.EVENT_NEXT] = event
-    m[ends + 1] = event
+    m[bits] |= 1 << (slot & 31)
+    return ends
 
 
-@inner
+@leaf
 def lowest_bit(word: int) -> int:
     return BIT_INDEX[((word & -word) * 0x077CB531 & 0xFFFFFFFF) >> 27]
 

@@ -77,6 +77,8 @@ RECORD_PHASES = 55
 SKIPPED = 56
 NODES_DONE = 57
 REALS = 58
+SCHEDULED = 59  # events scheduled so far: the order of the next
+CURRENT = 60  # order of the event being processed
 FREE_LISTS = 64  # FREE_LISTS + w: records of w words that can be used again
 HEADER_WORDS = 192
 
@@ -89,11 +91,12 @@ LEVELS = 5
 
 EVENT_NEXT = 0
 EVENT_TIME = 1
-EVENT_KIND = 2
+EVENT_ORDER = 2  # order of scheduling << KIND_BITS | kind
 EVENT_DATA = 3
 EVENT_LINEAGE = 4  # folded only
 EVENT_ROOT = 5
 
+KIND_BITS = 3
 ON_SWEEP = 1  # data: sweep
 ON_LINK_FREE = 2  # data: link
 ON_HOP = 3  # data: message
@@ -346,7 +349,7 @@ RING = 0
 FULLY_CONNECTED = 1
 SWITCH = 2
 
-LINK_BUSY = 0
+LINK_STATE = 0
 LINK_HEAD = 1
 LINK_TAIL = 2
 LINK_DIM = 3
@@ -358,7 +361,14 @@ LINK_QUEUED_MOST = 8
 LINK_LAST_TIME = 9
 LINK_LAST_LINEAGE = 10
 LINK_LAST_ROOT = 11
-LINK_WORDS = 12
+LINK_FREE_AT = 12  # quiet only: when it is free, and the order of the event that would say so
+LINK_FREE_ORDER = 13
+LINK_CONTENDED = 14
+LINK_WORDS = 15
+
+IDLE = 0
+BUSY = 1  # its release is scheduled
+QUIET = 2  # busy, and nobody has asked for it since: its release is not scheduled
 
 MSG_NEXT = 0
 MSG_ENTRY = 1

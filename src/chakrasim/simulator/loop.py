@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrasim.jit import inner, kernel
+from chakrasim.jit import inner, kernel, leaf
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, end_sweep, mix, next_event, release
 from chakrasim.simulator.matching import tidy_index
@@ -13,7 +13,7 @@ from chakrasim.simulator.symmetry import meet, move, slot_of
 from chakrasim.simulator.workload import check_end, complete_node, issue_pass
 
 
-@inner
+@leaf
 def visit(m: Words, slot: int) -> None:
     """Note that an event takes place at a rank."""
     if m[at.FOLDED] != 0:
@@ -88,7 +88,8 @@ def on_message(m: Words, message: int) -> None:
 
 @inner
 def on_event(m: Words, event: int) -> None:
-    kind = m[event + at.EVENT_KIND]
+    kind = m[event + at.EVENT_ORDER] & ((1 << at.KIND_BITS) - 1)
+    m[at.CURRENT] = m[event + at.EVENT_ORDER] >> at.KIND_BITS
     data = m[event + at.EVENT_DATA]
     if m[at.FOLDED] != 0:
         m[at.LINEAGE] = m[event + at.EVENT_LINEAGE]
@@ -111,7 +112,7 @@ def on_event(m: Words, event: int) -> None:
         run_call(m, data)
 
 
-@inner
+@leaf
 def short_of_space(m: Words) -> bool:
     return m[at.TOP] + m[at.RESERVE] + 8 * m[at.INDEX_MASK] > m.size
 

@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.jit import inner
+from chakrasim.jit import inner, leaf
 from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words, allocate, schedule
+from chakrasim.simulator.clock import Words, allocate, new_event, place_by_order, schedule
 from chakrasim.simulator.symmetry import meet, move
 
 LONGEST = 4.0e18
 
 
-@inner
+@leaf
 def real(m: Words, number: int) -> float:
     """A real parameter: its bits stand in the arena like everything else."""
     start = m[at.REALS] + number
     return m[start : start + 1].view(np.float64)[0]
 
 
-@inner
+@leaf
 def whole_ns(m: Words, x: float) -> int:
     """Truncate a time; one past the clock's range fails the run."""
     if not x < LONGEST:
@@ -38,7 +38,7 @@ def whole_ns(m: Words, x: float) -> int:
     return int(x)
 
 
-@inner
+@leaf
 def coordinate(m: Words, rank: int, dim: int) -> int:
     if m[at.DIMS] == 1:
         return rank
@@ -148,7 +148,7 @@ def offer(m: Words, message: int, anchor: int, port: int) -> None:
     m[message + at.MSG_ANCHOR] = anchor
     if m[at.FOLDED] != 0:
         meet(m, link, at.LINK_LAST_TIME, move(m, m[message + at.MSG_ROOT], anchor, at.BACK))
-    if m[link + at.LINK_BUSY] == 0:
+    if is_idle(m, link):
         serve(m, link, message)
         return
     m[message + at.MSG_NEXT] = 0
@@ -161,21 +161,46 @@ def offer(m: Words, message: int, anchor: int, port: int) -> None:
     m[link + at.LINK_QUEUED_MOST] = max(m[link + at.LINK_QUEUED_MOST], m[link + at.LINK_QUEUED])
 
 
+@leaf
+def is_idle(m: Words, link: int) -> bool:
+    """Whether a link can serve at once. A quiet link that cannot gets its release scheduled, at its proper place."""
+    state = m[link + at.LINK_STATE]
+    if state != at.QUIET:
+        return state == at.IDLE
+    time = m[link + at.LINK_FREE_AT]
+    order = m[link + at.LINK_FREE_ORDER]
+    if m[at.NOW] > time or (m[at.NOW] == time and m[at.CURRENT] > order):
+        return True
+    place_by_order(m, new_event(m, time, order, at.ON_LINK_FREE, link), time)
+    m[link + at.LINK_STATE] = at.BUSY
+    m[link + at.LINK_CONTENDED] = 1
+    return False
+
+
 @inner
 def serve(m: Words, link: int, message: int) -> None:
-    """Put a message on a free link: its arrival is scheduled first, then the link's release."""
+    """Put a message on a free link: its arrival is scheduled first, then the link's release.
+
+    The release of a link for which messages have never had to wait is only noted: most are not asked for again in time.
+    """
     d = m[link + at.LINK_DIM]
     size = m[message + at.MSG_BYTES]
     wire = size / real(m, 2 * d + 1)
     busy_ns = whole_ns(m, wire)
     arrival_ns = whole_ns(m, real(m, 2 * d) + wire)
-    m[link + at.LINK_BUSY] = 1
     m[link + at.LINK_BUSY_NS] += busy_ns
     m[link + at.LINK_BYTES] += size
     m[link + at.LINK_MESSAGES] += 1
     if m[at.FOLDED] != 0:
         m[at.ROOT] = m[message + at.MSG_ROOT]
     schedule(m, m[at.NOW] + arrival_ns, at.ON_HOP, message)
+    if m[at.FOLDED] == 0 and m[link + at.LINK_CONTENDED] == 0:
+        m[link + at.LINK_STATE] = at.QUIET
+        m[link + at.LINK_FREE_AT] = m[at.NOW] + busy_ns
+        m[link + at.LINK_FREE_ORDER] = m[at.SCHEDULED]
+        m[at.SCHEDULED] += 1
+        return
+    m[link + at.LINK_STATE] = at.BUSY
     if m[at.FOLDED] != 0:
         m[at.ROOT] = move(m, m[at.ROOT], m[message + at.MSG_ANCHOR], at.BACK)
     schedule(m, m[at.NOW] + busy_ns, at.ON_LINK_FREE, link)
@@ -184,7 +209,7 @@ def serve(m: Words, link: int, message: int) -> None:
 @inner
 def on_link_free(m: Words, link: int) -> None:
     """Serve the message that has waited longest."""
-    m[link + at.LINK_BUSY] = 0
+    m[link + at.LINK_STATE] = at.IDLE
     if m[at.FOLDED] != 0:
         meet(m, link, at.LINK_LAST_TIME, m[at.ROOT])
     message = m[link + at.LINK_HEAD]

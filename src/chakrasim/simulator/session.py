@@ -14,7 +14,7 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.gather import empty_result, gather
-from chakrasim.simulator.graph import Graph, lower_graph
+from chakrasim.simulator.graph import CollectiveUse, Graph, lower_graph
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
 from chakrasim.simulator.preflight import check_ranks
@@ -37,7 +37,8 @@ class Session:
         self.graph_of = trace_of
         import_groups(traces, context)
         self.graphs = [lower_graph(trace, context) for trace in traces]
-        self.plans = [resolve_all(graph, context) for graph in self.graphs]
+        known: dict[CollectiveUse, Plan] = {}
+        self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, trace_of, self.plans)
         self.finder = SymmetryFinder(context, self.graphs, trace_of, self.plans)
 
@@ -89,12 +90,17 @@ class Session:
             )
 
 
-def resolve_all(graph: Graph, context: Context) -> list[Plan]:
-    """The plans of a graph's collectives; an error names the first node that asks for what cannot be had."""
+def resolve_all(graph: Graph, context: Context, known: dict[CollectiveUse, Plan]) -> list[Plan]:
+    """The plans of a graph's collectives, new ones added to ``known``.
+
+    An error names the first node that asks for what cannot be had.
+    """
     plans = []
     for u, use in enumerate(graph.uses):
         try:
-            plans.append(resolve(use, context))
+            if use not in known:
+                known[use] = resolve(use, context)
+            plans.append(known[use])
         except InputError as error:
             if error.file is not None:
                 raise

@@ -272,6 +272,8 @@ def _symmetry(
     folded = len(simulated) < ranks
     header[at.FOLDED] = int(folded)
     header[at.EVENT_WORDS] = 6 if folded else 4
+    # Order 0 is that of the first issue passes, before all events.
+    header[at.SCHEDULED] = 1
     if folded:
         slot_of = np.full(ranks, -1, np.int64)
         slot_of[simulated] = np.arange(len(simulated))

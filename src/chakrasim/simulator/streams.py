@@ -6,7 +6,7 @@ dimension until fewer than ``RUNNING_LIMIT`` streams of the queue are running, a
 
 from __future__ import annotations
 
-from chakrasim.jit import inner
+from chakrasim.jit import inner, leaf
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.bus import request_transfer
 from chakrasim.simulator.clock import Words, allocate, register
@@ -68,7 +68,7 @@ def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
         m[stream + at.STREAM_QUEUES + 2 * p + 1] = variant
 
 
-@inner
+@leaf
 def queue_of(m: Words, stream: int) -> int:
     """The queue record of the stream's current phase."""
     number = m[stream + at.STREAM_QUEUES + 2 * m[stream + at.STREAM_PHASE]]

@@ -15,7 +15,7 @@ broken and the run reports the digit.
 
 from __future__ import annotations
 
-from chakrasim.jit import inner
+from chakrasim.jit import inner, leaf
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words
 
@@ -61,7 +61,7 @@ def meet(m: Words, place: int, time_field: int, root: int) -> None:
     m[last + 2] = root
 
 
-@inner
+@leaf
 def slot_of(m: Words, rank: int) -> int:
     """The slot record of a simulated rank."""
     number = rank if m[at.FOLDED] == 0 else m[m[at.SLOT_OF] + rank]

@@ -1,0 +1,45 @@
+# make demo, make test, make lint, make bench: each sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
+DEVELOPS := $(VENV)/.develops
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo   simulate a shipped training step on several machines"
+	@echo "make test   style, types and tests"
+	@echo "make lint   style and types only"
+	@echo "make bench  measure reading and simulating"
+	@echo "make clean  remove .venv, the demo's output and caches"
+
+demo: $(RUNS)
+	$(BIN)/python -m chakrasim.demo --out demo-out
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(DEVELOPS)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(DEVELOPS)
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+clean:
+	rm -rf $(VENV) demo-out build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "chakrasim needs Python 3.11 or newer; say make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUNS): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(DEVELOPS): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(RUNS)

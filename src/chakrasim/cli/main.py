@@ -1,0 +1,119 @@
+"""The command ``chakrasim``: which subcommand, and how a run ends.
+
+Exit codes: 0 done; 2 unusable input or options; 3 a simulation that cannot end; 130 interrupted; 141 nobody reads the
+output any more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from types import ModuleType
+
+from chakrasim import __version__
+from chakrasim.cli.options import Parser, near_option, prepare
+from chakrasim.errors import ChakrasimError, InputError, StallError
+
+EXAMPLES = """\
+examples:
+  chakrasim simulate traces/step --machine hgx-h100-8
+  chakrasim simulate step.0.et --ranks 8 --machine hgx-h100-8 --json -
+  chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
+      --network-configuration network.yml --remote-memory-configuration memory.json
+  chakrasim info traces/step
+  chakrasim machines
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command with these arguments (without the program's name); returns its exit code."""
+    with suppress(AttributeError, OSError, ValueError):
+        # A name that the terminal's encoding lacks must not end a run.
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+        return code
+    except ChakrasimError as error:
+        return _report(error)
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was written")
+        return 130
+    except BrokenPipeError:
+        _discard_output()
+        return 141
+    except RecursionError:
+        return _report(InputError("the input is nested too deeply", remedy="look for a damaged file"))
+    except MemoryError:
+        return _report(InputError("there is not enough memory", remedy="simulate less at a time, or fold"))
+    except OSError as error:
+        _discard_output()
+        return _report(InputError(f"the operating system refuses: {error.strerror or error}", file=error.filename))
+
+
+def _run(argv: list[str]) -> int:
+    parser, parsers = _parsers()
+    try:
+        options, unknown = parser.parse_known_args(prepare(argv))
+    except SystemExit as done:  # --help and --version
+        return int(done.code or 0)
+    if unknown:
+        known = parsers.get(options.command, parser)
+        remedy = near_option(unknown[0], known) or f"see chakrasim {options.command or ''} --help".replace("  ", " ")
+        raise InputError(f"unknown option or argument {unknown[0]!r}", remedy=remedy)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    return int(options.run(options))
+
+
+def _parsers() -> tuple[Parser, dict[str, Parser]]:
+    """The whole command's parser, and those of its subcommands by name."""
+    parser = Parser(
+        prog="chakrasim",
+        description="How fast would this training job run on that machine? Exact simulation of Chakra execution traces.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("--version", action="version", version=f"chakrasim {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    parsers = {}
+    for name, module in _commands().items():
+        summary, details = module.SUMMARY, module.EXAMPLES
+        parsers[name] = commands.add_parser(name, help=summary, description=f"{summary}.", epilog=details)
+        module.add_arguments(parsers[name])
+        parsers[name].set_defaults(run=module.run)
+    return parser, parsers
+
+
+def _commands() -> dict[str, ModuleType]:
+    from chakrasim.cli import info, machines, simulate
+
+    return {"simulate": simulate, "info": info, "machines": machines}
+
+
+def _report(error: ChakrasimError) -> int:
+    _complain(f"error: {error}")
+    if isinstance(error, StallError):
+        for line in error.waits:
+            if line not in str(error):
+                _print(f"  {line}")
+    return error.exit_code
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    _print(f"chakrasim: {text}")
+
+
+def _print(text: str) -> None:
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _discard_output() -> None:
+    """Let the interpreter's own flush at exit go nowhere instead of failing once more."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())

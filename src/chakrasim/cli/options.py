@@ -1,0 +1,87 @@
+"""Command lines: a parser that fails with InputError, types of values, and names that are nearly right."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from chakrasim.errors import InputError
+
+_FACTORS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_AMOUNT = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?(?:[eE][0-9]{1,2})?)\s*([KMGT]I?)?B?", re.ASCII | re.IGNORECASE)
+_LARGEST = 2**62
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser without abbreviations, whose errors are InputErrors."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("allow_abbrev", False)
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Called by argparse for what it cannot parse."""
+        raise InputError(message, remedy=f"see {self.prog} --help")
+
+
+def prepare(argv: list[str]) -> list[str]:
+    """The arguments as argparse takes them: the rendezvous switch, alone, means true and takes no following word."""
+    return ["--rendezvous-protocol=true" if word == "--rendezvous-protocol" else word for word in argv]
+
+
+def near_option(word: str, parser: argparse.ArgumentParser) -> str:
+    """A remedy that names the option most like ``word``, or nothing."""
+    import difflib
+
+    known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+    name = word.partition("=")[0][:80]
+    if not name.startswith("-"):
+        return ""
+    if not name.startswith("--"):
+        name = f"-{name}"
+    started = [option for option in known if option.startswith(name) and len(name) > 3]
+    match = started[:1] or difflib.get_close_matches(name, known, 1, 0.6)
+    return f"did you mean {match[0]}?" if match else ""
+
+
+def whole_number(low: int, high: int = _LARGEST) -> Callable[[str], int]:
+    """The type of options whose value is an integer from ``low`` to ``high``."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,20}", text, re.ASCII) or not low <= int(text) <= high:
+            bound = f"of {low} or more" if high == _LARGEST else f"from {low} to {high}"
+            raise argparse.ArgumentTypeError(f"found {text!r}, expected an integer {bound}")
+        return int(text)
+
+    return parse
+
+
+def real_number(text: str) -> float:
+    """The type of options whose value is a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < float("inf"):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number")
+    return value
+
+
+def amount(text: str) -> int:
+    """The type of options whose value is a positive amount: ``200000``, ``1e9``, ``8GiB``, ``500M``."""
+    match = _AMOUNT.fullmatch(text)
+    value = float(match[1]) * _FACTORS[(match[2] or "").upper()] if match else 0.0
+    if not 1 <= value <= _LARGEST:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected an amount such as 200000, 1e9 or 8GiB")
+    return int(value)
+
+
+def truth(text: str) -> bool:
+    """The type of options whose value is true or false."""
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    if text.lower() not in known:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected true or false")
+    return known[text.lower()]

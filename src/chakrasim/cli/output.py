@@ -1,0 +1,51 @@
+"""Where the command's text goes: results to standard output, warnings to standard error, files checked beforehand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.report.layout import Section
+
+
+def write_out(*texts: str) -> None:
+    """Write text to standard output as it is."""
+    sys.stdout.writelines(texts)
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Each warning once, on standard error."""
+    for warning in dict.fromkeys(warnings):
+        print(f"chakrasim: warning: {warning}", file=sys.stderr)
+
+
+def print_sections(sections: Sequence[Section]) -> None:
+    """A report: by rich on a terminal, else as plain text."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        from chakrasim.report.layout import rich_items
+
+        Console(highlight=False, soft_wrap=True).print(*rich_items(sections), sep="\n")
+    else:
+        from chakrasim.report.layout import plain_text
+
+        write_out(plain_text(sections))
+
+
+def check_target(path: str) -> None:
+    """Raise InputError for an output file that cannot be written, without touching it."""
+    folder = os.path.dirname(path) or "."
+    if "\0" in path or not path:
+        raise InputError("this is no file name", found=repr(path))
+    if os.path.isdir(path):
+        raise InputError("the file cannot be written: it is a folder", file=path, remedy="name a file in it")
+    if not os.path.isdir(folder):
+        raise InputError("the file cannot be written: its folder does not exist", file=path, remedy="create it first")
+    if not os.access(folder, os.W_OK) and not os.path.exists(path):
+        raise InputError("the file cannot be written: its folder is read-only", file=path, remedy="name another folder")

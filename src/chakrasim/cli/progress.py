@@ -1,0 +1,66 @@
+"""A progress bar on standard error for runs that take a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from chakrasim.report.amounts import time_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+PATIENCE_S = 0.5
+"""Runs that end sooner show no bar, and do without importing rich."""
+
+Callback = Callable[[int, int, int], None]
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callback]:
+    """The ``progress`` callback of a simulation; what it shows is gone from the terminal at the end."""
+    began = time.monotonic()
+    shown: list[tuple[Progress, Any]] = []
+
+    def show(done: int, total: int, now_ns: int) -> None:
+        if not shown:
+            if time.monotonic() - began < PATIENCE_S:
+                return
+            shown.append(_start(total))
+        bar, task = shown[0]
+        bar.update(task, completed=done, total=total, simulated=time_text(now_ns))
+
+    try:
+        yield show
+    finally:
+        for bar, _ in shown:
+            bar.stop()
+
+
+def _start(total: int) -> tuple[Progress, Any]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("simulating"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("nodes, {task.fields[simulated]} simulated,"),
+        TimeElapsedColumn(),
+        TextColumn("elapsed,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar.start()
+    return bar, bar.add_task("", total=total, simulated="0 ns")

@@ -1,0 +1,266 @@
+"""``chakrasim simulate``: run a workload on a machine and say how long it takes and why."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from chakrasim.cli.options import amount, real_number, truth, whole_number
+from chakrasim.cli.output import check_target, print_sections, print_warnings, write_out
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.simulator.result import SimulationResult
+
+SUMMARY = "Simulate Chakra traces on a machine"
+EXAMPLES = """\
+examples:
+  chakrasim simulate traces/step --machine hgx-h100-8 --comm-group groups.json
+  chakrasim simulate one.et --ranks 64 --machine my-machine.yaml --timeline step.json.gz
+  chakrasim simulate traces/step --system system.json --network network.yml --congestion aware --json result.json
+  chakrasim simulate traces/step --machine hgx-h100-8 --check --strict
+
+ASTRA-sim's own options, and its lines instead of the tables:
+  chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
+      --network-configuration network.yml --remote-memory-configuration memory.json --compat-log
+
+exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
+"""
+
+NO_EFFECT = ("logging_configuration", "logging_folder", "compute_scale", "comm_scale")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    _input_arguments(parser)
+    _model_arguments(parser)
+    _output_arguments(parser)
+    _limit_arguments(parser)
+
+
+def _input_arguments(parser: argparse.ArgumentParser) -> None:
+    inputs = parser.add_argument_group("input")
+    inputs.add_argument("prefix", nargs="?", metavar="PREFIX", help="traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz)")
+    inputs.add_argument("--workload-configuration", metavar="PREFIX", help="the same under ASTRA-sim's name")
+    inputs.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="run one trace on N ranks")
+    inputs.add_argument("--machine", metavar="NAME|FILE", help="a preset (see chakrasim machines) or a machine file")
+    inputs.add_argument(
+        "--system", "--system-configuration", metavar="FILE", help="ASTRA-sim's system JSON, instead of --machine"
+    )
+    inputs.add_argument(
+        "--network", "--network-configuration", metavar="FILE", help="ASTRA-sim's network YAML, instead of --machine"
+    )
+    inputs.add_argument(
+        "--memory", "--remote-memory-configuration", metavar="FILE", help="ASTRA-sim's remote-memory JSON"
+    )
+    inputs.add_argument(
+        "--comm-group",
+        "--comm-group-configuration",
+        metavar="FILE",
+        help="ASTRA-sim's communicator-group JSON; a name that contains 'empty' means none, as in ASTRA-sim",
+    )
+    inputs.add_argument("--lenient", action="store_true", help="of damaged traces, use the intact beginning")
+
+
+def _model_arguments(parser: argparse.ArgumentParser) -> None:
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--congestion",
+        choices=("aware", "unaware"),
+        default="unaware",
+        help="whether messages contend for links (ASTRA-sim's two binaries); default: %(default)s",
+    )
+    model.add_argument(
+        "--num-queues-per-dim",
+        type=whole_number(1, 1 << 16),
+        default=1,
+        metavar="N",
+        help="scheduling queues per network dimension; default: %(default)s",
+    )
+    model.add_argument(
+        "--injection-scale",
+        type=real_number,
+        default=1.0,
+        metavar="X",
+        help="factor of the system's endpoint delay; default: 1",
+    )
+    model.add_argument(
+        "--rendezvous-protocol",
+        type=truth,
+        default=False,
+        metavar="true|false",
+        help="handshake before point-to-point messages; the option alone means true, a value needs '='",
+    )
+    model.add_argument(
+        "--physics", action="store_true", help="run broadcasts as real collectives, not their recorded duration"
+    )
+    model.add_argument("--no-fold", action="store_true", help="simulate every rank, also those that do the same")
+    ignored = "accepted for ASTRA-sim's sake, without effect"
+    for name in NO_EFFECT:
+        kind = real_number if name.endswith("scale") else str
+        model.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help=ignored)  # type: ignore[arg-type]
+
+
+def _output_arguments(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    output.add_argument(
+        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev (compressed if it ends in .gz)"
+    )
+    output.add_argument("--check", action="store_true", help="validate everything, but do not run")
+    output.add_argument("--strict", action="store_true", help="treat every warning as an error")
+    output.add_argument("--quiet", action="store_true", help="no tables and no progress, only warnings and errors")
+    output.add_argument("--compat-log", action="store_true", help="print ASTRA-sim's lines instead of the tables")
+
+
+def _limit_arguments(parser: argparse.ArgumentParser) -> None:
+    limits = parser.add_argument_group("limits that end absurd inputs")
+    limits.add_argument("--max-events", type=amount, metavar="N", help="events, for instance 1e9")
+    limits.add_argument("--max-bytes", type=amount, metavar="N", help="memory of the simulation, for instance 8GiB")
+    limits.add_argument("--max-nodes", type=amount, metavar="N", help="graph nodes over all simulated ranks")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulate and report. Raises InputError and StallError."""
+    warnings: list[str] = []
+    settings = _settings(options, warnings)
+    _check_outputs(options)
+    if options.strict and warnings:
+        listed = "; ".join(warnings)
+        raise InputError(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''} in strict mode: {listed}")
+    print_warnings(warnings)
+    _announce_compilation(options)
+    from chakrasim.cli.progress import progress_bar
+    from chakrasim.simulator.api import simulate
+
+    show = not options.quiet and not options.check and sys.stderr.isatty()
+    with progress_bar() if show else nullcontext() as progress:
+        result = simulate(**settings, progress=progress)
+    print_warnings(result.warnings)
+    _write_files(result, options)
+    _print(result, options)
+    return 0
+
+
+def _settings(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
+    """The arguments of ``chakrasim.simulate``; options without effect add warnings."""
+    return {
+        "workload": _workload(options),
+        **_machine(options),
+        "comm_groups": _groups(options.comm_group, warnings),
+        "ranks": options.ranks,
+        "congestion": options.congestion,
+        "fold": not options.no_fold,
+        "num_queues_per_dim": options.num_queues_per_dim,
+        "injection_scale": options.injection_scale,
+        "rendezvous": options.rendezvous_protocol,
+        "physics": options.physics,
+        "limits": _limits(options, warnings),
+        "check": options.check,
+        "lenient": options.lenient,
+        "strict": options.strict,
+    }
+
+
+def _workload(options: argparse.Namespace) -> str:
+    given = [prefix for prefix in (options.prefix, options.workload_configuration) if prefix is not None]
+    if len(given) == 2:
+        raise InputError(
+            "the workload is given twice",
+            found=f"{given[0]!r} and --workload-configuration {given[1]!r}",
+            remedy="leave one of them out",
+        )
+    if not given:
+        raise InputError("no workload is given", expected="a prefix: chakrasim simulate PREFIX --machine NAME")
+    return str(given[0])
+
+
+def _machine(options: argparse.Namespace) -> dict[str, Any]:
+    parts = {"--system": options.system, "--network": options.network}
+    if options.machine is not None:
+        extra = [name for name, value in parts.items() if value is not None]
+        if extra:
+            raise InputError(
+                f"--machine cannot be combined with {' and '.join(extra)}", remedy="give one machine, or both parts"
+            )
+    missing = [name for name, value in parts.items() if value is None]
+    if options.machine is None and missing:
+        named = "no machine is given" if len(missing) == 2 else f"{missing[0]} is missing"
+        raise InputError(
+            named, expected="--machine NAME, or --system FILE and --network FILE", remedy="see chakrasim machines"
+        )
+    return {"system": options.system, "network": options.network, "memory": options.memory, "machine": options.machine}
+
+
+def _groups(path: str | None, warnings: list[str]) -> str | None:
+    """The communicator-group file; any name that contains "empty" means none (astra-system.md 1.1)."""
+    if path is None or "empty" not in path:
+        return path
+    if os.path.exists(path):
+        warnings.append(
+            f"--comm-group {path!r} is not read: a name that contains 'empty' means no groups, as in ASTRA-sim"
+        )
+    return None
+
+
+def _limits(options: argparse.Namespace, warnings: list[str]) -> Any:
+    from chakrasim.simulator.context import Limits
+
+    for name in NO_EFFECT:
+        if getattr(options, name) is not None:
+            warnings.append(f"--{name.replace('_', '-')} has no effect")
+    names = ("max_events", "max_bytes", "max_nodes")
+    return Limits(**{name: getattr(options, name) for name in names if getattr(options, name) is not None})
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Complain about outputs that cannot be before hours of simulation, not after."""
+    if options.json == "-" and options.compat_log:
+        raise InputError("--json - and --compat-log both want standard output", remedy="write the JSON to a file")
+    if options.check and (options.timeline is not None or options.compat_log):
+        name = "--timeline" if options.timeline is not None else "--compat-log"
+        raise InputError(f"--check runs nothing, so there is nothing for {name}", remedy="leave one of them out")
+    for path in (options.json, options.timeline):
+        if path is not None and path != "-":
+            check_target(path)
+    if options.timeline == "-":
+        raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
+
+
+def _announce_compilation(options: argparse.Namespace) -> None:
+    from chakrasim.jit import is_cold
+
+    if not options.quiet and not options.check and is_cold():
+        print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
+
+
+def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
+    if options.json not in (None, "-"):
+        result.to_json(options.json)
+    if options.timeline is not None:
+        result.to_perfetto(options.timeline)
+
+
+def _print(result: SimulationResult, options: argparse.Namespace) -> None:
+    if options.json == "-":
+        write_out(result.to_json())
+    elif options.compat_log:
+        from chakrasim.report.compat_log import compat_log
+
+        write_out(*(f"{line}\n" for line in compat_log(result)))
+    elif options.check and not options.quiet:
+        count = len(result.warnings)
+        noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"
+        write_out(f"the input is valid: {len(result.finish_ns):,} ranks, {noted}; nothing was simulated\n")
+    elif not options.quiet:
+        from chakrasim.report.tables import summary
+
+        print_sections(summary(result))
+        for what, path in (("figures", options.json), ("timeline", options.timeline)):
+            if path is not None:
+                write_out(f"\n{what} written to {path}")
+        if options.json is not None or options.timeline is not None:
+            write_out("\n")

@@ -1,0 +1,66 @@
+"""Figures for people: times, sizes, shares and lists of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+_TIMES = ((3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def time_text(ns: float) -> str:
+    """A time in the unit that suits it, with four digits: ``1.235 ms``."""
+    for unit_ns, unit in _TIMES:
+        if abs(ns) >= unit_ns:
+            return f"{_digits(ns / unit_ns)} {unit}"
+    return f"{ns:.0f} ns" if ns == int(ns) else f"{_digits(ns)} ns"
+
+
+def size_text(count: float) -> str:
+    """A number of bytes in binary units: ``1.5 MiB``; small numbers as they are."""
+    power = 0
+    while abs(count) >= 1024 and power < len(_SIZES) - 1:
+        count /= 1024
+        power += 1
+    return f"{count:.0f} B" if power == 0 else f"{_digits(count)} {_SIZES[power]}"
+
+
+def share_text(part: float, whole: float) -> str:
+    """A share in percent; a dash where there is no whole."""
+    return f"{100 * part / whole:.1f}%" if whole else "-"
+
+
+def number_text(value: float) -> str:
+    """A real number with four digits."""
+    return _digits(value)
+
+
+def plural(count: int, word: str) -> str:
+    """``1 message``, ``2,000 messages``."""
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith('s') else 's'}"
+
+
+def ranks_text(ranks: Sequence[int] | Iterable[int], most: int = 4) -> str:
+    """Ascending ranks as ranges: ``0-3, 8, 12-15``; ``, ...`` after ``most`` ranges. Even steps are shown as such."""
+    listed = list(ranks)
+    if len(listed) > 3:
+        step = listed[1] - listed[0]
+        if step > 1 and all(b - a == step for a, b in zip(listed, listed[1:], strict=False)):
+            return f"{listed[0]}, {listed[1]}, ... {listed[-1]}"
+    spans: list[list[int]] = []
+    for rank in listed:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        elif len(spans) > most:
+            break
+        else:
+            spans.append([rank, rank])
+    text = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans[:most])
+    return text + (", ..." if len(spans) > most else "")
+
+
+def _digits(value: float) -> str:
+    magnitude = abs(value)
+    decimals = 3 if magnitude < 10 else 2 if magnitude < 100 else 1 if magnitude < 1000 else 0
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

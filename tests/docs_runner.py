@@ -1,0 +1,130 @@
+"""Runs the fenced blocks of a Markdown page in one folder and one namespace; see CONTRIBUTING.md, "Documentation"."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its options (``exit=2``, ``file=NAME``), its text and where that stands in the page."""
+
+    language: str
+    options: dict[str, str]
+    text: str
+    start: int
+    end: int
+
+
+def blocks(page: str) -> list[Block]:
+    """All fenced blocks of a page that begin at the left margin."""
+    found = []
+    for match in FENCE.finditer(page):
+        language, *words = match[1].split() or [""]
+        options = dict(word.partition("=")[::2] for word in words)
+        found.append(Block(language, options, match[2], match.start(2), match.end(2)))
+    return found
+
+
+@dataclass
+class Page:
+    """One page while its blocks run in the current folder; ``problems`` collects what went wrong."""
+
+    path: Path
+    names: dict[str, Any] = field(default_factory=dict)
+    printed: str = ""
+    problems: list[str] = field(default_factory=list)
+    changes: list[tuple[Block, str]] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Run all blocks in order."""
+        for block in blocks(self.path.read_text(encoding="utf-8")):
+            if "file" in block.options:
+                Path(block.options["file"]).write_text(block.text, encoding="utf-8")
+            elif block.language == "python":
+                self._python(block)
+            elif block.language == "console":
+                self._console(block)
+            elif block.language in ("output", "demo"):
+                self._compare(block, self.printed if block.language == "output" else demo_output(), block.text)
+
+    def update(self) -> None:
+        """Write the real output into the page."""
+        text = self.path.read_text(encoding="utf-8")
+        for block, new in reversed(self.changes):
+            text = text[: block.start] + new + text[block.end :]
+        self.path.write_text(text, encoding="utf-8")
+
+    def _python(self, block: Block) -> None:
+        out = io.StringIO()
+        try:
+            with redirect_stdout(out):
+                exec(compile(block.text, str(self.path), "exec"), self.names)
+        except Exception as error:  # whatever a page's code raises is a finding
+            self.problems.append(f"{type(error).__name__}: {error}\n{block.text}")
+        self.printed = out.getvalue()
+
+    def _console(self, block: Block) -> None:
+        expected_status = int(block.options.get("exit", "0"))
+        shown = []
+        for command in re.findall(r"^\$ (.*)$", block.text, re.MULTILINE):
+            status, output = run_command(command)
+            shown.append(f"$ {command}\n{output}")
+            if status != expected_status:
+                self.problems.append(f"`{command}` ended with {status}, not {expected_status}:\n{output}")
+        self._compare(block, "".join(shown), block.text)
+
+    def _compare(self, block: Block, real: str, shown: str) -> None:
+        if not matches(real, shown):
+            self.problems.append(f"the page shows\n{shown}\nbut it is\n{real}")
+            self.changes.append((block, real))
+
+
+def matches(real: str, shown: str) -> bool:
+    """Whether a page shows the output as it is; a line ``...`` stands for any lines."""
+    parts = re.split(r"^\.\.\.\n", tidy(shown), flags=re.MULTILINE)
+    return re.fullmatch(".*?".join(map(re.escape, parts)), tidy(real), re.DOTALL) is not None
+
+
+def tidy(text: str) -> str:
+    """Without blanks at line ends."""
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+
+
+def run_command(command: str) -> tuple[int, str]:
+    """Exit status and everything printed. ``chakrasim`` runs in this process, ``make`` only says what it would do."""
+    words = shlex.split(command)
+    if words[0] == "make":
+        done = subprocess.run([*words, "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.returncode, "" if done.returncode == 0 else done.stdout + done.stderr
+    if words[0] != "chakrasim":
+        return 127, f"the documentation may use chakrasim and make, not {words[0]}\n"
+    from chakrasim.cli.main import main
+
+    out = io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(out):
+            status = main(words[1:])
+    except SystemExit as stop:
+        status = stop.code if isinstance(stop.code, int) else 1
+    return status, out.getvalue()
+
+
+def demo_output() -> str:
+    """What ``make demo`` prints, apart from the installation."""
+    from chakrasim.demo.__main__ import main
+
+    out = io.StringIO()
+    with redirect_stdout(out):
+        main([])
+    return out.getvalue()
