@@ -17,7 +17,7 @@ FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its options (``exit=2``, ``file=NAME``), its text and where that stands in the page."""
+    """A fenced block: language, options (``exit=2``, ``file=NAME``), text, and where the text stands in the page."""
 
     language: str
     options: dict[str, str]

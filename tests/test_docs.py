@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from docs_runner import ROOT, Page, blocks, matches
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -28,7 +29,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("job", "traces"):
         Path(folder).mkdir()
         cs.write(f"{folder}/step", [builder.build()] * 8)
-    Path("workload").mkdir()
+    for folder in ("workload", "copy"):
+        Path(folder).mkdir()
     cs.write("workload/w", cs.read(STEP))
     shutil.copytree(ROOT / "tests" / "data" / "docs", ".", dirs_exist_ok=True)
     return tmp_path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from chakrasim.cli.output import print_sections, write_out
+from chakrasim.report.layout import Section
 
 SUMMARY = "List the shipped machines, or print one as a machine file"
 EXAMPLES = """\
@@ -30,9 +31,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _table():  # type: ignore[no-untyped-def]
+def _table() -> Section:
     from chakrasim.machine import load_machine, preset_names
-    from chakrasim.report.layout import Section
 
     rows = []
     for name in preset_names():

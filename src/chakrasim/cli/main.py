@@ -72,7 +72,7 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
     """The whole command's parser, and those of its subcommands by name."""
     parser = Parser(
         prog="chakrasim",
-        description="How fast would this training job run on that machine? Exact simulation of Chakra execution traces.",
+        description="How fast would this training job run on that machine? Exact simulation of Chakra traces.",
         epilog=EXAMPLES,
     )
     parser.add_argument("--version", action="version", version=f"chakrasim {__version__}")

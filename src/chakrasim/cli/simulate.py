@@ -101,7 +101,7 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
     ignored = "accepted for ASTRA-sim's sake, without effect"
     for name in NO_EFFECT:
         kind = real_number if name.endswith("scale") else str
-        model.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help=ignored)  # type: ignore[arg-type]
+        model.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help=ignored)
 
 
 def _output_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 _TIMES = ((3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -45,7 +46,7 @@ def ranks_text(ranks: Sequence[int] | Iterable[int], most: int = 4) -> str:
     listed = list(ranks)
     if len(listed) > 3:
         step = listed[1] - listed[0]
-        if step > 1 and all(b - a == step for a, b in zip(listed, listed[1:], strict=False)):
+        if step > 1 and all(b - a == step for a, b in pairwise(listed)):
             return f"{listed[0]}, {listed[1]}, ... {listed[-1]}"
     spans: list[list[int]] = []
     for rank in listed:

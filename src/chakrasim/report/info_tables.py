@@ -25,6 +25,7 @@ def _sections(info: WorkloadInfo) -> Iterator[Section]:
         ("nodes", f"{info.nodes:,} over all ranks"),
         ("depth", f"{plural(info.depth, 'node')} on the longest chain of dependencies"),
         ("compute", low if info.compute_micros[0] == info.compute_micros[2] else f"{low} to {high}, mean {mean}"),
+        ("operations", f"{info.compute_ops:.4g} stated by compute nodes (num_ops)"),
         ("sent", f"{size_text(info.send_bytes)} in {plural(info.sends, 'send')}"),
         ("received", f"{size_text(info.receive_bytes)} in {plural(info.receives, 'receive')}"),
     ]

@@ -75,7 +75,7 @@ def _collective(figures: CollectiveFigures) -> dict[str, Any]:
         "algorithm": figures.algorithm,
         "busbw": figures.busbw,
         "calls": figures.calls,
-        "group": figures.group,
+        "groups": figures.groups,
         "mean_ns": figures.mean_ns,
         "members": figures.members,
         "size_bytes": figures.size_bytes,

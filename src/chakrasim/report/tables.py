@@ -121,7 +121,7 @@ def _by_class(result: SimulationResult) -> Section:
         finish, exposed = time_text(int(result.finish_ns[rank])), time_text(int(result.exposed_comm_ns[rank]))
         rows.append((ranks_text(ranks.tolist()), f"{len(ranks):,}", finish, *times, exposed))
     more = len(result.class_ranks) - len(members)
-    lines = (f"... and {plural(more, 'class')} more",) if more > 0 else ()
+    lines: tuple[str, ...] = (f"... and {plural(more, 'class')} more",) if more > 0 else ()
     columns = ("ranks", "count", "finish", *(PARTS[i] for i in parts), "ASTRA-sim exposed")
     return Section("By rank (ranks that do the same in one row)", columns, tuple(rows), (0,), lines)
 
@@ -139,7 +139,7 @@ def _collectives(result: SimulationResult) -> Section:
         (
             figures.type,
             size_text(figures.size_bytes),
-            f"{figures.group} ({figures.members:,})" if figures.group else f"all ({figures.members:,})",
+            f"{figures.groups:,} x {figures.members:,}",
             figures.algorithm,
             f"{figures.calls:,}",
             time_text(figures.mean_ns),
@@ -149,10 +149,12 @@ def _collectives(result: SimulationResult) -> Section:
         for figures in shown
     )
     more = len(result.collectives) - len(shown)
-    lines = ("calls: over all ranks; algbw and busbw in GB/s (10^9 bytes per second) as the NCCL tests define them",)
+    lines: tuple[str, ...] = (
+        "calls: over all ranks; algbw and busbw in GB/s (10^9 bytes per second) as the NCCL tests define them",
+    )
     if more > 0:
         lines = (f"... and {plural(more, 'kind')} more, which took less time", *lines)
-    columns = ("collective", "size", "group (members)", "algorithm", "calls", "mean time", "algbw", "busbw")
+    columns = ("collective", "size", "groups x members", "algorithm", "calls", "mean time", "algbw", "busbw")
     return Section("Collectives, most time first", columns, rows, (0, 2, 3), lines if rows else ())
 
 

@@ -18,8 +18,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CollectiveCount:
-    """Collectives of one type, size and group. ``group`` is the process group's name, "" the default; ``size_bytes`` -1:
-    none stated. ``count`` and ``bytes`` (count times size) are over all ranks."""
+    """Collectives of one type, size and group.
+
+    ``group`` is the process group's name, "" the default; ``size_bytes`` is -1 where none is stated. ``count`` and
+    ``bytes`` (count times size) are over all ranks.
+    """
 
     type: str
     size_bytes: int
@@ -39,6 +42,7 @@ class WorkloadInfo:
     versions: schema versions to ranks ("" where a file states none).
     nodes_by_type: the schema's names to numbers of nodes.
     compute_micros: smallest, mean and largest sum of a rank's recorded compute durations (CPU operations left out).
+    compute_ops: arithmetic operations that compute nodes state (``num_ops``), for the roofline model.
     depth: nodes on the longest chain of dependencies of any rank.
     duplicate_ids, unknown_dependencies, nodes_in_cycles: what a simulation refuses.
     """
@@ -49,6 +53,7 @@ class WorkloadInfo:
     nodes: int
     nodes_by_type: dict[str, int]
     compute_micros: tuple[int, float, int]
+    compute_ops: int
     collectives: tuple[CollectiveCount, ...]
     sends: int
     send_bytes: int
@@ -78,8 +83,8 @@ def workload_info(traces: Sequence[Trace]) -> WorkloadInfo:
             collectives[kind] += count * weight
     chains = [_chains(trace) for trace in distinct]
     compute = [_compute_micros(trace) for trace in distinct]
-    sends, send_bytes = _moved(distinct, weights, NodeType.COMM_SEND_NODE)
-    receives, receive_bytes = _moved(distinct, weights, NodeType.COMM_RECV_NODE)
+    sends, send_bytes = _total(distinct, weights, NodeType.COMM_SEND_NODE, "comm_size")
+    receives, receive_bytes = _total(distinct, weights, NodeType.COMM_RECV_NODE, "comm_size")
     mean = sum(c * w for c, w in zip(compute, weights, strict=True)) / len(traces) if traces else 0.0
     return WorkloadInfo(
         ranks=len(traces),
@@ -88,6 +93,7 @@ def workload_info(traces: Sequence[Trace]) -> WorkloadInfo:
         nodes=sum(types.values()),
         nodes_by_type={type_name(number): types[number] for number in sorted(types)},
         compute_micros=(min(compute, default=0), mean, max(compute, default=0)),
+        compute_ops=_total(distinct, weights, NodeType.COMP_NODE, "num_ops")[1],
         collectives=tuple(_count(kind, collectives[kind]) for kind in sorted(collectives)),
         sends=sends,
         send_bytes=send_bytes,
@@ -105,15 +111,15 @@ def _compute_micros(trace: Trace) -> int:
     return sum(trace.duration_micros[(trace.types == NodeType.COMP_NODE) & ~on_cpu].tolist())
 
 
-def _moved(traces: Sequence[Trace], weights: Sequence[int], kind: NodeType) -> tuple[int, int]:
-    """Number of nodes of a type, and the bytes that they state."""
-    count = size = 0
+def _total(traces: Sequence[Trace], weights: Sequence[int], kind: NodeType, attribute: str) -> tuple[int, int]:
+    """Number of nodes of a type, and the sum of an attribute over them."""
+    count = total = 0
     for trace, weight in zip(traces, weights, strict=True):
         chosen = trace.types == kind
-        column = trace.attr("comm_size")
+        column = trace.attr(attribute)
         count += weight * int(chosen.sum())
-        size += weight * sum(column.bits[chosen & column.is_integer].tolist())
-    return count, size
+        total += weight * sum(column.bits[chosen & column.is_integer].tolist())
+    return count, total
 
 
 def _collectives(trace: Trace) -> Counter[tuple[int, int, str]]:

@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Peer, Schedule
+from chakrasim.collectives import Peer, Program, Schedule
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.graph import Graph
@@ -167,10 +167,12 @@ class SymmetryFinder:
         index = members.index(self.ranks)
         if not is_uniform(schedule) and (schedule.program_of[index] != schedule.program_of[index[sigma]]).any():
             return False
-        for peer in _xor_peers(schedule):
-            partner = members.rank(self.ranks, index ^ peer)
-            if (partner[sigma] != sigma[partner]).any():
-                return False
+        for number, program in enumerate(schedule.programs):
+            runs = schedule.program_of[index] == number
+            for peer in _xor_peers(program):
+                partner = members.rank(self.ranks, np.where(runs, index ^ peer, index))
+                if (partner[sigma] != sigma[partner]).any():
+                    return False
         follower = members.rank(self.ranks, (index + 1) % members.count)
         return bool((follower[sigma] == sigma[follower]).all()) or not _has_offsets(schedule)
 
@@ -208,7 +210,7 @@ class _GroupImages:
             for plan in own
             for phase in plan.phases
             for schedule in phase.schedules
-            if not phase.members.stride and not (is_uniform(schedule) and not _xor_peers(schedule))
+            if not phase.members.stride and not (is_uniform(schedule) and schedule.programs[0].peer == Peer.OFFSET)
         }
         # A ring's members may be rotated; where the position counts they must keep it.
         self.rotate = {group: group not in exact for group in context.groups}
@@ -238,8 +240,9 @@ def is_uniform(schedule: Schedule) -> bool:
     return len(schedule.programs) == 1
 
 
-def _xor_peers(schedule: Schedule) -> set[int]:
-    return {op.peer for p in schedule.programs if p.peer == Peer.XOR for row in p.rows for op in row.ops}
+def _xor_peers(program: Program) -> set[int]:
+    ops = [op for row in program.rows for op in row.ops] + list(program.start_ops)
+    return {op.peer for op in ops} if program.peer == Peer.XOR else set()
 
 
 def _has_offsets(schedule: Schedule) -> bool:

@@ -215,7 +215,7 @@ def _collectives(
 ) -> tuple[CollectiveFigures, ...]:
     """Calls and mean duration of every kind of collective, weighted by the ranks of each class."""
     weights = np.bincount(classes, minlength=len(layout.ranks))
-    totals: dict[tuple[Collective, int, int, int, str], list[int]] = {}
+    totals: dict[Kind, list[int]] = {}
     for record, g, weight in zip(records, layout.graph_of, weights, strict=False):
         graph = record.graph
         nodes = np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (record.end_ns >= 0))
@@ -225,22 +225,28 @@ def _collectives(
         spent = np.bincount(uses, weights=duration, minlength=len(graph.uses))
         for u in np.flatnonzero(calls):
             plan = plans[int(g)][int(u)]
-            key = (plan.use.type, plan.use.size_bytes, plan.use.group, _member_count(plan, context), _algorithm(plan))
-            total = totals.setdefault(key, [0, 0])
-            total[0] += int(calls[u]) * int(weight)
-            total[1] += int(spent[u]) * int(weight)
-    return tuple(_figures(key, calls, spent) for key, (calls, spent) in sorted(totals.items()))
+            kind = (plan.use.type, plan.use.size_bytes, _member_count(plan, context), _algorithm(plan))
+            total = totals.setdefault(kind, [0, 0, 0])
+            total[0] += int(weight)
+            total[1] += int(calls[u]) * int(weight)
+            total[2] += int(spent[u]) * int(weight)
+    return tuple(_figures(kind, *total) for kind, total in sorted(totals.items()))
 
 
-def _figures(key: tuple[Collective, int, int, int, str], calls: int, spent_ns: int) -> CollectiveFigures:
-    collective, size, group, members, algorithm = key
+Kind = tuple[Collective, int, int, str]
+"""Type, size in bytes, members of the group, algorithm."""
+
+
+def _figures(kind: Kind, callers: int, calls: int, spent_ns: int) -> CollectiveFigures:
+    collective, size, members, algorithm = kind
     mean = spent_ns / calls
     # The size of an all-gather is what one rank contributes; bandwidths count the whole buffer.
     moved = size * members if collective == Collective.ALL_GATHER else size
     algbw = moved / mean if mean else 0.0
     factor = BUS_FACTORS[collective] * (members - 1) / members if collective in BUS_FACTORS else 1.0
     name = COLLECTIVE_KEYS[collective]
-    return CollectiveFigures(name, size, group, members, algorithm, calls, mean, algbw, algbw * factor)
+    groups = callers // members
+    return CollectiveFigures(name, size, members, groups, algorithm, calls, mean, algbw, algbw * factor)
 
 
 def _member_count(plan: Plan, context: Context) -> int:

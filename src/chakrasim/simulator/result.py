@@ -58,7 +58,7 @@ class LinkFigures:
 
 @dataclass(frozen=True, eq=False)
 class CollectiveFigures:
-    """One kind of collective in the workload, over all ranks.
+    """One kind of collective in the workload, over all ranks: ``groups`` groups of ``members`` ranks each run it.
 
     ``algbw`` is bytes per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the factor of the NCCL
     tests' definition (all-reduce 2(n-1)/n, all-gather, reduce-scatter and all-to-all (n-1)/n, else 1).
@@ -66,8 +66,8 @@ class CollectiveFigures:
 
     type: str
     size_bytes: int
-    group: int
     members: int
+    groups: int
     algorithm: str
     calls: int
     mean_ns: float
