@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,14 @@ from docs_runner import ROOT, Page, blocks, matches
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RUN = [page for page in PAGES if page.name not in ("CHANGELOG.md",)]
+
+# The first block of that page is a file of tests/collectives, run by its own test; a name can be registered only once.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "howto-add-a-collective.md": {
+        "left_out": '@register("bruck")',
+        "names": {"send": lambda *operation: [], "receive": lambda *operation: None},
+    }
+}
 
 
 @pytest.fixture
@@ -38,7 +47,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
 def test_page_runs_and_shows_what_comes_out(path: Path, workplace: Path) -> None:
-    page = Page(path)
+    page = Page(path, **SPECIAL.get(path.name, {}))
     page.run()
     if os.environ.get("CHAKRASIM_UPDATE_DOCS") == "1":
         page.update()

@@ -15,6 +15,8 @@ def custom_programs(
     data_bytes: int,
     pass_ns: Callable[[int], int],
     warnings: list[str],
+    *,
+    to_itself: bool = False,
 ) -> tuple[CustomProgram, ...]:
     """The programs of the custom collective at ``path``, one per member in ascending order of rank.
 
@@ -29,6 +31,9 @@ def custom_programs(
     pass_ns:
         How many ns one pass over that many bytes of local memory takes; only MSCCL algorithms ask.
 
+    to_itself:
+        Whether the network carries messages from a rank to itself (only one kind does).
+
     Raises `InputError` for files that are missing or cannot be used.
     """
     # Imported here: few runs have custom collectives.
@@ -41,4 +46,5 @@ def custom_programs(
     from chakrasim.collectives.custom_et import lower_traces
     from chakrasim.trace import read
 
-    return lower_traces(read(path, ranks=len(members), warnings=warnings), members, warnings)
+    traces = read(path, ranks=len(members), warnings=warnings)
+    return lower_traces(traces, members, warnings, to_itself=to_itself)

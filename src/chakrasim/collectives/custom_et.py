@@ -22,7 +22,9 @@ _TAG_SPACE = 500_000_000
 _NS_PER_MICRO = 1000
 
 
-def lower_traces(traces: Sequence[Trace], members: Sequence[int], warnings: list[str]) -> tuple[CustomProgram, ...]:
+def lower_traces(
+    traces: Sequence[Trace], members: Sequence[int], warnings: list[str], *, to_itself: bool = False
+) -> tuple[CustomProgram, ...]:
     """The programs of a custom collective.
 
     Parameters
@@ -34,6 +36,8 @@ def lower_traces(traces: Sequence[Trace], members: Sequence[int], warnings: list
         The ranks of the group as listed; the peers in the traces are indices into it.
     warnings:
         Gets a line for everything that was not taken as it stands in a file.
+    to_itself:
+        Whether the network carries messages from a rank to itself.
 
     Raises `InputError` for nodes that cannot be used: of another type than COMP, COMM_SEND, COMM_RECV, without a needed
     attribute, with a peer outside the group or the member itself; for duplicate ids, dangling dependencies and cycles.
@@ -51,7 +55,8 @@ def lower_traces(traces: Sequence[Trace], members: Sequence[int], warnings: list
         if id(trace) not in lowered:
             lowered[id(trace)] = lower_trace(trace, len(members), warnings)
         program = lowered[id(trace)]
-        _refuse_messages_to_itself(trace, program, rank, members)
+        if not to_itself:
+            _refuse_messages_to_itself(trace, program, rank, members)
         programs.append(program)
     return tuple(programs)
 

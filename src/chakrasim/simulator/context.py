@@ -38,6 +38,11 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def carries_messages_to_itself(self) -> bool:
+        """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
+        return self.aware and self.network.topology == ("Switch",)
+
     def warn(self, text: str) -> None:
         """Note a warning once."""
         if text not in self.warnings:

@@ -121,6 +121,7 @@ def _custom_programs(
         use.size_bytes,
         lambda size: 0 if bandwidth == 0 else int(size / bandwidth * 1e9),
         context.warnings,
+        to_itself=context.carries_messages_to_itself,
     )
 
 

@@ -47,7 +47,7 @@ def _check_own_rank(graph: Graph, ranks: Ints) -> None:
 
 def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
     """Only a congestion-aware switch of one dimension can carry a message from a rank to itself."""
-    if context.aware and context.network.topology == ("Switch",):
+    if context.carries_messages_to_itself:
         return
     messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
     selves = np.flatnonzero(messages & np.isin(graph.a, ranks))
