@@ -6,7 +6,7 @@ import argparse
 import os
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import check_target, print_sections, print_warnings, write_out
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
 
 SUMMARY = "Say what a workload's traces hold"
 EXAMPLES = """\
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, count and print. Raises InputError."""
-    if options.json not in (None, "-"):
-        check_target(options.json)
+    check_targets({"--json": options.json}, [options.prefix])
+    announce_compilation()
     from chakrasim.report.info_tables import info_sections
     from chakrasim.report.workload_info import workload_info
     from chakrasim.trace import read, read_trace

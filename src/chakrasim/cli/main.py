@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from chakrasim import __version__
-from chakrasim.cli.options import Parser, near_option, prepare
+from chakrasim.cli.options import Parser, near, near_option, prepare
 from chakrasim.errors import ChakrasimError, InputError, StallError
 
 EXAMPLES = """\
@@ -37,8 +37,8 @@ def main(argv: list[str] | None = None) -> int:
         return code
     except ChakrasimError as error:
         return _report(error)
-    except KeyboardInterrupt:
-        _complain("interrupted; nothing was written")
+    except KeyboardInterrupt as stop:
+        _complain(f"interrupted; {stop or 'nothing was written'}")
         return 130
     except BrokenPipeError:
         _discard_output()
@@ -54,6 +54,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     parser, parsers = _parsers()
+    if argv and not argv[0].startswith("-") and argv[0] not in parsers:
+        raise InputError(
+            f"unknown command {argv[0]!r}",
+            expected=f"one of {', '.join(parsers)}",
+            remedy=near(argv[0], parsers) or "see chakrasim --help",
+        )
     try:
         options, unknown = parser.parse_known_args(prepare(argv))
     except SystemExit as done:  # --help and --version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from chakrasim.errors import InputError
@@ -32,10 +32,16 @@ def prepare(argv: list[str]) -> list[str]:
     return ["--rendezvous-protocol=true" if word == "--rendezvous-protocol" else word for word in argv]
 
 
+def near(word: str, choices: Iterable[str]) -> str:
+    """A remedy that names the choice most like ``word``, or nothing."""
+    import difflib  # only failing runs need it
+
+    match = difflib.get_close_matches(word[:80], list(choices), 1, 0.6)
+    return f"did you mean {match[0]}?" if match else ""
+
+
 def near_option(word: str, parser: argparse.ArgumentParser) -> str:
     """A remedy that names the option most like ``word``, or nothing."""
-    import difflib
-
     known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
     name = word.partition("=")[0][:80]
     if not name.startswith("-"):
@@ -43,8 +49,7 @@ def near_option(word: str, parser: argparse.ArgumentParser) -> str:
     if not name.startswith("--"):
         name = f"-{name}"
     started = [option for option in known if option.startswith(name) and len(name) > 3]
-    match = started[:1] or difflib.get_close_matches(name, known, 1, 0.6)
-    return f"did you mean {match[0]}?" if match else ""
+    return f"did you mean {started[0]}?" if started else near(name, known)
 
 
 def whole_number(low: int, high: int = _LARGEST) -> Callable[[str], int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from glob import escape, glob
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
@@ -36,6 +37,35 @@ def print_sections(sections: Sequence[Section]) -> None:
         from chakrasim.report.layout import plain_text
 
         write_out(plain_text(sections))
+
+
+def announce_compilation() -> None:
+    """Say on standard error that this run compiles first, if nothing compiled is there to be used."""
+    from chakrasim.jit import is_cold
+
+    if is_cold():
+        print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
+
+
+def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
+    """Raise InputError for output files that cannot be written, are named twice, or would replace an input.
+
+    ``outputs`` maps options to files; None and "-" are no files.
+    """
+    given = [path for path in inputs if path]
+    traces = [file for path in given for file in glob(f"{escape(path)}.*.et*")] if any(outputs.values()) else []
+    read = {os.path.realpath(path) for path in (*given, *traces)}
+    seen: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None or path == "-":
+            continue
+        check_target(path)
+        target = os.path.realpath(path)
+        if target in read:
+            raise InputError(f"{option} would replace an input", file=path, remedy="name another file")
+        if target in seen:
+            raise InputError(f"{option} and {seen[target]} name the same file", file=path, remedy="name two files")
+        seen[target] = option
 
 
 def check_target(path: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import amount, real_number, truth, whole_number
-from chakrasim.cli.output import check_target, print_sections, print_warnings, write_out
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def run(options: argparse.Namespace) -> int:
         listed = "; ".join(warnings)
         raise InputError(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''} in strict mode: {listed}")
     print_warnings(warnings)
-    _announce_compilation(options)
+    if not options.quiet:
+        announce_compilation()
     from chakrasim.cli.progress import progress_bar
     from chakrasim.simulator.api import simulate
 
@@ -223,25 +224,24 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.check and (options.timeline is not None or options.compat_log):
         name = "--timeline" if options.timeline is not None else "--compat-log"
         raise InputError(f"--check runs nothing, so there is nothing for {name}", remedy="leave one of them out")
-    for path in (options.json, options.timeline):
-        if path is not None and path != "-":
-            check_target(path)
     if options.timeline == "-":
         raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
-
-
-def _announce_compilation(options: argparse.Namespace) -> None:
-    from chakrasim.jit import is_cold
-
-    if not options.quiet and not options.check and is_cold():
-        print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
+    inputs = [
+        *(options.prefix, options.workload_configuration, options.machine),
+        *(options.system, options.network, options.memory, options.comm_group),
+    ]
+    check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)
 
 
 def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json not in (None, "-"):
         result.to_json(options.json)
     if options.timeline is not None:
-        result.to_perfetto(options.timeline)
+        try:
+            result.to_perfetto(options.timeline)
+        except KeyboardInterrupt:
+            written = "nothing was" if options.json in (None, "-") else f"only {options.json} was"
+            raise KeyboardInterrupt(f"{written} written") from None
 
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:
@@ -250,6 +250,8 @@ def _print(result: SimulationResult, options: argparse.Namespace) -> None:
     elif options.compat_log:
         from chakrasim.report.compat_log import compat_log
 
+        if not result.records:
+            print_warnings(["the times of single nodes were not kept, so the log has no statistics"])
         write_out(*(f"{line}\n" for line in compat_log(result)))
     elif options.check and not options.quiet:
         count = len(result.warnings)

@@ -62,6 +62,8 @@ def ranks_text(ranks: Sequence[int] | Iterable[int], most: int = 4) -> str:
 
 def _digits(value: float) -> str:
     magnitude = abs(value)
+    if 0 < magnitude < 0.1:
+        return f"{value:.3g}"
     decimals = 3 if magnitude < 10 else 2 if magnitude < 100 else 1 if magnitude < 1000 else 0
     text = f"{value:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

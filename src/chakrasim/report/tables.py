@@ -30,8 +30,9 @@ PART_MEANINGS = {
 
 
 def summary_text(result: SimulationResult) -> str:
-    """The report as plain text."""
-    return plain_text(summary(result))
+    """The report as plain text, the warnings at its end."""
+    warnings = Section("Warnings" if result.warnings else "", lines=result.warnings)
+    return plain_text([*summary(result), warnings])
 
 
 def summary(result: SimulationResult) -> list[Section]:
