@@ -57,11 +57,13 @@ def test_a_list_of_odd_length_is_refused() -> None:
         run(([], ["a"]))
 
 
-def test_missing_lists_are_refused() -> None:
+def test_nodes_without_lists_are_counted_and_left_out() -> None:
     builder = cs.TraceBuilder()
     builder.add(0, type=4, duration_micros=1)
-    with pytest.raises(cs.InputError, match="needs the attribute 'inputs'"):
-        cs.simulate(builder.build(), ranks=2, system=SYSTEM, network=NETWORK)
+    result = cs.simulate(builder.build(), ranks=2, system=SYSTEM, network=NETWORK, fold=False)
+    assert result.peak_memory_bytes is not None
+    assert result.peak_memory_bytes.tolist() == [0, 0]
+    assert any("2 nodes name no tensors" in warning for warning in result.warnings)
 
 
 def test_the_trace_file_shows_every_read_and_write(tmp_path: Path) -> None:

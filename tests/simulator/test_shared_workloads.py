@@ -44,8 +44,8 @@ def _machines(shared: Path) -> Iterator[tuple[Path, Path]]:
     """Pairs of network and system file that belong together, and every network with the plain ring system."""
     folder = shared / "configs" / "astra-sim"
     for network in sorted(folder.glob("*.yml")):
-        name = network.name.replace("_network_", "_system_").replace(".yml", ".json")
-        paired = folder / name.replace("examples_system_analytical", "examples_system_native_collectives")
+        name = network.name.replace("examples_network_analytical", "examples_system_native_collectives")
+        paired = folder / name.replace("inputs_network", "inputs_system_analytical").replace(".yml", ".json")
         yield network, paired if paired.is_file() else folder / "Ring_4chunks.json"
 
 
@@ -83,7 +83,7 @@ def test_one_micro_benchmark_trace_runs_on_machines_of_other_sizes(shared_dir: P
         result = chakrasim.simulate(trace, ranks=_ranks(network), system=system, network=network, congestion="aware")
         spans[network.name] = result.makespan_ns
     assert len(spans) >= 12
-    assert spans["inputs_network_hgx_h100_32gpu.yml"] > spans["inputs_network_hgx_h100_16gpu.yml"]
+    assert spans["inputs_network_tpu_v3_32_ring.yml"] > 4 * spans["inputs_network_tpu_v3_8.yml"]
 
 
 def test_the_file_with_figures_to_be_determined_is_refused(shared_dir: Path) -> None:
@@ -133,4 +133,6 @@ def test_the_custom_all_reduce_equals_a_hand_count(shared_dir: Path) -> None:
         for fold in (True, False)
     ]
     assert differences(*results) == []
-    print(results[0].finish_ns, results[0].warnings)
+    # 14 steps of a message of an eighth, of which the first 7 are followed by a reduction of 7 us.
+    step_ns = int(500 + 131072 / (50 * 2**30 / 10**9))
+    assert set(results[0].finish_ns.tolist()) == {14 * step_ns + 7 * 7000}

@@ -86,7 +86,7 @@ def place(m: Words, event: int, time: int) -> None:
 
 @inner
 def place_by_order(m: Words, event: int, time: int) -> None:
-    """Insert an event that should have been scheduled earlier: before the first of its list that was scheduled later."""
+    """Insert an event noted earlier: before the first of its list that was scheduled later."""
     ends = list_of(m, time)
     before = 0
     after = m[ends]

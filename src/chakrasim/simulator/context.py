@@ -15,7 +15,7 @@ class Limits:
 
     max_nodes: int = 200_000_000
     """Graph nodes over all simulated ranks."""
-    max_events: int = 200_000_000_000
+    max_events: int = 50_000_000_000
     max_bytes: int = 12 * 2**30
     """Memory of the simulation's arena."""
 

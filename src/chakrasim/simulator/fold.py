@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -141,11 +142,12 @@ class SymmetryFinder:
         pairs = np.unique(np.stack([self.graph_of, self.graph_of[sigma]], axis=1), axis=0)
         if (self.shape[pairs[:, 0]] != self.shape[pairs[:, 1]]).any():
             return False
+        image_of = cache(lambda group: self.images.of(group, sigma))
         for g, h in pairs.tolist():
             if len(self.peers[g]) and not np.array_equal(sigma[self.peers[g]], self.peers[h]):
                 return False
             for group, image in zip(self.graphs[g].groups, self.graphs[h].groups, strict=True):
-                if self.images.of(group, sigma) != image:
+                if image_of(group) != image:
                     return False
         return True
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
-from chakrasim.simulator.local_memory import peak_memory
+from chakrasim.simulator.local_memory import nodes_without_tensors, peak_memory
 from chakrasim.simulator.plans import Plan
 from chakrasim.simulator.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult
 from chakrasim.simulator.setup import Digit, Layout
@@ -45,6 +45,7 @@ def gather(
     parts = _parts(times, finish)
     active = np.arange(16)
     records = _records(m, layout, slots)
+    peak = _peak_memory(records, classes, context) if context.system.track_local_mem else None
     context.counts["skipped nodes (no operation, or a roofline node without a tensor)"] += int(
         slots[classes, at.SLOT_SKIPPED].sum()
     )
@@ -71,7 +72,7 @@ def gather(
         records=records,
         class_ranks=layout.ranks,
         system=context.system,
-        peak_memory_bytes=peak_memory(records)[classes] if context.system.track_local_mem else None,
+        peak_memory_bytes=peak,
     )
 
 
@@ -164,6 +165,15 @@ def _records(m: Ints, layout: Layout, slots: Ints) -> tuple[NodeRecord, ...]:
         times = m[starts : starts + n].copy(), m[ends : ends + n].copy()
         records.append(NodeRecord(layout.graphs[graph], *times, order))
     return tuple(records)
+
+
+def _peak_memory(records: tuple[NodeRecord, ...], classes: Ints, context: Context) -> Ints:
+    missing = sum(nodes_without_tensors(record) for record in records)
+    if missing:
+        context.warn(
+            f"{missing} nodes name no tensors (attributes inputs and outputs): the peak of local memory leaves them out"
+        )
+    return peak_memory(records)[classes]
 
 
 def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:

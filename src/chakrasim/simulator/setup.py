@@ -87,10 +87,20 @@ def build(
     header[at.RESERVE] = _reserve(context, graphs, plans, header[at.STREAM_SIZE])
     _options(context, header)
     header[at.REALS] = arena.add(_reals(context).view(np.int64))
+    _check_size(arena.top + header[at.RESERVE], context)
     m = arena.build(header[at.RESERVE] + 8 * header[at.INDEX_MASK] + (1 << 16))
     for field, value in header.items():
         m[field] = value
     return m, Layout(ranks, tuple(graphs), graph_of, ports)
+
+
+def _check_size(words: int, context: Context) -> None:
+    if words * 8 > context.limits.max_bytes:
+        raise InputError(
+            f"the simulation needs {words * 8 / 2**30:.1f} GiB of memory",
+            expected=f"at most {context.limits.max_bytes / 2**30:.1f} GiB",
+            remedy="cut collectives into fewer chunks, simulate fewer ranks, or raise the limit (max_bytes)",
+        )
 
 
 def _reals(context: Context) -> NDArray[np.float64]:

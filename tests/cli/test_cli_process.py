@@ -1,0 +1,80 @@
+"""The command as a process: start-up, signals, pipes and terminals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def start(*argv, **settings):
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(SOURCE)]))
+    command = [sys.executable, "-m", "chakrasim", *map(str, argv)]
+    settings.setdefault("stdout", subprocess.PIPE)
+    settings.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path, **settings.pop("env", {})}, **settings)
+
+
+def test_help_starts_fast_and_imports_little():
+    code = "import sys; from chakrasim.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(SOURCE)]))
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("usage: chakrasim")
+    heavy = {"numba", "numpy", "rich", "yaml", "msgspec", "pandas"}
+    assert not heavy & set(done.stderr.split())
+
+
+def test_version():
+    out, err = start("--version").communicate(timeout=60)
+    assert out.startswith(b"chakrasim ") and err == b""
+
+
+def test_nobody_reads_the_output(job):
+    process = start(*job.simulate, "--compat-log")
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(timeout=120) == 141
+    assert b"Traceback" not in err and b"Exception ignored" not in err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk():
+    with open("/dev/full", "wb") as full:
+        process = start("machines", "hgx-h100-8", stdout=full)
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 2
+    assert err == b"chakrasim: error: the operating system refuses: No space left on device\n"
+
+
+def test_an_ascii_terminal_shows_any_name(job):
+    env = {"PYTHONIOENCODING": "ascii"}
+    figures = job.folder / "é.json"
+    out, err = start(*job.simulate, "--json", figures, env=env).communicate(timeout=120)
+    assert b"Where the time goes" in out and b"\\xe9.json" in out
+    assert figures.exists() and err == b""
+
+
+def test_on_a_terminal_the_table_is_styled(job):
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    process = start(*job.simulate, stdout=slave, env={"TERM": "xterm", "COLUMNS": "60"})
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(master, 1 << 16)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    assert process.wait(timeout=120) == 0
+    assert b"\x1b[1m" in shown and b"ASTRA-sim exposed" in shown
+    os.close(master)
