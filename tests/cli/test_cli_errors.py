@@ -15,7 +15,10 @@ from chakrasim.cli.options import amount, real_number, truth, whole_number
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["simulte", "w"], "unknown command 'simulte'; expected one of simulate, info, machines; did you mean simulate?"),
+        (
+            ["simulte", "w"],
+            "unknown command 'simulte'; expected one of simulate, info, machines; did you mean simulate?",
+        ),
         (["simulate"], "no workload is given; expected a prefix"),
         (["simulate", "w"], "no machine is given; expected --machine NAME, or --system FILE and --network FILE"),
         (["simulate", "w", "--system", "s"], "--network is missing"),
@@ -26,7 +29,7 @@ from chakrasim.cli.options import amount, real_number, truth, whole_number
         (["simulate", "w", "--mach", "s"], "unknown option or argument '--mach'; did you mean --machine?"),
         (["simulate", "w", "--num-queue-per-dim=2"], "did you mean --num-queues-per-dim?"),
         (["simulate", "w", "x", "--machine", "m"], "unknown option or argument 'x'; see chakrasim simulate --help"),
-        (["simulate", "w", "--ranks", "0"], "argument --ranks: found '0', expected an integer of 1 or more"),
+        (["simulate", "w", "--ranks", "0"], "argument --ranks: found '0', expected an integer from 1 to 2147483647"),
         (["simulate", "w", "--ranks", "two"], "found 'two', expected an integer"),
         (["simulate", "w", "--num-queues-per-dim", "99999"], "expected an integer from 1 to 65536"),
         (["simulate", "w", "--injection-scale", "nan"], "found 'nan', expected a number"),
@@ -94,7 +97,15 @@ def test_help_and_version_have_examples(cli):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1", 1), ("1e9", 10**9), ("8GiB", 8 << 30), ("2 kb", 2000), ("1.5K", 1500), ("3MiB", 3 << 20), ("5T", 5 * 10**12)],
+    [
+        ("1", 1),
+        ("1e9", 10**9),
+        ("8GiB", 8 << 30),
+        ("2 kb", 2000),
+        ("1.5K", 1500),
+        ("3MiB", 3 << 20),
+        ("5T", 5 * 10**12),
+    ],
 )
 def test_amounts(text, value):
     assert amount(text) == value
@@ -110,7 +121,9 @@ def test_values_are_taken_or_refused(text, kind):
 
 
 WORDS = st.one_of(
-    st.sampled_from(["simulate", "info", "machines", "--machine", "hgx-h100-2", "--json", "-", "--", "--ranks", "-1", "="]),
+    st.sampled_from(
+        ["simulate", "info", "machines", "--machine", "hgx-h100-2", "--json", "-", "--", "--ranks", "-1", "="]
+    ),
     st.text(st.characters(codec="utf-8"), max_size=6),
 )
 

@@ -66,9 +66,7 @@ def run() -> Run:
         count = ranks or len(traces)
         network = {"topology": ["Ring"], "npus_count": [count], "bandwidth": [50.0], "latency": [500.0]}
         workload = traces[0] if ranks else traces
-        return chakrasim.simulate(
-            workload, system={**SYSTEM, **(extra or {})}, network=network, ranks=ranks, **options
-        )
+        return chakrasim.simulate(workload, system={**SYSTEM, **(extra or {})}, network=network, ranks=ranks, **options)
 
     return simulate
 

@@ -11,7 +11,12 @@ def comp(number, micros, deps=(), **attrs):
 
 
 def coll(number, size, deps=()):
-    return {"id": number, "type": 7, "data_deps": deps, "attrs": {"is_cpu_op": False, "comm_type": 0, "comm_size": size}}
+    return {
+        "id": number,
+        "type": 7,
+        "data_deps": deps,
+        "attrs": {"is_cpu_op": False, "comm_type": 0, "comm_size": size},
+    }
 
 
 STEP = [comp(1, 20), coll(2, 1 << 20, [1]), comp(3, 30, [1]), comp(4, 5, [2, 3])]

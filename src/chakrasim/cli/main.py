@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     except ChakrasimError as error:
         return _report(error)
     except KeyboardInterrupt as stop:
-        _complain(f"interrupted; {stop or 'nothing was written'}")
+        _complain(f"interrupted; {str(stop) or 'nothing was written'}")
         return 130
     except BrokenPipeError:
         _discard_output()

@@ -30,9 +30,9 @@ def print_sections(sections: Sequence[Section]) -> None:
     if sys.stdout.isatty():
         from rich.console import Console
 
-        from chakrasim.report.layout import rich_items
+        from chakrasim.report.layout import rich_text
 
-        Console(highlight=False, soft_wrap=True).print(*rich_items(sections), sep="\n")
+        Console().print(rich_text(sections), soft_wrap=True)
     else:
         from chakrasim.report.layout import plain_text
 
@@ -52,7 +52,7 @@ def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None
 
     ``outputs`` maps options to files; None and "-" are no files.
     """
-    given = [path for path in inputs if path]
+    given = [path for path in inputs if path and "\0" not in path]
     traces = [file for path in given for file in glob(f"{escape(path)}.*.et*")] if any(outputs.values()) else []
     read = {os.path.realpath(path) for path in (*given, *traces)}
     seen: dict[str, str] = {}

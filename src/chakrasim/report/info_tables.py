@@ -29,7 +29,7 @@ def _sections(info: WorkloadInfo) -> Iterator[Section]:
         ("sent", f"{size_text(info.send_bytes)} in {plural(info.sends, 'send')}"),
         ("received", f"{size_text(info.receive_bytes)} in {plural(info.receives, 'receive')}"),
     ]
-    yield Section(columns=("", ""), rows=tuple(rows), left=(0, 1))
+    yield Section(rows=tuple(rows), left=(0, 1))
     faults = {
         "ids are there twice": info.duplicate_ids,
         "dependencies name nodes that do not exist": info.unknown_dependencies,

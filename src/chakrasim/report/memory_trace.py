@@ -11,7 +11,7 @@ from chakrasim.simulator.local_memory import Tensor, tensors_of, usage
 from chakrasim.simulator.result import NodeRecord, SimulationResult
 
 LIFETIME_PID = 1_000_000
-"""Added to the rank for the process that shows lifetimes; twice that for the counter of bytes in use (as ASTRA-sim does)."""
+"""Added to the rank for the process that shows lifetimes; twice that for the counter of bytes in use."""
 
 MEBIBYTE = 2**20
 

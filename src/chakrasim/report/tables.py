@@ -77,7 +77,7 @@ def _headline(result: SimulationResult) -> Section:
     if result.peak_memory_bytes is not None:
         peak = result.peak_memory_bytes
         rows.append(("peak memory", f"{size_text(int(peak.max(initial=0)))} (rank {int(peak.argmax())})"))
-    return Section(rows=tuple(rows), left=(0, 1), columns=("", ""))
+    return Section(rows=tuple(rows), left=(0, 1))
 
 
 def _nothing_moved(result: SimulationResult) -> Section:

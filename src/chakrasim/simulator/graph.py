@@ -7,6 +7,7 @@ trace is refused here with the node's name.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,6 @@ Mask = NDArray[np.bool_]
 
 TAG_RANGE = 500_000_000
 TOO_LARGE = 1 << 62
-COMM_TYPES = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,7 @@ class _Actions:
     def __init__(self, trace: Trace, context: Context) -> None:
         n = len(trace)
         self.trace = trace
+        self.column = cache(trace.attr)
         self.context = context
         self.kind = np.full(n, at.RUN_DELAY, np.int64)
         self.resource = np.full(n, at.COMM, np.int64)
@@ -191,10 +192,10 @@ class _Actions:
         if not known.all():
             node = int(np.flatnonzero(~known)[0])
             _fail(self.trace, node, "unknown node type", found=int(types[node]), expected="0 to 7")
-        self.cpu = self.trace.attr("is_cpu_op").integers() != 0
+        self.cpu = self.column("is_cpu_op").integers() != 0
         comp = types == NodeType.COMP_NODE
         memory = (types == NodeType.MEM_LOAD_NODE) | (types == NodeType.MEM_STORE_NODE)
-        comm = np.isin(types, COMM_TYPES)
+        comm = types >= int(NodeType.COMM_SEND_NODE)
         self.resource[comp] = at.GPU
         self.resource[types == NodeType.COMM_RECV_NODE] = at.RECV
         self.resource[self.cpu] = at.CPU
@@ -305,7 +306,7 @@ class _Actions:
                 found=int(peer[outside[0]]),
                 expected=f"0 to {self.context.ranks - 1}",
             )
-        own = self.trace.attr("comm_src" if sending else "comm_dst")
+        own = self.column("comm_src" if sending else "comm_dst")
         ranks = own.integers()
         self.own_rank.update({int(node): int(ranks[node]) for node in nodes[own.present[nodes]]})
         tag = self._required("comm_tag", nodes, what)
@@ -369,7 +370,7 @@ class _Actions:
 
     def _group_numbers(self, nodes: Ints) -> Ints:
         """The group id that pg_name names: 0 (or no name) is the group of all ranks."""
-        column = self.trace.attr("pg_name")
+        column = self.column("pg_name")
         numbers = np.zeros(len(nodes), np.int64)
         known: dict[int, int] = {}
         for i in np.flatnonzero(column.present[nodes]):
@@ -397,7 +398,7 @@ class _Actions:
 
     def _involved_numbers(self, nodes: Ints) -> Ints:
         """Index into ``masks`` of each node's involved_dim; 0: none given."""
-        column = self.trace.attr("involved_dim")
+        column = self.column("involved_dim")
         self.masks: list[tuple[bool, ...] | None] = [None]
         numbers = np.zeros(len(nodes), np.int64)
         for i in np.flatnonzero(column.present[nodes]):
@@ -413,18 +414,20 @@ class _Actions:
     def _roots(self, nodes: Ints) -> Ints:
         """The rank at the root of a rooted collective: attribute ``root_rank`` or ``root``, else -1."""
         for name in ("root_rank", "root"):
-            column = self.trace.attr(name)
+            column = self.column(name)
             if column.present[nodes].any():
                 return column.integers(-1)[nodes]
         return np.full(len(nodes), -1, np.int64)
 
     def _custom_nodes(self, nodes: Ints) -> Ints:
+        if not self.context.system.per_node_custom:
+            return np.full(len(nodes), -1, np.int64)
         ids = self.trace.ids[nodes].astype(np.int64)
         return np.where(np.isin(ids, list(self.context.system.per_node_custom)), ids, -1)
 
     def _required(self, name: str, nodes: Ints, what: str) -> Ints:
         """An attribute that every one of the nodes must have, as a number below 2^62."""
-        column = self.trace.attr(name)
+        column = self.column(name)
         missing = np.flatnonzero(~column.present[nodes])
         if len(missing):
             _fail(self.trace, int(nodes[missing[0]]), f"{what} needs the attribute {name!r}, which is missing")

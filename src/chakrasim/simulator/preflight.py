@@ -50,6 +50,8 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
     if context.carries_messages_to_itself:
         return
     messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
+    if not messages.any():
+        return
     selves = np.flatnonzero(messages & np.isin(graph.a, ranks))
     if len(selves):
         number = int(selves[0])
