@@ -59,7 +59,7 @@ Run = Callable[..., SimulationResult]
 
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Simulate lists of nodes: one for all ranks with ``ranks``, else one per rank, on a ring of 50 GiB/s and 500 ns."""
+    """Simulate lists of nodes: one for all ``ranks``, or one per rank, on a ring of 50 GiB/s and 500 ns."""
 
     def simulate(*nodes: Any, ranks: int | None = None, extra: dict[str, Any] | None = None, **options: Any) -> Any:
         traces = [trace(each) for each in nodes]

@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import json
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_receives_in_flight_at_once_get_rows_of_their_own(run, tmp_path):
             assert e["name"] == 'a "name"'
     for spans in rows.values():
         spans.sort()
-        assert all(a[1] <= b[0] + 1e-9 for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(spans))
     sends = [e for e in found if e["ph"] == "X" and e["args"]["type"] == "COMM_SEND_NODE"]
     assert {e["args"]["peer"] for e in sends} == {0}
 

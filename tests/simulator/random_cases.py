@@ -30,7 +30,7 @@ ALGORITHMS = ("ring", "ring", "direct", "direct2", "direct1", "halvingDoubling",
 Programs = Sequence[Sequence[Node]]
 
 
-def random_case(random: Random, most_ranks: int = MOST_RANKS) -> Case:
+def random_case(random: Random, most_ranks: int = MOST_RANKS, kind: str | None = None) -> Case:
     """A case that may be simulated, refused or stall."""
     tidy = random.random() < 0.6
     dims = _dimensions(random, most_ranks)
@@ -43,7 +43,7 @@ def random_case(random: Random, most_ranks: int = MOST_RANKS) -> Case:
     ranks = 1
     for n in dims:
         ranks *= n
-    kind = random.choice(tuple(KINDS))
+    kind = kind or random.choice(tuple(KINDS))
     programs, groups = KINDS[kind](random, ranks, tidy)
     return Case(
         programs=programs,

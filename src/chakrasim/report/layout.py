@@ -20,7 +20,7 @@ TITLE, HEADER, PLAIN, LOUD = "bold", "dim", "", "bold red"
 class Section:
     """A titled piece of a report: a table (columns and rows of text), then lines of text.
 
-    Columns whose number is in ``left`` are flush left, the others flush right. Without ``columns`` the table has no head.
+    Columns whose number is in ``left`` are flush left, the others flush right. A table without ``columns`` has no head.
     """
 
     title: str = ""
