@@ -50,4 +50,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'chakrasim' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    from chakrasim.startup import without_gc
+
+    with without_gc():
+        return getattr(import_module(home), name)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from chakrasim import write
+from chakrasim.trace import TraceBuilder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -78,3 +83,22 @@ def test_on_a_terminal_the_table_is_styled(job):
     assert process.wait(timeout=120) == 0
     assert b"\x1b[1m" in shown and b"ASTRA-sim exposed" in shown
     os.close(master)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_ctrl_c_leaves_nothing_behind(job):
+    builder = TraceBuilder()
+    for number in range(300):
+        attrs = {"is_cpu_op": False, "comm_type": 0, "comm_size": 1 << 20}
+        builder.add(number, type=7, data_deps=[number - 1] if number else [], attrs=attrs)
+    (path,) = write(job.folder / "long", [builder.build()])
+    # Uncompiled, this runs for minutes; the warning shows that the command is past its start.
+    argv = ["simulate", path, "--ranks", 64, "--machine", "paper-torus-8x8", "--no-fold", "--comm-scale=1"]
+    figures = job.folder / "r.json"
+    process = start(*argv, "--congestion", "aware", "--json", figures, env={"CHAKRASIM_JIT": "0"})
+    assert process.stderr.readline() == b"chakrasim: warning: --comm-scale has no effect\n"
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.splitlines()[-1]) == (130, b"", b"chakrasim: interrupted; nothing was written")
+    assert not [name for name in os.listdir(job.folder) if "r.json" in name]

@@ -149,11 +149,18 @@ def test_groups(cli, job, refused):
 
 
 def test_lenient_uses_the_intact_beginning(cli, job, refused):
-    path = job.folder / "w.1.et"
-    path.write_bytes(path.read_bytes()[:-3])
-    assert "w.1.et" in refused(*job.simulate)
-    outcome = cli(*job.simulate, "--lenient", "--check")
-    assert outcome.code == 2 or "kept the 1 nodes" in outcome.err
+    builder = TraceBuilder()
+    for number in (1, 2):
+        builder.add(number, type=4, duration_micros=number, attrs={"is_cpu_op": False})
+    paths = write(job.folder / "d", [builder.build()] * 2)
+    whole = (job.folder / "d.1.et").read_bytes()
+    (job.folder / "d.1.et").write_bytes(whole[:-3])
+    argv = ["simulate", job.folder / "d", *job.machine]
+    assert "d.1.et" in refused(*argv) and len(paths) == 2
+    outcome = cli(*argv, "--lenient", "--json", "-")
+    assert finish(outcome) == [3000, 1000]
+    assert "kept the 1 nodes before it" in outcome.err
+    assert "kept the 1 nodes" in cli("info", job.folder / "d", "--lenient").err
 
 
 def test_limits(refused, job):

@@ -50,6 +50,7 @@ def test_unaware_runs_have_no_links(run):
         ("runs/a/system.json: $.x: no effect", "system.json: $.x: no effect"),
         ("C:\\runs\\system.json: no effect", "system.json: no effect"),
         ("system.json: no effect", "system.json: no effect"),
+        ("rank 3: see a/b.json: bad", "rank 3: see a/b.json: bad"),
         ("12 GB/s: fast", "12 GB/s: fast"),
     ],
 )

@@ -14,6 +14,7 @@ from types import ModuleType
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near, near_option, prepare
 from chakrasim.errors import ChakrasimError, InputError, StallError
+from chakrasim.startup import without_gc
 
 EXAMPLES = """\
 examples:
@@ -71,7 +72,8 @@ def _run(argv: list[str]) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    return int(options.run(options))
+    with without_gc():
+        return int(options.run(options))
 
 
 def _parsers() -> tuple[Parser, dict[str, Parser]]:

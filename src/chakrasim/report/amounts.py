@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 _TIMES = ((3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
@@ -41,15 +41,16 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith('s') else 's'}"
 
 
-def ranks_text(ranks: Sequence[int] | Iterable[int], most: int = 4) -> str:
-    """Ascending ranks as ranges: ``0-3, 8, 12-15``; ``, ...`` after ``most`` ranges. Even steps are shown as such."""
-    listed = list(ranks)
-    if len(listed) > 3:
-        step = listed[1] - listed[0]
-        if step > 1 and all(b - a == step for a, b in pairwise(listed)):
-            return f"{listed[0]}, {listed[1]}, ... {listed[-1]}"
+def ranks_text(ranks: Sequence[int], most: int = 4) -> str:
+    """Ascending ranks as ranges: ``0-3, 8, 12-15``; ``, ...`` after ``most`` ranges. Even steps show as such."""
+    if len(ranks) > 1 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"{ranks[0]}-{ranks[-1]}"
+    if len(ranks) > 3:
+        step = ranks[1] - ranks[0]
+        if step > 1 and all(b - a == step for a, b in pairwise(ranks)):
+            return f"{ranks[0]}, {ranks[1]}, ... {ranks[-1]}"
     spans: list[list[int]] = []
-    for rank in listed:
+    for rank in ranks:
         if spans and rank == spans[-1][1] + 1:
             spans[-1][1] = rank
         elif len(spans) > most:

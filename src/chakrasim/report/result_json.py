@@ -21,7 +21,7 @@ UNITS = {
     "busbw": "bytes per ns, which is GB/s with GB = 10^9",
     "lists": "by rank, but for finish_order (ranks in the order of finishing), collectives and links",
 }
-_FILE_PREFIX = re.compile(r"^[^\n]*?[/\\]([^/\\\n]+\.\w+)(?=: )")
+_FILE_PREFIX = re.compile(r"^(?:(?!: )[^\n])*?[/\\]([^/\\\n]+\.\w+)(?=: )")
 
 
 def result_json(result: SimulationResult) -> str:

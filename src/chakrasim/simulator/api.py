@@ -28,6 +28,7 @@ from chakrasim.simulator.context import Context, Limits
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.session import Session
+from chakrasim.startup import without_gc
 from chakrasim.trace import Trace, read, read_trace
 
 PathOr = str | PathLike[str]
@@ -101,7 +102,8 @@ def simulate(
         raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
     count = network_config.ranks
     _check_options(num_queues_per_dim, injection_scale)
-    traces = _traces(workload, ranks, count, lenient, warnings)
+    with without_gc():
+        traces = _traces(workload, ranks, count, lenient, warnings)
     context = Context(
         system=system_config,
         network=network_config,
@@ -120,11 +122,12 @@ def simulate(
         groups.check_ranks(count)
     check_dimensions(system_config, network_config, warnings)
     memory_config.check_ranks(count)
-    session = Session(context, *traces)
-    _refuse_warnings(strict, warnings)
-    if check:
-        return session.check()
-    result = session.run(fold=fold, progress=progress)
+    with without_gc():
+        session = Session(context, *traces)
+        _refuse_warnings(strict, warnings)
+        if check:
+            return session.check()
+        result = session.run(fold=fold, progress=progress)
     _refuse_warnings(strict, warnings)
     return result
 

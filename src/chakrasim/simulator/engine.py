@@ -29,20 +29,30 @@ class BrokenSymmetry(Exception):
         super().__init__(f"digit {digit}")
 
 
+class TimeOutOfRange(Exception):
+    """A time of 2^62 ns or more, met by a rank's node (number -1: not known which)."""
+
+    def __init__(self, rank: int, number: int) -> None:
+        self.rank = rank
+        self.number = number
+        super().__init__(f"rank {rank}, node number {number}")
+
+
 def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None = None) -> Ints:
     """Run a built arena until nothing moves; returns the arena, which may have grown.
 
-    Raises InputError when a limit is reached or a time leaves the clock's range.
+    Raises InputError when a limit is reached, TimeOutOfRange when a time leaves the clock's range, and BrokenSymmetry.
     """
     from chakrasim.simulator import loop
 
     steps = STEPS_PER_CALL if jit.enabled() else STEPS_UNCOMPILED
     while True:
-        reason = loop.run(m, steps)
+        reason = loop.run(m, min(steps, limits.max_events + 1 - int(m[at.EVENTS])))
         if reason == at.NEED_SPACE:
             m = _grow(m, limits)
         elif reason == at.FAILED:
-            _fail(m)
+            slot = int(m[at.ERROR_SLOT])
+            raise TimeOutOfRange(int(m[slot + at.SLOT_RANK]) if slot else -1, int(m[at.ERROR_NODE]) if slot else -1)
         elif reason == at.BROKEN_SYMMETRY:
             raise BrokenSymmetry(int(m[at.HAZARD]) - 1)
         elif reason == at.DRY and not _pass_again(m):
@@ -90,19 +100,6 @@ def _slots(m: Ints) -> Ints:
 
 def _in_flight(m: Ints) -> int:
     return int(_slots(m)[:, at.SLOT_ONGOING].sum())
-
-
-def _fail(m: Ints) -> None:
-    slot = int(m[at.ERROR_SLOT])
-    where = f"rank {int(m[slot + at.SLOT_RANK])}" if slot else None
-    if slot and m[at.ERROR_NODE] >= 0:
-        where = f"{where}, node number {int(m[at.ERROR_NODE])}"
-    raise InputError(
-        "a time is beyond the clock's range",
-        place=where,
-        expected="less than 2^62 ns",
-        remedy="look for absurd sizes, durations, bandwidths or latencies",
-    )
 
 
 if sys.byteorder != "little":  # pragma: no cover

@@ -63,6 +63,8 @@ class Graph:
     groups: tuple[int, ...]
     own_rank: dict[int, int]
     """Nodes that name their own rank: node number -> rank."""
+    replayed: int
+    """Broadcasts that take their recorded duration."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -120,6 +122,7 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
         tuple(actions.uses),
         tuple(actions.groups),
         {int(np.searchsorted(ids, trace.ids[node])): rank for node, rank in actions.own_rank.items()},
+        actions.replayed,
     )
 
 
@@ -185,6 +188,7 @@ class _Actions:
         self.uses: list[CollectiveUse] = []
         self.groups: list[int] = []
         self.own_rank: dict[int, int] = {}
+        self.replayed = 0
 
     def fill(self) -> None:
         types = self.trace.types
@@ -353,7 +357,7 @@ class _Actions:
             replayed[nodes[types == int(Collective.BROADCAST)]] = True
             self.kind[replayed] = at.RUN_DELAY
             self._replay(replayed, count_gpu=False)
-            self.context.counts["broadcasts replayed with their recorded duration"] += int(replayed.sum())
+            self.replayed = int(replayed.sum())
 
     def _in_order_of_use(self, nodes: Ints, groups: Ints) -> list[int]:
         """Distinct groups in the order in which the nodes' ids first name them: equal for ranks that do the same."""

@@ -91,7 +91,6 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     name = COLLECTIVE_KEYS[use.type]
     chunk, chunks = _chunks(use, context)
     if count == 1 or chunks == 0:
-        context.counts["collectives completed at once (one member, or nothing to move)"] += 1
         return Plan(use, 0, ())
     custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
     if custom:
@@ -104,7 +103,6 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     else:
         phases = _default_phases(use, chunk, algorithms, context, everyone=members is not None)
     if not phases:
-        context.counts["collectives completed at once (no dimension takes part)"] += 1
         return Plan(use, 0, ())
     return Plan(use, chunks, tuple(phases))
 

@@ -40,7 +40,17 @@ class Session:
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, trace_of, self.plans)
+        self._count()
         self.finder = SymmetryFinder(context, self.graphs, trace_of, self.plans)
+
+    def _count(self) -> None:
+        """Count, over all ranks, what takes another way than its name says."""
+        ranks = np.bincount(self.graph_of, minlength=len(self.graphs)).tolist()
+        for graph, plans, copies in zip(self.graphs, self.plans, ranks, strict=True):
+            calls = np.bincount(graph.a[graph.kind == at.RUN_COLLECTIVE], minlength=len(plans))
+            at_once = sum(int(count) for plan, count in zip(plans, calls, strict=True) if not plan.chunks)
+            self.context.counts["collectives completed at once (one member, or nothing to move)"] += at_once * copies
+            self.context.counts["broadcasts replayed with their recorded duration"] += graph.replayed * copies
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
@@ -77,7 +87,22 @@ class Session:
         if not record:
             self.context.warn(f"{nodes} nodes are simulated: their single times are not kept, so there is no timeline")
         m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
-        return engine.run(m, self.context.limits, nodes, progress), layout
+        try:
+            return engine.run(m, self.context.limits, nodes, progress), layout
+        except engine.TimeOutOfRange as error:
+            raise self._out_of_range(error) from None
+
+    def _out_of_range(self, error: engine.TimeOutOfRange) -> InputError:
+        graph = self.graphs[int(self.graph_of[error.rank])] if error.rank >= 0 else None
+        known = graph is not None and error.number >= 0
+        return InputError(
+            "a time is beyond the clock's range",
+            file=graph.trace.source if graph is not None else None,
+            place=graph.place(error.number) if graph is not None and known else None,
+            found=f"the end of this node on rank {error.rank}" if known else "the time of a message or collective",
+            expected="less than 2^62 ns",
+            remedy="look for absurd sizes, durations, bandwidths or latencies",
+        )
 
     def _warn_of_lost_messages(self, m: Ints) -> None:
         lost = [entry for entry in waiting_entries(m) if entry[at.ENTRY_ARRIVED] and not entry[at.ENTRY_GROUP]]

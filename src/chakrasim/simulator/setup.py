@@ -97,8 +97,8 @@ def build(
 def _check_size(words: int, context: Context) -> None:
     if words * 8 > context.limits.max_bytes:
         raise InputError(
-            f"the simulation needs {words * 8 / 2**30:.1f} GiB of memory",
-            expected=f"at most {context.limits.max_bytes / 2**30:.1f} GiB",
+            f"the simulation needs {words * 8 / 2**20:,.1f} MiB of memory",
+            expected=f"at most {context.limits.max_bytes / 2**20:,.1f} MiB",
             remedy="cut collectives into fewer chunks, simulate fewer ranks, or raise the limit (max_bytes)",
         )
 
