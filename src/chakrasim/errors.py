@@ -24,6 +24,8 @@ class ChakrasimError(Exception):
     """
 
     exit_code = 1
+    warnings: tuple[str, ...] = ()
+    """What had been warned of before the error."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ def test_help_starts_fast_and_imports_little():
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("usage: chakrasim")
-    heavy = {"numba", "numpy", "rich", "yaml", "msgspec", "pandas"}
+    heavy = {"numba", "numpy", "rich", "yaml", "pandas"}
     assert not heavy & set(done.stderr.split())
 
 

@@ -48,9 +48,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write_json(content: dict[str, object], path: str) -> None:
-    import msgspec
+    import json
 
-    text = msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
+    text = json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
     if path == "-":
         write_out(text.decode())
         return

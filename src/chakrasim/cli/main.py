@@ -101,6 +101,9 @@ def _commands() -> dict[str, ModuleType]:
 
 
 def _report(error: ChakrasimError) -> int:
+    for warning in error.warnings:
+        if warning not in str(error):
+            _complain(f"warning: {warning}")
     _complain(f"error: {error}")
     if isinstance(error, StallError):
         for line in error.waits:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +31,8 @@ def result_json(result: SimulationResult) -> str:
     last part of the path is kept.
     """
     content = _content(result)
-    encode = msgspec.json.Encoder(order="sorted").encode
-    lines = [f'"{key}": {encode(content[key]).decode()}' for key in sorted(content)]
+    encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+    lines = [f'"{key}": {encode(content[key])}' for key in sorted(content)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

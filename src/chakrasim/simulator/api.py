@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from os.path import isfile
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.errors import InputError
+from chakrasim.errors import ChakrasimError, InputError
 from chakrasim.machine import (
     CommGroups,
     Network,
@@ -96,40 +97,49 @@ def simulate(
         When some rank cannot finish; it says who waits for what.
     """
     warnings: list[str] = []
-    network_config, system_config, memory_config = _machine(system, network, memory, machine, warnings)
-    groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
-    if congestion not in ("aware", "unaware"):
-        raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
-    count = network_config.ranks
-    _check_options(num_queues_per_dim, injection_scale)
-    with without_gc():
+    with without_gc(), _told(warnings):
+        network_config, system_config, memory_config = _machine(system, network, memory, machine, warnings)
+        groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
+        if congestion not in ("aware", "unaware"):
+            raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
+        count = network_config.ranks
+        _check_options(num_queues_per_dim, injection_scale)
         traces = _traces(workload, ranks, count, lenient, warnings)
-    context = Context(
-        system=system_config,
-        network=network_config,
-        memory=memory_config,
-        groups={} if groups is None else dict(groups.members),
-        ranks=count,
-        aware=congestion == "aware",
-        queues_per_dim=num_queues_per_dim,
-        injection_scale=injection_scale,
-        rendezvous=rendezvous,
-        physics=physics,
-        limits=limits or Limits(),
-        warnings=warnings,
-    )
-    if groups is not None:
-        groups.check_ranks(count)
-    check_dimensions(system_config, network_config, warnings)
-    memory_config.check_ranks(count)
-    with without_gc():
+        context = Context(
+            system=system_config,
+            network=network_config,
+            memory=memory_config,
+            groups={} if groups is None else dict(groups.members),
+            ranks=count,
+            aware=congestion == "aware",
+            queues_per_dim=num_queues_per_dim,
+            injection_scale=injection_scale,
+            rendezvous=rendezvous,
+            physics=physics,
+            limits=limits or Limits(),
+            warnings=warnings,
+        )
+        if groups is not None:
+            groups.check_ranks(count)
+        check_dimensions(system_config, network_config, warnings)
+        memory_config.check_ranks(count)
         session = Session(context, *traces)
         _refuse_warnings(strict, warnings)
         if check:
             return session.check()
         result = session.run(fold=fold, progress=progress)
-    _refuse_warnings(strict, warnings)
-    return result
+        _refuse_warnings(strict, warnings)
+        return result
+
+
+@contextmanager
+def _told(warnings: list[str]) -> Iterator[None]:
+    """Let an error carry what had been warned of before it."""
+    try:
+        yield
+    except ChakrasimError as error:
+        error.warnings = tuple(warnings)
+        raise
 
 
 def _refuse_warnings(strict: bool, warnings: list[str]) -> None:

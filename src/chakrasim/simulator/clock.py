@@ -198,13 +198,13 @@ def register(m: Words, slot: int, delay_ns: int, kind: int, a: int, b: int) -> N
 
     All work of one rank at one tick runs at the place of the first registration for that tick.
     """
-    time = m[at.NOW] + delay_ns
-    if time >= at.TIME_LIMIT or time < 0:
+    if delay_ns > at.LATEST - m[at.NOW]:
         if m[at.ERROR] == 0:
             m[at.ERROR] = at.TIME_OVERFLOW
             m[at.ERROR_SLOT] = slot
             m[at.ERROR_NODE] = a if kind == at.DO_NODE else -1
         return
+    time = m[at.NOW] + delay_ns
     task = allocate(m, at.TASK_WORDS)
     m[task + at.TASK_NEXT] = 0
     m[task + at.TASK_KIND] = kind

@@ -30,7 +30,7 @@ class BrokenSymmetry(Exception):
 
 
 class TimeOutOfRange(Exception):
-    """A time of 2^62 ns or more, met by a rank's node (number -1: not known which)."""
+    """A time of 2^63 ns or more, met by a rank's node (number -1: not known which)."""
 
     def __init__(self, rank: int, number: int) -> None:
         self.rank = rank

@@ -24,6 +24,9 @@ Mask = NDArray[np.bool_]
 
 TAG_RANGE = 500_000_000
 TOO_LARGE = 1 << 62
+"""Bytes, operations and the like must be below this, so that a few of them can be added up."""
+TOO_LATE = 1 << 63
+"""ns"""
 
 
 @dataclass(frozen=True)
@@ -228,14 +231,14 @@ class _Actions:
     def _replay(self, chosen: Mask, *, count_gpu: bool) -> None:
         """Nodes that take their recorded duration, or 1 ns where none is recorded."""
         micros = self.trace.duration_micros[chosen]
-        if len(micros) and int(micros.max()) >= TOO_LARGE // 1000:
+        if len(micros) and int(micros.max()) > (TOO_LATE - 1) // 1000:
             node = int(np.flatnonzero(chosen)[np.argmax(micros)])
             _fail(
                 self.trace,
                 node,
                 "the duration is beyond the clock's range",
                 found=f"{int(micros.max())} us",
-                expected="less than 2^62 ns",
+                expected="less than 2^63 ns",
             )
         runtime = np.maximum(micros.astype(np.int64) * 1000, 1)
         self.a[chosen] = runtime
@@ -265,7 +268,7 @@ class _Actions:
                 "the roofline model has no peak-perf or no local-mem-bw: compute takes no time, as in ASTRA-sim"
             )
         runtime = np.where(np.isinf(runtime) | (size == 0), 0.0, runtime)
-        bad = np.flatnonzero(~(runtime < float(TOO_LARGE)))
+        bad = np.flatnonzero(~(runtime < float(TOO_LATE)))
         if len(bad):
             node = int(nodes[bad[0]])
             _fail(
@@ -273,7 +276,7 @@ class _Actions:
                 node,
                 "the roofline model gives a time beyond the clock's range",
                 found=f"num_ops {ops[bad[0]]:.0f}, tensor_size {size[bad[0]]:.0f}",
-                expected="num_ops > 0 and a time of less than 2^62 ns",
+                expected="num_ops > 0 and a time of less than 2^63 ns",
             )
         return runtime.astype(np.int64)
 

@@ -441,7 +441,7 @@ THEN_WORK = 4
 TIME_OVERFLOW = 1
 NO_MEMORY = 2
 
-TIME_LIMIT = 1 << 62
+LATEST = (1 << 63) - 1  # ns
 
 # --- why the loop returned -------------------------------------------------------------------------------------------
 DRY = 0

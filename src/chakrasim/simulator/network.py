@@ -17,6 +17,7 @@ from chakrasim.simulator.clock import Words, allocate, new_event, place_by_order
 from chakrasim.simulator.symmetry import meet, move
 
 LONGEST = 4.0e18
+"""ns; two such times on top of each other stay within the clock's range."""
 
 
 @leaf

@@ -17,7 +17,7 @@ from chakrasim.machine import Algorithm
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.arena import ArenaBuilder
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
-from chakrasim.simulator.graph import CollectiveUse
+from chakrasim.simulator.graph import TOO_LARGE, CollectiveUse
 
 Ints = NDArray[np.int64]
 
@@ -245,6 +245,8 @@ def _phase(
     use: CollectiveUse,
     context: Context,
 ) -> Phase:
+    if data_bytes > TOO_LARGE // members.count:
+        raise InputError("a collective moves too much", found=f"{data_bytes} bytes on {members.count} ranks")
     tree = algorithm.name == "doubleBinaryTree"
     schedules = tuple(
         build(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 from chakrasim.errors import InputError
 from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
-from chakrasim.simulator.graph import Graph
-from chakrasim.simulator.plans import DEFAULT_INVOLVED_DIMS, Plan
+from chakrasim.simulator.graph import CollectiveUse, Graph
+from chakrasim.simulator.plans import Plan
 from chakrasim.simulator.stall import ranks_text
 
 Ints = NDArray[np.int64]
@@ -84,66 +85,94 @@ def _check_groups_agree(
     context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]]
 ) -> None:
     """All members of a group run the same multiset of collectives: else some would wait for ever."""
-    every = sorted({group for graph in graphs for group in graph.groups})
     tallies = [_tally(graph, own) for graph, own in zip(graphs, plans, strict=True)]
-    for group in every:
+    for group in sorted({group for graph in graphs for group in graph.groups}):
         members = np.arange(context.ranks) if group == 0 else np.array(context.groups[group])
-        for share in _shares(group, members, graphs, graph_of, context):
-            _check_share(group, share, tallies, graphs, graph_of)
+        dims = [_dims(plan, context) for own in plans for plan in own if plan.group == group and plan.chunks]
+        for share in _shares(members, dims, context):
+            _check_share(group, share, tallies, graphs, graph_of, context)
 
 
-Tally = dict[int, Counter[tuple[int, int, tuple[bool, ...] | None]]]
+Signature = tuple[object, ...]
+"""What all members must do alike: the type, chunks and phases of a collective, or the algorithm of a custom one."""
 
 
-def _tally(graph: Graph, plans: Sequence[Plan]) -> Tally:
-    """By group: how often each (type, size, dimensions) is run; collectives done at once wait for nobody."""
-    nodes = np.flatnonzero(graph.kind == at.RUN_COLLECTIVE)
-    calls = np.bincount(graph.a[nodes], minlength=len(graph.uses))
-    tally: Tally = {}
-    for use, plan, count in zip(graph.uses, plans, calls.tolist(), strict=True):
+@dataclass(frozen=True)
+class _Tally:
+    """One graph's collectives of one group: how often each signature, and which collective stands for it."""
+
+    calls: Counter[Signature] = field(default_factory=Counter)
+    uses: dict[Signature, CollectiveUse] = field(default_factory=dict)
+
+
+def _signature(plan: Plan) -> Signature:
+    if plan.programs:
+        return (plan.use.type, plan.programs[0].source)
+    return (plan.use.type, plan.chunks, *((phase.collective, phase.dim, phase.data_bytes) for phase in plan.phases))
+
+
+def _tally(graph: Graph, plans: Sequence[Plan]) -> dict[int, _Tally]:
+    """The tallies of a graph by group; collectives that are done at once wait for nobody."""
+    calls = np.bincount(graph.a[graph.kind == at.RUN_COLLECTIVE], minlength=len(plans))
+    tallies: dict[int, _Tally] = {}
+    for plan, count in zip(plans, calls.tolist(), strict=True):
         if plan.chunks and count:
-            tally.setdefault(use.group, Counter())[(int(use.type), use.size_bytes, use.involved)] += count
-    return tally
+            tally = tallies.setdefault(plan.group, _Tally())
+            tally.calls[_signature(plan)] += count
+            tally.uses.setdefault(_signature(plan), plan.use)
+    return tallies
 
 
-def _shares(group: int, members: Ints, graphs: Sequence[Graph], graph_of: Ints, context: Context) -> list[Ints]:
-    """The parts of a group that must agree: under a mask, ranks that differ only in dimensions that take part."""
-    masks = {use.involved for graph in graphs for use in graph.uses if use.group == group}
-    if group != 0 or masks == {None}:
+def _dims(plan: Plan, context: Context) -> frozenset[int]:
+    """Network dimensions that a collective of all ranks takes part in."""
+    every = frozenset(range(len(context.network.npus_count)))
+    if plan.programs or any(phase.members.count == context.ranks for phase in plan.phases):
+        return every
+    return frozenset(phase.dim for phase in plan.phases)
+
+
+def _shares(members: Ints, dims: Sequence[frozenset[int]], context: Context) -> list[Ints]:
+    """The parts of a group that must agree: ranks that differ only in dimensions that take part."""
+    if len(members) < context.ranks or not dims:
         return [members]
     stride = 1
     apart = np.zeros(len(members), np.int64)
     for d, count in enumerate(context.network.npus_count):
-        if not any(_takes_part(mask, d) for mask in masks):
+        if not any(d in one for one in dims):
             apart += members // stride % count * stride
-        elif not all(_takes_part(mask, d) for mask in masks):
+        elif count > 1 and not all(d in one for one in dims):
             return []
         stride *= count
     return [members[apart == value] for value in np.unique(apart)]
 
 
-def _takes_part(mask: tuple[bool, ...] | None, dim: int) -> bool:
-    if mask is None:
-        return dim < DEFAULT_INVOLVED_DIMS
-    return dim < len(mask) and mask[dim]
-
-
-def _check_share(group: int, members: Ints, tallies: Sequence[Tally], graphs: Sequence[Graph], graph_of: Ints) -> None:
+def _check_share(
+    group: int,
+    members: Ints,
+    tallies: Sequence[dict[int, _Tally]],
+    graphs: Sequence[Graph],
+    graph_of: Ints,
+    context: Context,
+) -> None:
     by_graph, first = np.unique(graph_of[members], return_index=True)
     reference = int(by_graph[np.argmin(first)])
-    expected = tallies[reference].get(group, Counter())
+    expected = tallies[reference].get(group, _Tally())
+    name = "the group of all ranks" if group == 0 else f"group {group}"
     for g in by_graph.tolist():
-        found = tallies[g].get(group, Counter())
-        if found == expected:
+        found = tallies[g].get(group, _Tally())
+        if found.calls == expected.calls:
+            sizes = {(expected.uses[s].size_bytes, use.size_bytes) for s, use in found.uses.items()}
+            if any(one != other for one, other in sizes):
+                context.warn(f"members of {name} give different sizes to a collective that takes the same course")
             continue
-        entry = next(iter((expected - found) or (found - expected)))
-        name = "the group of all ranks" if group == 0 else f"group {group}"
+        signature = next(iter((expected.calls - found.calls) or (found.calls - expected.calls)))
+        use = expected.uses.get(signature) or found.uses[signature]
         one, other = members[graph_of[members] == reference], members[graph_of[members] == g]
-        what = f"{COLLECTIVE_KEYS[entry[0]]} of {entry[1]} bytes"
+        what = f"the {COLLECTIVE_KEYS[use.type]} of {use.size_bytes} bytes"
         raise InputError(
             f"the members of {name} do not run the same collectives: {ranks_text(tuple(one.tolist()))} "
-            f"run{'s' if len(one) == 1 else ''} {what} {expected[entry]} times, "
-            f"{ranks_text(tuple(other.tolist()))} {found[entry]} times",
+            f"run{'s' if len(one) == 1 else ''} {what} {expected.calls[signature]} times, "
+            f"{ranks_text(tuple(other.tolist()))} {found.calls[signature]} times",
             file=graphs[g].trace.source,
             expected="the same types and sizes, equally often, on all members",
             remedy="a rank's trace is missing operations, or belongs to another run",

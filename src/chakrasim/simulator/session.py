@@ -100,7 +100,7 @@ class Session:
             file=graph.trace.source if graph is not None else None,
             place=graph.place(error.number) if graph is not None and known else None,
             found=f"the end of this node on rank {error.rank}" if known else "the time of a message or collective",
-            expected="less than 2^62 ns",
+            expected="less than 2^63 ns",
             remedy="look for absurd sizes, durations, bandwidths or latencies",
         )
 
