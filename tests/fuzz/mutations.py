@@ -31,6 +31,9 @@ NETWORK = "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]\nlatency: 
 MEMORY = {"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 100, "remote-mem-bw": 50}
 GROUPS = {"1": [0, 1], "2": [2, 3]}
 RANKS = 4
+NOISE = (b"\xff" * 9, b"\x80" * 5, b"\x00", b"-1", b"1e99", b"null", b'""', b"[]", b"9" * 30, b"\x1f\x8b")
+NUMBERS = (-1, 0, 1, 2**31, 2**63, 2**70, 0.5, -0.0, 1e300)
+VALUES = (None, True, False, *NUMBERS, "x", "", "12", [], ["ring"], [[1]], {}, {"a": 1})
 
 
 def trace_bytes(rank: int) -> bytes:
@@ -82,7 +85,7 @@ def _splice(data: bytearray, rng: random.Random, _: dict[str, bytes]) -> bytearr
 
 def _overwrite(data: bytearray, rng: random.Random, _: dict[str, bytes]) -> bytearray:
     start = rng.randrange(len(data) + 1)
-    noise = rng.choice((b"\xff" * 9, b"\x80" * 5, b"\x00", b"-1", b"1e99", b"null", b'""', b"[]", b"9" * 30, b"\x1f\x8b"))
+    noise = rng.choice(NOISE)
     data[start : start + len(noise)] = noise
     return data
 
@@ -93,8 +96,7 @@ def _swap(data: bytearray, rng: random.Random, every: dict[str, bytes]) -> bytea
 
 def _retype(data: bytearray, rng: random.Random, _: dict[str, bytes]) -> bytearray:
     """Another value for one key of a JSON file, another word in a YAML file."""
-    values = (None, True, False, -1, 0, 1, 2**31, 2**63, 2**70, 0.5, -0.0, 1e300, "x", "", "12", [], ["ring"], [[1]], {}, {"a": 1})
-    value = rng.choice(values)
+    value = rng.choice(VALUES)
     try:
         document = json.loads(data)
         key = rng.choice(sorted(document))
