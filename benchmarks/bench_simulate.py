@@ -87,7 +87,9 @@ def timed(work: Callable[[], SimulationResult], repeats: int = 3) -> tuple[float
     return median(seconds), result
 
 
-def report(name: str, seconds: float, result: SimulationResult | None = None, reference: dict[str, Any] | None = None) -> None:
+def report(
+    name: str, seconds: float, result: SimulationResult | None = None, reference: dict[str, Any] | None = None
+) -> None:
     text = f"{name:58s} {seconds:9.4f} s"
     if result is not None and result.events:
         text += f"  {result.events:>10d} events  {seconds / result.events * 1e9:7.1f} ns each"
@@ -151,7 +153,9 @@ def files(reference: Reference) -> None:
                 congestion=m,
             )
             seconds, result = timed(work, 9)
-            report(f"all-reduce 1024 {mode}, folded, from 1,024 files", seconds, result, reference.find(ONE, 1024, mode))
+            report(
+                f"all-reduce 1024 {mode}, folded, from 1,024 files", seconds, result, reference.find(ONE, 1024, mode)
+            )
 
 
 def large(reference: Reference) -> None:
@@ -185,7 +189,7 @@ def seconds_of(program: str, repeats: int = 7) -> float:
     seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", program], capture_output=True)
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
         seconds.append(time.perf_counter() - start)
     return median(seconds)
 

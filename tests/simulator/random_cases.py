@@ -38,7 +38,9 @@ def random_case(random: Random, most_ranks: int = MOST_RANKS, kind: str | None =
         "topology": [random.choice(("Ring", "Switch", "FullyConnected")) for _ in dims],
         "npus_count": dims,
         "bandwidth": [_bandwidth(random, tidy) for _ in dims],
-        "latency": [random.choice((0, 1, 2, 5, 10, 20, 10, 500)) if tidy else round(random.uniform(0, 900), 2) for _ in dims],
+        "latency": [
+            random.choice((0, 1, 2, 5, 10, 20, 10, 500)) if tidy else round(random.uniform(0, 900), 2) for _ in dims
+        ],
     }
     ranks = 1
     for n in dims:
@@ -99,7 +101,7 @@ def _system(random: Random, dims: int, tidy: bool) -> dict[str, Any]:
     for key in ALGORITHM_KEYS:
         system[key] = same if random.random() < 0.8 else [random.choice(names) for _ in range(length)]
     if random.random() < 0.2:
-        system |= {key: same for key in ROOTED_KEYS}
+        system |= dict.fromkeys(ROOTED_KEYS, same)
     if random.random() < 0.08:
         system |= {"model-shared-bus": 1, "L": 1, "o": 2, "g": 3, "G": random.choice((0.0, 0.01, 1.0))}
     if random.random() < 0.05:
@@ -153,7 +155,11 @@ def _equal_graphs(random: Random, ranks: int, tidy: bool) -> tuple[Programs, Non
         if random.random() < 0.4:
             ops = random.choice((0, 1, 1000, 10**9))
             return compute(i, _micros(random), deps, num_ops=ops, tensor_size=random.choice((0, 100, 1 << 20)))
-        masks = [{"involved_dim": {"bool_list": [random.random() < 0.6 for _ in range(3)]}}, {}, {}]
+        masks: list[dict[str, Any]] = [
+            {"involved_dim": {"bool_list": [random.random() < 0.6 for _ in range(3)]}},
+            {},
+            {},
+        ]
         return collective(i, random.choice(types), _size(random, tidy), deps, **random.choice(masks))
 
     return [_graph(random, node)], None
@@ -164,9 +170,16 @@ def _stragglers(random: Random, ranks: int, tidy: bool) -> tuple[Programs, None]
     body = [
         collective(i + 1, random.choice(PLAIN_TYPES), _size(random, tidy), [i]) for i in range(random.randint(1, 3))
     ]
-    late = random.choice((lambda r: r == 0, lambda r: r == ranks - 1, lambda r: r % 2, lambda r: r < ranks // 2, lambda r: r))
+    patterns = (
+        [rank == 0 for rank in range(ranks)],
+        [rank == ranks - 1 for rank in range(ranks)],
+        [rank % 2 for rank in range(ranks)],
+        [rank < ranks // 2 for rank in range(ranks)],
+        list(range(ranks)),
+    )
+    late = random.choice(patterns)
     step = random.choice((1, 1, 2))
-    return [[compute(0, 1 + step * int(late(r))), *body] for r in range(ranks)], None
+    return [[compute(0, 1 + step * int(late[rank])), *body] for rank in range(ranks)], None
 
 
 def _groups(random: Random, ranks: int, tidy: bool) -> tuple[Programs, Mapping[int, list[int]]]:
@@ -191,7 +204,9 @@ def _groups(random: Random, ranks: int, tidy: bool) -> tuple[Programs, Mapping[i
         elif change == "shuffle":
             random.shuffle(members)
     groups = {g + 1: members for g, members in enumerate(sets)}
-    steps = [(random.choice(PLAIN_TYPES), _size(random, tidy), random.random() < 0.3) for _ in range(random.randint(1, 3))]
+    steps = [
+        (random.choice(PLAIN_TYPES), _size(random, tidy), random.random() < 0.3) for _ in range(random.randint(1, 3))
+    ]
     late = random.choice((0, 0, 1))
     programs = []
     for rank in range(ranks):
@@ -240,7 +255,9 @@ def _mixed(random: Random, ranks: int, tidy: bool) -> tuple[Programs, Mapping[in
     parts = random.choice([n for n in range(1, ranks + 1) if ranks % n == 0])
     strided = random.random() < 0.5
     width = ranks // parts
-    sets = [list(range(p, ranks, parts)) if strided else list(range(p * width, p * width + width)) for p in range(parts)]
+    sets = [
+        list(range(p, ranks, parts)) if strided else list(range(p * width, p * width + width)) for p in range(parts)
+    ]
     group_of = {rank: g + 1 for g, members in enumerate(sets) for rank in members}
     late = random.choice((0, 0, 1, parts, ranks))
     steps = [random.choice(("compute", "all", "group", "exchange")) for _ in range(random.randint(2, 6))]

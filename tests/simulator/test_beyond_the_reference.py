@@ -50,7 +50,9 @@ def test_a_congestion_aware_ring_of_two() -> None:
 
 def test_congestion_aware_networks_have_any_number_of_dimensions() -> None:
     network = network_of(("Ring", 4, 100.0, 50.0), ("Switch", 2, 25.0, 600.0))
-    finish = Case([[send(0, 5, MIB)], *[IDLE] * 4, [receive(0, 0, MIB)], *[IDLE] * 2], network, system_of("ring", "ring"))
+    finish = Case(
+        [[send(0, 5, MIB)], *[IDLE] * 4, [receive(0, 0, MIB)], *[IDLE] * 2], network, system_of("ring", "ring")
+    )
     first, second = int(50 + MIB / (100 * 2**30 / 10**9)), int(600 + MIB / (25 * 2**30 / 10**9))
     assert finish.run(congestion="aware").finish_ns[5] == first + 2 * second
 
@@ -117,9 +119,7 @@ def test_ranks_that_wait_for_each_other_are_a_cycle() -> None:
 def test_a_message_nobody_receives_is_a_warning() -> None:
     result = Case([[send(0, 1, 10, 1)], IDLE, IDLE, IDLE], _ring(4)).run()
     assert result.finish_ns[0] == 500
-    assert result.warnings == (
-        "1 messages were never received, the first from rank 0 to rank 1 (tag 1, 10 bytes)",
-    )
+    assert result.warnings == ("1 messages were never received, the first from rank 0 to rank 1 (tag 1, 10 bytes)",)
 
 
 def test_collectives_in_opposite_orders_are_a_stall_that_names_both() -> None:
@@ -148,8 +148,20 @@ def test_nodes_that_make_no_sense_are_refused_with_their_place(message: str) -> 
 
 
 def test_times_that_add_up_past_the_clock_name_the_node() -> None:
-    text = _refused(Case([[compute(5, 4 * 10**15), compute(6, 4 * 10**15, [5])]], _ring(4)))
-    assert "beyond the clock's range" in text and "node 6" in text
+    long = 4 * 10**15
+    text = _refused(Case([[compute(5, long), compute(6, long, [5]), compute(7, long, [6])]], _ring(4)))
+    assert "beyond the clock's range" in text and "node 7" in text
+
+
+def test_messages_that_arrive_past_the_clock_s_range_are_no_stall() -> None:
+    late = compute(0, 2**63 // 1000)
+    network = network_of(("Ring", 2, 50.0, 5000.0))
+    for mode in ("aware", "unaware"):
+        message = Case([[late, send(1, 1, 100, 1, [0])], [receive(0, 0, 100, 1)]], network, congestion=mode)
+        assert "beyond the clock's range" in _refused(message)
+        assert "beyond the clock's range" in _refused(
+            Case([[late, collective(1, AR, 1000, [0])]], network, congestion=mode)
+        )
 
 
 def test_groups_whose_members_run_different_collectives_are_refused_before_the_clock_starts() -> None:
@@ -166,7 +178,9 @@ def test_work_limits_end_absurd_inputs() -> None:
     assert "max_events" in _refused(case, fold=False, limits=Limits(max_events=100))
     nodes = [compute(i, 1) for i in range(50)]
     assert "max_nodes" in _refused(case.with_(programs=[nodes]), fold=False, limits=Limits(max_nodes=100))
-    absurd = case.with_(system=system_of("direct", preferred_dataset_splits=2**31 - 1), programs=[[collective(0, A2A, 1 << 50)]])
+    absurd = case.with_(
+        system=system_of("direct", preferred_dataset_splits=2**31 - 1), programs=[[collective(0, A2A, 1 << 50)]]
+    )
     assert "cut into 2147483648 chunks" in _refused(absurd)
 
 
@@ -190,7 +204,9 @@ def test_what_is_missing_or_false_in_the_system_file_is_said() -> None:
     nodes = [compute(0, 5, num_ops=10**9, tensor_size=MIB)]
     off = Case([nodes], _ring(4), system_of(roofline_enabled=False, peak_perf=900)).run()
     assert off.makespan_ns == 1111 and "roofline-enabled: false turns it on" in off.warnings[0]
-    bare = {key: value for key, value in system_of().items() if key not in ("scheduling-policy", "collective-optimization")}
+    bare = {
+        key: value for key, value in system_of().items() if key not in ("scheduling-policy", "collective-optimization")
+    }
     assert [text.split("$.")[1] for text in Case([nodes], _ring(4), bare).run().warnings] == [
         "scheduling-policy: the key is missing, LIFO is assumed",
         "collective-optimization: the key is missing, baseline is assumed",
@@ -203,7 +219,9 @@ def test_algorithm_lists_of_another_length_than_the_dimensions() -> None:
     network = network_of(("Ring", 4, 50.0, 500.0), ("Ring", 2, 50.0, 500.0))
     short = Case([[collective(0, AR, MIB)]], network, system_of("ring")).run()
     assert sum("covers 1 of 2 dimensions" in text for text in short.warnings) == 4
-    assert "more algorithms than dimensions" in _refused(Case([[collective(0, AR, MIB)]], _ring(4), system_of("ring", "ring")))
+    assert "more algorithms than dimensions" in _refused(
+        Case([[collective(0, AR, MIB)]], _ring(4), system_of("ring", "ring"))
+    )
 
 
 def test_exposed_communication_may_be_negative_in_replay_mode() -> None:

@@ -1,4 +1,4 @@
-"""Where and how it runs makes no difference: uncompiled, other hash seeds and thread counts, caches that cannot be written.
+"""Where and how it runs makes no difference: uncompiled, other hash seeds and threads, caches that cannot be written.
 
 Each case is a process of its own. Where the cache for compiled code is empty on purpose, one tiny kernel stands for
 the real ones (``CHAKRASIM_JIT=0`` for the rest): compiling them all takes half a minute.

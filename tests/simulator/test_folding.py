@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from cases import UNIT_BANDWIDTH, Case, collective, compute, differences, memory, network_of, receive, send, system_of
 
-AR, AG, A2A, RS = 0, 2, 6, 7
+AR, AG, BROADCAST, A2A, RS = 0, 2, 5, 6, 7
 KINDS = (AR, AG, A2A, RS)
 
 
@@ -29,7 +29,11 @@ def _unit(kind: str, ranks: int, latency: float) -> tuple[str, int, float, float
 @pytest.mark.parametrize("topology", ["Ring", "Switch", "FullyConnected"])
 def test_a_ring_collective_of_equal_ranks_needs_one_class(kind: int, topology: str) -> None:
     for latency, endpoint in product((0, 10, 20), (0, 10)):
-        case = Case([[collective(0, kind, 640)]], network_of(_unit(topology, 8, latency)), system_of("ring", endpoint_delay=endpoint))
+        case = Case(
+            [[collective(0, kind, 640)]],
+            network_of(_unit(topology, 8, latency)),
+            system_of("ring", endpoint_delay=endpoint),
+        )
         for mode in ("aware", "unaware"):
             assert _agree(case.with_(congestion=mode)) == 1
 
@@ -38,7 +42,9 @@ def test_a_ring_collective_of_equal_ranks_needs_one_class(kind: int, topology: s
 @pytest.mark.parametrize("topology", ["Ring", "Switch", "FullyConnected"])
 def test_senders_that_reach_one_port_in_one_instant_keep_their_order(algorithm: str, topology: str) -> None:
     for latency, endpoint, kind in product((0, 10, 35), (0, 10), KINDS):
-        system = system_of(algorithm, endpoint_delay=endpoint, preferred_dataset_splits=2, active_chunks_per_dimension=2)
+        system = system_of(
+            algorithm, endpoint_delay=endpoint, preferred_dataset_splits=2, active_chunks_per_dimension=2
+        )
         _agree(Case([[collective(0, kind, 80)]], network_of(_unit(topology, 8, latency)), system))
 
 
@@ -58,6 +64,17 @@ def test_messages_too_small_to_occupy_a_link() -> None:
         _agree(Case([[collective(0, AR, 100)]], network_of(dim), system_of(algorithm, endpoint_delay=10)))
 
 
+def test_ranks_that_share_a_trace_are_as_ranks_with_equal_ones() -> None:
+    nodes = [
+        collective(0, BROADCAST, 64),
+        collective(1, AG, 0, [0]),
+        {**compute(2, 1), "type": 1},
+        collective(3, AR, 640),
+    ]
+    shared = Case([nodes], network_of(_unit("Ring", 8, 10)))
+    assert differences(shared.run(), shared.with_(programs=[nodes] * 8).run()) == []
+
+
 @pytest.mark.parametrize("late", [0, 3, 7])
 def test_one_straggler_makes_every_rank_different(late: int) -> None:
     programs = [[compute(0, 1 + (rank == late)), collective(1, AR, 640, [0])] for rank in range(8)]
@@ -70,7 +87,9 @@ def test_one_straggler_makes_every_rank_different(late: int) -> None:
 def test_ranks_that_alternate_fold_onto_two_classes() -> None:
     programs = [[compute(0, 1 + rank % 2), collective(1, AR, 640, [0])] for rank in range(8)]
     assert _agree(Case(programs, network_of(_unit("Ring", 8, 10)))) == 2
-    assert _agree(Case(programs, network_of(_unit("Ring", 4, 10), _unit("Switch", 2, 10)), system_of("ring", "ring"))) == 2
+    assert (
+        _agree(Case(programs, network_of(_unit("Ring", 4, 10), _unit("Switch", 2, 10)), system_of("ring", "ring"))) == 2
+    )
 
 
 GROUPINGS = {
@@ -134,7 +153,9 @@ def test_point_to_point_rotations(distance: int) -> None:
 
 def test_messages_without_ties_fold() -> None:
     # Four pipelines of two stages: the ranks of a stage are equal.
-    programs = [[send(0, rank + 4, 100)] if rank < 4 else [receive(0, rank - 4, 100), compute(1, 1, [0])] for rank in range(8)]
+    programs = [
+        [send(0, rank + 4, 100)] if rank < 4 else [receive(0, rank - 4, 100), compute(1, 1, [0])] for rank in range(8)
+    ]
     network = network_of(_unit("Ring", 4, 10), _unit("Switch", 2, 10))
     assert _agree(Case(programs, network, system_of("ring", "ring"))) == 2
 
@@ -155,7 +176,9 @@ def test_partner_maps_that_a_shift_does_not_keep(algorithm: str) -> None:
 
 def test_three_dimensions_with_ties_across_them() -> None:
     for latency, active in product((0, 10, 20), (1, 2)):
-        network = network_of(_unit("Ring", 2, latency), _unit("FullyConnected", 3, latency), _unit("Switch", 3, latency))
+        network = network_of(
+            _unit("Ring", 2, latency), _unit("FullyConnected", 3, latency), _unit("Switch", 3, latency)
+        )
         for algorithms in (("ring", "ring", "ring"), ("ring", "direct", "ring"), ("direct", "direct", "direct1")):
             system = system_of(*algorithms, active_chunks_per_dimension=active)
             for mode in ("aware", "unaware"):

@@ -97,7 +97,11 @@ def test_every_number_of_the_sample_equals_the_reference(name: str, tmp_path: Pa
             folded = _simulate(case, traces, mode, True)
             single = _simulate(case, traces, mode, False)
             filed = _simulate_files(case, traces, mode, tmp_path / f"{i}-{mode}")
-            wrong += [(case["name"], mode, how) for how, result in (("folded", folded), ("single", single), ("files", filed)) if _numbers(result) != expected]
+            wrong += [
+                (case["name"], mode, how)
+                for how, result in (("folded", folded), ("single", single), ("files", filed))
+                if _numbers(result) != expected
+            ]
     assert wrong == []
 
 

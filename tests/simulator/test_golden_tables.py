@@ -1,4 +1,7 @@
-"""Single figures of the reference: collectives with their finish order (astra-system.md, 17), messages (astra-network.md, 12)."""
+"""Single figures of the reference: collectives with their finish order, graphs, and messages on idle networks.
+
+astra-system.md, 17; astra-network.md, 12 and 16.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import Case, Node, collective, compute, network_of, receive, send, system_of, trace_of
+from cases import UNIT_BANDWIDTH, Case, Node, collective, compute, network_of, receive, send, system_of, trace_of
 
 from chakrasim.collectives.hash_order import HashOrder
 from chakrasim.trace import write_trace
@@ -50,7 +53,8 @@ RING_FIGURES: list[tuple[str, int, str, Figures, list[int]]] = [
 def _one(
     algorithms: str, network: dict[str, Any], kind: int = AR, size: int = MIB, attr: Any = None, **keys: Any
 ) -> Case:
-    options = {name: keys.pop(name) for name in ("num_queues_per_dim", "injection_scale", "rendezvous") if name in keys}
+    names = ("num_queues_per_dim", "injection_scale", "rendezvous")
+    options: dict[str, Any] = {name: keys.pop(name) for name in names if name in keys}
     return Case(
         [[collective(0, kind, size, **(attr or {}))]],
         network,
@@ -113,8 +117,7 @@ OTHER_FIGURES: dict[str, tuple[Case, Figures, list[int]]] = {
     "G34": (
         _one("ring,direct,halvingDoubling", THREE, size=4 * MIB, active_chunks_per_dimension=3),
         49266,
-        [0, 6, 4, 2, 1, 7, 5, 3, 8, 14, 12, 10, 9, 15, 13, 11, 16, 22, 20, 18, 17, 23, 21, 19, 24, 30, 28, 26, 25, 31]
-        + [29, 27],
+        [8 * block + rank for block in range(4) for rank in (0, 6, 4, 2, 1, 7, 5, 3)],
     ),
     "G35": (_own_groups(), 84280, ASCENDING),
     "G36": (_one("ring", RING, model_shared_bus=1, L=1, o=2, g=3, G=0.01), 131408, ASCENDING),
@@ -128,7 +131,9 @@ OTHER_FIGURES: dict[str, tuple[Case, Figures, list[int]]] = {
 
 
 @pytest.mark.parametrize("fold", [True, False])
-@pytest.mark.parametrize(("name", "kind", "algorithm", "finish", "order"), RING_FIGURES, ids=[f[0] for f in RING_FIGURES])
+@pytest.mark.parametrize(
+    ("name", "kind", "algorithm", "finish", "order"), RING_FIGURES, ids=[f[0] for f in RING_FIGURES]
+)
 def test_collectives_on_a_ring_of_8(
     name: str, kind: int, algorithm: str, finish: Figures, order: list[int], fold: bool
 ) -> None:
@@ -145,6 +150,17 @@ def _check(case: Case, finish: Figures, order: list[int], fold: bool) -> None:
     result = case.run(fold=fold)
     assert result.finish_ns.tolist() == (finish if isinstance(finish, list) else [finish] * case.ranks)
     assert result.finish_order.tolist() == order
+
+
+@pytest.mark.parametrize(("mode", "finish"), [("aware", 153), ("unaware", 152)])
+def test_a_halving_that_leaves_no_byte_for_the_last_bundle_on_the_bus(mode: str, finish: int) -> None:
+    # Run on the reference: 1 byte becomes 4, in messages of 2 and 1; the last bundle has 0, which the bus counts as -1.
+    bus = system_of(
+        "halvingDoubling", endpoint_delay=20, preferred_dataset_splits=1, local_mem_bw=0,
+        model_shared_bus=1, L=1, o=2, g=3, G=1.0,
+    )  # fmt: skip
+    case = Case([[collective(0, RS, 1)]], network_of(("Ring", 4, UNIT_BANDWIDTH, 20.0)), bus, congestion=mode)
+    assert case.run().finish_ns.tolist() == [finish] * 4
 
 
 RING_16 = network_of(("Ring", 16, 50.0, 500.0))
@@ -193,9 +209,7 @@ def test_one_message_on_an_idle_network(
 
 
 @pytest.mark.parametrize(("network", "last"), [(RING_16, 704_116), (FULL_16, 20_031), (SWITCH_16, 586_930)])
-def test_messages_between_all_pairs_at_once_queue_for_links(
-    network: dict[str, Any], last: int, tmp_path: Path
-) -> None:
+def test_messages_between_all_pairs_at_once_queue_for_links(network: dict[str, Any], last: int, tmp_path: Path) -> None:
     # One comm slot per rank: only a custom collective posts many sends in one instant.
     for rank in range(16):
         others = [r for r in range(16) if r != rank]

@@ -83,12 +83,12 @@ def test_one_micro_benchmark_trace_runs_on_machines_of_other_sizes(shared_dir: P
         result = chakrasim.simulate(trace, ranks=_ranks(network), system=system, network=network, congestion="aware")
         spans[network.name] = result.makespan_ns
     assert len(spans) >= 12
-    assert spans["inputs_network_tpu_v3_32_ring.yml"] > 4 * spans["inputs_network_tpu_v3_8.yml"]
+    assert spans["inputs_network_tpu_v3_32_ring.yml"] > 2 * spans["inputs_network_tpu_v3_8.yml"]
 
 
 def test_the_file_with_figures_to_be_determined_is_refused(shared_dir: Path) -> None:
     folder = shared_dir / "configs" / "astra-sim"
-    with pytest.raises(InputError, match="inputs_network_dgx_v100_8gpu.yml.*bandwidth.*tbd"):
+    with pytest.raises(InputError, match=r"inputs_network_dgx_v100_8gpu\.yml.*bandwidth.*tbd"):
         chakrasim.simulate(
             shared_dir / "workloads" / "microbenchmarks" / "all_reduce" / "8npus_1MB" / "all_reduce",
             system=folder / "Ring_4chunks.json",

@@ -49,8 +49,12 @@ def test_t339_opposite_orders_are_reported_as_a_deadlock_with_its_cycle() -> Non
         assert set(error.cycle) & {4, 5} and set(error.cycle) & {6, 7}
         text = str(error)
         assert "8 of 8 ranks are stuck" in text and "they wait in a cycle" in text
-        assert re.search(r"rank 4 waits in node 7 .* all-gather of 1024 bytes of group 1.*ranks 6, 7 never entered", text)
-        assert re.search(r"rank 6 waits in node 8 .* all-reduce of 1024 bytes of group 2.*ranks 4, 5 never entered", text)
+        assert re.search(
+            r"rank 4 waits in node 7 .* all-gather of 1024 bytes of group 1.*ranks 6, 7 never entered", text
+        )
+        assert re.search(
+            r"rank 6 waits in node 8 .* all-reduce of 1024 bytes of group 2.*ranks 4, 5 never entered", text
+        )
         assert len(error.waits) == 8
 
 
@@ -92,7 +96,8 @@ def test_t102_a_collective_of_zero_bytes_lets_its_children_run(kind: int, physic
     nodes = [collective(0, kind, 0), compute(1, 1, [0])]
     result = Case([nodes], _ring(4), options={"physics": physics}).run()
     assert (result.finish_ns >= 1000).all()
-    assert result.parts_ns[:, 0].tolist() == [1000 + (kind == BROADCAST and not physics)] * 4 or kind == BROADCAST
+    if kind != BROADCAST or physics:
+        assert result.gpu_ns.tolist() == [1000] * 4
     said = " ".join([*result.warnings, *result.counts])
     if kind in (AR, A2A, RS):
         assert "a collective of 0 bytes takes the time of ASTRA-sim's minimum size" in said

@@ -73,13 +73,16 @@ def _steps(request: Request, members: int) -> list[tuple[int, int]]:
 
 
 def _power_rows(request: Request, members: int) -> tuple[Row, ...]:
-    """The rows of each of ``members`` (a power of two) members."""
+    """The rows of each of ``members`` (a power of two) members.
+
+    A bundle may have 0 bytes, as in the reference; messages have at least one.
+    """
     steps = _steps(request, members)
     kinds = [run for run in runs(request, 1, members.bit_length() - 2, len(steps)) for _ in range(run.repeat)]
     rows = []
     for turn, ((distance, size), kind) in enumerate(zip(steps, kinds, strict=True)):
         ops = _exchange(distance, message(size), message(size)) if turn < len(steps) - 1 else ()
-        rows.append(Row(1, message(size), kind.reduce, kind.from_memory, kind.send_back, ops))
+        rows.append(Row(1, size, kind.reduce, kind.from_memory, kind.send_back, ops))
     return tuple(rows)
 
 

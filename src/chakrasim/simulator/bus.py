@@ -97,7 +97,10 @@ def poke(m: Words, endpoint: int) -> None:
 
 @inner
 def transmit(m: Words, endpoint: int) -> None:
-    """Send the head of the sends to the partner: reception there, then the end of sending here."""
+    """Send the head of the sends to the partner: reception there, then the end of sending here.
+
+    A transfer of 0 bytes counts as -1 byte beyond the first, as in the reference, but never ends before now.
+    """
     o = m[at.BUS_O]
     offset = o
     if m[endpoint + at.BUS_BEFORE] == at.BUS_SENDING:
@@ -112,10 +115,10 @@ def transmit(m: Words, endpoint: int) -> None:
     gap = real(m, 2 * m[at.DIMS] + m[endpoint + at.BUS_LOWER_KIND])
     rest = m[transfer + at.TRANSFER_BYTES] - 1
     slot = m[endpoint + at.BUS_SLOT]
-    register(m, slot, int(offset + rest * gap + m[at.BUS_L] + o), at.DO_BUS_RECEIVED, partner, at.NONE)
+    register(m, slot, max(0, int(offset + rest * gap + m[at.BUS_L] + o)), at.DO_BUS_RECEIVED, partner, at.NONE)
     m[partner + at.BUS_READS] = 0
     m[endpoint + at.BUS_STATE] = at.BUS_SENDING
-    register(m, slot, int(offset + gap * rest), at.DO_BUS_SENT, endpoint, at.NONE)
+    register(m, slot, max(0, int(offset + gap * rest)), at.DO_BUS_SENT, endpoint, at.NONE)
 
 
 @inner

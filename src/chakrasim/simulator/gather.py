@@ -168,7 +168,8 @@ def _records(m: Ints, layout: Layout, slots: Ints) -> tuple[NodeRecord, ...]:
 
 
 def _peak_memory(records: tuple[NodeRecord, ...], classes: Ints, context: Context) -> Ints:
-    missing = sum(nodes_without_tensors(record) for record in records)
+    ranks = np.bincount(classes).tolist()
+    missing = sum(nodes_without_tensors(record) * copies for record, copies in zip(records, ranks, strict=True))
     if missing:
         context.warn(
             f"{missing} nodes name no tensors (attributes inputs and outputs): the peak of local memory leaves them out"

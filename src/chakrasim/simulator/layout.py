@@ -442,6 +442,7 @@ TIME_OVERFLOW = 1
 NO_MEMORY = 2
 
 LATEST = (1 << 63) - 1  # ns
+ROUNDING = 2048  # of a real number next to it
 
 # --- why the loop returned -------------------------------------------------------------------------------------------
 DRY = 0

@@ -16,9 +16,6 @@ from chakrasim.simulator import layout as at
 from chakrasim.simulator.clock import Words, allocate, new_event, place_by_order, schedule
 from chakrasim.simulator.symmetry import meet, move
 
-LONGEST = 4.0e18
-"""ns; two such times on top of each other stay within the clock's range."""
-
 
 @leaf
 def real(m: Words, number: int) -> float:
@@ -29,8 +26,8 @@ def real(m: Words, number: int) -> float:
 
 @leaf
 def whole_ns(m: Words, x: float) -> int:
-    """Truncate a time; one past the clock's range fails the run."""
-    if not x < LONGEST:
+    """Truncate a delay; one that ends past the clock's range fails the run."""
+    if not x < float(at.LATEST - at.ROUNDING - m[at.NOW]):
         if m[at.ERROR] == 0:
             m[at.ERROR] = at.TIME_OVERFLOW
             m[at.ERROR_SLOT] = 0
