@@ -199,10 +199,9 @@ def peak_mib() -> float:
 
 
 def run(workload: Trace | list[Trace], ranks: int, mode: Any, **options: Any) -> SimulationResult:
-    count = {} if isinstance(workload, list) else {"ranks": ranks}
-    return chakrasim.simulate(
-        workload, system=system("ring"), network=switch(ranks), congestion=mode, **count, **options
-    )
+    count = None if isinstance(workload, list) else ranks
+    config, network = system("ring"), switch(ranks)
+    return chakrasim.simulate(workload, ranks=count, system=config, network=network, congestion=mode, **options)
 
 
 CASES: dict[str, Callable[[Reference], None]] = {

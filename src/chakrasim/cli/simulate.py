@@ -110,6 +110,11 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev (compressed if it ends in .gz)"
     )
+    output.add_argument(
+        "--memory-trace",
+        metavar="PREFIX",
+        help="write PREFIX.RANK.json, tensors in local memory over time (needs track-local-mem in the system)",
+    )
     output.add_argument("--check", action="store_true", help="validate everything, but do not run")
     output.add_argument("--strict", action="store_true", help="treat every warning as an error")
     output.add_argument("--quiet", action="store_true", help="no tables and no progress, only warnings and errors")
@@ -221,8 +226,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Complain about outputs that cannot be before hours of simulation, not after."""
     if options.json == "-" and options.compat_log:
         raise InputError("--json - and --compat-log both want standard output", remedy="write the JSON to a file")
-    if options.check and (options.timeline is not None or options.compat_log):
-        name = "--timeline" if options.timeline is not None else "--compat-log"
+    if options.check and (options.timeline or options.compat_log or options.memory_trace):
+        name = "--timeline" if options.timeline else "--compat-log" if options.compat_log else "--memory-trace"
         raise InputError(f"--check runs nothing, so there is nothing for {name}", remedy="leave one of them out")
     if options.timeline == "-":
         raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
@@ -242,6 +247,8 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             written = "nothing was" if options.json in (None, "-") else f"only {options.json} was"
             raise KeyboardInterrupt(f"{written} written") from None
+    if options.memory_trace is not None:
+        result.to_memory_traces(options.memory_trace)
 
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:

@@ -144,6 +144,12 @@ class SimulationResult:
 
         write_timeline(self, path)
 
+    def to_memory_traces(self, prefix: str) -> list[str]:
+        """Write ``PREFIX.RANK.json``: tensors in local memory over time, where the system tracks it; returns paths."""
+        from chakrasim.report.memory_trace import write_memory_traces
+
+        return write_memory_traces(self, prefix)
+
     def to_frame(self) -> pandas.DataFrame:
         """One row per rank, as a pandas data frame (the ``frames`` extra)."""
         from chakrasim.report.frame import result_frame
