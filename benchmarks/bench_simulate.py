@@ -17,15 +17,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import chakrasim
 from chakrasim import SimulationResult, Trace, TraceBuilder
 
 GIB = 1 << 30
 ALL_REDUCE, ALL_TO_ALL = 0, 6
+MODES: tuple[Literal["aware", "unaware"], ...] = ("unaware", "aware")
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
 
@@ -107,35 +109,35 @@ TWO = "all-to-all, ring, 1 GiB"
 def single(reference: Reference) -> None:
     """Every rank by itself."""
     for ranks in (64, 256, 1024):
-        for mode in ("unaware", "aware"):
-            seconds, result = timed(lambda r=ranks, m=mode: run(trace(ALL_REDUCE), r, m, fold=False))
+        for mode in MODES:
+            seconds, result = timed(partial(run, trace(ALL_REDUCE), ranks, mode, fold=False))
             report(f"all-reduce {ranks} {mode}, every rank", seconds, result, reference.find(ONE, ranks, mode))
 
 
 def jitter(reference: Reference) -> None:
     for ranks in (256, 1024):
-        for mode in ("unaware", "aware"):
+        for mode in MODES:
             traces = jittered(ranks)
-            seconds, result = timed(lambda t=traces, r=ranks, m=mode: run(t, r, m, fold=False), 1 if ranks > 256 else 3)
+            seconds, result = timed(partial(run, traces, ranks, mode, fold=False), 1 if ranks > 256 else 3)
             report(f"all-reduce {ranks} {mode}, jittered", seconds, result, reference.find(LATE, ranks, mode))
 
 
 def all_to_all(reference: Reference) -> None:
-    for mode in ("unaware", "aware"):
-        seconds, result = timed(lambda m=mode: run(trace(ALL_TO_ALL), 256, m, fold=False), 1)
+    for mode in MODES:
+        seconds, result = timed(partial(run, trace(ALL_TO_ALL), 256, mode, fold=False), 1)
         report(f"all-to-all 256 {mode}, every rank", seconds, result, reference.find(TWO, 256, mode))
-        seconds, result = timed(lambda m=mode: run(trace(ALL_TO_ALL), 1024, m))
+        seconds, result = timed(partial(run, trace(ALL_TO_ALL), 1024, mode))
         report(f"all-to-all 1024 {mode}, folded (bar: 2 s)", seconds, result)
 
 
 def folded(reference: Reference) -> None:
-    for mode in ("unaware", "aware"):
-        seconds, result = timed(lambda m=mode: run(trace(ALL_REDUCE), 1024, m), 9)
+    for mode in MODES:
+        seconds, result = timed(partial(run, trace(ALL_REDUCE), 1024, mode), 9)
         report(f"all-reduce 1024 {mode}, folded, in memory", seconds, result, reference.find(ONE, 1024, mode))
     torus = {"topology": ["Ring"] * 3, "npus_count": [16, 8, 8], "bandwidth": [62.0] * 3, "latency": [500.0] * 3}
     config = system("ring", "ring", "ring", preferred_dataset_splits=64)
     cases = "all-reduce, ring per dimension, 1 GiB, 64 chunks, Ring 16"
-    work = lambda: chakrasim.simulate(trace(ALL_REDUCE), ranks=1024, system=config, network=torus)  # noqa: E731
+    work = partial(chakrasim.simulate, trace(ALL_REDUCE), ranks=1024, system=config, network=torus)
     seconds, result = timed(work)
     report("all-reduce 16 x 8 x 8 unaware, folded", seconds, result, reference.find(cases, 1024, "unaware"))
 
@@ -145,12 +147,13 @@ def files(reference: Reference) -> None:
         chakrasim.write(Path(folder) / "w", [trace(ALL_REDUCE)] * 1024)
         (Path(folder) / "system.json").write_text(json.dumps(system("ring")))
         (Path(folder) / "network.yml").write_text(json.dumps(switch(1024)))
-        for mode in ("unaware", "aware"):
-            work = lambda m=mode: chakrasim.simulate(  # noqa: E731
+        for mode in MODES:
+            work = partial(
+                chakrasim.simulate,
                 Path(folder) / "w",
                 system=Path(folder) / "system.json",
                 network=Path(folder) / "network.yml",
-                congestion=m,
+                congestion=mode,
             )
             seconds, result = timed(work, 9)
             report(
@@ -159,14 +162,14 @@ def files(reference: Reference) -> None:
 
 
 def large(reference: Reference) -> None:
-    for mode in ("unaware", "aware"):
-        seconds, result = timed(lambda m=mode: run(trace(ALL_REDUCE), 65_536, m))
+    for mode in MODES:
+        seconds, result = timed(partial(run, trace(ALL_REDUCE), 65_536, mode))
         report(f"all-reduce 65,536 {mode}, folded (bar: 2 s, 2 GB)", seconds, result)
     print(f"{'peak resident memory so far':58s} {peak_mib():9.0f} MiB")
 
 
 def million(reference: Reference) -> None:
-    seconds, result = timed(lambda: run(trace(ALL_REDUCE), 1_000_000, "aware"), 1)
+    seconds, result = timed(partial(run, trace(ALL_REDUCE), 1_000_000, "aware"), 1)
     report("all-reduce 1,000,000 aware, folded", seconds, result)
     print(f"{'peak resident memory so far':58s} {peak_mib():9.0f} MiB")
 

@@ -31,12 +31,16 @@ def cache_dir() -> Path | None:
     if base is None:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         base = os.path.join(home, "chakrasim")
-    for root in (Path(base), Path(tempfile.gettempdir()) / f"chakrasim-{os.getuid() if hasattr(os, 'getuid') else 0}"):
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    temporary = Path(tempfile.gettempdir()) / f"chakrasim-{user}"
+    for root in (Path(base), temporary):
         folder = root / _source_digest()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
-                return folder
+                # Compiled code is loaded unseen: in a folder open to all, only what is our own.
+                if root is not temporary or root.stat().st_uid == user:
+                    return folder
         except OSError:
             continue
     return None
