@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives.hash_order import HashOrder
 from chakrasim.machine import System
-from chakrasim.simulator import layout as at
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.result import NodeRecord, SimulationResult
 from chakrasim.trace import NodeType
 

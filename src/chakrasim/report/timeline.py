@@ -21,9 +21,9 @@ from chakrasim.errors import InputError
 from chakrasim.report.amounts import ranks_text
 from chakrasim.report.files import open_whole
 from chakrasim.report.tables import class_members
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import COLLECTIVE_KEYS
 from chakrasim.simulator.graph import Graph
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.result import NodeRecord, SimulationResult
 from chakrasim.trace import NodeType, type_name
 

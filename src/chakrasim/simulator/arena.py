@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.simulator import layout as at
+from chakrasim.simulator.kernels import layout as at
 
 Block = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from chakrasim import jit
 from chakrasim.errors import InputError
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Limits
+from chakrasim.simulator.kernels import layout as at
 
 Ints = NDArray[np.int64]
 Progress = Callable[[int, int, int], None]
@@ -43,7 +43,7 @@ def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None
 
     Raises InputError when a limit is reached, TimeOutOfRange when a time leaves the clock's range, and BrokenSymmetry.
     """
-    from chakrasim.simulator import loop
+    from chakrasim.simulator.kernels import loop
 
     steps = STEPS_PER_CALL if jit.enabled() else STEPS_UNCOMPILED
     while True:
@@ -82,7 +82,7 @@ def _grow(m: Ints, limits: Limits) -> Ints:
 
 def _pass_again(m: Ints) -> bool:
     """When the clock has run dry: issue what is free. True if that set anything going."""
-    from chakrasim.simulator import loop
+    from chakrasim.simulator.kernels import loop
 
     before = int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m)
     if not _slots(m)[:, at.SLOT_FREE].any():

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Peer, Program, Schedule
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.graph import Graph
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.plans import Members, Plan
 from chakrasim.simulator.setup import Digit
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.local_memory import nodes_without_tensors, peak_memory
 from chakrasim.simulator.plans import Plan
 from chakrasim.simulator.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
-from chakrasim.jit import kernel
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Context
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.reach import count_reachable
 from chakrasim.trace import NodeType, Trace
 
 Ints = NDArray[np.int64]
@@ -75,29 +75,6 @@ class Graph:
     def place(self, number: int) -> str:
         """A node's name for messages."""
         return self.trace.place(int(self.order[number]))
-
-
-@kernel
-def count_reachable(offsets: Ints, children: Ints, parents: Ints, left: Ints, stack: Ints) -> int:
-    """How many nodes can ever become free; ``left`` ends with the unfinished parents of the others."""
-    top = 0
-    done = 0
-    for node in range(len(parents)):
-        left[node] = parents[node]
-        if parents[node] == 0:
-            stack[top] = node
-            top += 1
-    while top > 0:
-        top -= 1
-        node = stack[top]
-        done += 1
-        for i in range(offsets[node], offsets[node + 1]):
-            child = children[i]
-            left[child] -= 1
-            if left[child] == 0:
-                stack[top] = child
-                top += 1
-    return done
 
 
 def lower_graph(trace: Trace, context: Context) -> Graph:

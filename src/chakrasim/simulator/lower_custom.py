@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.custom_program import CustomProgram
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.arena import ArenaBuilder
 from chakrasim.simulator.context import Context
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.plans import Plan, PlanWriter
 
 Ints = NDArray[np.int64]

@@ -14,10 +14,10 @@ from chakrasim.collectives.custom_program import CustomProgram
 from chakrasim.collectives.schedule import ROOTED
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.arena import ArenaBuilder
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
 from chakrasim.simulator.graph import TOO_LARGE, CollectiveUse
+from chakrasim.simulator.kernels import layout as at
 
 Ints = NDArray[np.int64]
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
 from chakrasim.simulator.graph import CollectiveUse, Graph
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.plans import Plan
 from chakrasim.simulator.stall import ranks_text
 

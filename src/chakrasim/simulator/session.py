@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
 from chakrasim.simulator import engine
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.gather import empty_result, gather
 from chakrasim.simulator.graph import CollectiveUse, Graph, lower_graph
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
 from chakrasim.simulator.preflight import check_ranks

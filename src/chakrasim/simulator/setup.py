@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.arena import ArenaBuilder
-from chakrasim.simulator.clock import EXACT_WORDS, LEVEL_WORDS
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.graph import Graph
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import EXACT_WORDS, LEVEL_WORDS
+from chakrasim.simulator.kernels.symmetry import DIGIT_WORDS
 from chakrasim.simulator.lower_custom import custom_reserve, write_custom
 from chakrasim.simulator.plans import Plan, PlanWriter
-from chakrasim.simulator.symmetry import DIGIT_WORDS
 
 Ints = NDArray[np.int64]
 

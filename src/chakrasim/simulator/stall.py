@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import StallError
-from chakrasim.simulator import layout as at
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
 from chakrasim.simulator.gather import slot_table
 from chakrasim.simulator.graph import CollectiveUse, Graph
+from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.setup import Layout
 
 Ints = NDArray[np.int64]

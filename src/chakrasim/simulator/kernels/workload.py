@@ -8,11 +8,11 @@ compares ids.
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words, allocate, register
-from chakrasim.simulator.matching import new_call
-from chakrasim.simulator.messages import receive, send
-from chakrasim.simulator.streams import create_streams
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words, allocate, register
+from chakrasim.simulator.kernels.matching import new_call
+from chakrasim.simulator.kernels.messages import receive, send
+from chakrasim.simulator.kernels.streams import create_streams
 
 
 @inner

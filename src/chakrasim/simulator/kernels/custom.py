@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from chakrasim.jit import inner
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words, register
-from chakrasim.simulator.matching import new_call
-from chakrasim.simulator.messages import receive, send
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words, register
+from chakrasim.simulator.kernels.matching import new_call
+from chakrasim.simulator.kernels.messages import receive, send
 
 CUSTOM_SEND = 0
 CUSTOM_RECV = 1

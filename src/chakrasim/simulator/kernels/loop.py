@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner, kernel, leaf
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words, end_sweep, mix, next_event, release
-from chakrasim.simulator.matching import tidy_index
-from chakrasim.simulator.messages import receive_now, send_now
-from chakrasim.simulator.network import forward, on_link_free
-from chakrasim.simulator.progress import end_custom, on_task, received
-from chakrasim.simulator.symmetry import meet, move, slot_of
-from chakrasim.simulator.workload import check_end, complete_node, issue_pass
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words, end_sweep, mix, next_event, release
+from chakrasim.simulator.kernels.matching import tidy_index
+from chakrasim.simulator.kernels.messages import receive_now, send_now
+from chakrasim.simulator.kernels.network import forward, on_link_free
+from chakrasim.simulator.kernels.progress import end_custom, on_task, received
+from chakrasim.simulator.kernels.symmetry import meet, move, slot_of
+from chakrasim.simulator.kernels.workload import check_end, complete_node, issue_pass
 
 
 @leaf

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.bus import append, begin_work, on_sent, poke, pop, use_lower_bus
-from chakrasim.simulator.clock import Words, register, release
-from chakrasim.simulator.custom import finish_custom
-from chakrasim.simulator.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
-from chakrasim.simulator.workload import complete_node
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.bus import append, begin_work, on_sent, poke, pop, use_lower_bus
+from chakrasim.simulator.kernels.clock import Words, register, release
+from chakrasim.simulator.kernels.custom import finish_custom
+from chakrasim.simulator.kernels.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
+from chakrasim.simulator.kernels.workload import complete_node
 
 
 @inner

@@ -71,10 +71,6 @@ BUS_O = 49
 BUS_G_GAP = 50
 BUS_REDUCTION = 51
 MISMATCHES = 52  # collectives that met a different one under the same group and sequence number
-MISMATCH_SLOT = 53
-MISMATCH_NODE = 54
-RECORD_PHASES = 55
-SKIPPED = 56
 NODES_DONE = 57
 REALS = 58
 SCHEDULED = 59  # events scheduled so far: the order of the next
@@ -228,7 +224,6 @@ SCHEDULE_LOCAL = 4  # 1: fixed 10 ns bundles
 SCHEDULE_PROGRAM_OF = 5  # table by member, or 0: all run the first
 SCHEDULE_CUSTOM = 6
 SCHEDULE_PROGRAM = 7  # the first program
-SCHEDULE_WORDS = 8
 
 PROGRAM_INITIAL = 0
 PROGRAM_BUNDLES = 1
@@ -239,7 +234,6 @@ PROGRAM_GATE_RECEIVES = 5
 PROGRAM_GATE_BURST = 6
 PROGRAM_XOR = 7
 PROGRAM_ROWS = 8
-PROGRAM_WORDS = 9
 
 ROW_REPEAT = 0
 ROW_BYTES = 1
@@ -261,7 +255,6 @@ CUSTOM_FREE_COUNT = 2
 CUSTOM_FREE_LIST = 3
 CUSTOM_BUCKETS = 4
 CUSTOM_SPARE = 5  # state blocks to use again
-CUSTOM_WORDS = 6
 
 CNODE_KIND = 0
 CNODE_PEER = 1
@@ -378,9 +371,8 @@ MSG_BYTES = 4
 MSG_CALL = 5  # what its arrival means to the sender
 MSG_SWITCH = 6  # 1 + dimension of the switch it stands at
 MSG_ROOT = 7  # folded: in the frame of the sender
-MSG_SENDER = 8
-MSG_ANCHOR = 9  # the NPU whose link it waits for
-MSG_WORDS = 10
+MSG_ANCHOR = 8  # the NPU whose link it waits for
+MSG_WORDS = 9
 
 # --- remote memory ---------------------------------------------------------------------------------------------------
 SERVER_BUSY = 0
@@ -402,7 +394,6 @@ POOL = 3
 # --- the shared bus --------------------------------------------------------------------------------------------------
 BUS_PARTNER = 0
 BUS_LOWER = 1  # the NPU's endpoint of the lower bus, or 0
-BUS_UPPER = 2  # whose lower bus this is, or 0
 BUS_STATE = 3
 BUS_BEFORE = 4
 BUS_LAST = 5
@@ -439,7 +430,6 @@ THEN_WORK = 4
 
 # --- errors of a run -------------------------------------------------------------------------------------------------
 TIME_OVERFLOW = 1
-NO_MEMORY = 2
 
 LATEST = (1 << 63) - 1  # ns
 ROUNDING = 2048  # of a real number next to it

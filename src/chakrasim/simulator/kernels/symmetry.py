@@ -16,8 +16,8 @@ broken and the run reports the digit.
 from __future__ import annotations
 
 from chakrasim.jit import inner, leaf
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words
 
 DIGIT_STRIDE = 0
 DIGIT_RADIX = 1

@@ -7,9 +7,9 @@ so counters replace a list (astra-network.md, 2.2).
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words, allocate, release, schedule
-from chakrasim.simulator.symmetry import move
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words, allocate, release, schedule
+from chakrasim.simulator.kernels.symmetry import move
 
 
 @inner

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.jit import inner, leaf
-from chakrasim.simulator import layout as at
+from chakrasim.simulator.kernels import layout as at
 
 Words = NDArray[np.int64]
 

@@ -7,10 +7,10 @@ sender sends when it has it, the receiver posts its receive when it has arrived.
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words
-from chakrasim.simulator.matching import find_entry, new_call, post_receive
-from chakrasim.simulator.network import inject
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words
+from chakrasim.simulator.kernels.matching import find_entry, new_call, post_receive
+from chakrasim.simulator.kernels.network import inject
 
 
 @inner

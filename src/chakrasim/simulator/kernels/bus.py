@@ -7,9 +7,9 @@ the NPU is a request on the NPU's side, one from memory a request on the memory'
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words, allocate, register
-from chakrasim.simulator.network import real
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words, allocate, register
+from chakrasim.simulator.kernels.network import real
 
 READS_IN_A_ROW = 8
 

@@ -7,13 +7,13 @@ dimension until fewer than ``RUNNING_LIMIT`` streams of the queue are running, a
 from __future__ import annotations
 
 from chakrasim.jit import inner, leaf
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.bus import request_transfer
-from chakrasim.simulator.clock import Words, allocate, register
-from chakrasim.simulator.custom import begin_custom
-from chakrasim.simulator.matching import find_entry, new_call, post_receive
-from chakrasim.simulator.messages import receive, send
-from chakrasim.simulator.network import inject
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.bus import request_transfer
+from chakrasim.simulator.kernels.clock import Words, allocate, register
+from chakrasim.simulator.kernels.custom import begin_custom
+from chakrasim.simulator.kernels.matching import find_entry, new_call, post_receive
+from chakrasim.simulator.kernels.messages import receive, send
+from chakrasim.simulator.kernels.network import inject
 
 
 @inner

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from chakrasim.jit import inner, leaf
-from chakrasim.simulator import layout as at
-from chakrasim.simulator.clock import Words, allocate, new_event, place_by_order, schedule
-from chakrasim.simulator.symmetry import meet, move
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words, allocate, new_event, place_by_order, schedule
+from chakrasim.simulator.kernels.symmetry import meet, move
 
 
 @leaf
