@@ -23,6 +23,7 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 TAG_RANGE = 500_000_000
+ROOFLINE = "the roofline model"
 TOO_LARGE = 1 << 62
 """Bytes, operations and the like must be below this, so that a few of them can be added up."""
 TOO_LATE = 1 << 63
@@ -227,8 +228,8 @@ class _Actions:
         if not roofline.any():
             return
         nodes = np.flatnonzero(roofline)
-        ops = self._required("num_ops", nodes, "the roofline model").astype(np.float64)
-        size = self._required("tensor_size", nodes, "the roofline model").astype(np.float64)
+        ops = self._required("num_ops", nodes, ROOFLINE).astype(np.float64)
+        size = self._required("tensor_size", nodes, ROOFLINE).astype(np.float64)
         runtime = self._roofline_ns(nodes, ops, size)
         self.a[nodes] = runtime
         self.b[nodes] = runtime
@@ -414,7 +415,17 @@ class _Actions:
         column = self.column(name)
         missing = np.flatnonzero(~column.present[nodes])
         if len(missing):
-            _fail(self.trace, int(nodes[missing[0]]), f"{what} needs the attribute {name!r}, which is missing")
+            remedy = (
+                "switch the roofline off (roofline-enabled: 0) to run on the recorded durations"
+                if what == ROOFLINE
+                else None
+            )
+            _fail(
+                self.trace,
+                int(nodes[missing[0]]),
+                f"{what} needs the attribute {name!r}, which is missing",
+                remedy=remedy,
+            )
         values = column.integers()[nodes]
         bad = np.flatnonzero((values < 0) | (values >= TOO_LARGE))
         if len(bad):
