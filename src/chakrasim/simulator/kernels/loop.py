@@ -134,7 +134,11 @@ def fire(m: Words) -> bool:
 
 @kernel
 def fire_again(m: Words) -> bool:
-    """Another pass for ranks that have free nodes when the clock has run dry; False when it needs more space."""
+    """Another pass for ranks that have free nodes when the clock has run dry; False when it needs more space.
+
+    By then everything scheduled has happened, also the releases of quiet links, which are only noted.
+    """
+    m[at.CURRENT] = m[at.SCHEDULED]
     while m[at.PASSED] < m[at.SLOTS]:
         if short_of_space(m):
             return False
