@@ -99,12 +99,13 @@ def _retype(data: bytearray, rng: random.Random, _: dict[str, bytes]) -> bytearr
     value = rng.choice(VALUES)
     try:
         document = json.loads(data)
-        key = rng.choice(sorted(document))
-    except (ValueError, TypeError, IndexError):
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or not document:
         words = bytes(data).split(b" ")
         words[rng.randrange(len(words))] = json.dumps(value).encode()
         return bytearray(b" ".join(words))
-    document[key] = value
+    document[rng.choice(sorted(document))] = value
     return bytearray(json.dumps(document).encode())
 
 
