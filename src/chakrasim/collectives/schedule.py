@@ -25,22 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.trace.kinds import CollectiveType
 
-
-class Collective(IntEnum):
-    """Collective types, numbered as in the Chakra schema."""
-
-    ALL_REDUCE = 0
-    REDUCE = 1
-    ALL_GATHER = 2
-    GATHER = 3
-    SCATTER = 4
-    BROADCAST = 5
-    ALL_TO_ALL = 6
-    REDUCE_SCATTER = 7
-    REDUCE_SCATTER_BLOCK = 8
-    BARRIER = 9
-
+Collective = CollectiveType
+"""Collective types, by the schema's own enumeration."""
 
 ROOTED = frozenset((Collective.BROADCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER, Collective.BARRIER))
 """Collectives that the reference simulator has no algorithm for: those with a root, and the barrier."""
