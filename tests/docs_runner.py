@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,37 @@ class Page:
     def _compare(self, block: Block, real: str, shown: str) -> None:
         if not matches(real, shown):
             self.problems.append(f"the page shows\n{shown}\nbut it is\n{real}")
-            self.changes.append((block, real))
+            self.changes.append((block, abridged(real, shown)))
 
 
 def matches(real: str, shown: str) -> bool:
     """Whether a page shows the output as it is; a line ``...`` stands for any lines."""
     parts = re.split(r"^\.\.\.\n", tidy(shown), flags=re.MULTILINE)
     return re.fullmatch(".*?".join(map(re.escape, parts)), tidy(real), re.DOTALL) is not None
+
+
+def abridged(real: str, shown: str) -> str:
+    """The real output with the omissions that the page has: only lines that look like shown ones, whatever their
+    figures, the others as ``...``."""
+    if "...\n" not in shown:
+        return real
+    lines = real.splitlines()
+    looks = [[_look(line) for line in text] for text in (lines, shown.splitlines())]
+    kept: set[int] = set()
+    for match in SequenceMatcher(None, *looks, autojunk=False).get_matching_blocks():
+        kept.update(range(match.a, match.a + match.size))
+    made: list[str] = []
+    for number, line in enumerate(lines):
+        if number in kept:
+            made.append(line)
+        elif made[-1:] != ["..."]:
+            made.append("...")
+    return "".join(f"{line}\n" for line in made)
+
+
+def _look(line: str) -> str:
+    """A line without its figures and the widths of its columns."""
+    return re.sub(r"[-\s]+", " ", re.sub(r"[+-]?[0-9][0-9.,]*", "0", line))
 
 
 def tidy(text: str) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from docs_runner import ROOT, Page, blocks, matches
+from docs_runner import ROOT, Page, abridged, blocks, matches
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RUN = [page for page in PAGES if page.name not in ("CHANGELOG.md",)]
@@ -28,10 +30,11 @@ SPECIAL: dict[str, dict[str, Any]] = {
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the small inputs that pages of other rooms and the README take for granted."""
     import chakrasim as cs
-    from chakrasim.demo import STEP
+    from chakrasim.demo import NETWORKS, STEP, TRACES
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("chakrasim.jit.is_cold", lambda room: False)  # the note of a first run is no part of the pages
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "collectives"))
     builder = cs.TraceBuilder()
     builder.add(0, "all-gather", 7, attrs={"is_cpu_op": False, "comm_type": 2, "comm_size": 1 << 20})
@@ -42,6 +45,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(folder).mkdir()
     cs.write("workload/w", cs.read(STEP))
     shutil.copytree(ROOT / "tests" / "data" / "docs", ".", dirs_exist_ok=True)
+    shutil.copytree(TRACES, "recorded")
+    shutil.copy(NETWORKS["ethernet-10g-4"], ".")
+    shutil.copy(ROOT / "tests" / "data" / "hta" / "alexnet.json.gz", "gpu.json.gz")
     return tmp_path
 
 
@@ -98,3 +104,70 @@ def test_blocks_are_found_with_their_options() -> None:
 def test_dots_stand_for_any_lines() -> None:
     assert matches("a\nb\nc\n", "a\n...\nc\n")
     assert not matches("a\nb\nd\n", "a\n...\nc\n")
+
+
+def test_new_output_keeps_the_omissions_of_a_page() -> None:
+    real = "$ chakrasim x\nnoise\n  rank  ns\n  ----  --\n     0  71\nmore noise\n"
+    shown = "$ chakrasim x\n...\n  rank  ns\n  ----  --\n     0   5\n...\n"
+    new = abridged(real, shown)
+    assert new == "$ chakrasim x\n...\n  rank  ns\n  ----  --\n     0  71\n...\n"
+    assert matches(real, new)
+    assert abridged(real, "all of it\n") == real
+
+
+def test_page_of_the_doctor_lists_every_finding() -> None:
+    page = (ROOT / "docs" / "reference-doctor.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+) \|", page, re.MULTILINE)
+    shown = {(code, severity) for code, severities in listed for severity in severities.split(", ")}
+    made = {pair for path in (ROOT / "src/chakrasim/diagnosis").glob("*.py") for pair in findings_in(path)}
+    assert shown == made
+    assert len(listed) == len({code for code, _ in listed})
+
+
+def findings_in(path: Path) -> Iterator[tuple[str, str]]:
+    """Code and severity of every finding that a module can make."""
+    from chakrasim.diagnosis import comparison
+
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(call, ast.Call) or len(call.args) < 2:
+            continue
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name not in ("Finding", "finding"):
+            continue
+        code, severity = call.args[:2]
+        if isinstance(severity, ast.Subscript):
+            for what, level in comparison._SEVERITY.items():
+                yield what if what == "message" else f"collective-{what}", level.name.lower()
+            continue
+        pairs = [(code, severity)]
+        if isinstance(code, ast.IfExp) and isinstance(severity, ast.IfExp):
+            pairs = [(code.body, severity.body), (code.orelse, severity.orelse)]
+        for one, level in pairs:
+            words = [getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(level)]
+            for word in words:
+                if isinstance(one, ast.Constant) and word in ("NOTE", "WARNING", "ERROR"):
+                    yield one.value, word.lower()
+
+
+def test_page_of_linked_traces_names_everything_in_them() -> None:
+    import chakrasim as cs
+    from chakrasim.converter.across_ranks import compare_ranks
+    from chakrasim.demo import TRACES
+    from chakrasim.linker.clocks import align
+    from chakrasim.trace import linked as forms
+    from chakrasim.trace import linked_file
+
+    page = (ROOT / "docs" / "reference-linked-trace.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([A-Za-z_]+)`", page))
+    columns = {*linked_file._ROWS, *linked_file._EDGES, *linked_file._COMMUNICATION}
+    assert columns | {f"{name}_{side}" for name in linked_file._PAIRS for side in ("in", "out")} <= named
+    assert {kind.name for form in (forms.RowKind, forms.EdgeKind, forms.Evidence) for kind in form} <= named
+    ranks = [cs.link(TRACES / f"host.{rank}.json.gz", TRACES / f"device.{rank}.json.gz") for rank in range(4)]
+    ranks = align(ranks)
+    traces = [cs.convert(one, rank=view) for one, view in zip(ranks, compare_ranks(ranks)[0], strict=True)]
+    traces.append(cs.convert(cs.link(None, ROOT / "tests" / "data" / "hta" / "alexnet.json.gz")))
+    for trace in traces:
+        attributes = {trace.strings[index] for index in set(trace.attrs.name.tolist())}
+        assert attributes <= named
+        assert set(trace.metadata) <= named
+    assert {name for one in ranks for name in one.counts} <= named

@@ -18,7 +18,7 @@ import pytest
 import chakrasim
 from chakrasim.demo import GROUPS, MACHINES, STEP, llm_step
 from chakrasim.demo.__main__ import main as demo_main
-from chakrasim.demo.__main__ import table
+from chakrasim.demo.layout import table
 from chakrasim.trace import encode_trace
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 from chakrasim.errors import ChakrasimError, InputError, StallError
 
 if TYPE_CHECKING:
+    from chakrasim.converter.api import convert
+    from chakrasim.converter.directory import trace_directory
+    from chakrasim.diagnosis.doctor import doctor
+    from chakrasim.linker.api import link
     from chakrasim.simulator.api import simulate
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.result import SimulationResult
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "convert": "chakrasim.converter.api",
+    "doctor": "chakrasim.diagnosis.doctor",
+    "link": "chakrasim.linker.api",
+    "trace_directory": "chakrasim.converter.directory",
     "simulate": "chakrasim.simulator.api",
     "Limits": "chakrasim.simulator.context",
     "SimulationResult": "chakrasim.simulator.result",
@@ -38,8 +46,12 @@ __all__ = [
     "Trace",
     "TraceBuilder",
     "__version__",
+    "convert",
+    "doctor",
+    "link",
     "read",
     "simulate",
+    "trace_directory",
     "write",
 ]
 

@@ -2,8 +2,8 @@
 
 ``CHAKRASIM_JIT=0`` (or Numba's own ``NUMBA_DISABLE_JIT=1``) runs the same functions uncompiled, for debugging.
 ``CHAKRASIM_CACHE_DIR`` names the folder for compiled code; the default is the user's cache folder. Compiled code is
-kept under a digest of all kernel sources, because Numba notices a change in a function's own file but not in a
-callee's.
+kept, for each room (``trace``, ``simulator``, ...), under a digest of all kernel sources of that room, because Numba
+notices a change in a function's own file but not in a callee's. So a kernel calls only kernels of its own room.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def enabled() -> bool:
 
 
 @cache
-def cache_dir() -> Path | None:
-    """The folder for compiled code, or None where no folder can be written (then every process compiles anew)."""
+def cache_dir(room: str) -> Path | None:
+    """The folder for a room's compiled code, or None where none can be written (then every process compiles anew)."""
     base = os.environ.get("CHAKRASIM_CACHE_DIR")
     if base is None:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -34,7 +34,7 @@ def cache_dir() -> Path | None:
     user = os.getuid() if hasattr(os, "getuid") else 0
     temporary = Path(tempfile.gettempdir()) / f"chakrasim-{user}"
     for root in (Path(base), temporary):
-        folder = root / _source_digest()
+        folder = root / f"{room}-{_source_digest(room)}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
@@ -46,17 +46,22 @@ def cache_dir() -> Path | None:
     return None
 
 
-def is_cold() -> bool:
-    """Whether the next run has to compile first: nothing is cached for these sources yet."""
+def is_cold(room: str) -> bool:
+    """Whether the next run has to compile first: nothing is cached for this room's sources yet."""
     if not enabled():
         return False
-    folder = cache_dir()
+    folder = cache_dir(room)
     return folder is None or next(folder.rglob("*.nbi"), None) is None
 
 
-def _source_digest() -> str:
+def room_of(module: str) -> str:
+    """The room (sub-package of chakrasim) that a module belongs to."""
+    return [*module.split("."), ""][1] or "none"
+
+
+def _source_digest(room: str) -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted((Path(__file__).parent / room).rglob("*.py")):
         text = path.read_bytes()
         if any(mark in text for mark in (b"@kernel", b"@inner", b"@leaf")):
             digest.update(text)
@@ -71,7 +76,7 @@ def kernel(function: F) -> F:
     if not enabled():
         return function
     config, njit = _numba()
-    folder = cache_dir()
+    folder = cache_dir(room_of(function.__module__))
     before = config.CACHE_DIR
     if folder is not None:
         config.CACHE_DIR = str(folder)

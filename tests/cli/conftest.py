@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chakrasim import write
+from chakrasim import jit, write
 from chakrasim.cli.main import main
 from chakrasim.trace import Trace, TraceBuilder
 
@@ -73,8 +73,9 @@ Cli = Callable[..., Outcome]
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
-    """Run the command in this process."""
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    """Run the command in this process, without a word about compiling."""
+    monkeypatch.setattr(jit, "is_cold", lambda room: False)
 
     def run(*argv: object) -> Outcome:
         code = main([str(word) for word in argv])

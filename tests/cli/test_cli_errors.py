@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrasim.cli.main import main
+from chakrasim.cli.main import COMMANDS, main
 from chakrasim.cli.options import amount, real_number, truth, whole_number
 
 
@@ -17,7 +17,7 @@ from chakrasim.cli.options import amount, real_number, truth, whole_number
     [
         (
             ["simulte", "w"],
-            "unknown command 'simulte'; expected one of simulate, info, machines; did you mean simulate?",
+            f"unknown command 'simulte'; expected one of {', '.join(COMMANDS)}; did you mean simulate?",
         ),
         (["simulate"], "no workload is given; expected a prefix"),
         (["simulate", "w"], "no machine is given; expected --machine NAME, or --system FILE and --network FILE"),

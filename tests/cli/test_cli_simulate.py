@@ -168,7 +168,7 @@ def test_limits(refused, job):
 
 
 def test_first_run_says_that_it_compiles(cli, job, monkeypatch):
-    monkeypatch.setattr(jit, "is_cold", lambda: True)
+    monkeypatch.setattr(jit, "is_cold", lambda room: True)
     assert "compiling (first run only" in cli(*job.simulate).err
     assert cli(*job.simulate, "--quiet").err == ""
 

@@ -1,25 +1,35 @@
-"""``chakrasim info``: what is in a workload."""
+"""``chakrasim info``: what is in a workload, or in a trace of the PyTorch profiler."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
 
-SUMMARY = "Say what a workload's traces hold"
+if TYPE_CHECKING:
+    from chakrasim.diagnosis.sniff import FileKind
+
+SUMMARY = "Say what traces hold"
 EXAMPLES = """\
 examples:
   chakrasim info traces/step
   chakrasim info step.0.et
   chakrasim info traces/step --json -
+  chakrasim info device.0.json.gz                # also host and linked traces, told by what is in them
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
-    parser.add_argument("prefix", metavar="PREFIX", help="traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), or a file")
+    parser.add_argument(
+        "prefix",
+        metavar="PREFIX",
+        help="Chakra traces PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), or a file: Chakra, host, device or linked trace",
+    )
     parser.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="expect, and read, N ranks")
     parser.add_argument("--json", metavar="FILE", help="write the counts as JSON; '-' is standard output, no tables")
     parser.add_argument("--lenient", action="store_true", help="of damaged traces, use the intact beginning")
@@ -28,6 +38,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, count and print. Raises InputError."""
     check_targets({"--json": options.json}, [options.prefix])
+    from chakrasim.diagnosis.sniff import FileKind, sniff
+
+    if os.path.isfile(options.prefix):
+        kind = sniff(Path(options.prefix)).kind
+        if kind in (FileKind.DEVICE, FileKind.HOST, FileKind.LINKED, FileKind.JOINED):
+            return _profile(options, kind)
+    return _workload(options)
+
+
+def _profile(options: argparse.Namespace, kind: FileKind) -> int:
+    """A trace of the PyTorch profiler."""
+    announce_compilation("trace")
+    from chakrasim.diagnosis.sniff import FileKind
+    from chakrasim.report.profile_info import host_info, kineto_info
+    from chakrasim.report.profile_tables import profile_sections
+
+    warnings: list[str] = []
+    strict = not options.lenient
+    if kind is FileKind.DEVICE:
+        from chakrasim.trace.kineto_reader import read_kineto
+
+        info = kineto_info(read_kineto(options.prefix, strict=strict, warnings=warnings))
+    elif kind is FileKind.JOINED:
+        from chakrasim.report.profile_info import linked_info
+        from chakrasim.trace.linked_file import read_linked
+
+        info = linked_info(read_linked(options.prefix), options.prefix)
+    else:
+        from chakrasim.trace.host_reader import read_host
+
+        info = host_info(read_host(options.prefix, strict=strict, warnings=warnings), kind.value)
+    print_warnings(warnings)
+    if options.json is not None:
+        write_json(info.to_mapping(), options.json)
+    if options.json != "-":
+        print_sections(profile_sections(info))
+    return 0
+
+
+def _workload(options: argparse.Namespace) -> int:
+    """Chakra traces."""
     announce_compilation()
     from chakrasim.report.info_tables import info_sections
     from chakrasim.report.workload_info import workload_info
@@ -41,19 +92,7 @@ def run(options: argparse.Namespace) -> int:
     print_warnings(warnings)
     info = workload_info(traces)
     if options.json is not None:
-        _write_json(info.to_mapping(), options.json)
+        write_json(info.to_mapping(), options.json)
     if options.json != "-":
         print_sections(info_sections(info))
     return 0
-
-
-def _write_json(content: dict[str, object], path: str) -> None:
-    import json
-
-    text = json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
-    if path == "-":
-        write_out(text.decode())
-        return
-    from chakrasim.report.files import write_whole
-
-    write_whole(path, text)

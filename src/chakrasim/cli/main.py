@@ -8,21 +8,43 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
-from types import ModuleType
+from importlib import import_module
+from typing import Final
 
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near, near_option, prepare
 from chakrasim.errors import ChakrasimError, InputError, StallError
 from chakrasim.startup import without_gc
 
+#: The subcommands, each a module of this package, in the order of the road.
+COMMANDS: Final = (
+    "doctor",
+    "trace",
+    "link",
+    "convert",
+    "generate",
+    "simulate",
+    "analyze",
+    "info",
+    "jsonize",
+    "draw",
+    "timeline",
+    "split",
+    "merge",
+    "machines",
+)
+
 EXAMPLES = """\
 examples:
-  chakrasim simulate traces/step --machine hgx-h100-8
+  chakrasim doctor recorded                            # a folder of PyTorch traces
+  chakrasim trace recorded -o out
+  chakrasim simulate out/chakra --comm-group out/comm_group.json --machine hgx-h100-8
   chakrasim simulate step.0.et --ranks 8 --machine hgx-h100-8 --json -
   chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
       --network-configuration network.yml --remote-memory-configuration memory.json
-  chakrasim info traces/step
+  chakrasim analyze summary device.0.json.gz
   chakrasim machines
 """
 
@@ -54,7 +76,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    parser, parsers = _parsers()
+    argv = prepare(argv)
+    # Only what is asked for is imported: the modules of all commands take longer than a small run.
+    parser, parsers = _parsers(argv[:1] if argv and argv[0] in COMMANDS else COMMANDS)
     if argv and not argv[0].startswith("-") and argv[0] not in parsers:
         raise InputError(
             f"unknown command {argv[0]!r}",
@@ -62,7 +86,7 @@ def _run(argv: list[str]) -> int:
             remedy=near(argv[0], parsers) or "see chakrasim --help",
         )
     try:
-        options, unknown = parser.parse_known_args(prepare(argv))
+        options, unknown = parser.parse_known_args(argv)
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     if unknown:
@@ -76,28 +100,24 @@ def _run(argv: list[str]) -> int:
         return int(options.run(options))
 
 
-def _parsers() -> tuple[Parser, dict[str, Parser]]:
-    """The whole command's parser, and those of its subcommands by name."""
+def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
+    """The whole command's parser, and those of these subcommands by name."""
     parser = Parser(
         prog="chakrasim",
-        description="How fast would this training job run on that machine? Exact simulation of Chakra traces.",
+        description="How fast would this training job run on that machine? "
+        "From PyTorch's traces to Chakra traces, analysis and exact simulation.",
         epilog=EXAMPLES,
     )
     parser.add_argument("--version", action="version", version=f"chakrasim {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     parsers = {}
-    for name, module in _commands().items():
+    for name in names:
+        module = import_module(f"chakrasim.cli.{name}")
         summary, details = module.SUMMARY, module.EXAMPLES
         parsers[name] = commands.add_parser(name, help=summary, description=f"{summary}.", epilog=details)
         module.add_arguments(parsers[name])
         parsers[name].set_defaults(run=module.run)
     return parser, parsers
-
-
-def _commands() -> dict[str, ModuleType]:
-    from chakrasim.cli import info, machines, simulate
-
-    return {"simulate": simulate, "info": info, "machines": machines}
 
 
 def _report(error: ChakrasimError) -> int:

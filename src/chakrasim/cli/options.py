@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from chakrasim.errors import InputError
@@ -28,8 +29,21 @@ class Parser(argparse.ArgumentParser):
 
 
 def prepare(argv: list[str]) -> list[str]:
-    """The arguments as argparse takes them: the rendezvous switch, alone, means true and takes no following word."""
-    return ["--rendezvous-protocol=true" if word == "--rendezvous-protocol" else word for word in argv]
+    """The arguments as argparse takes them: switches that may stand alone take no following word that is none of their
+    values; the reference converter's log file, which stood before its subcommand, stands behind it."""
+    if len(argv) > 2 and argv[0] == "--log-filename":
+        argv = [argv[2], *argv[:2], *argv[3:]]
+    elif len(argv) > 1 and argv[0].startswith("--log-filename="):
+        argv = [argv[1], argv[0], *argv[2:]]
+    alone = {"--rendezvous-protocol": "true"}
+    if argv and argv[0] == "simulate" and not {"recorded", "transfer"}.intersection(_after(argv, "--replay-durations")):
+        alone["--replay-durations"] = "recorded"
+    return [f"{word}={alone[word]}" if word in alone else word for word in argv]
+
+
+def _after(argv: list[str], option: str) -> list[str]:
+    """The words that directly follow an option."""
+    return [following for word, following in pairwise(argv) if word == option]
 
 
 def near(word: str, choices: Iterable[str]) -> str:

@@ -39,11 +39,24 @@ def print_sections(sections: Sequence[Section]) -> None:
         write_out(plain_text(sections))
 
 
-def announce_compilation() -> None:
+def write_json(content: object, path: str) -> None:
+    """Write plain values as JSON to a file; "-" is standard output."""
+    import json
+
+    text = json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
+    if path == "-":
+        write_out(text.decode())
+        return
+    from chakrasim.report.files import write_whole
+
+    write_whole(path, text)
+
+
+def announce_compilation(room: str = "simulator") -> None:
     """Say on standard error that this run compiles first, if nothing compiled is there to be used."""
     from chakrasim.jit import is_cold
 
-    if is_cold():
+    if is_cold(room):
         print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
 
 

@@ -22,6 +22,8 @@ examples:
   chakrasim simulate one.et --ranks 64 --machine my-machine.yaml --timeline step.json.gz
   chakrasim simulate traces/step --system system.json --network network.yml --congestion aware --json result.json
   chakrasim simulate traces/step --machine hgx-h100-8 --check --strict
+  chakrasim simulate out/chakra.3.et --replay-durations
+  chakrasim simulate out/chakra --replay-durations=transfer
 
 ASTRA-sim's own options, and its lines instead of the tables:
   chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
@@ -97,6 +99,18 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--physics", action="store_true", help="run broadcasts as real collectives, not their recorded duration"
     )
+    model.add_argument(
+        "--replay-durations",
+        nargs="?",
+        choices=("recorded", "transfer"),
+        const="recorded",
+        metavar="recorded|transfer",
+        help="replay measured durations instead of simulating a machine: as recorded (the option alone; one rank of a "
+        "larger job runs by itself), or with collectives that begin when their last rank has come",
+    )
+    model.add_argument(
+        "--common-start", action="store_true", help="let all ranks start at once, whatever the traces say"
+    )
     model.add_argument("--no-fold", action="store_true", help="simulate every rank, also those that do the same")
     ignored = "accepted for ASTRA-sim's sake, without effect"
     for name in NO_EFFECT:
@@ -164,6 +178,8 @@ def _settings(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any
         "injection_scale": options.injection_scale,
         "rendezvous": options.rendezvous_protocol,
         "physics": options.physics,
+        "replay_durations": options.replay_durations,
+        "common_start": options.common_start,
         "limits": _limits(options, warnings),
         "check": options.check,
         "lenient": options.lenient,
@@ -193,7 +209,7 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
                 f"--machine cannot be combined with {' and '.join(extra)}", remedy="give one machine, or both parts"
             )
     missing = [name for name, value in parts.items() if value is None]
-    if options.machine is None and missing:
+    if options.machine is None and missing and options.replay_durations is None:
         named = "no machine is given" if len(missing) == 2 else f"{missing[0]} is missing"
         raise InputError(
             named, expected="--machine NAME, or --system FILE and --network FILE", remedy="see chakrasim machines"

@@ -1,4 +1,4 @@
-"""A shipped training step (``STEP``, ``GROUPS``) and the machines on which ``python -m chakrasim.demo`` compares it."""
+"""What ``python -m chakrasim.demo`` works on: PyTorch's traces of a real run, a made training step, and machines."""
 
 from __future__ import annotations
 
@@ -18,3 +18,11 @@ MACHINES: Final = {
     **{name: str(_FOLDER / "machines" / f"{name}.yaml") for name in ("ring-16", "switch-16-half", "full-16")},
 }
 """Machines of 16 ranks by name: a preset and the machine files in ``machines/``."""
+
+TRACES: Final = _FOLDER / "traces"
+"""PyTorch's host and device traces of a real run of 4 ranks; ``chakrasim.demo.record`` made them."""
+
+NETWORKS: Final = {
+    name: str(_FOLDER / "machines" / f"{name}.yaml") for name in ("ethernet-100m-4", "ethernet-1g-4", "ethernet-10g-4")
+}
+"""Machine files of 4 ranks by name."""

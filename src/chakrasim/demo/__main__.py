@@ -1,14 +1,16 @@
-"""One training step on several machines, compared, and a timeline of one of the runs."""
+"""A real run from PyTorch's traces to a simulation, and a larger training step on several machines, with a timeline."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from chakrasim import ChakrasimError, SimulationResult, simulate
 from chakrasim.demo import GROUPS, MACHINES, STEP
+from chakrasim.demo.layout import milliseconds, table
+from chakrasim.demo.real_run import real_run
 from chakrasim.jit import is_cold
 from chakrasim.simulator.result import PARTS
 
@@ -31,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m chakrasim.demo", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder of the timeline (default: demo-out)")
     folder = parser.parse_args(argv).out
-    if is_cold():
+    if is_cold("simulator"):
         print("The first run compiles the engine; this takes about half a minute.", file=sys.stderr, flush=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(folder: Path, say: Callable[[str], object]) -> None:
     """Everything that the demo shows, by way of ``say``."""
+    real_run(folder, say)
+    say("")
     say("One training step of a transformer on 16 ranks: tensor parallel 4, data parallel 2, pipeline parallel 2,")
     say("4 micro-batches. Shares of the makespan are means over the ranks and sum to 100 %; waiting for a message")
     say("counts as exposed communication. Links have a utilisation where messages contend for them.\n")
@@ -70,7 +74,7 @@ def figures(result: SimulationResult) -> tuple[str, ...]:
         f"{100 * mean[part] / result.makespan_ns:.1f} %"
         for part in ("compute", "overlap", "exposed_comm", "idle", "done")
     )
-    return (f"{result.makespan_ns / 1e6:.3f} ms", *shares, busiest_link(result))
+    return (milliseconds(result.makespan_ns), *shares, busiest_link(result))
 
 
 def busiest_link(result: SimulationResult) -> str:
@@ -79,20 +83,6 @@ def busiest_link(result: SimulationResult) -> str:
         return "-"
     link = int(result.links.busy_ns.argmax())
     return f"{result.links.name[link]}, {100 * int(result.links.busy_ns[link]) / result.makespan_ns:.1f} %"
-
-
-def table(rows: Iterable[Sequence[str]]) -> str:
-    """Rows of text in columns: the first two and the last to the left, numbers to the right."""
-    cells = list(rows)
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    left = {0, 1, len(widths) - 1}
-    lines = (
-        "  ".join(
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in [cells[0], ["-" * w for w in widths], *cells[1:]]
-    )
-    return "\n".join(line.rstrip() for line in lines)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chakrasim.report.amounts import plural, size_text, time_text
+from chakrasim.report.amounts import number_text, plural, size_text, time_text
 from chakrasim.report.layout import Section
 from chakrasim.report.workload_info import WorkloadInfo
 
@@ -24,6 +24,10 @@ def _sections(info: WorkloadInfo) -> Iterator[Section]:
         ("schema version", f"{versions}, by ranks"),
         ("nodes", f"{info.nodes:,} over all ranks"),
         ("depth", f"{plural(info.depth, 'node')} on the longest chain of dependencies"),
+        (
+            "critical path",
+            f"{time_text(info.critical_path_micros * 1000)}, parallelism {number_text(info.parallelism)}",
+        ),
         ("compute", low if info.compute_micros[0] == info.compute_micros[2] else f"{low} to {high}, mean {mean}"),
         ("operations", f"{info.compute_ops:.4g} stated by compute nodes (num_ops)"),
         ("sent", f"{size_text(info.send_bytes)} in {plural(info.sends, 'send')}"),

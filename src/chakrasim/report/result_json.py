@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.report.steps import StepTime
 from chakrasim.simulator.result import PARTS, CollectiveFigures, LinkFigures, SimulationResult
 
 FORMAT = "chakrasim-result/1"
@@ -38,6 +39,7 @@ def result_json(result: SimulationResult) -> str:
 
 def _content(result: SimulationResult) -> dict[str, Any]:
     return {
+        **_measured(result),
         "bytes_sent": _list(result.bytes_sent),
         "classes": _list(result.classes),
         "collectives": [_collective(figures) for figures in result.collectives],
@@ -61,6 +63,26 @@ def _content(result: SimulationResult) -> dict[str, Any]:
         "simulated": len(result.finish_order) > 0,
         "units": UNITS,
         "warnings": [_without_folder(warning) for warning in result.warnings],
+    }
+
+
+def _measured(result: SimulationResult) -> dict[str, Any]:
+    """What only converted traces have: their steps, and that measured durations were replayed."""
+    content: dict[str, Any] = {}
+    if result.steps:
+        content["steps"] = [_step(time) for time in result.steps]
+    if result.replay is not None:
+        content["replay"] = result.replay
+    return content
+
+
+def _step(time: StepTime) -> dict[str, Any]:
+    return {
+        "error_pct": time.error_pct,
+        "measured_ns": time.measured_ns,
+        "rank": time.rank,
+        "simulated_ns": time.simulated_ns,
+        "step": time.step,
     }
 
 

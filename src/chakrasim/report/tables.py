@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from chakrasim.report.amounts import number_text, plural, ranks_text, share_text, size_text, time_text
 from chakrasim.report.layout import Section, plain_text
+from chakrasim.report.steps import step_section
 from chakrasim.simulator.result import PARTS, SimulationResult
 from chakrasim.trace import NodeType
 
@@ -42,6 +43,8 @@ def summary(result: SimulationResult) -> list[Section]:
 
 def _sections(result: SimulationResult) -> Iterator[Section]:
     yield _headline(result)
+    if len(result.finish_order):
+        yield step_section(result)
     yield _nothing_moved(result)
     if len(result.finish_order):
         yield _where_time_goes(result)
@@ -56,7 +59,7 @@ def _headline(result: SimulationResult) -> Section:
     makespan = result.makespan_ns
     rows = [
         ("makespan", f"{time_text(makespan)} ({makespan:,} ns)"),
-        ("ranks", f"{len(finish):,}, congestion-{result.congestion} network"),
+        ("ranks", f"{len(finish):,}, {_model(result)}"),
     ]
     if len(result.finish_order):
         first, last = int(np.argmin(finish)), int(np.argmax(finish))
@@ -80,8 +83,15 @@ def _headline(result: SimulationResult) -> Section:
     return Section(rows=tuple(rows), left=(0, 1))
 
 
+def _model(result: SimulationResult) -> str:
+    if result.replay is None:
+        return f"congestion-{result.congestion} network"
+    taken = "measured durations" if result.replay == "recorded" else "measured compute and transfer times"
+    return f"no machine: {taken} replayed"
+
+
 def _nothing_moved(result: SimulationResult) -> Section:
-    if result.message_bytes or not len(result.finish_order):
+    if result.replay is not None or result.message_bytes or not len(result.finish_order):
         return Section()
     nodes = sum(int(np.count_nonzero(record.graph.trace.types == NodeType.COMM_COLL_NODE)) for record in result.records)
     if not nodes and not result.collectives:

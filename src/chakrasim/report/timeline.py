@@ -7,19 +7,16 @@ decimals, which keep every nanosecond. Process and thread numbers start at 1 (ra
 
 from __future__ import annotations
 
-import gzip
-import heapq
 import json
 from collections.abc import Iterator
 from os import PathLike, fspath
-from typing import BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.report.amounts import ranks_text
-from chakrasim.report.files import open_whole
+from chakrasim.report.chrome import named, rows_in_parallel, write_chrome
 from chakrasim.report.tables import class_members
 from chakrasim.simulator.context import COLLECTIVE_KEYS
 from chakrasim.simulator.graph import Graph
@@ -48,21 +45,7 @@ def write_timeline(result: SimulationResult, path: str | PathLike[str]) -> None:
             file=fspath(path),
             remedy="fold the ranks, or simulate fewer",
         )
-    with open_whole(path) as file:
-        if not fspath(path).endswith(".gz"):
-            _write(result, file)
-            return
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=3, fileobj=file, mtime=0) as packed:
-            _write(result, cast(BinaryIO, packed))
-
-
-def _write(result: SimulationResult, file: BinaryIO) -> None:
-    file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
-    first = True
-    for text in _events(result):
-        file.write((text if first else ",\n" + text).encode())
-        first = False
-    file.write(b"\n]}\n")
+    write_chrome(path, _events(result))
 
 
 def _events(result: SimulationResult) -> Iterator[str]:
@@ -77,20 +60,15 @@ def _process(rank: int, name: str, record: NodeRecord) -> Iterator[str]:
     numbers = np.flatnonzero((record.start_ns >= 0) & (record.end_ns >= 0))
     numbers = numbers[np.lexsort((numbers, record.start_ns[numbers]))]
     threads = _threads(record, numbers)
-    yield _label("process_name", rank, COMPUTE, {"name": name})
-    yield _label("process_sort_index", rank, COMPUTE, {"sort_index": rank})
+    pid = rank + 1
+    yield from named(pid, COMPUTE, name, rank, process=True)
     for thread in np.unique(threads).tolist():
         extra = thread - RECEIVE
         shown = THREADS[min(thread, RECEIVE) - 1] + (f" {extra + 1}" if extra > 0 else "")
-        yield _label("thread_name", rank, thread, {"name": shown})
-        yield _label("thread_sort_index", rank, thread, {"sort_index": thread})
+        yield from named(pid, thread, shown, thread)
     slices = _Slices(rank, record)
     for start in range(0, len(numbers), BATCH):
         yield slices.text(numbers[start : start + BATCH], threads[start : start + BATCH])
-
-
-def _label(kind: str, rank: int, thread: int, args: dict[str, object]) -> str:
-    return json.dumps({"ph": "M", "name": kind, "pid": rank + 1, "tid": thread, "args": args}, separators=(",", ":"))
 
 
 def _threads(record: NodeRecord, numbers: Ints) -> Ints:
@@ -102,18 +80,7 @@ def _threads(record: NodeRecord, numbers: Ints) -> Ints:
     threads[graph.resource[numbers] == at.CPU] = CPU
     receiving = np.flatnonzero(graph.resource[numbers] == at.RECV)
     starts, ends = record.start_ns[numbers[receiving]].tolist(), record.end_ns[numbers[receiving]].tolist()
-    busy: list[tuple[int, int]] = []
-    idle: list[int] = []
-    rows = 0
-    for i, start, end in zip(receiving.tolist(), starts, ends, strict=True):
-        while busy and busy[0][0] <= start:
-            heapq.heappush(idle, heapq.heappop(busy)[1])
-        if idle:
-            row = heapq.heappop(idle)
-        else:
-            row, rows = rows, rows + 1
-        heapq.heappush(busy, (end, row))
-        threads[i] = RECEIVE + row
+    threads[receiving] = RECEIVE + np.array(rows_in_parallel(starts, ends), np.int64)
     return threads
 
 

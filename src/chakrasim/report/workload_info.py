@@ -44,6 +44,8 @@ class WorkloadInfo:
     compute_micros: smallest, mean and largest sum of a rank's recorded compute durations (CPU operations left out).
     compute_ops: arithmetic operations that compute nodes state (``num_ops``), for the roofline model.
     depth: nodes on the longest chain of dependencies of any rank.
+    critical_path_micros: the chain of any rank with the largest sum of recorded durations.
+    parallelism: all recorded durations of that rank over its critical path; 0 where none are recorded.
     duplicate_ids, unknown_dependencies, nodes_in_cycles: what a simulation refuses.
     """
 
@@ -60,6 +62,8 @@ class WorkloadInfo:
     receives: int
     receive_bytes: int
     depth: int
+    critical_path_micros: int
+    parallelism: float
     duplicate_ids: int
     unknown_dependencies: int
     nodes_in_cycles: int
@@ -82,6 +86,10 @@ def workload_info(traces: Sequence[Trace]) -> WorkloadInfo:
         for kind, count in _collectives(trace).items():
             collectives[kind] += count * weight
     chains = [_chains(trace) for trace in distinct]
+    longest, work = max(
+        ((chain[3], sum(trace.duration_micros.tolist())) for chain, trace in zip(chains, distinct, strict=True)),
+        default=(0, 0),
+    )
     compute = [_compute_micros(trace) for trace in distinct]
     sends, send_bytes = _total(distinct, weights, NodeType.COMM_SEND_NODE, "comm_size")
     receives, receive_bytes = _total(distinct, weights, NodeType.COMM_RECV_NODE, "comm_size")
@@ -100,6 +108,8 @@ def workload_info(traces: Sequence[Trace]) -> WorkloadInfo:
         receives=receives,
         receive_bytes=receive_bytes,
         depth=max((chain[0] for chain in chains), default=0),
+        critical_path_micros=longest,
+        parallelism=round(work / longest, 4) if longest else 0.0,
         duplicate_ids=sum(len(t) - len(np.unique(t.ids)) for t in distinct),
         unknown_dependencies=sum(chain[1] for chain in chains),
         nodes_in_cycles=sum(chain[2] for chain in chains),
@@ -153,8 +163,9 @@ def _count(kind: tuple[int, int, str], count: int) -> CollectiveCount:
     return CollectiveCount(name, size, group, count, max(size, 0) * count)
 
 
-def _chains(trace: Trace) -> tuple[int, int, int]:
-    """Length of the longest chain of dependencies, dependencies on unknown nodes, nodes that wait for themselves."""
+def _chains(trace: Trace) -> tuple[int, int, int, int]:
+    """Nodes of the longest chain of dependencies, dependencies on unknown nodes, nodes that wait for themselves, and
+    the largest sum of durations (microseconds) along a chain."""
     parent, child, unknown = _edges(trace)
     count = len(trace)
     by_parent = np.argsort(parent, kind="stable")
@@ -162,17 +173,22 @@ def _chains(trace: Trace) -> tuple[int, int, int]:
     children = child[by_parent].tolist()
     left = np.bincount(child, minlength=count).tolist()
     depth = [1] * count
+    micros = trace.duration_micros.tolist()
+    ended = list(micros)
     free = [node for node in range(count) if not left[node]]
     for node in free:
-        below = depth[node] + 1
+        below, end = depth[node] + 1, ended[node]
         for i in range(offsets[node], offsets[node + 1]):
             next_node = children[i]
             if depth[next_node] < below:
                 depth[next_node] = below
+            if ended[next_node] < end + micros[next_node]:
+                ended[next_node] = end + micros[next_node]
             left[next_node] -= 1
             if not left[next_node]:
                 free.append(next_node)
-    return max((depth[node] for node in free), default=0), unknown, count - len(free)
+    longest = max((ended[node] for node in free), default=0)
+    return max((depth[node] for node in free), default=0), unknown, count - len(free), longest
 
 
 def _edges(trace: Trace) -> tuple[Ints, Ints, int]:

@@ -25,7 +25,7 @@ from chakrasim.machine import (
     load_network,
     load_system,
 )
-from chakrasim.simulator.context import Context, Limits
+from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.session import Session
@@ -51,6 +51,8 @@ def simulate(
     injection_scale: float = 1.0,
     rendezvous: bool = False,
     physics: bool = False,
+    replay_durations: Replay | None = None,
+    common_start: bool = False,
     limits: Limits | None = None,
     progress: Progress | None = None,
     check: bool = False,
@@ -78,6 +80,14 @@ def simulate(
         The reference's options of these names.
     physics:
         Run broadcasts as real collectives instead of replaying their recorded duration.
+    replay_durations:
+        Replay measured durations instead of simulating a machine, which is then not needed: "recorded" gives every node
+        the time that it took where the trace was recorded, communication included, so that one rank of a larger job
+        runs by itself; "transfer" lets collectives and messages begin when the last of their ranks has come and take
+        what was not waiting, which needs the traces of all ranks, converted together. Nodes then wait for what they
+        depend on and nothing else.
+    common_start:
+        Let all ranks start at once, whatever the traces say of their start.
     limits:
         Bounds on nodes, events and bytes.
     progress:
@@ -98,13 +108,22 @@ def simulate(
     """
     warnings: list[str] = []
     with without_gc(), _told(warnings):
-        network_config, system_config, memory_config = _machine(system, network, memory, machine, warnings)
         groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
+        traces: Sequence[Trace] | None
+        if replay_durations is not None:
+            _check_replay(replay_durations, (system, network, memory, machine), warnings)
+            traces = _read_workload(workload, ranks, lenient, warnings, one=True)
+            count = ranks if ranks is not None and len(traces) == 1 else len(traces)
+            network_config, system_config, memory_config = _no_machine(count)
+        else:
+            network_config, system_config, memory_config = _machine(system, network, memory, machine, warnings)
+            count, traces = network_config.ranks, None
         if congestion not in ("aware", "unaware"):
             raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
-        count = network_config.ranks
         _check_options(num_queues_per_dim, injection_scale)
-        traces = _traces(workload, ranks, count, lenient, warnings)
+        if traces is None:
+            traces = _read_workload(workload, ranks, lenient, warnings)
+        distinct = _by_rank(traces, ranks, count)
         context = Context(
             system=system_config,
             network=network_config,
@@ -116,14 +135,16 @@ def simulate(
             injection_scale=injection_scale,
             rendezvous=rendezvous,
             physics=physics,
+            replay=replay_durations,
+            common_start=common_start,
             limits=limits or Limits(),
             warnings=warnings,
         )
-        if groups is not None:
+        if groups is not None and replay_durations is None:
             groups.check_ranks(count)
         check_dimensions(system_config, network_config, warnings)
         memory_config.check_ranks(count)
-        session = Session(context, *traces)
+        session = Session(context, *distinct)
         _refuse_warnings(strict, warnings)
         if check:
             return session.check()
@@ -165,6 +186,18 @@ def _machine(
     return load_network(network, warnings), load_system(system, warnings), load_memory(memory, warnings)
 
 
+def _check_replay(replay: str, given: tuple[Any, ...], warnings: list[str]) -> None:
+    if replay not in ("recorded", "transfer"):
+        raise InputError("unknown kind of replay", found=repr(replay), expected="'recorded' or 'transfer'")
+    if any(config is not None for config in given):
+        warnings.append("the machine has no effect: measured durations are replayed")
+
+
+def _no_machine(ranks: int) -> tuple[Network, System, RemoteMemory]:
+    """What stands for a machine that nothing is asked of; a network has two ends at least."""
+    return Network(("Switch",), (max(ranks, 2),), (1.0,), (0.0,)), System(preferred_dataset_splits=1), RemoteMemory()
+
+
 def _check_options(num_queues_per_dim: int, injection_scale: float) -> None:
     if not 1 <= num_queues_per_dim <= 1 << 16:
         raise InputError("num_queues_per_dim is out of range", found=num_queues_per_dim, expected="1 to 65536")
@@ -172,24 +205,26 @@ def _check_options(num_queues_per_dim: int, injection_scale: float) -> None:
         raise InputError("injection_scale is out of range", found=injection_scale, expected="0 to 10^9")
 
 
-def _traces(
-    workload: Workload, ranks: int | None, count: int, lenient: bool, warnings: list[str]
-) -> tuple[list[Trace], NDArray[np.int64]]:
-    """Distinct traces, and by rank which of them it runs."""
+def _read_workload(
+    workload: Workload, ranks: int | None, lenient: bool, warnings: list[str], *, one: bool = False
+) -> Sequence[Trace]:
+    """The traces as they are given; ``one``: a single one needs no number of ranks."""
     if isinstance(workload, str | PathLike):
-        traces: Sequence[Trace]
-        if ranks is not None and isfile(workload):
-            traces = [read_trace(workload, lenient=lenient, warnings=warnings)]
-        else:
-            traces = read(workload, lenient=lenient, warnings=warnings)
-    elif isinstance(workload, Trace):
-        if ranks is None:
+        if (one or ranks is not None) and isfile(workload):
+            return [read_trace(workload, lenient=lenient, warnings=warnings)]
+        return read(workload, lenient=lenient, warnings=warnings)
+    if isinstance(workload, Trace):
+        if ranks is None and not one:
             raise InputError("one trace needs to be told how many ranks run it", remedy="give ranks=N")
-        traces = [workload]
-    else:
-        traces = list(workload)
-        if not all(isinstance(trace, Trace) for trace in traces):
-            raise InputError("the workload is neither a path nor a list of traces", found=repr(workload)[:80])
+        return [workload]
+    traces = list(workload)
+    if not all(isinstance(trace, Trace) for trace in traces):
+        raise InputError("the workload is neither a path nor a list of traces", found=repr(workload)[:80])
+    return traces
+
+
+def _by_rank(traces: Sequence[Trace], ranks: int | None, count: int) -> tuple[list[Trace], NDArray[np.int64]]:
+    """Distinct traces, and by rank which of them it runs."""
     if ranks is not None and len(traces) == 1:
         if ranks != count:
             raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from chakrasim.machine import Network, RemoteMemory, System
 
@@ -18,6 +19,9 @@ class Limits:
     max_events: int = 50_000_000_000
     max_bytes: int = 12 * 2**30
     """Memory of the simulation's arena."""
+
+
+Replay = Literal["recorded", "transfer"]
 
 
 @dataclass
@@ -34,6 +38,11 @@ class Context:
     injection_scale: float = 1.0
     rendezvous: bool = False
     physics: bool = False
+    replay: Replay | None = None
+    """Which measured durations take the place of the machine."""
+    common_start: bool = False
+    meetings: tuple[int, ...] = ()
+    """By meeting of a replay: how many ranks its others wait for."""
     limits: Limits = field(default_factory=Limits)
     warnings: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)

@@ -73,6 +73,7 @@ def gather(
         class_ranks=layout.ranks,
         system=context.system,
         peak_memory_bytes=peak,
+        replay=context.replay,
     )
 
 
@@ -101,6 +102,7 @@ def empty_result(context: Context) -> SimulationResult:
         class_ranks=np.arange(context.ranks),
         system=context.system,
         peak_memory_bytes=None,
+        replay=context.replay,
     )
 
 

@@ -17,6 +17,7 @@ from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
+from chakrasim.simulator.replay import measured
 from chakrasim.trace import NodeType, Trace
 
 Ints = NDArray[np.int64]
@@ -60,6 +61,7 @@ class Graph:
     a: Ints
     b: Ints
     c: Ints
+    d: Ints
     child_offsets: Ints
     children: Ints
     parents: Ints
@@ -97,6 +99,7 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
         actions.a[order],
         actions.b[order],
         actions.c[order],
+        actions.d[order],
         offsets,
         children,
         parents,
@@ -166,6 +169,7 @@ class _Actions:
         self.a = np.zeros(n, np.int64)
         self.b = np.zeros(n, np.int64)
         self.c = np.zeros(n, np.int64)
+        self.d = np.zeros(n, np.int64)
         self.uses: list[CollectiveUse] = []
         self.groups: list[int] = []
         self.own_rank: dict[int, int] = {}
@@ -187,6 +191,9 @@ class _Actions:
         self.category[comp] = np.where(self.cpu[comp], at.CAT_CPU, at.CAT_GPU)
         self.category[memory] = at.CAT_MEMORY
         self.category[comm] = at.CAT_COMM
+        if self.context.replay is not None:
+            self._replay_durations()
+            return
         if self.context.system.replay_only:
             self._replay(np.ones(len(types), np.bool_), count_gpu=True)
             return
@@ -203,8 +210,23 @@ class _Actions:
         self._point_to_point(types == NodeType.COMM_SEND_NODE, at.RUN_SEND)
         self._point_to_point(types == NodeType.COMM_RECV_NODE, at.RUN_RECV)
         self._collectives(types == NodeType.COMM_COLL_NODE)
+        if self.context.common_start:
+            self._skip_start_offsets()
         skipped = (types == NodeType.INVALID_NODE) | (types == NodeType.METADATA_NODE)
         self.kind[skipped] = at.RUN_SKIP
+
+    def _replay_durations(self) -> None:
+        """Every node takes its measured duration after its measured delay; nodes hold no resource (see `replay`)."""
+        times = measured(self.trace, common_start=self.context.common_start)
+        self.resource[:] = at.RECV
+        self.a[:] = times.delay_ns + times.duration_ns
+        self.b[:] = np.where(self.cpu | (self.category != at.CAT_GPU), 0, times.duration_ns)
+        if self.context.replay == "transfer":
+            nodes = np.flatnonzero(times.meeting >= 0)
+            self.kind[nodes] = at.RUN_MEETING
+            self.a[nodes] = times.meeting[nodes]
+            self.b[nodes] = times.transfer_ns[nodes]
+            self.c[nodes] = times.delay_ns[nodes]
 
     def _replay(self, chosen: Mask, *, count_gpu: bool) -> None:
         """Nodes that take their recorded duration, or 1 ns where none is recorded."""
@@ -222,8 +244,15 @@ class _Actions:
         self.a[chosen] = runtime
         self.b[chosen] = np.where(self.cpu[chosen], 0, runtime) if count_gpu else 0
 
+    def _skip_start_offsets(self) -> None:
+        """All ranks start at once: what a rank starts later than the others takes no time."""
+        offset = self.column("is_start_offset").integers() != 0
+        self.kind[offset] = at.RUN_DELAY
+        self.a[offset] = self.b[offset] = 0
+
     def _compute(self, comp: Mask) -> None:
         roofline = comp & ~self.cpu if self.context.system.roofline_enabled else np.zeros_like(comp)
+        roofline &= ~self._only_measured(roofline)
         self._replay(comp & ~roofline, count_gpu=True)
         if not roofline.any():
             return
@@ -234,6 +263,16 @@ class _Actions:
         self.a[nodes] = runtime
         self.b[nodes] = runtime
         self.kind[nodes[size == 0]] = at.RUN_SKIP
+
+    def _only_measured(self, roofline: Mask) -> Mask:
+        """Nodes that come from a measurement and say nothing of their operations: the roofline has nothing to go by."""
+        known = self.column("num_ops").present | self.column("tensor_size").present
+        measured = roofline & self.column("duration_ns").present & ~known
+        if measured.any():
+            self.context.warn(
+                "compute nodes of measured traces take their recorded duration: the roofline model needs num_ops"
+            )
+        return measured
 
     def _roofline_ns(self, nodes: Ints, ops: NDArray[np.float64], size: NDArray[np.float64]) -> Ints:
         """ops / min(bandwidth * intensity, peak), truncated to ns: doubles in the reference's order (section 7)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
     from chakrasim.machine import System
+    from chakrasim.report.steps import StepTime
     from chakrasim.simulator.graph import Graph
 
 Ints = NDArray[np.int64]
@@ -121,6 +123,15 @@ class SimulationResult:
     system: System = field(repr=False)
     peak_memory_bytes: Ints | None
     """int64 by rank: most bytes of live tensors at a time, where local memory is tracked."""
+    replay: str | None = None
+    """Which measured durations took the place of the machine; None: the machine was simulated."""
+
+    @cached_property
+    def steps(self) -> tuple[StepTime, ...]:
+        """Measured and simulated time of every profiler step (or of all, where there is none) of converted traces."""
+        from chakrasim.report.steps import step_times
+
+        return step_times(self)
 
     @property
     def makespan_ns(self) -> int:

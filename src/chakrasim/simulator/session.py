@@ -19,6 +19,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
 from chakrasim.simulator.preflight import check_ranks
+from chakrasim.simulator.replay import hold_meetings
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
 from chakrasim.simulator.stall import stall_error, waiting_entries
@@ -36,13 +37,16 @@ class Session:
     def __init__(self, context: Context, traces: Sequence[Trace], trace_of: Ints) -> None:
         self.context = context
         self.graph_of = trace_of
-        import_groups(traces, context)
+        if context.replay is None:
+            import_groups(traces, context)
         self.graphs = [lower_graph(trace, context) for trace in traces]
+        if context.replay == "transfer":
+            self.graphs, self.graph_of = hold_meetings(self.graphs, trace_of, context)
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
-        check_ranks(context, self.graphs, trace_of, self.plans)
+        check_ranks(context, self.graphs, self.graph_of, self.plans)
         self._count()
-        self.finder = SymmetryFinder(context, self.graphs, trace_of, self.plans)
+        self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
     def _count(self) -> None:
         """Count, over all ranks, what takes another way than its name says."""
@@ -55,7 +59,7 @@ class Session:
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
-        folding = self.finder.find() if fold else Folding((), "every rank simulated: folding is switched off")
+        folding = self._folding(fold)
         broken: list[str] = []
         while True:
             try:
@@ -74,6 +78,14 @@ class Session:
         self._warn_of_lost_messages(m)
         reason = _reason(folding, self.context.ranks, broken)
         return gather(m, layout, self.context, self.plans, folding.digits, reason)
+
+    def _folding(self, fold: bool) -> Folding:
+        if not fold:
+            return Folding((), "every rank simulated: folding is switched off")
+        if self.context.replay is not None:
+            # Ranks whose nodes take equally long may still have measured other steps.
+            return Folding((), "every rank simulated: measured durations are each rank's own")
+        return self.finder.find()
 
     def check(self) -> SimulationResult:
         """A result without times: the input has been checked, nothing has run."""

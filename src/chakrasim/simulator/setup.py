@@ -28,6 +28,8 @@ MEMORY_KINDS = {
     "MEMORY_POOL": at.POOL,
 }
 LOWER_BUS_GAP = 0.0038
+WORDS_PER_DELAY = 24
+"""More than a node of a replay takes."""
 WORDS_PER_OPERATION = 120
 """More than any operation, bundle or receive takes from the arena."""
 
@@ -79,7 +81,10 @@ def build(
     ports = _network(arena, context, header, ranks.size)
     _clock(arena, header, ranks.size)
     writer = PlanWriter(arena, context, write_custom)
-    nodes = [_graph(arena, graph, plan, writer, group_keys) for graph, plan in zip(graphs, plans, strict=True)]
+    meetings = arena.add([word for missing in context.meetings for word in (missing, 0)])
+    nodes = [
+        _graph(arena, graph, plan, writer, group_keys, meetings) for graph, plan in zip(graphs, plans, strict=True)
+    ]
     graph_of = graph_of_rank[ranks]
     _slots(arena, context, header, ranks, graphs, graph_of, nodes, record)
     _symmetry(arena, header, context.ranks, ranks, digits)
@@ -153,11 +158,19 @@ def _clock(arena: ArenaBuilder, header: dict[int, int], slots: int) -> None:
 
 
 def _graph(
-    arena: ArenaBuilder, graph: Graph, plans: Sequence[Plan], writer: PlanWriter, group_keys: dict[int, int]
+    arena: ArenaBuilder,
+    graph: Graph,
+    plans: Sequence[Plan],
+    writer: PlanWriter,
+    group_keys: dict[int, int],
+    meetings: int,
 ) -> int:
-    """Write a graph's static nodes; collectives that are done at once become delays of zero."""
+    """Write a graph's static nodes; collectives that are done at once become delays of zero. ``meetings`` is the first
+    meeting's place."""
     nodes = np.zeros((len(graph), at.NODE_WORDS), np.int64)
     kind, a, b = graph.kind.copy(), graph.a.copy(), graph.b.copy()
+    met = kind == at.RUN_MEETING
+    a[met] = meetings + a[met] * at.MEETING_WORDS
     collective = np.flatnonzero(kind == at.RUN_COLLECTIVE)
     if len(collective):
         written = np.array([writer.write(plan, group_keys[plan.group]) if plan.chunks else 0 for plan in plans])
@@ -176,6 +189,7 @@ def _graph(
     nodes[:, at.NODE_A] = a
     nodes[:, at.NODE_B] = b
     nodes[:, at.NODE_C] = graph.c
+    nodes[:, at.NODE_D] = graph.d
     return arena.add(nodes)
 
 
@@ -313,6 +327,8 @@ def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence
     """Words that one event can take from the arena, at most: what it issues on two ranks."""
     queues = -(-context.system.active_chunks_per_dimension // context.queues_per_dim) * context.queues_per_dim
     most = 0
+    if context.replay is not None:
+        return 2 * (max(map(_burst, graphs), default=0) + context.ranks + 64) * WORDS_PER_DELAY
     for graph, own in zip(graphs, plans, strict=True):
         receives = int((graph.resource == at.RECV).sum())
         collective = 0
@@ -325,3 +341,8 @@ def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence
         most = max(most, receives * WORDS_PER_OPERATION + collective)
     every_plan = [plan for own in plans for plan in own]
     return 2 * most + 64 * WORDS_PER_OPERATION + custom_reserve(every_plan, WORDS_PER_OPERATION)
+
+
+def _burst(graph: Graph) -> int:
+    """Nodes that one event can set free, at most: at the start, or by the end of a node."""
+    return max(int((graph.parents == 0).sum()), int(np.diff(graph.child_offsets).max(initial=0)))

@@ -98,11 +98,29 @@ class _Board:
         kind = int(graph.kind[number])
         if kind == at.RUN_COLLECTIVE:
             text, others = self._collective(rank, graph, number)
+        elif kind == at.RUN_MEETING:
+            text, others = self._meeting(rank, int(graph.a[number]))
         elif kind in (at.RUN_SEND, at.RUN_RECV):
             text, others = self._message(graph, number, kind, rank)
         else:
             text, others = "for an event that never comes", ()
         return Wait(rank, f"{where} {text}", others)
+
+    def _meeting(self, rank: int, meeting: int) -> tuple[str, tuple[int, ...]]:
+        """Who has not come to a meeting of a replay."""
+        missing = []
+        present = 0
+        for other in range(len(self.slots)):
+            graph = self.graph(other)
+            numbers = np.flatnonzero((graph.kind == at.RUN_MEETING) & (graph.a == meeting))
+            starts = int(self.slots[other, at.SLOT_STARTS])
+            if len(numbers) and starts and (self.m[starts + numbers] < 0).all():
+                missing.append(other)
+            present += len(numbers) > 0
+        if missing:
+            return f"for {ranks_text(tuple(missing))} to come to it", tuple(missing)
+        expected = max(self.context.meetings[meeting], present)
+        return f"for ranks that have no such node: {expected} took part where it was recorded, {present} are here", ()
 
     def _message(self, graph: Graph, number: int, kind: int, rank: int) -> tuple[str, tuple[int, ...]]:
         peer, size, tag = int(graph.a[number]), int(graph.b[number]), int(graph.c[number])

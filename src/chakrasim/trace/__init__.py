@@ -1,10 +1,32 @@
-"""Chakra execution traces: one columnar graph, its reader, writer and builder."""
+"""Chakra execution traces: one columnar graph, its reader, writer and builder. Names are loaded when first used."""
 
-from chakrasim.trace.builder import TraceBuilder
-from chakrasim.trace.chakra import parse_trace, read, read_trace, write, write_trace
-from chakrasim.trace.encode import encode_trace
-from chakrasim.trace.graph import AttrColumn, Attributes, Csr, NodeView, StringTable, Trace
-from chakrasim.trace.kinds import KIND_NAMES, CollectiveType, NodeType, type_name
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chakrasim.trace.builder import TraceBuilder
+    from chakrasim.trace.chakra import parse_trace, read, read_trace, write, write_trace
+    from chakrasim.trace.encode import encode_trace
+    from chakrasim.trace.graph import AttrColumn, Attributes, Csr, NodeView, StringTable, Trace
+    from chakrasim.trace.host import HostTrace
+    from chakrasim.trace.host_reader import read_host
+    from chakrasim.trace.kinds import KIND_NAMES, CollectiveType, NodeType, type_name
+    from chakrasim.trace.kineto import KinetoTrace
+    from chakrasim.trace.kineto_reader import read_kineto
+
+_HOMES = {
+    **dict.fromkeys(("parse_trace", "read", "read_trace", "write", "write_trace"), "chakra"),
+    **dict.fromkeys(("AttrColumn", "Attributes", "Csr", "NodeView", "StringTable", "Trace"), "graph"),
+    **dict.fromkeys(("KIND_NAMES", "CollectiveType", "NodeType", "type_name"), "kinds"),
+    "TraceBuilder": "builder",
+    "encode_trace": "encode",
+    "HostTrace": "host",
+    "KinetoTrace": "kineto",
+    "read_host": "host_reader",
+    "read_kineto": "kineto_reader",
+}
 
 __all__ = [
     "KIND_NAMES",
@@ -12,6 +34,8 @@ __all__ = [
     "Attributes",
     "CollectiveType",
     "Csr",
+    "HostTrace",
+    "KinetoTrace",
     "NodeType",
     "NodeView",
     "StringTable",
@@ -20,8 +44,17 @@ __all__ = [
     "encode_trace",
     "parse_trace",
     "read",
+    "read_host",
+    "read_kineto",
     "read_trace",
     "type_name",
     "write",
     "write_trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'chakrasim.trace' has no attribute {name!r}")
+    return getattr(import_module(f"chakrasim.trace.{home}"), name)

@@ -1,4 +1,4 @@
-"""Saying what is wrong with a file that is no Chakra trace, or no longer one."""
+"""Saying what a file is that is not the kind of trace it should be, or no longer one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _MAGIC = (
     (b"\x80\x03", "a Python pickle"),
     (b"\x80\x04", "a Python pickle"),
     (b"\x80\x05", "a Python pickle"),
+    (b"\xff\xfe", "text in UTF-16 (redirected by a Windows shell?)"),
+    (b"\xfe\xff", "text in UTF-16 (redirected by a Windows shell?)"),
     (b"PK\x03\x04", "a zip archive"),
     (b"\x28\xb5\x2f\xfd", "zstandard-compressed data"),
     (b"BZh", "bzip2-compressed data"),
@@ -24,6 +26,14 @@ _MAGIC = (
     (b"\x7fELF", "a program"),
     (b"\x93NUMPY", "a NumPy array"),
 )
+KINETO = "a Kineto (PyTorch profiler, device) trace"
+HOST = "a PyTorch execution (host) trace"
+_LOOKS = {
+    KINETO: "a JSON file that looks like a Kineto (PyTorch profiler, device) trace",
+    HOST: "a JSON file that looks like a PyTorch execution (host) trace",
+}
+_JSONIZED = "a JSON file that looks like the output of chakra_jsonizer"
+_BOM = b"\xef\xbb\xbf"
 _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
 
 
@@ -34,6 +44,33 @@ def refuse_other_formats(data: bytes, source: str) -> None:
     look = _json_look(data[:4096]) if data[:1] in b"{[ \t\r\n\xef" else None
     if look is not None:
         raise InputError("this is no Chakra trace", file=source, found=look, expected="a Chakra trace", remedy=_REMEDY)
+
+
+def refuse_unless_json(head: bytes, source: str, expected: str) -> None:
+    """Raise InputError if a file that begins with ``head`` is surely not ``expected``, which is KINETO or HOST."""
+    if not head:
+        raise InputError("the file is empty", file=source, expected=expected, remedy="create the file again")
+    text = head.removeprefix(_BOM).lstrip()
+    found = _json_look(head) or ""
+    other = _LOOKS[HOST if expected == KINETO else KINETO]
+    if text.startswith((b"{", b"[")) and (found == _LOOKS[expected] or found not in (other, _JSONIZED)):
+        return
+    if not found:
+        found = look(head) or f"bytes {head[:8].hex(' ')}"
+    raise InputError(f"this is not {expected}", file=source, found=found, expected=expected)
+
+
+def wrong_document(names: list[str], source: str, expected: str) -> InputError:
+    """The error for a JSON document with members of these names, but not the list that ``expected`` has."""
+    if "traceEvents" in names:
+        found = _LOOKS[KINETO] if expected == HOST else "traceEvents that are no list"
+    elif "nodes" in names:
+        found = _LOOKS[HOST] if expected == KINETO else "nodes that are no list"
+    else:
+        shown = ", ".join(repr(name) for name in names[:6]) + (", ..." if len(names) > 6 else "")
+        found = f"a JSON document with the members {shown}" if names else "a JSON document without members"
+    wanted = "traceEvents" if expected == KINETO else "nodes"
+    return InputError(f"this is not {expected}", file=source, found=found, expected=f"a list {wanted!r}")
 
 
 def refuse_old_schema(data: bytes, source: str, damaged: bool) -> None:
@@ -53,19 +90,27 @@ def refuse_old_schema(data: bytes, source: str, damaged: bool) -> None:
 
 
 def _json_look(head: bytes) -> str | None:
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.removeprefix(_BOM).lstrip()
     if not text.startswith((b"{", b"[")):
         return None
     after = text[1:].lstrip()
     if not after.startswith((b'"', b"{", b"[", b"}", b"]")) or not _is_text(head):
         return None
     if b'"traceEvents"' in text or b'"schemaVersion"' in text or b'"deviceProperties"' in text:
-        return "a JSON file that looks like a Kineto (PyTorch profiler, device) trace"
+        return _LOOKS[KINETO]
     if b'"schema"' in text and (b'"pid"' in text or b'"nodes"' in text):
-        return "a JSON file that looks like a PyTorch execution (host) trace"
+        return _LOOKS[HOST]
     if b'"globalMetadata' in text or b'"COMP_NODE"' in text or b'"dataDeps"' in text:
-        return "a JSON file that looks like the output of chakra_jsonizer"
+        return _JSONIZED
     return "a JSON file"
+
+
+def _is_chakra(head: bytes) -> bool:
+    """Whether ``head`` begins with metadata that state a version: length, field 1, its length, digits and points."""
+    if len(head) < 4 or head[0] > 127 or head[1] != 0x0A or head[2] + 2 > head[0]:
+        return False
+    version = head[3 : 3 + head[2]]
+    return version != b"" and all(byte in b"0123456789." for byte in version)
 
 
 def _is_text(head: bytes) -> bool:
@@ -86,6 +131,8 @@ def look(data: bytes) -> str | None:
     json = _json_look(head)
     if json is not None:
         return json
+    if _is_chakra(head):
+        return "a Chakra trace"
     if not any(head):
         return "nothing but zeros"
     if _is_text(head):

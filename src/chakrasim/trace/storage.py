@@ -10,13 +10,109 @@ import re
 import stat
 import tempfile
 import zlib
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from chakrasim.errors import InputError
 
 GZIP_MAGIC = b"\x1f\x8b"
 _STEP = 1 << 20
 _WHOLE_KEY_BYTES = 4096  # up to this size the bytes themselves serve as their fingerprint
+
+
+class Stream:
+    """A file's bytes one after another, uncompressed if it is gzip (told by its first two bytes).
+
+    Raises InputError if the file cannot be read or is no file. Damage of compressed data ends the stream and is kept in
+    ``fault``. ``taken`` of the ``size`` bytes on disk have been used so far.
+    """
+
+    def __init__(self, path: str, expected: str) -> None:
+        self._path = path
+        self._expected = expected
+        self.fault: str | None = None
+        self.taken = 0
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+            self._file = os.fdopen(handle, "rb", buffering=0)
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                self._file.close()
+                raise InputError("this is no regular file", file=path, expected=expected)
+            self.size = status.st_size
+            self.packed = self._file.read(2) == GZIP_MAGIC
+            self._file.seek(0)
+        except (OSError, ValueError) as fault:
+            raise _cannot_read(path, fault, expected) from None
+        self._member: Any = None
+        self._rest = b""
+        self._ready = memoryview(b"")
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+    def fill(self, target: memoryview) -> int:
+        """Put the next bytes into ``target``; how many, 0 at the end."""
+        try:
+            if self.packed:
+                return self._unpack(target)
+            size = self._file.readinto(target) or 0
+        except OSError as fault:
+            raise _cannot_read(self._path, fault, self._expected) from None
+        self.taken += size
+        return size
+
+    def _unpack(self, target: memoryview) -> int:
+        if not self._ready:
+            self._ready = memoryview(self._next_part())
+        size = min(len(target), len(self._ready))
+        target[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def _next_part(self) -> bytes:
+        """More uncompressed bytes; none at the end. Their sizes do not depend on the caller, nor what damage spares."""
+        while self.fault is None:
+            between = self._member is None or self._member.eof
+            if not self._rest:
+                self._rest = self._file.read(_STEP)
+                self.taken += len(self._rest)
+                if not self._rest:
+                    self.fault = None if between else "the data end early"
+                    break
+            if between:
+                self._rest = self._rest.lstrip(b"\0") if self._member else self._rest
+                if not self._rest:
+                    continue
+                self._member = zlib.decompressobj(wbits=31)
+            before = self._member.copy()
+            try:
+                part: bytes = self._member.decompress(self._rest, _STEP)
+            except zlib.error as reason:
+                self.fault = str(reason)
+                return _intact(before, self._rest)
+            self._rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            if part:
+                return part
+        return b""
+
+
+def _intact(member: Any, data: bytes) -> bytes:
+    """What can be uncompressed of ``data``, which are damaged somewhere."""
+    parts: list[bytes] = []
+    with suppress(zlib.error):
+        for at in range(len(data)):
+            parts.append(member.decompress(data[at : at + 1]))
+    return b"".join(parts)
 
 
 def read_bytes(path: str, max_bytes: int) -> bytes:
@@ -56,13 +152,11 @@ def _read_large(path: str, max_bytes: int) -> bytes:
             raise InputError("the trace does not fit into memory", file=path, found=f"{size} bytes") from None
 
 
-def _cannot_read(path: str, fault: Exception) -> InputError:
+def _cannot_read(path: str, fault: Exception, expected: str = "a Chakra trace file") -> InputError:
     if isinstance(fault, FileNotFoundError):
         return InputError("there is no such file", file=path, remedy="check the name and the folder")
     if isinstance(fault, IsADirectoryError):
-        return InputError(
-            "this is a folder", file=path, expected="a Chakra trace file", remedy="name a file in it, or a prefix"
-        )
+        return InputError("this is a folder", file=path, expected=expected, remedy="name a file in it, or a prefix")
     text = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
     return InputError(f"the file cannot be read: {text}", file=path)
 
@@ -138,11 +232,16 @@ def fingerprint(raw: bytes) -> bytes:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` under a temporary name in the same folder, then rename. Raises InputError if that fails."""
+    write_in_pieces(path, (data,))
+
+
+def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """As `write_atomically`, for data that are made piece by piece."""
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)

@@ -122,6 +122,7 @@ DO_CUSTOM = 4  # stream, node of the custom algorithm
 DO_BUS_SENT = 5  # bus endpoint
 DO_BUS_RECEIVED = 6  # bus endpoint
 DO_BUS_PROCESSED = 7  # bus endpoint
+DO_MEET = 8  # node
 
 # --- a simulated rank, or a class of equal ranks ---------------------------------------------------------------------
 SLOT_RANK = 0
@@ -189,6 +190,7 @@ NODE_CHILDREN_END = 5
 NODE_A = 6
 NODE_B = 7
 NODE_C = 8
+NODE_D = 9
 NODE_WORDS = 10
 
 RUN_DELAY = 1  # A: ns, B: ns counted as GPU busy time
@@ -197,6 +199,14 @@ RUN_MEMORY = 3  # A: service time in ns
 RUN_COLLECTIVE = 4  # A: plan, B: group of the graph
 RUN_SEND = 5  # A: peer, B: bytes, C: tag
 RUN_RECV = 6
+RUN_MEETING = 7  # A: meeting, B: ns from its start, C: ns before it comes, D: COUNTS, WAITS or both
+
+# --- meetings: replayed collectives and messages, whose ranks wait for each other -------------------------------------
+COUNTS = 1  # others wait for this rank
+WAITS = 2  # this rank waits for those that count
+MEETING_MISSING = 0  # ranks that others wait for and that have not come
+MEETING_WAITING = 1  # requests of those that wait
+MEETING_WORDS = 2
 
 # --- a collective as a workload's node asks for it (static) ----------------------------------------------------------
 PLAN_CHUNKS = 0

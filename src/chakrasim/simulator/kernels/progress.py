@@ -8,7 +8,7 @@ from chakrasim.simulator.kernels.bus import append, begin_work, on_sent, poke, p
 from chakrasim.simulator.kernels.clock import Words, register, release
 from chakrasim.simulator.kernels.custom import finish_custom
 from chakrasim.simulator.kernels.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
-from chakrasim.simulator.kernels.workload import complete_node
+from chakrasim.simulator.kernels.workload import complete_node, meet
 
 
 @inner
@@ -172,5 +172,7 @@ def on_task(m: Words, slot: int, kind: int, a: int, b: int) -> None:
         on_sent(m, a)
     elif kind == at.DO_BUS_RECEIVED:
         on_received(m, a)
+    elif kind == at.DO_MEET:
+        meet(m, slot, a)
     else:
         on_processed(m, a)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from chakrasim.jit import inner
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.kernels.clock import Words, allocate, register
+from chakrasim.simulator.kernels.clock import Words, allocate, register, release
 from chakrasim.simulator.kernels.matching import new_call
 from chakrasim.simulator.kernels.messages import receive, send
 from chakrasim.simulator.kernels.streams import create_streams
@@ -141,6 +141,8 @@ def issue(m: Words, slot: int, number: int) -> None:
     elif kind == at.RUN_RECV:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
         receive(m, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
+    elif kind == at.RUN_MEETING:
+        register(m, slot, m[node + at.NODE_C], at.DO_MEET, number, at.NONE)
     else:
         access_memory(m, slot, number, a)
 
@@ -182,6 +184,40 @@ def check_end(m: Words, slot: int) -> None:
         m[slot + at.SLOT_FINISH_ROOT] = m[at.ROOT]
         m[m[at.FINISH_ORDER] + m[at.FINISHED]] = (slot - m[at.SLOT_TABLE]) // at.SLOT_WORDS
         m[at.FINISHED] += 1
+
+
+@inner
+def meet(m: Words, slot: int, number: int) -> None:
+    """A rank has come to a meeting. When all have come that others wait for, everybody there goes on."""
+    node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
+    meeting = m[node + at.NODE_A]
+    if m[node + at.NODE_D] & at.COUNTS != 0:
+        m[meeting + at.MEETING_MISSING] -= 1
+    if m[node + at.NODE_D] & at.WAITS == 0:
+        register(m, slot, m[node + at.NODE_B], at.DO_NODE, number, at.NONE)
+    else:
+        request = allocate(m, at.REQUEST_WORDS)
+        m[request + at.REQUEST_NEXT] = m[meeting + at.MEETING_WAITING]
+        m[request + at.REQUEST_SLOT] = slot
+        m[request + at.REQUEST_NODE] = number
+        m[request + at.REQUEST_NS] = m[node + at.NODE_B]
+        m[meeting + at.MEETING_WAITING] = request
+    if m[meeting + at.MEETING_MISSING] > 0:
+        return
+    request = m[meeting + at.MEETING_WAITING]
+    m[meeting + at.MEETING_WAITING] = 0
+    while request != 0:
+        following = m[request + at.REQUEST_NEXT]
+        register(
+            m,
+            m[request + at.REQUEST_SLOT],
+            m[request + at.REQUEST_NS],
+            at.DO_NODE,
+            m[request + at.REQUEST_NODE],
+            at.NONE,
+        )
+        release(m, request, at.REQUEST_WORDS)
+        request = following
 
 
 @inner

@@ -1,0 +1,110 @@
+"""Which kernels take the time: by class, and by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from chakrasim.analysis.intervals import merge, time_by_state
+from chakrasim.analysis.kernel_classes import CLASS_NAMES, COMMUNICATION, COMPUTE, MEMORY, OTHER
+from chakrasim.analysis.result import Ints, Reals, Result, Texts, percentage
+from chakrasim.analysis.scopes import devices_of
+from chakrasim.analysis.statistics import group_keys, group_statistics
+from chakrasim.analysis.traces import RankTrace, Traces, open_traces
+
+_ORDER = (COMPUTE, COMMUNICATION, MEMORY, OTHER)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTypes(Result):
+    """Time with each combination of classes running: one row for each rank, device and combination that lasts.
+
+    ``running``: class names joined by " + ". ``pct``: of the time during which anything ran on the device.
+    """
+
+    TITLE: ClassVar[str] = "Time by what runs at once"
+    rank: Ints
+    device: Ints
+    running: Texts
+    time_ns: Ints
+    pct: Reals
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBreakdown(Result):
+    """One row for each rank, class and kernel, the longest total of a rank first.
+
+    Figures are of single kernels: ``total_ns`` counts overlapping kernels each. ``std_ns``: of the sample, NaN for one
+    kernel. ``pct``: of the total of the rank's kernels of all classes.
+    """
+
+    TITLE: ClassVar[str] = "Kernels"
+    rank: Ints
+    kind: Texts
+    name: Texts
+    count: Ints
+    total_ns: Ints
+    pct: Reals
+    min_ns: Ints
+    mean_ns: Reals
+    median_ns: Reals
+    max_ns: Ints
+    std_ns: Reals
+
+
+def kernel_types(traces: Traces, *, rank: int | None = None) -> KernelTypes:
+    """Time with each combination of classes running. Raises InputError."""
+    notes: list[str] = []
+    rows = []
+    for one in open_traces(traces, rank=rank, notes=notes):
+        work = one.work
+        for device in devices_of(work):
+            chosen = [(work.device == device) & (work.kind == kind) for kind in _ORDER]
+            time = time_by_state([merge(work.start_ns[at], work.end_ns[at]) for at in chosen])
+            states = sorted((state for state in range(1, len(time)) if time[state]), key=lambda state: -time[state])
+            busy = int(time[1:].sum())
+            rows += [(one.rank, device, state_name(s), time[s], 100 * time[s] / busy) for s in states]
+    return KernelTypes.of_rows(notes, rows)
+
+
+def state_name(state: int) -> str:
+    """The classes whose bits are set."""
+    return " + ".join(CLASS_NAMES[kind] for bit, kind in enumerate(_ORDER) if state >> bit & 1)
+
+
+def kernel_breakdown(traces: Traces, *, rank: int | None = None, top: int | None = None) -> KernelBreakdown:
+    """The kernels by name; of each rank the ``top`` longest totals, or all. Raises InputError."""
+    notes: list[str] = []
+    parts = [_of_rank(one, top, notes) for one in open_traces(traces, rank=rank, notes=notes)]
+    return KernelBreakdown.join(notes, parts)
+
+
+def _of_rank(one: RankTrace, top: int | None, notes: list[str]) -> KernelBreakdown:
+    work = one.work
+    notes += work.notes
+    busy = np.flatnonzero(work.busy)
+    length = (work.end_ns - work.start_ns)[busy]
+    group, first = group_keys(work.kind[busy], one.kineto.name[work.row[busy]])
+    found = group_statistics(length, group, len(first))
+    order = np.argsort(-found.total, kind="stable")
+    if top is not None and len(order) > top:
+        rest = int(found.total[order[top:]].sum())
+        notes.append(f"rank {one.rank}: {len(order) - top:,} more kernels take {rest:,} ns together")
+        order = order[:top]
+    example = busy[first[order]]
+    return KernelBreakdown.of(
+        (),
+        rank=np.full(len(order), one.rank),
+        kind=tuple(CLASS_NAMES[kind] for kind in work.kind[example].tolist()),
+        name=work.names(work.row[example]),
+        count=found.count[order],
+        total_ns=found.total[order],
+        pct=percentage(found.total, int(length.sum()))[order],
+        min_ns=found.least[order],
+        mean_ns=found.mean[order],
+        median_ns=found.median[order],
+        max_ns=found.most[order],
+        std_ns=found.std[order],
+    )

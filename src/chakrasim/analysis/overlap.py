@@ -1,0 +1,57 @@
+"""How much of the communication is hidden behind compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from chakrasim.analysis.intervals import merge, overlap
+from chakrasim.analysis.kernel_classes import COMMUNICATION, COMPUTE
+from chakrasim.analysis.result import Flags, Ints, Reals, Result, percentage
+from chakrasim.analysis.scopes import devices_of, scopes_of, step_notes
+from chakrasim.analysis.traces import Traces, open_traces
+
+
+@dataclass(frozen=True, eq=False)
+class CommOverlap(Result):
+    """One row for each rank, device and scope (see TemporalBreakdown).
+
+    ``communication_ns``: time during which at least one collective runs; ``overlapped_ns``: of that, with compute
+    running too; ``exposed_ns``: the rest. ``overlap_pct`` is at most 100, NaN where nothing communicates.
+    """
+
+    TITLE: ClassVar[str] = "Communication behind compute"
+    rank: Ints
+    device: Ints
+    step: Ints
+    communication_ns: Ints
+    overlapped_ns: Ints
+    exposed_ns: Ints
+    overlap_pct: Reals
+    partial: Flags
+
+
+def comm_overlap(traces: Traces, *, rank: int | None = None, steps: bool = True) -> CommOverlap:
+    """The overlap of communication with compute of each trace, device and profiler step. Raises InputError."""
+    notes: list[str] = []
+    rows = []
+    for one in open_traces(traces, rank=rank, notes=notes):
+        work = one.work
+        notes += [*work.notes, *step_notes(work)]
+        for device in devices_of(work):
+            mine = work.device == device
+            comm, compute = (
+                merge(work.start_ns[at], work.end_ns[at])
+                for at in (mine & (work.kind == kind) for kind in (COMMUNICATION, COMPUTE))
+            )
+            for scope in scopes_of(work, steps):
+                part = comm.clip(scope.start_ns, scope.end_ns)
+                hidden = overlap(part, compute)
+                rows.append((work.rank, device, scope.step, part.total, hidden, part.total - hidden, scope.partial))
+    table = np.array(rows, np.int64).reshape(-1, 7)
+    names = ("rank", "device", "step", "communication_ns", "overlapped_ns", "exposed_ns")
+    columns = {name: table[:, i].copy() for i, name in enumerate(names)}
+    share = percentage(columns["overlapped_ns"], columns["communication_ns"])
+    return CommOverlap.of(notes, **columns, overlap_pct=share, partial=table[:, 6] != 0)

@@ -1,0 +1,182 @@
+"""``chakrasim convert``: a linked trace, or a text workload of ASTRA-sim 1.0, into Chakra traces."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from chakrasim.cli.options import near, whole_number
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_target,
+    check_targets,
+    print_warnings,
+    write_json,
+    write_out,
+)
+from chakrasim.errors import InputError
+
+SUMMARY = "Convert a linked trace or a text workload to Chakra traces"
+EXAMPLES = """\
+examples:
+  chakrasim convert linked.0.json -o chakra.0.et
+  chakrasim convert Text --input resnet50.txt --output chakra --num-npus 8 --num-passes 2    # chakra.0.et, ...
+  chakrasim convert PyTorch --input linked.0.json --output chakra.0.et --compat chakra
+  chakrasim convert Text --input resnet50.txt --output chakra --num-npus 8 --num-passes 2 --compat chakra
+"""
+KINDS = ("PyTorch", "Text")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    parser.add_argument(
+        "words", nargs="*", metavar="PyTorch|Text", help="what the input is (default: PyTorch); the input may follow"
+    )
+    parser.add_argument("-i", "--input", "--input_filename", metavar="FILE", help="linked trace or text workload")
+    parser.add_argument(
+        "-o",
+        "--output",
+        "--output_filename",
+        metavar="FILE",
+        required=True,
+        help="Chakra trace to write; of a text workload the prefix: PREFIX.0.et, PREFIX.1.et, ...",
+    )
+    parser.add_argument("--num-npus", type=whole_number(1, 2**20), metavar="N", help="ranks of a text workload")
+    parser.add_argument("--num-passes", type=whole_number(0, 2**20), metavar="N", help="passes of a text workload")
+    parser.add_argument(
+        "--compat", choices=("chakra",), help="exactly what chakra_converter 1.0.0 writes, its faults included"
+    )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="with --compat: also the reference's rough check of a converted linked trace, into --log-filename",
+    )
+    parser.add_argument("--log-filename", metavar="FILE", help="file for the lines of --simulate; default: none")
+    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    parser.add_argument("--force", action="store_true", help="replace outputs that exist (--compat always does)")
+    parser.add_argument("--json", metavar="FILE", help="write what was converted as JSON; '-' is standard output")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Convert and write. Raises InputError."""
+    kind, source = _words(options)
+    _check_options(options, kind)
+    warnings: list[str] = []
+    content = _text(options, source, warnings) if kind == "Text" else _pytorch(options, source, warnings)
+    print_warnings(warnings)
+    if options.json is not None:
+        write_json({**content, "warnings": warnings}, options.json)
+    if not options.quiet and options.json != "-":
+        for line in content.pop("lines"):
+            write_out(line, "\n")
+    return 0
+
+
+def _words(options: argparse.Namespace) -> tuple[str, str]:
+    """What the input is, and its name."""
+    words = list(options.words)
+    kind = words.pop(0) if words and words[0] in KINDS else KINDS[0]
+    if options.input is not None:
+        words.append(options.input)
+    if not words:
+        raise InputError("no input is given", remedy="name a file, or add --input FILE")
+    lowered = {name.lower(): name for name in KINDS}
+    meant = near(words[0].lower(), lowered)
+    if len(words) > 1 or (meant and not os.path.exists(words[0])):
+        known = next((name for low, name in lowered.items() if low in meant), None)
+        raise InputError(
+            f"unexpected word {words[0]!r}",
+            expected="PyTorch or Text, then one input",
+            remedy=f"did you mean {known}?" if known else "see chakrasim convert --help",
+        )
+    return kind, words[0]
+
+
+def _check_options(options: argparse.Namespace, kind: str) -> None:
+    text_only = [("--num-npus", options.num_npus is not None), ("--num-passes", options.num_passes is not None)]
+    linked_only = [("--simulate", options.simulate), ("--redact", options.redact)]
+    for option, given in linked_only if kind == "Text" else text_only:
+        if given:
+            raise InputError(f"{option} cannot be used with {kind}", remedy="leave it out")
+    if options.simulate and not options.compat:
+        raise InputError("--simulate needs --compat chakra", remedy="or run the trace with chakrasim simulate")
+    if options.redact and options.compat:
+        raise InputError("--redact cannot be used with --compat chakra", remedy="leave one of them out")
+
+
+def _refuse_existing(options: argparse.Namespace, paths: list[str]) -> None:
+    if options.force or options.compat:
+        return
+    there = [path for path in paths if os.path.exists(path)]
+    if there:
+        raise InputError("the output exists", file=there[0], remedy="add --force, or name another file")
+
+
+def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
+    log = options.log_filename if options.simulate else None
+    check_targets({"--output": options.output, "--json": options.json, "--log-filename": log}, [source])
+    _refuse_existing(options, [options.output])
+    if options.compat:
+        return _compat(options, source, log)
+    for room in ("trace", "converter"):
+        announce_compilation(room)
+    from chakrasim.converter.api import write_converted
+    from chakrasim.trace.linked_file import read_linked
+
+    linked = read_linked(source)
+    nodes = write_converted(options.output, linked, redact=options.redact, warnings=warnings)
+    return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
+
+
+def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:
+    from chakrasim.converter.compat import convert_compat
+
+    converted = convert_compat(source, options.output)
+    nodes = len(converted.dependencies)
+    content: dict[str, Any] = {
+        "output": options.output,
+        "nodes": nodes,
+        "lines": [f"{options.output}: {nodes:,} nodes"],
+    }
+    if options.simulate:
+        from chakrasim.converter.compat_simulate import Outcome, simulate, write_log
+
+        outcome = Outcome()
+        lines = simulate(converted.nodes, converted.dependencies, outcome)
+        if log is None:
+            for _ in lines:
+                pass
+        else:
+            write_log(log, lines)
+        content |= {"simulated_us": outcome.end}
+        content["lines"].append(
+            f"simulated end at {outcome.end} us: {outcome.host_nodes} CPU and {outcome.device_nodes} GPU nodes"
+        )
+    return content
+
+
+def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
+    from chakrasim.converter.text import check_counts
+
+    ranks, passes = check_counts(options.num_npus, options.num_passes)
+    paths = [f"{options.output}.{rank}.et" for rank in range(ranks)]
+    groups_path = f"{options.output}.comm_group.json"
+    check_targets({"--json": options.json}, [source])
+    check_target(paths[0])
+    _refuse_existing(options, [*paths, groups_path])
+    announce_compilation("trace")
+    from chakrasim.converter.text import convert_text
+    from chakrasim.trace.chakra import write
+
+    made = convert_text(source, ranks, passes, like_reference=bool(options.compat), warnings=warnings)
+    write(options.output, made.traces)
+    nodes = sum(len(trace) for trace in made.traces)
+    lines = [f"{paths[0]} to {paths[-1]}: {nodes:,} nodes" if ranks > 1 else f"{paths[0]}: {nodes:,} nodes"]
+    content: dict[str, Any] = {"output": paths, "nodes": nodes, "lines": lines}
+    if made.groups:
+        write_json(made.groups, groups_path)
+        content["comm_group"] = groups_path
+        lines.append(f"{groups_path}: {len(made.groups)} communicator groups, for simulate --comm-group")
+    return content

@@ -1,0 +1,51 @@
+"""``chakrasim doctor``: whether traces can be trusted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, write_json
+
+SUMMARY = "Say which traces a folder holds, and whether they can be trusted"
+EXAMPLES = """\
+examples:
+  chakrasim doctor traces
+  chakrasim doctor traces --json findings.json
+  chakrasim doctor traces --map ranks.json             # {"0": {"host": "a.json", "device": "b.json"}, ...}
+
+exit codes: 0 trustworthy, 1 usable with warnings, 2 unusable
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    parser.add_argument("directory", metavar="DIR", help="folder of host and device traces, plain or gzip")
+    parser.add_argument("--map", metavar="FILE", help="JSON that says which files belong to which rank")
+    parser.add_argument("--json", metavar="FILE", help="write all of it as JSON; '-' is standard output, no tables")
+    parser.add_argument("--quiet", action="store_true", help="print the verdict only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Examine and print; the exit code is the verdict. Raises InputError."""
+    check_targets({"--json": options.json}, [options.map])
+    announce_compilation("trace")
+    from chakrasim.diagnosis.doctor import diagnose
+    from chakrasim.report.diagnosis_tables import diagnosis_sections
+
+    diagnosis = diagnose(options.directory, map_file=options.map, progress=_progress if _is_terminal() else None)
+    if options.json is not None:
+        write_json(diagnosis.to_mapping(), options.json)
+    if options.json != "-":
+        sections = diagnosis_sections(diagnosis)
+        print_sections(sections[:1] if options.quiet else sections)
+    return diagnosis.exit_code
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def _progress(done: int, total: int) -> None:
+    end = "\r" if done < total else "\r\033[K"
+    print(f"examined {done:,} of {total:,} ranks" if done < total else "", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,126 @@
+"""``chakrasim draw``: a Chakra trace as a picture."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from chakrasim.cli.output import announce_compilation, print_warnings
+from chakrasim.cli.reference_names import add_files, files
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.trace import Trace
+
+SUMMARY = "Draw the graph of a Chakra trace"
+EXAMPLES = """\
+Nodes of one operator (--by module) or of one thread or stream (--by stream) become one box in graphs of more than 500
+nodes. Solid arrows are data dependencies, dashed ones control dependencies. .pdf needs the program dot of Graphviz;
+.svg takes it if it is there, and a simple layout of our own if not.
+
+examples:
+  chakrasim draw step.0.et -o step.svg
+  chakrasim draw step.0.et -o step.dot --by none
+  chakrasim draw --input_filename step.0.et --output_filename step.graphml --compat chakra
+"""
+
+SUFFIXES = (".dot", ".graphml", ".svg", ".pdf")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    add_files(parser, "Chakra trace, plain or gzip", f"file to write: {', '.join(SUFFIXES)}")
+    parser.add_argument(
+        "--by",
+        choices=("auto", "module", "stream", "none"),
+        default="auto",
+        help="what makes a box: an operator with all below it, a thread or stream, a node (default: by size)",
+    )
+    parser.add_argument("--compat", choices=("chakra",), help="draw every node as chakra_visualizer does")
+    parser.add_argument("--lenient", action="store_true", help="of a damaged trace, use the intact beginning")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read and draw. Raises InputError."""
+    inputs, output = files(options)
+    suffix = os.path.splitext(output)[1]
+    if suffix not in SUFFIXES:
+        raise InputError("this kind of picture is not known", file=output, expected=f"one of {', '.join(SUFFIXES)}")
+    if suffix == ".pdf" and shutil.which("dot") is None:
+        raise InputError(
+            "a PDF needs the program dot of Graphviz, which is not installed",
+            file=output,
+            remedy="install Graphviz, or write .svg",
+        )
+    announce_compilation("trace")
+    from chakrasim.trace import read_trace
+
+    warnings: list[str] = []
+    trace = read_trace(inputs[0], lenient=options.lenient, warnings=warnings)
+    if options.compat and suffix != ".graphml":
+        _compat(trace, output, suffix)
+    elif options.compat:
+        from chakrasim.report.picture_files import compat_graphml_texts
+
+        _write(compat_graphml_texts(trace), output)
+    else:
+        _draw(trace, output, suffix, options.by, warnings)
+    print_warnings(warnings)
+    return 0
+
+
+def _draw(trace: Trace, output: str, suffix: str, by: str, warnings: list[str]) -> None:
+    from chakrasim.report.picture import MOST_NODES, picture_of
+    from chakrasim.report.picture_files import dot_texts, graphml_texts, svg_texts
+
+    picture = picture_of(trace, by)
+    if picture.missing:
+        warnings.append(f"left out {picture.missing:,} dependencies on nodes that the trace does not hold")
+    if by == "auto" and len(trace) > MOST_NODES:
+        warnings.append(f"the {len(trace):,} nodes are drawn as {len(picture.boxes):,} groups; --by none draws all")
+    if suffix == ".dot":
+        _write(dot_texts(picture), output)
+    elif suffix == ".graphml":
+        _write(graphml_texts(picture), output)
+    elif suffix == ".svg" and shutil.which("dot") is None:
+        _write(svg_texts(picture), output)
+    else:
+        _render(dot_texts(picture), output, suffix)
+
+
+def _compat(trace: Trace, output: str, suffix: str) -> None:
+    from chakrasim.report.picture_files import compat_dot_texts
+
+    if shutil.which("dot") is None:
+        if suffix != ".dot":
+            remedy = "install Graphviz, or leave out --compat chakra"
+            raise InputError("the program dot of Graphviz is not installed", file=output, remedy=remedy)
+        _write(compat_dot_texts(trace), output)
+        print_warnings(["the program dot of Graphviz is not installed: the file has no coordinates"])
+        return
+    _render(compat_dot_texts(trace), output, suffix)
+
+
+def _render(texts: Iterator[str], output: str, suffix: str) -> None:
+    """Have Graphviz draw it."""
+    with tempfile.TemporaryFile() as source:
+        source.writelines(text.encode() for text in texts)
+        source.seek(0)
+        done = subprocess.run(["dot", f"-T{suffix[1:]}"], stdin=source, capture_output=True, check=False)
+    if done.returncode:
+        message = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise InputError("Graphviz failed", file=output, found=message[0] if message else f"exit {done.returncode}")
+    _write([done.stdout], output)
+
+
+def _write(texts: Iterable[str | bytes], output: str) -> None:
+    from chakrasim.report.files import open_whole
+
+    with open_whole(output) as file:
+        for text in texts:
+            file.write(text.encode("utf-8", "replace") if isinstance(text, str) else text)

@@ -1,0 +1,57 @@
+"""``chakrasim jsonize``: a Chakra trace as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from chakrasim.cli.output import announce_compilation, print_warnings, write_out
+from chakrasim.cli.reference_names import add_files, files
+
+SUMMARY = "Write a Chakra trace as JSON"
+EXAMPLES = """\
+examples:
+  chakrasim jsonize step.0.et -o step.0.json
+  chakrasim jsonize step.0.et -o -
+  chakrasim jsonize --input_filename step.0.et --output_filename step.0.json --compat chakra
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    add_files(parser, "Chakra trace, plain or gzip", "file to write; '-' is standard output")
+    parser.add_argument(
+        "--compat",
+        choices=("chakra",),
+        help="write what chakra_jsonizer writes: a document for each node, which together are no JSON document",
+    )
+    parser.add_argument("--lenient", action="store_true", help="of a damaged trace, use the intact beginning")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read and write. Raises InputError."""
+    inputs, output = files(options)
+    announce_compilation("trace")
+    from chakrasim.trace import read_trace
+    from chakrasim.trace.json_text import concatenated_texts, document_texts
+
+    warnings: list[str] = []
+    trace = read_trace(inputs[0], lenient=options.lenient, warnings=warnings)
+
+    def skipped(count: int) -> None:
+        warnings.append(f"left out {count:,} nodes from the first empty one on, as chakra_jsonizer does")
+
+    _write(concatenated_texts(trace, skipped) if options.compat else document_texts(trace), output)
+    print_warnings(warnings)
+    return 0
+
+
+def _write(texts: Iterator[str], output: str) -> None:
+    if output == "-":
+        write_out(*texts)
+        return
+    from chakrasim.report.files import open_whole
+
+    with open_whole(output) as file:
+        for text in texts:
+            file.write(text.encode())

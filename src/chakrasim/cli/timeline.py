@@ -1,0 +1,210 @@
+"""``chakrasim timeline``: recorded traces, or a simulation's log, for ui.perfetto.dev."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from chakrasim.cli.options import whole_number
+from chakrasim.cli.output import announce_compilation, print_warnings
+from chakrasim.cli.reference_names import add_files, files
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.diagnosis.sniff import FileKind
+    from chakrasim.report.trace_timeline import RankEvents
+
+SUMMARY = "Draw traces or a simulation's log on a time line"
+EXAMPLES = """\
+examples:
+  chakrasim timeline device.0.json.gz -o timeline.json.gz
+  chakrasim timeline traces -o timeline.json.gz              # all ranks of a folder, on one clock
+  chakrasim timeline chakra.0.et chakra.1.et -o timeline.json
+  chakrasim timeline simulation.log --npu-frequency 1000 -o timeline.json
+  chakrasim timeline --input_filename simulation.log --output_filename t.json --num_npus 8 --npu_frequency 1000 \\
+      --compat chakra
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    what = "device, linked, or Chakra traces with start times, a folder of device traces, or a simulation's log"
+    add_files(parser, what, "Chrome trace JSON to write, compressed if it ends in .gz", several=True)
+    parser.add_argument("--map", metavar="FILE", help="of a folder: JSON that says which files belong to which rank")
+    parser.add_argument(
+        "--num-npus", "--num_npus", type=whole_number(1), metavar="N", help="of a log: how many NPUs there are"
+    )
+    parser.add_argument(
+        "--npu-frequency",
+        "--npu_frequency",
+        metavar="MHZ",
+        help="of a log: cycles a microsecond, such as 1000 or 1.5GHz; default: 1000, cycles are ns",
+    )
+    parser.add_argument(
+        "--log-filename", "--log_filename", metavar="FILE", help="accepted and not needed: messages go to the terminal"
+    )
+    parser.add_argument(
+        "--compat",
+        choices=("chakra",),
+        help="of a log: what chakra_timeline_visualizer writes, milliseconds in fields of microseconds included",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, align and write. Raises InputError."""
+    inputs, output = files(options)
+    warnings: list[str] = []
+    from chakrasim.diagnosis.sniff import FileKind, sniff
+
+    kinds = {path: sniff(Path(path)).kind if Path(path).is_file() else None for path in inputs}
+    if len(inputs) == 1 and kinds[inputs[0]] is FileKind.OTHER:
+        _log(inputs[0], output, options, warnings)
+    elif options.compat:
+        raise InputError("--compat chakra is for logs of a simulation", file=inputs[0], remedy="leave it out")
+    else:
+        _traces(kinds, output, options, warnings)
+    print_warnings(warnings)
+    return 0
+
+
+# -- recorded traces ---------------------------------------------------------------------------------------------------
+
+
+def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Namespace, warnings: list[str]) -> None:
+    from chakrasim.report.trace_timeline import write_trace_timeline
+
+    ranks = list(_ranks(kinds, options, warnings))
+    if not ranks:
+        raise InputError("there is nothing with times to draw", file=", ".join(kinds), remedy="name device traces")
+    shared = write_trace_timeline(ranks, output)
+    if len(ranks) > 1 and not shared and any(rank.linked is not None for rank in ranks):
+        warnings.append("no shared collectives tell how the ranks' clocks differ: times are as recorded")
+
+
+def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warnings: list[str]) -> Iterator[RankEvents]:
+    from chakrasim.diagnosis.sniff import FileKind
+
+    given: list[tuple[int, str]] = []
+    chakra: list[str] = []
+    joined: list[str] = []
+    for path, kind in kinds.items():
+        if kind is None and Path(path).is_dir():
+            from chakrasim.diagnosis.discover import discover
+
+            found = discover(path, map_file=options.map, warnings=warnings)
+            given += [(files.rank, str(files.device)) for files in found if files.device is not None]
+        elif kind is FileKind.DEVICE:
+            given.append((-1, path))
+        elif kind is FileKind.CHAKRA:
+            chakra.append(path)
+        elif kind is FileKind.JOINED:
+            joined.append(path)
+        else:
+            raise InputError(
+                "this file has no times to draw",
+                file=path,
+                found=kind.value if kind else "no such file or folder",
+                expected="a device, linked or Chakra trace, a folder of device traces, or a log of a simulation",
+            )
+    yield from _device_ranks(given, warnings)
+    yield from _joined_ranks(joined)
+    yield from _chakra_ranks(chakra, warnings)
+
+
+def _device_ranks(given: Sequence[tuple[int, str]], warnings: list[str]) -> Iterator[RankEvents]:
+    if not given:
+        return
+    announce_compilation("trace")
+    from chakrasim.diagnosis.names import read_name
+    from chakrasim.diagnosis.sniff import distributed_rank
+    from chakrasim.report.trace_timeline import kineto_events
+    from chakrasim.trace.kineto_reader import read_kineto
+
+    seen: set[int] = set()
+    for number, (rank, path) in enumerate(given):
+        trace = read_kineto(path, warnings=warnings)
+        for candidate in (rank, distributed_rank(trace.header)[0], read_name(Path(path).name).rank, number):
+            if candidate >= 0 and candidate not in seen:
+                rank = candidate
+                break
+        else:
+            rank = max(seen) + 1
+        seen.add(rank)
+        yield kineto_events(rank, trace)
+
+
+def _joined_ranks(paths: Sequence[str]) -> Iterator[RankEvents]:
+    if not paths:
+        return
+    from dataclasses import replace
+
+    from chakrasim.report.trace_timeline import linked_events
+    from chakrasim.trace.linked_file import read_linked
+
+    for number, path in enumerate(paths):
+        linked = read_linked(path)
+        yield linked_events(linked if linked.rank >= 0 else replace(linked, rank=number))
+
+
+def _chakra_ranks(paths: Sequence[str], warnings: list[str]) -> Iterator[RankEvents]:
+    if not paths:
+        return
+    announce_compilation("trace")
+    from chakrasim.report.trace_timeline import chakra_events
+    from chakrasim.trace import read_trace
+
+    for number, path in enumerate(paths):
+        match = re.search(r"\.([0-9]{1,7})\.et(\.gz)?$", path)
+        yield chakra_events(int(match[1]) if match else number, read_trace(path, warnings=warnings))
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str]) -> None:
+    from chakrasim.report.simulation_log import compat_timeline, log_events, read_log
+
+    mhz = _mhz(options.npu_frequency)
+    with _opened(path) as lines:
+        if options.compat:
+            if options.num_npus is None or options.npu_frequency is None or mhz != int(mhz):
+                raise InputError("--compat chakra needs --num-npus and --npu-frequency, a whole number of MHz")
+            import json
+
+            from chakrasim.report.files import write_whole
+
+            document = compat_timeline(lines, path, options.num_npus, int(mhz))
+            write_whole(output, json.dumps(document).encode())
+            return
+        from chakrasim.report.chrome import write_chrome
+
+        spans = read_log(lines, path, warnings)
+    write_chrome(output, log_events(spans, options.num_npus, mhz, path))
+
+
+def _opened(path: str) -> IO[str]:
+    try:
+        with open(path, "rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        if packed:
+            import gzip
+
+            return cast(IO[str], gzip.open(path, "rt", encoding="utf-8", errors="replace"))
+        return open(path, encoding="utf-8", errors="replace")
+    except OSError as fault:
+        raise InputError(f"the log cannot be read: {fault.strerror or fault}", file=path) from None
+
+
+def _mhz(text: str | None) -> float:
+    """A frequency in MHz: a number is MHz, ``1.5GHz`` and the like are taken as they say."""
+    if text is None:
+        return 1000.0
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([kKmMgG]?)(?:[hH][zZ])?", text, re.ASCII)
+    factor = {"": 1.0, "k": 1e-3, "m": 1.0, "g": 1e3}[match[2].lower()] if match else 0.0
+    value = float(match[1]) * factor if match else 0.0
+    if value <= 0:
+        raise InputError("--npu-frequency is no frequency", found=repr(text), expected="MHz, such as 1000, or 1.5GHz")
+    return value

@@ -1,0 +1,124 @@
+"""``chakrasim trace``: from a folder of PyTorch's traces to Chakra traces."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from chakrasim.cli.options import amount, whole_number
+from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json, write_out
+
+if TYPE_CHECKING:
+    from chakrasim.converter.directory import TraceReport
+    from chakrasim.diagnosis.doctor import Diagnosis
+
+SUMMARY = "Make Chakra traces of a folder of PyTorch traces"
+EXAMPLES = """\
+examples:
+  chakrasim trace recorded -o out
+  chakrasim simulate out/chakra --comm-group out/comm_group.json --machine hgx-h100-8
+  chakrasim simulate out/chakra --replay-durations=transfer
+
+  chakrasim trace recorded -o out --step 12 --force
+  chakrasim trace recorded -o out --map ranks.json     # {"0": {"host": "a.json", "device": "b.json"}, ...}
+  chakrasim trace recorded -o shared --redact
+
+exit codes: 0 done; 2 unusable input (or, with --strict, whatever the doctor warns of); nothing is written then
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    parser.add_argument("directory", metavar="DIR", help="folder of host and device traces, plain or gzip")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="new folder for chakra.RANK.et, comm_group.json, report.json",
+    )
+    parser.add_argument("--map", metavar="FILE", help="JSON that says which files belong to which rank")
+    parser.add_argument(
+        "--step", type=_step, default="all", metavar="N|all", help="keep ProfilerStep#N only; default: all"
+    )
+    parser.add_argument("--strict", action="store_true", help="stop at whatever the doctor warns of")
+    parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
+    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="most processes; default: one a core")
+    parser.add_argument(
+        "--memory-limit",
+        type=amount,
+        metavar="N",
+        help="memory of all processes together, for instance 8GiB; default: 70 %% of what is free",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the report also here; '-' is standard output, no tables")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+
+
+def _step(text: str) -> int | str:
+    return text if text == "all" else whole_number(0)(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the traces and say what was met. Raises InputError."""
+    check_targets({"--json": options.json}, [options.map])
+    from chakrasim.converter.directory import trace_directory
+
+    quiet = options.quiet or options.json == "-"
+    report = trace_directory(
+        options.directory,
+        options.output,
+        map_file=options.map,
+        step=options.step,
+        strict=options.strict,
+        force=options.force,
+        redact=options.redact,
+        jobs=options.jobs,
+        memory_limit=options.memory_limit,
+        progress=_progress if not quiet and sys.stderr.isatty() else None,
+        told=None if quiet else _print_findings,
+    )
+    print_warnings(report.warnings)
+    print_warnings(warning for rank in report.ranks for warning in rank.warnings)
+    if options.json is not None:
+        write_json(report.to_mapping(), options.json)
+    if not quiet:
+        _print(report)
+    return 0
+
+
+def _print_findings(diagnosis: Diagnosis) -> None:
+    from chakrasim.report.diagnosis_tables import diagnosis_sections
+
+    print_sections(diagnosis_sections(diagnosis))
+    write_out("\n")
+
+
+def _print(report: TraceReport) -> None:
+    from chakrasim.report.amounts import ranks_text, time_text
+    from chakrasim.report.layout import Section
+
+    rows = tuple(
+        (
+            str(rank.rank),
+            f"{rank.nodes:,}",
+            f"{rank.collectives:,}",
+            ranks_text(list(rank.steps)) if rank.steps else "-",
+            time_text(rank.start_offset_ns),
+            time_text(rank.clock_shift_ns),
+        )
+        for rank in report.ranks
+    )
+    columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by")
+    lines = (
+        f"written to {report.output}; next, for instance:",
+        f"chakrasim simulate {report.prefix} --replay-durations",
+        f"chakrasim simulate {report.prefix} --comm-group {report.comm_group} --machine NAME",
+    )
+    print_sections([Section("Chakra traces", columns, rows, (), lines)])
+
+
+def _progress(what: str, done: int, total: int) -> None:
+    end = "\r" if done < total else "\r\033[K"
+    print(f"{what} {done:,} of {total:,} ranks" if done < total else "", end=end, file=sys.stderr, flush=True)

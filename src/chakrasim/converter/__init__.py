@@ -1,0 +1,1 @@
+"""From linked traces, and other workloads, to Chakra traces."""

@@ -1,0 +1,307 @@
+"""From a folder of PyTorch's traces to Chakra traces: doctor, link, compare the ranks, convert."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from chakrasim.converter.across_ranks import RankInRun, compare_ranks
+from chakrasim.converter.api import write_converted
+from chakrasim.converter.output_folder import check_folder, whole_folder
+from chakrasim.converter.process_groups import GroupNumbers
+from chakrasim.converter.redaction import pseudonym
+from chakrasim.converter.workers import how_many, run_all
+from chakrasim.errors import InputError
+from chakrasim.trace.graph import StringTable
+from chakrasim.trace.linked import LinkedTrace
+
+if TYPE_CHECKING:
+    from chakrasim.diagnosis.doctor import Diagnosis
+    from chakrasim.diagnosis.pairing import RankFiles
+
+PREFIX, GROUPS, REPORT = "chakra", "comm_group.json", "report.json"
+FORMAT = "chakrasim-trace/1"
+
+Progress = Callable[[str, int, int], None]
+PathLike = str | os.PathLike[str]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """What became of one rank: its files, the nodes in its trace, ``LinkedTrace.counts``, and warnings."""
+
+    rank: int
+    host: str
+    device: str
+    nodes: int
+    start_offset_ns: int
+    clock_shift_ns: int
+    steps: tuple[int, ...]
+    collectives: int
+    counts: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """What `trace_directory` wrote, and what it met.
+
+    Attributes
+    ----------
+    output: the folder; ``prefix`` and ``comm_group`` are what ``simulate`` takes.
+    ranks: one report for each, ascending.
+    groups: the process groups of all ranks.
+    diagnosis: what the doctor found.
+    warnings: what could not be compared or converted as it is.
+    redacted: names are replaced, and there are none in ``to_mapping``.
+    """
+
+    output: str
+    ranks: tuple[RankReport, ...]
+    groups: GroupNumbers
+    diagnosis: Diagnosis
+    warnings: tuple[str, ...]
+    redacted: bool
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the traces."""
+        return os.path.join(self.output, PREFIX)
+
+    @property
+    def comm_group(self) -> str:
+        """The file of communicator groups."""
+        return os.path.join(self.output, GROUPS)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """As plain values, for JSON: the contents of ``report.json``."""
+        findings = [finding.to_mapping() for finding in self.diagnosis.findings]
+        if self.redacted:
+            findings = [{key: finding[key] for key in ("code", "severity", "ranks")} for finding in findings]
+        return {
+            "format": FORMAT,
+            "world_size": self.groups.world_size,
+            "verdict": self.diagnosis.verdict,
+            "findings": findings,
+            "process_groups": {str(number): self._group(number) for number in self.groups.names},
+            "ranks": [self._rank(rank) for rank in self.ranks],
+            "warnings": [] if self.redacted else list(self.warnings),
+            "redacted": self.redacted,
+        }
+
+    def _group(self, number: int) -> dict[str, Any]:
+        name = self.groups.names[number]
+        members = self.groups.members.get(number, tuple(range(self.groups.world_size)))
+        whole = name.isascii() and name.isdigit()
+        return {"name": pseudonym("group", name) if self.redacted and not whole else name, "ranks": list(members)}
+
+    def _rank(self, rank: RankReport) -> dict[str, Any]:
+        content = {field.name: getattr(rank, field.name) for field in fields(rank)}
+        content |= {"steps": list(rank.steps), "warnings": list(rank.warnings), "file": f"{PREFIX}.{rank.rank}.et"}
+        if self.redacted:
+            for name in ("host", "device", "warnings"):
+                del content[name]
+        return content
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The work on one rank: link ``files``, keep the linked trace in ``store``, and convert it to ``target``."""
+
+    files: RankFiles
+    step: int | str
+    strict: bool
+    redact: bool
+    store: Path
+    target: Path
+
+
+@dataclass(frozen=True, eq=False)
+class _Linked:
+    """One rank, linked: an outline (a linked trace of one row, with all communication), and what was said."""
+
+    outline: LinkedTrace
+    warnings: tuple[str, ...]
+
+
+def trace_directory(
+    directory: PathLike,
+    output: PathLike,
+    *,
+    map_file: PathLike | None = None,
+    step: int | str = "all",
+    strict: bool = False,
+    force: bool = False,
+    redact: bool = False,
+    jobs: int | None = None,
+    memory_limit: int | None = None,
+    progress: Progress | None = None,
+    told: Callable[[Diagnosis], None] | None = None,
+) -> TraceReport:
+    """Make Chakra traces of all ranks whose PyTorch traces are in ``directory``.
+
+    Parameters
+    ----------
+    directory:
+        The folder of host and device traces, plain or gzip; what belongs together is found as `discover` says.
+    output:
+        The folder for ``chakra.RANK.et``, ``comm_group.json`` (ASTRA-sim's communicator groups) and ``report.json``. It
+        appears whole or not at all.
+    map_file:
+        JSON that says which files belong to which rank, instead of finding out.
+    step:
+        Keep ``ProfilerStep#N`` only; "all" keeps everything.
+    strict:
+        Stop at whatever the doctor finds, notes excepted, and at damaged files.
+    force:
+        Replace earlier results in ``output``.
+    redact:
+        Replace names as `convert` does, in the report too.
+    jobs, memory_limit:
+        Most processes, and bytes of memory that they may take together.
+    progress, told:
+        Called with what is done, how often so far, and how often in all; and with the doctor's diagnosis.
+
+    Raises InputError for what cannot be used; then nothing is written.
+    """
+    from chakrasim.diagnosis.discover import discover
+    from chakrasim.diagnosis.doctor import diagnose
+
+    check_folder(output, force=force)
+    ranks = discover(directory, map_file=map_file)
+    diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"))
+    if told is not None:
+        told(diagnosis)
+    if strict:
+        _refuse_findings(diagnosis, directory)
+    processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
+    with whole_folder(output, force=force) as folder:
+        work = folder / "work"
+        work.mkdir()
+        tasks = [
+            _Task(files, step, strict, redact, work / str(files.rank), folder / f"{PREFIX}.{files.rank}.et")
+            for files in ranks
+        ]
+        linked = _collect(run_all(_link, tasks, processes), len(tasks), _stage(progress, "linked"))
+        aligned, views, groups, warnings = _compare([one.outline for one in linked])
+        given = list(zip(tasks, aligned, views, strict=True))
+        made = _collect(run_all(_convert, given, processes), len(tasks), _stage(progress, "converted"))
+        work.rmdir()
+        reports = tuple(
+            _report(task, one, outline, nodes, said)
+            for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
+        )
+        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), redact)
+        _write(folder / GROUPS, groups.to_mapping())
+        _write(folder / REPORT, report.to_mapping())
+    return report
+
+
+def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(name, done, total)
+
+
+def _collect(results: Iterator[T], total: int, progress: Callable[[int, int], None] | None) -> list[T]:
+    collected = []
+    for result in results:
+        collected.append(result)
+        if progress is not None:
+            progress(len(collected), total)
+    return collected
+
+
+def _refuse_findings(diagnosis: Diagnosis, directory: PathLike) -> None:
+    from chakrasim.diagnosis.findings import Severity
+
+    codes = list(dict.fromkeys(f.code for f in diagnosis.findings if f.severity > Severity.NOTE))
+    if codes:
+        raise InputError(
+            "the doctor's findings stop a strict run",
+            file=directory,
+            found=", ".join(codes),
+            remedy="record again, or run without --strict",
+        )
+
+
+def _link(task: _Task) -> _Linked:
+    """Link one rank and put the linked trace away; what comparing ranks needs of it is returned."""
+    from chakrasim.linker.api import link
+
+    warnings: list[str] = []
+    files = task.files
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, warnings=warnings)
+    with task.store.open("wb") as file:
+        pickle.dump(linked, file, protocol=pickle.HIGHEST_PROTOCOL)
+    return _Linked(outline(linked), tuple(warnings))
+
+
+def outline(linked: LinkedTrace) -> LinkedTrace:
+    """A linked trace of at most one row, which begins as the whole does, with all communication, groups and steps."""
+    rows, edges = len(linked), len(linked.edge_source)
+    short: dict[str, Any] = {}
+    for field in fields(linked):
+        value = getattr(linked, field.name)
+        if isinstance(value, np.ndarray) and not field.name.startswith("edge_") and len(value) == rows:
+            short[field.name] = value[:1]
+        elif isinstance(value, np.ndarray) and len(value) == edges:
+            short[field.name] = value[:0]
+    short["strings"] = StringTable(np.zeros(0, np.uint8), np.zeros(2, np.int64))
+    if rows:
+        short["start_ns"] = linked.start_ns.min(keepdims=True)
+    return replace(linked, **short)
+
+
+def _compare(
+    outlines: Sequence[LinkedTrace],
+) -> tuple[list[LinkedTrace], list[RankInRun], GroupNumbers, list[str]]:
+    from chakrasim.linker.clocks import align
+
+    aligned = align(outlines)
+    views, groups, warnings = compare_ranks(aligned)
+    return aligned, views, groups, warnings
+
+
+def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[str, ...]]:
+    """Convert a linked trace that was put away, with what comparing the ranks has added to its outline."""
+    task, outline, view = given
+    with task.store.open("rb") as file:
+        linked: LinkedTrace = pickle.load(file)
+    task.store.unlink()
+    warnings: list[str] = []
+    linked = replace(
+        linked,
+        communication=outline.communication,
+        start_offset_ns=outline.start_offset_ns,
+        clock_shift_ns=outline.clock_shift_ns,
+        counts=outline.counts,
+    )
+    nodes = write_converted(task.target, linked, rank=view, redact=task.redact, warnings=warnings)
+    return nodes, tuple(warnings)
+
+
+def _report(task: _Task, linked: _Linked, outline: LinkedTrace, nodes: int, said: tuple[str, ...]) -> RankReport:
+    steps = outline.annotations.step
+    return RankReport(
+        rank=task.files.rank,
+        host=os.fspath(task.files.host or ""),
+        device=os.fspath(task.files.device or ""),
+        nodes=nodes,
+        start_offset_ns=outline.start_offset_ns,
+        clock_shift_ns=outline.clock_shift_ns,
+        steps=tuple(dict.fromkeys(steps[steps >= 0].tolist())),
+        collectives=len(outline.communication),
+        counts=outline.counts,
+        warnings=(*linked.warnings, *said),
+    )
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")

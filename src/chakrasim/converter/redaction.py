@@ -1,0 +1,42 @@
+"""Stable pseudonyms: the same name gets the same one in every trace, so that redacted traces can still be compared."""
+
+from __future__ import annotations
+
+from hashlib import blake2s
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.trace.assemble import Strings
+from chakrasim.trace.graph import StringTable
+from chakrasim.trace.linked import RowKind
+
+_PREFIXES = {
+    RowKind.OPERATOR: "op",
+    RowKind.RUNTIME: "call",
+    RowKind.GAP: "gap",
+    RowKind.KERNEL: "kernel",
+    RowKind.MEMCPY: "copy",
+    RowKind.MEMSET: "set",
+    RowKind.HOST_COLLECTIVE: "collective",
+}
+
+
+def pseudonym(prefix: str, name: str | bytes) -> str:
+    """``prefix_`` and twelve digits that depend on the name alone."""
+    raw = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+    return f"{prefix}_{blake2s(raw, digest_size=6, person=b'chakrasi').hexdigest()}"
+
+
+def redacted_names(
+    kind: NDArray[np.uint8], name: NDArray[np.int32], table: StringTable, strings: Strings
+) -> NDArray[np.int32]:
+    """The pseudonym (an index into ``strings``) of each row's name, by its kind; rows without a name keep none."""
+    pairs, which = np.unique(name.astype(np.int64) * len(RowKind) + kind, return_inverse=True)
+    texts = np.zeros(len(pairs), np.int32)
+    for at, pair in enumerate(pairs.tolist()):
+        index, number = divmod(pair, len(RowKind))
+        if index:
+            texts[at] = strings.add(pseudonym(_PREFIXES[RowKind(number)], table.raw(index)))
+    chosen: NDArray[np.int32] = texts[which.reshape(-1)]
+    return chosen

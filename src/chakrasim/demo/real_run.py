@@ -1,0 +1,51 @@
+"""The first half of the demo: from PyTorch's traces of a real run to a simulation, measured beside simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from chakrasim import simulate, trace_directory
+from chakrasim.analysis import collective_split
+from chakrasim.demo import NETWORKS, TRACES
+from chakrasim.demo.layout import milliseconds, table
+from chakrasim.diagnosis.discover import discover
+from chakrasim.linker.api import link
+from chakrasim.simulator.result import PARTS
+
+Say = Callable[[str], object]
+
+
+def real_run(folder: Path, say: Say) -> None:
+    """Doctor, link and convert the shipped traces into ``folder``; replay them, and put them on other networks."""
+    say("A real run: data-parallel training of a small convolutional network with PyTorch on 4 ranks (gloo, CPU),")
+    say(
+        "3 steps, recorded with ExecutionTraceObserver and torch.profiler. chakrasim trace makes Chakra traces of it.\n"
+    )
+    report = trace_directory(TRACES, folder / "chakra", force=True)
+    say(f"The doctor finds it {report.diagnosis.verdict}. Chakra traces: {report.prefix}.RANK.et\n")
+    say(table([("rank", "step", "measured", "simulated", "error", "in collectives", "waited"), *_steps(report.prefix)]))
+    say("\nSimulated: recorded compute times; a collective begins when its last rank arrives and takes its recorded")
+    say("transfer time. The same four ranks, each on a host of its own, with collectives simulated on a network:\n")
+    rows: list[tuple[str, ...]] = []
+    for name, machine in NETWORKS.items():
+        result = simulate(report.prefix, machine=machine, comm_groups=report.comm_group)
+        exposed = 100 * result.parts_ns[:, PARTS.index("exposed_comm")].mean() / result.makespan_ns
+        rows.append((name, milliseconds(result.makespan_ns), f"{exposed:.1f} %"))
+    say(table([("network", "makespan", "exposed comm"), *rows]))
+
+
+def _steps(prefix: str) -> list[tuple[str, ...]]:
+    replayed = simulate(prefix, replay_durations="transfer")
+    linked = [link(files.host, files.device, rank=files.rank) for files in discover(TRACES)]
+    waits = collective_split(linked).ranks
+    by_rank = {
+        int(rank): (milliseconds(int(inside)), f"{share:.1f} %")
+        for rank, inside, share in zip(waits.rank, waits.duration_ns, waits.wait_pct, strict=True)
+    }
+    rows: list[tuple[str, ...]] = []
+    for time in replayed.steps:
+        cells = by_rank.pop(time.rank, ("", ""))
+        times = milliseconds(time.measured_ns), milliseconds(time.simulated_ns), f"{time.error_pct:+.2f} %"
+        rows.append((str(time.rank), str(time.step), *times, *cells))
+    return rows

@@ -1,0 +1,81 @@
+"""How the traces of the demo were recorded: a real training run on a few CPU ranks (gloo). Needs PyTorch.
+
+    torchrun --nproc-per-node 4 -m chakrasim.demo.record FOLDER
+
+writes ``host.R.json.gz`` and ``device.R.json.gz`` of every rank R: three steps of data-parallel training of a small
+convolutional network, after two steps of warm-up.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+STEPS = 3
+WARMUP = 2
+BATCH = 64
+
+
+def record(folder: Path) -> None:
+    """Train and record. Every rank of the job runs this."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(rank)
+    model = torch.nn.parallel.DistributedDataParallel(_network(torch), bucket_cap_mb=1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loss_of = torch.nn.CrossEntropyLoss()
+    images, labels = torch.randn(BATCH, 1, 28, 28), torch.randint(0, 10, (BATCH,))
+    folder.mkdir(parents=True, exist_ok=True)
+    host, device = folder / f"host.{rank}.json", folder / f"device.{rank}.json"
+    observer = torch.profiler.ExecutionTraceObserver()
+    observer.register_callback(str(host))
+    schedule = torch.profiler.schedule(wait=0, warmup=WARMUP, active=STEPS, repeat=1)
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=schedule,
+        record_shapes=True,
+        execution_trace_observer=observer,
+        on_trace_ready=lambda done: done.export_chrome_trace(str(device)),
+    ) as profiler:
+        for _ in range(WARMUP + STEPS):
+            optimizer.zero_grad()
+            loss_of(model(images), labels).backward()
+            optimizer.step()
+            profiler.step()
+    dist.barrier()
+    dist.destroy_process_group()
+    for file in (host, device):
+        _compress(file)
+
+
+def _network(torch: Any) -> Any:
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 256),
+        nn.ReLU(),
+        nn.Linear(256, 10),
+    )
+
+
+def _compress(file: Path) -> None:
+    with open(f"{file}.gz", "wb") as target:
+        target.write(gzip.compress(file.read_bytes(), mtime=0))
+    os.unlink(file)
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))

@@ -1,0 +1,105 @@
+"""What of a rank is needed to compare it with others, and what comparing tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from chakrasim.diagnosis.findings import Finding
+from chakrasim.diagnosis.subject import ERROR, NOTE, WARNING
+from chakrasim.linker.agreement import check_agreement
+from chakrasim.linker.clocks import align
+from chakrasim.report.amounts import ranks_text, time_text
+from chakrasim.trace.graph import StringTable
+from chakrasim.trace.linked import LinkedTrace
+
+#: Clocks further apart than this are worth a note.
+CLOCK_NOTE_NS: Final = 1_000_000
+#: A clock that runs at another speed, and collectives of the host, leave as much after correction.
+RESIDUAL_NOTE_NS: Final = 100_000
+
+_SEVERITY: Final = {
+    "group": ERROR,
+    "order": ERROR,
+    "kind": ERROR,
+    "count": WARNING,
+    "size": WARNING,
+    "message": WARNING,
+}
+_CONSEQUENCES: Final = {
+    "group": "collectives of this group cannot be matched",
+    "order": "the ranks would start these collectives in different orders, which deadlocks or mixes them up",
+    "kind": "these are not the same collectives: traces of different runs, or some were lost",
+    "count": "those that a rank lacks cannot be compared; converted, they only take their recorded duration",
+    "size": "a simulation needs one size: converted, all ranks take the largest",
+    "message": "it cannot be compared; converted, it only takes its recorded duration",
+}
+
+
+def slim(linked: LinkedTrace) -> LinkedTrace:
+    """The trace with its collectives, groups and start, but without its rows: enough to compare ranks."""
+    count = max(len(linked), 1)
+    cut: dict[str, Any] = {}
+    for field in fields(linked):
+        value = getattr(linked, field.name)
+        if isinstance(value, np.ndarray) and (len(value) == len(linked) or field.name.startswith("edge_")):
+            cut[field.name] = value[: min(count, 1)].copy()
+    if len(linked):
+        cut["start_ns"] = linked.start_ns.min(keepdims=True)
+    for name in ("edge_source", "edge_target", "edge_kind", "edge_evidence", "edge_flags"):
+        cut[name] = cut[name][:0]
+    nothing = StringTable(np.zeros(0, np.uint8), np.zeros(2, np.int64))
+    return replace(linked, strings=nothing, **cut)
+
+
+def compare(ranks: Sequence[LinkedTrace]) -> Iterator[Finding]:
+    """Findings about collectives and clocks of several ranks (each as `slim` leaves it)."""
+    if len(ranks) < 2:
+        return
+    for found in check_agreement(ranks):
+        if found.what in _SEVERITY:
+            yield Finding(
+                f"collective-{found.what}" if found.what != "message" else "message",
+                _SEVERITY[found.what],
+                found.text,
+                _CONSEQUENCES[found.what],
+                "use traces of one run, and a step that all ranks recorded whole",
+                found.ranks,
+                evidence={"group": found.group, "number": found.number, "times": found.times},
+            )
+    yield from _clocks(align(ranks))
+
+
+def _clocks(aligned: Sequence[LinkedTrace]) -> Iterator[Finding]:
+    if not any((trace.communication.transfer_ns >= 0).any() for trace in aligned):
+        return
+    shifts = {trace.rank: trace.clock_shift_ns for trace in aligned}
+    off = sorted(rank for rank, shift in shifts.items() if abs(shift) > CLOCK_NOTE_NS)
+    if off:
+        worst = max(abs(shifts[rank]) for rank in off)
+        yield Finding(
+            "clocks-apart",
+            NOTE,
+            f"the clocks of ranks {ranks_text(off)} are up to {time_text(worst)} off, by the ends of "
+            "shared collectives",
+            "comparisons of ranks correct for it",
+            "none is needed; synchronise the clocks of the machines (PTP, NTP)",
+            tuple(off),
+            evidence={"shift_ns": {str(rank): shift for rank, shift in shifts.items()}},
+        )
+    residuals = {trace.rank: trace.counts.get("clock_residual_ns", 0) for trace in aligned}
+    drifting = sorted(rank for rank, residual in residuals.items() if residual > RESIDUAL_NOTE_NS)
+    if drifting:
+        yield Finding(
+            "uneven-ends",
+            NOTE,
+            f"on one clock, ranks {ranks_text(drifting)} still end the collectives they share up to "
+            f"{time_text(max(residuals[rank] for rank in drifting))} (median) before or after the others",
+            "waiting and transfer of collectives are no more exact than that",
+            "none for collectives of the host (gloo); else record fewer steps at a time, so that clocks drift less",
+            tuple(drifting),
+            evidence={"residual_ns": {str(rank): residuals[rank] for rank in drifting}},
+        )

@@ -1,0 +1,230 @@
+"""Whether a folder of traces can be trusted: each rank is read, examined and forgotten; then ranks are compared."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from chakrasim.diagnosis import remedies
+from chakrasim.diagnosis.check_device import check_device, partial_steps
+from chakrasim.diagnosis.check_host import check_host, check_pair
+from chakrasim.diagnosis.check_ranks import check_ranks
+from chakrasim.diagnosis.comparison import compare, slim
+from chakrasim.diagnosis.device_rows import DeviceRows
+from chakrasim.diagnosis.discover import survey
+from chakrasim.diagnosis.facts import RankFacts, rank_facts
+from chakrasim.diagnosis.findings import Finding
+from chakrasim.diagnosis.pairing import RankFiles
+from chakrasim.diagnosis.subject import ERROR, NOTE, WARNING, Subject
+from chakrasim.errors import InputError
+from chakrasim.linker.api import link
+from chakrasim.trace.host import HostTrace
+from chakrasim.trace.kineto import KinetoTrace
+from chakrasim.trace.linked import LinkedTrace
+
+#: Repairs after which nothing is missing.
+_LIGHT = re.compile(r"rounded .* times|replaced invalid characters")
+
+Progress = Callable[[int, int], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor found.
+
+    Attributes
+    ----------
+    directory: the folder, "" where files were given.
+    ranks: the facts of every rank, ascending.
+    findings: the worst first, then by rank.
+    ignored: files of the folder that are no traces of the profiler, and why.
+    """
+
+    directory: str
+    ranks: tuple[RankFacts, ...]
+    findings: tuple[Finding, ...]
+    ignored: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 trustworthy, 1 usable with warnings, 2 unusable."""
+        worst = max((finding.severity for finding in self.findings), default=NOTE)
+        return int(worst)
+
+    @property
+    def verdict(self) -> str:
+        """The exit code in words."""
+        return ("trustworthy", "usable, with warnings", "unusable")[self.exit_code]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "directory": self.directory,
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "ranks": [facts.to_mapping() for facts in self.ranks],
+            "findings": [finding.to_mapping() for finding in self.findings],
+            "ignored": [{"file": file, "why": why} for file, why in self.ignored],
+        }
+
+
+def diagnose(
+    source: str | os.PathLike[str] | Sequence[RankFiles],
+    *,
+    map_file: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Examine the traces of a folder, or of ranks already found.
+
+    ``progress(done, all)`` is called after each rank. A file that cannot be read is a finding. Raises InputError for a
+    folder that cannot be listed and for a wrong ``map_file``.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        found = survey(source, map_file=map_file)
+        directory, ranks, findings = os.fspath(source), found.ranks, list(found.findings)
+        ignored = tuple((_short(path, found.directory), why) for path, why in found.ignored)
+    else:
+        directory, ranks, findings, ignored = "", tuple(source), [], ()
+    if not ranks:
+        findings.append(_nothing(directory, ignored))
+    facts: list[RankFacts] = []
+    linked: list[LinkedTrace] = []
+    for number, files in enumerate(ranks):
+        facts.append(_rank(files, findings, linked))
+        if progress is not None:
+            progress(number + 1, len(ranks))
+    findings += compare(linked)
+    findings += check_ranks(facts, have_one_clock=any(len(trace.communication) for trace in linked))
+    findings.sort(key=lambda finding: (-finding.severity, finding.ranks, finding.code))
+    return Diagnosis(directory, tuple(facts), tuple(findings), ignored)
+
+
+def _short(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _nothing(directory: str, ignored: Iterable[tuple[str, str]]) -> Finding:
+    seen = "; ".join(f"{file}: {why}" for file, why in list(ignored)[:4])
+    return Finding(
+        "no-traces",
+        ERROR,
+        f"there are no traces of the PyTorch profiler in {directory or 'the list'}" + (f" ({seen})" if seen else ""),
+        "there is nothing to work with",
+        f"collect some: {remedies.PROFILE}",
+    )
+
+
+def _rank(files: RankFiles, findings: list[Finding], linked: list[LinkedTrace]) -> RankFacts:
+    """Read and examine one rank; what comparing it with others needs is appended to ``linked``."""
+    from chakrasim.trace.host_reader import read_host
+    from chakrasim.trace.kineto_reader import read_kineto
+
+    host = _read(read_host, files.host, files.rank, findings)
+    trace = _read(read_kineto, files.device, files.rank, findings)
+    rows = None if trace is None else DeviceRows(trace)
+    if host is not None:
+        findings += check_host(files.rank, _name(files.host), host)
+    if rows is not None:
+        subject = Subject(files.rank, _name(files.device), rows, host)
+        findings += check_device(subject)
+        findings += check_pair(subject, _name(files.host))
+    findings += _missing_side(files)
+    if host is not None or trace is not None:
+        _link(files, host, trace, findings, linked)
+    return rank_facts(files, host, rows, () if rows is None else partial_steps(rows))
+
+
+def _link(
+    files: RankFiles,
+    host: HostTrace | None,
+    trace: KinetoTrace | None,
+    findings: list[Finding],
+    linked: list[LinkedTrace],
+) -> None:
+    """Link the traces; that they cannot be linked is a finding, unless it is known already that one is empty."""
+    try:
+        linked.append(slim(link(host, trace, rank=files.rank)))
+    except InputError as fault:
+        if not any(finding.code == "empty-trace" and files.rank in finding.ranks for finding in findings):
+            names = tuple(path.name for path in (files.host, files.device) if path is not None)
+            consequence, remedy = "they cannot be linked", fault.remedy or "record again"
+            findings.append(Finding("unlinkable", ERROR, str(fault), consequence, remedy, (files.rank,), names))
+
+
+def _name(path: Path | None) -> str:
+    return "" if path is None else path.name
+
+
+def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding]) -> T | None:
+    """The trace, or None and a finding; what was lost of a damaged one is a finding too."""
+    if path is None:
+        return None
+    warnings: list[str] = []
+    try:
+        trace = reader(path, warnings=warnings)
+    except InputError as fault:
+        findings.append(
+            Finding(
+                "unreadable-file",
+                ERROR,
+                str(fault),
+                "the file is left out",
+                fault.remedy or "record again",
+                (rank,),
+                (path.name,),
+            )
+        )
+        return None
+    findings += [_repaired(warning, path, rank) for warning in warnings]
+    return trace
+
+
+def _repaired(warning: str, path: Path, rank: int) -> Finding:
+    """What a reader says of a file that it read nevertheless."""
+    is_light = _LIGHT.search(warning) is not None
+    return Finding(
+        "repaired-file" if is_light else "damaged-file",
+        NOTE if is_light else WARNING,
+        warning,
+        "nothing is lost by it" if is_light else "what is lost is missing from all results",
+        "none is needed" if is_light else "record again; let only one process write each file",
+        (rank,),
+        (path.name,),
+    )
+
+
+def _missing_side(files: RankFiles) -> list[Finding]:
+    if files.device is None:
+        return [
+            Finding(
+                "no-device-trace",
+                WARNING,
+                f"rank {files.rank} has a host trace only ({_name(files.host)})",
+                "there are no times and no kernels: only the graph of operators is known",
+                f"record both: {remedies.PROFILE}",
+                (files.rank,),
+                (_name(files.host),),
+            )
+        ]
+    if files.host is None:
+        return [
+            Finding(
+                "no-host-trace",
+                NOTE,
+                f"rank {files.rank} has a device trace only ({_name(files.device)})",
+                "times, kernels and synchronisation are known, tensors are not: no data dependencies between operators",
+                f"record both: {remedies.OBSERVER}",
+                (files.rank,),
+                (_name(files.device),),
+            )
+        ]
+    return []
+
+
+#: The public name: ``chakrasim.doctor``.
+doctor = diagnose

@@ -1,0 +1,1 @@
+"""Chakra traces that nobody recorded: made from a description."""

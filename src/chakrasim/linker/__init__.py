@@ -1,0 +1,1 @@
+"""Host and device traces into one linked trace."""

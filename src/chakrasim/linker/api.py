@@ -1,0 +1,72 @@
+"""`link`: a host trace and a device trace of one rank into one linked trace."""
+
+from __future__ import annotations
+
+import os
+
+from chakrasim.errors import InputError
+from chakrasim.linker.draft import draft_from_device, draft_from_host, finish, one_step
+from chakrasim.linker.events import sort_out
+from chakrasim.linker.warnings import warn
+from chakrasim.trace.host import HostTrace
+from chakrasim.trace.host_reader import read_host
+from chakrasim.trace.kineto import KinetoTrace
+from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.trace.linked import LinkedTrace
+
+Path = str | os.PathLike[str]
+
+
+def link(
+    host: Path | HostTrace | None = None,
+    device: Path | KinetoTrace | None = None,
+    *,
+    rank: int | None = None,
+    step: int | str = "all",
+    strict: bool = False,
+    warnings: list[str] | None = None,
+) -> LinkedTrace:
+    """What one rank did, from its host trace (ExecutionTraceObserver), its device trace (Kineto), or both.
+
+    Parameters
+    ----------
+    host, device:
+        Files (plain or gzip) or traces in memory; at least one. Without a device trace there are no times, without a
+        host trace no tensors and fewer shapes.
+    rank:
+        The rank, where the files do not say it or say it wrong.
+    step:
+        A number N keeps the rows of ``ProfilerStep#N`` (and the device's work that they launched); "all" keeps all.
+    strict:
+        Damaged files, and traces that do not belong together, raise InputError instead of being warned of.
+    warnings:
+        Receives what was dropped, repaired or guessed, in sentences; the figures are in ``LinkedTrace.counts``.
+
+    Raises InputError if a file cannot be used, there is nothing in it, or there is no such step.
+    """
+    said = warnings if warnings is not None else []
+    if host is None and device is None:
+        raise InputError("nothing to link", expected="a host trace, a device trace, or both")
+    nodes = _host(host, strict, said)
+    if device is not None:
+        draft = draft_from_device(sort_out(_device(device, strict, said)), nodes)
+    else:
+        assert nodes is not None
+        draft = draft_from_host(nodes)
+    if step != "all":
+        draft = one_step(draft, step)
+    linked = finish(draft, nodes, rank)
+    warn(linked, strict, said)
+    return linked
+
+
+def _host(given: Path | HostTrace | None, strict: bool, warnings: list[str]) -> HostTrace | None:
+    if given is None or isinstance(given, HostTrace):
+        return given
+    return read_host(given, strict=strict, warnings=warnings)
+
+
+def _device(given: Path | KinetoTrace, strict: bool, warnings: list[str]) -> KinetoTrace:
+    if isinstance(given, KinetoTrace):
+        return given
+    return read_kineto(given, keep="work", strict=strict, warnings=warnings)

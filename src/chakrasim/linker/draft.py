@@ -1,0 +1,236 @@
+"""The stages of linking one after another, up to the linked trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.errors import InputError
+from chakrasim.linker import host_alone
+from chakrasim.linker.columns import constant, id_columns, only_used, text_columns
+from chakrasim.linker.communication import find_communication
+from chakrasim.linker.data_edges import data_edges
+from chakrasim.linker.edges import Edges, make_edges
+from chakrasim.linker.enqueued import enqueue
+from chakrasim.linker.events import Work
+from chakrasim.linker.false_pairs import count_false_pairs
+from chakrasim.linker.host_join import HostJoin, join_host
+from chakrasim.linker.inference import cross_stream, infer
+from chakrasim.linker.launches import find_launches, index_calls
+from chakrasim.linker.memory import give_back
+from chakrasim.linker.nesting import nest
+from chakrasim.linker.rows import RowTable
+from chakrasim.linker.shape import shape
+from chakrasim.linker.synchronisation import find_waits, read_records
+from chakrasim.linker.table import Stages, make_table
+from chakrasim.linker.texts import TextPool
+from chakrasim.linker.threads import explain
+from chakrasim.trace.host import HostTrace
+from chakrasim.trace.kineto import Ints, KinetoTrace
+from chakrasim.trace.linked import Annotations, EdgeKind, LinkedTrace
+
+Indices = NDArray[np.int32]
+
+#: Edges that are looked at together.
+_CHUNK = 1 << 20
+
+
+@dataclass(eq=False)
+class Draft:
+    """Rows in order and their edges; ``annotation`` int32[n] index into ``annotations``, -1: none. ``kineto`` is the
+    device trace as far as it is still needed."""
+
+    table: RowTable
+    edges: Edges
+    annotation: Indices
+    annotations: Annotations
+    counts: dict[str, int]
+    notes: dict[str, Any]
+    kineto: KinetoTrace | None
+
+
+def draft_from_device(work: Work, host: HostTrace | None) -> Draft:
+    """Link a device trace, with the host trace of the same run if there is one."""
+    texts = TextPool(work.kineto.strings)
+    stages, notes = _stages(work, host, texts)
+    table, edges, annotation = make_table(stages, texts)
+    annotations, by_lane = _annotations(work)
+    annotation = np.append(by_lane, np.int32(-1))[annotation]
+    return Draft(table, edges, annotation, annotations, dict(work.counts), notes, work.kineto)
+
+
+def _stages(work: Work, host: HostTrace | None, texts: TextPool) -> tuple[Stages, dict[str, Any]]:
+    give_back(len(work.host))
+    nesting = nest(work)
+    calls = index_calls(work)
+    launches = find_launches(work, nesting, calls)
+    queues = enqueue(work, launches)
+    records = read_records(work, calls)
+    proven = find_waits(work, launches, queues, records)
+    waits = infer(work, launches, queues, records, proven)
+    count_false_pairs(work, proven)
+    handovers = explain(work, nesting.pieces)
+    notes: dict[str, Any] = {"cross_stream_edges": cross_stream(work, waits)}
+    node = None
+    join = join_host(work, host, texts) if host is not None else None
+    shaped = shape(work, nesting.give_pieces(), handovers, launches, waits.host)
+    edges = make_edges(work, nesting, shaped, handovers, waits.host, waits.device)
+    if host is not None and join is not None:
+        node = join.node
+        edges.append(data_edges(work, nesting, launches, shaped, host, join))
+        notes["host_join"] = _join_notes(join)
+    give_back(len(work.host))
+    return Stages(work, nesting, launches, shaped, edges, node), notes
+
+
+def draft_from_host(host: HostTrace) -> Draft:
+    """Link a host trace alone."""
+    counts: dict[str, int] = {}
+    table, edges = host_alone.rows_of_host(host, counts)
+    if not len(table):
+        raise InputError(
+            "there is no operator in this trace", file=host.source, found=f"{len(host)} nodes", expected="operators"
+        )
+    none, times = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    nothing = Annotations(none, none, times, times, none)
+    around = constant(-1, len(table), np.int32)
+    return Draft(table, edges, around, nothing, counts, {"cross_stream_edges": "absent"}, None)
+
+
+def _join_notes(join: HostJoin) -> dict[str, Any]:
+    return {"by": join.method, "rf_ids_in_both": join.found, "rf_ids_with_equal_names": join.agreeing}
+
+
+def _annotations(work: Work) -> tuple[Annotations, Indices]:
+    """The annotations by start, and where each of ``work.annotations`` stands among them."""
+    spans = work.annotations
+    order = np.lexsort((-spans.end_ns, spans.start_ns))
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    start, end = spans.start_ns[order], spans.end_ns[order]
+    name = work.kineto.name[spans.event[order]]
+    step = work.step_numbers[name] if len(name) else np.zeros(0, np.int32)
+    return Annotations(name, spans.lane[order], start, end - start, step.astype(np.int32)), place
+
+
+def one_step(draft: Draft, step: int | str) -> Draft:
+    """The rows of one step of the profiler, and the edges between them."""
+    table, edges = draft.table, draft.edges
+    known = np.unique(table.step[table.step >= 0]).tolist()
+    number = int(step) if str(step).isdecimal() else -1
+    if number not in known:
+        steps = ", ".join(map(str, known[:20])) + (", ..." if len(known) > 20 else "")
+        raise InputError(
+            "there is no such step",
+            place="step",
+            found=step,
+            expected=f"one of {steps}" if known else "all (the trace has no ProfilerStep)",
+        )
+    which = table.step == number
+    place = np.append(np.cumsum(which) - 1, -1).astype(np.int32)
+    place[:-1][~which] = -1
+    columns = {name: getattr(table, name) for name in table.__dataclass_fields__ if name not in ("texts", "lanes")}
+    columns = {name: column[which] for name, column in columns.items()}
+    for name in ("head", "parent", "launch"):
+        columns[name] = place[columns[name]]
+    cut = columns["head"] < 0
+    columns["head"][cut] = np.flatnonzero(cut)
+    inside = which[edges.source] & which[edges.target]
+    kept = edges.take(inside)
+    edges = Edges(place[kept.source], place[kept.target], kept.kind, kept.evidence)
+    table = replace(table, **columns)
+    return replace(draft, table=table, edges=edges, annotation=draft.annotation[which])
+
+
+def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrace:
+    """The linked trace."""
+    table, edges, counts = draft.table, draft.edges, draft.counts
+    communication, groups = find_communication(table, draft.kineto, host, counts)
+    kineto = draft.kineto = _only_ids(draft.kineto) if draft.kineto is not None else None
+    give_back(len(table))
+    delay = _delays(table, edges, counts)
+    ids: dict[str, Any] = dict(id_columns(table, kineto, host))
+    texts, strings = text_columns(table, kineto, host)
+    notes = draft.annotations
+    names = ["values", "shapes", "types", "op_schema"]
+    columns = [*(texts[name] for name in names), table.name, communication.dtype, communication.evidence, notes.name]
+    strings, moved = only_used(strings, columns)
+    header, source = _header(draft, kineto, host)
+    said_rank, world = _rank(header, host)
+    return LinkedTrace(
+        rank=rank if rank is not None else said_rank,
+        world_size=world,
+        source=source,
+        strings=strings,
+        kind=table.kind,
+        part=table.part,
+        head=table.head,
+        name=moved[4],
+        lane=table.lane,
+        start_ns=table.start_ns,
+        wait_ns=table.wait_ns,
+        duration_ns=table.duration_ns,
+        delay_ns=delay,
+        inclusive_ns=table.inclusive_ns,
+        parent=table.parent,
+        step=table.step,
+        annotation=draft.annotation,
+        **ids,
+        **dict(zip(names, moved[:4], strict=True)),
+        communication=replace(communication, dtype=moved[5], evidence=moved[6]),
+        groups=groups,
+        edge_source=edges.source,
+        edge_target=edges.target,
+        edge_kind=edges.kind,
+        edge_evidence=edges.evidence,
+        edge_flags=np.zeros(len(edges), np.uint8),
+        annotations=replace(notes, name=moved[7]),
+        lanes=table.lanes,
+        counts=counts,
+        header=header,
+    )
+
+
+def _only_ids(kineto: KinetoTrace) -> KinetoTrace:
+    """The trace without the columns that are in the rows by now."""
+    nothing = np.zeros(0, np.int64)
+    name = nothing.astype(np.int32)
+    return replace(kineto, pid=nothing, tid=nothing, ts_ns=nothing, dur_ns=nothing, stream=nothing, name=name)
+
+
+def _delays(table: RowTable, edges: Edges, counts: dict[str, int]) -> Ints:
+    """How long after the last end of what it depends on each row begins to work; never negative."""
+    ends = table.end_ns
+    latest = np.full(len(table), int(table.start_ns.min()))
+    for at in range(0, len(edges), _CHUNK):
+        some = edges.take(slice(at, at + _CHUNK))
+        some = some.take(some.kind != EdgeKind.CONTROL)
+        np.maximum.at(latest, some.target, ends[some.source])
+    del ends
+    delay = np.subtract(table.start_ns, latest, out=latest)
+    delay += table.wait_ns
+    counts["rows_begun_before_their_sources_ended"] = int((delay < 0).sum())
+    found: Ints = np.maximum(delay, 0, out=delay)
+    return found
+
+
+def _header(draft: Draft, kineto: KinetoTrace | None, host: HostTrace | None) -> tuple[dict[str, Any], str]:
+    header: dict[str, Any] = dict(kineto.header) if kineto is not None else {}
+    if host is not None:
+        header["host_trace"] = {"schema": host.schema, **{k: v for k, v in host.header.items() if k != "schema"}}
+    sources = [trace.source for trace in (host, kineto) if trace is not None]
+    return header | draft.notes, " + ".join(sources)
+
+
+def _rank(header: dict[str, Any], host: HostTrace | None) -> tuple[int, int]:
+    said = header.get("distributedInfo")
+    said = said if isinstance(said, dict) else {}
+
+    def number(name: str) -> int:
+        value = said.get(name, -1)
+        return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+    return number("rank"), number("world_size")

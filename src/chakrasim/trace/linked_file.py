@@ -1,0 +1,261 @@
+"""Linked traces in files: one JSON document of columns, compressed where the name ends in .gz."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.jit import kernel
+from chakrasim.trace.graph import StringTable
+from chakrasim.trace.linked import Annotations, Communication, Lane, LinkedTrace, ProcessGroup
+from chakrasim.trace.recognise import look
+from chakrasim.trace.storage import read_bytes, unpack, write_in_pieces
+
+SCHEMA = "chakrasim-linked-1"
+
+_INT32, _INT64, _UINT8 = np.int32, np.int64, np.uint8
+_PAIRS = ("values", "shapes", "types")
+_ROWS: dict[str, Any] = {
+    "kind": _UINT8,
+    **dict.fromkeys(("part", "head", "name", "lane"), _INT32),
+    **dict.fromkeys(("start_ns", "wait_ns", "duration_ns", "delay_ns", "inclusive_ns"), _INT64),
+    **dict.fromkeys(("parent", "step", "annotation"), _INT32),
+    **dict.fromkeys(("correlation", "external_id", "rf_id", "host_id", "sequence", "forward_thread"), _INT64),
+    "op_schema": _INT32,
+}
+_EDGES: dict[str, Any] = {"source": _INT32, "target": _INT32, "kind": _UINT8, "evidence": _UINT8, "flags": _UINT8}
+_ANNOTATIONS: dict[str, Any] = {
+    "name": _INT32,
+    "thread": _INT32,
+    "start_ns": _INT64,
+    "duration_ns": _INT64,
+    "step": _INT32,
+}
+_COMMUNICATION: dict[str, Any] = {
+    **dict.fromkeys(("row", "operation", "group", "ordinal", "peer", "dtype", "evidence"), _INT32),
+    **dict.fromkeys(("size_bytes", "in_bytes", "out_bytes", "sequence", "start_ns", "end_ns"), _INT64),
+    **dict.fromkeys(("wait_ns", "transfer_ns"), _INT64),
+}
+#: Numbers of a column that are written at a time.
+_CHUNK = 1 << 16
+#: A sign, nineteen digits and a comma.
+_DIGITS = 21
+_MAX_BYTES = 1 << 36
+
+
+def write_linked(path: str | os.PathLike[str], linked: LinkedTrace) -> None:
+    """Write ``linked``; the file appears whole or not at all. Raises InputError if that fails."""
+    target = Path(path)
+    pieces = _document(linked)
+    write_in_pieces(target, _packed(pieces) if target.name.endswith(".gz") else pieces)
+
+
+def _packed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """gzip data that depend on nothing but the pieces."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+def _document(linked: LinkedTrace) -> Iterator[bytes]:
+    """The JSON document in pieces: a value or part of a column each."""
+    scalars = {
+        "rank": linked.rank,
+        "world_size": linked.world_size,
+        "source": linked.source,
+        "start_offset_ns": linked.start_offset_ns,
+        "clock_shift_ns": linked.clock_shift_ns,
+        "counts": linked.counts,
+        "header": linked.header,
+        "lanes": [asdict(lane) for lane in linked.lanes],
+        "groups": [asdict(group) for group in linked.groups],
+    }
+    yield f'{{"schema":"{SCHEMA}"'.encode()
+    for name, value in scalars.items():
+        yield f',\n"{name}":{json.dumps(value, separators=(",", ":"))}'.encode()
+    yield b',\n"strings":['
+    yield from _texts(linked.strings)
+    yield b"]"
+    rows = {name: getattr(linked, name) for name in _ROWS}
+    for name in _PAIRS:
+        pair = getattr(linked, name)
+        rows |= {f"{name}_in": pair[:, 0], f"{name}_out": pair[:, 1]}
+    tables = {
+        "rows": rows,
+        "edges": {name: getattr(linked, f"edge_{name}") for name in _EDGES},
+        "annotations": {name: getattr(linked.annotations, name) for name in _ANNOTATIONS},
+        "communication": {name: getattr(linked.communication, name) for name in _COMMUNICATION},
+    }
+    for table, columns in tables.items():
+        yield f',\n"{table}":{{'.encode()
+        for at, (name, column) in enumerate(columns.items()):
+            yield f'{"," if at else ""}\n"{name}":['.encode()
+            yield from _numbers(column)
+            yield b"]"
+        yield b"}"
+    yield b"}\n"
+
+
+def _texts(strings: StringTable) -> Iterator[bytes]:
+    for begin in range(0, len(strings), _CHUNK):
+        some = range(begin, min(begin + _CHUNK, len(strings)))
+        # Bytes that are no UTF-8 survive as lone surrogates.
+        texts = [strings.raw(index).decode("utf-8", "surrogateescape") for index in some]
+        yield (("," if begin else "") + json.dumps(texts, separators=(",", ":"))[1:-1]).encode()
+
+
+def _numbers(column: Any) -> Iterator[bytes]:
+    room = np.empty(_CHUNK * _DIGITS, np.uint8)
+    for begin in range(0, len(column), _CHUNK):
+        some = np.ascontiguousarray(column[begin : begin + _CHUNK], np.int64)
+        used = _print(some, room)
+        # Each number has a comma behind it; the last of the column loses its own.
+        yield room[: used if begin + _CHUNK < len(column) else used - 1].tobytes()
+
+
+@kernel
+def _print(numbers: Any, room: Any) -> int:
+    at = 0
+    for index in range(len(numbers)):
+        rest = numbers[index]
+        begin = at
+        if rest < 0:
+            # The last digit of a negative number first: the rest of it can then be made positive.
+            room[at] = 45
+            digit = (10 - rest % 10) % 10
+            room[at + 1] = 48 + digit
+            begin = at + 1
+            at += 2
+            rest = -((rest + digit) // 10)
+            more = rest > 0
+        else:
+            more = True
+        while more:
+            room[at] = 48 + rest % 10
+            at += 1
+            rest = rest // 10
+            more = rest > 0
+        left = begin
+        right = at - 1
+        while left < right:
+            swapped = room[left]
+            room[left] = room[right]
+            room[right] = swapped
+            left += 1
+            right -= 1
+        room[at] = 44
+        at += 1
+    return at
+
+
+def read_linked(path: str | os.PathLike[str]) -> LinkedTrace:
+    """The linked trace in a file that `write_linked` wrote, plain or gzip (told by content).
+
+    Raises InputError if the file cannot be read, is of another kind, or does not hold together.
+    """
+    source = os.fspath(path)
+    raw = read_bytes(source, _MAX_BYTES)
+    data = unpack(raw, source, _MAX_BYTES, False, [])
+    if not data.startswith(f'{{"schema":"{SCHEMA}"'.encode()):
+        raise _refused(data, source)
+    try:
+        document = json.loads(data)
+        return _linked(document, source)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as fault:
+        raise InputError(
+            "the linked trace is damaged",
+            file=source,
+            found=f"{type(fault).__name__}: {fault}"[:200],
+            expected=f"a whole document of schema {SCHEMA}",
+            remedy="link the traces again",
+        ) from None
+
+
+def _refused(data: bytes, source: str) -> InputError:
+    found = look(data) if data else "an empty file"
+    return InputError(
+        "this is no linked trace",
+        file=source,
+        found=found or "something else",
+        expected=f"a JSON document of schema {SCHEMA}",
+        remedy="make one with chakrasim link",
+    )
+
+
+def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
+    texts = [text.encode("utf-8", "surrogateescape") for text in document["strings"]]
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=offsets[1:])
+    strings = StringTable(np.frombuffer(bytearray(b"".join(texts)), np.uint8), offsets)
+    rows = document["rows"]
+    columns = {name: np.array(rows[name], kind) for name, kind in _ROWS.items()}
+    for name in _PAIRS:
+        sides = [np.array(rows[f"{name}_{side}"], _INT32) for side in ("in", "out")]
+        columns[name] = np.stack(sides, axis=1)
+    groups = [ProcessGroup(**{**group, "ranks": tuple(group["ranks"])}) for group in document["groups"]]
+    linked = LinkedTrace(
+        rank=int(document["rank"]),
+        world_size=int(document["world_size"]),
+        source=str(document["source"]),
+        strings=strings,
+        **columns,
+        communication=Communication(**_columns(document["communication"], _COMMUNICATION)),
+        groups=tuple(groups),
+        **{f"edge_{name}": column for name, column in _columns(document["edges"], _EDGES).items()},
+        annotations=Annotations(**_columns(document["annotations"], _ANNOTATIONS)),
+        lanes=tuple(Lane(**lane) for lane in document["lanes"]),
+        start_offset_ns=int(document["start_offset_ns"]),
+        clock_shift_ns=int(document["clock_shift_ns"]),
+        counts=dict(document["counts"]),
+        header=dict(document["header"]),
+    )
+    _check(linked)
+    return linked
+
+
+def _columns(table: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.array(table[name], kind) for name, kind in kinds.items()}
+
+
+def _check(linked: LinkedTrace) -> None:
+    """Raise ValueError if columns differ in length or point outside of what they are indices of."""
+    n, texts = len(linked), len(linked.strings)
+    lanes, notes = len(linked.lanes), len(linked.annotations)
+    for name in _ROWS:
+        if len(getattr(linked, name)) != n:
+            raise ValueError(f"column {name} of the rows has another length")
+    bounds = [
+        *((name, getattr(linked, name), 0, texts) for name in ("name", "op_schema", *_PAIRS)),
+        ("lane", linked.lane, 0, lanes),
+        ("head", linked.head, 0, n),
+        ("parent", linked.parent, -1, n),
+        ("annotation", linked.annotation, -1, notes),
+        ("edge_source", linked.edge_source, 0, n),
+        ("edge_target", linked.edge_target, 0, n),
+        ("communication row", linked.communication.row, 0, n),
+        ("communication group", linked.communication.group, -1, len(linked.groups)),
+        ("communication dtype", linked.communication.dtype, 0, texts),
+        ("communication evidence", linked.communication.evidence, 0, texts),
+        ("annotation name", linked.annotations.name, 0, texts),
+        ("annotation thread", linked.annotations.thread, 0, max(lanes, 1)),
+    ]
+    for name, column, low, high in bounds:
+        if column.size and (column.min() < low or column.max() >= high):
+            raise ValueError(f"{name} points outside of the document")
+    for name in _EDGES:
+        if len(getattr(linked, f"edge_{name}")) != len(linked.edge_source):
+            raise ValueError("columns of the edges differ in length")
+    for table, kinds in ((linked.annotations, _ANNOTATIONS), (linked.communication, _COMMUNICATION)):
+        if len({len(getattr(table, name)) for name in kinds}) != 1:
+            raise ValueError("columns of a table differ in length")
+    if not (linked.edge_source < linked.edge_target).all():
+        raise ValueError("an edge goes backward")
