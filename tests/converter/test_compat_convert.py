@@ -24,7 +24,7 @@ FOLDERS = (
     *("alexnet", "dlrm_dev", "evsync", "evsyncms", "mi250", "nosteps", "resnet103", "resnet111", "simpleadd"),
     *("timeline", "torch213cpu", "triton"),
 )
-LINKED = [json.loads(line) for line in gzip.open(DATA / "linked.jsonl.gz")]
+LINKED = [json.loads(line) for line in gzip.decompress((DATA / "linked.jsonl.gz").read_bytes()).splitlines()]
 SOUND = [case for case in LINKED if "et" in case]
 FAULTY = [case for case in LINKED if "error" in case]
 
@@ -152,7 +152,7 @@ def test_messages_name_the_node_and_the_exception(text: str, message: str) -> No
 def test_a_long_chain_is_no_trouble() -> None:
     """The reference's search for cycles has Python's limit of recursion."""
     nodes = [node(0, 0, THREAD), *(node(at, 0, inter_thread_dep=at + 1 if at % 2 else None) for at in range(1, 3000))]
-    with pytest.raises(InputError, match="not there .*KeyError|cycle .*Exception"):
+    with pytest.raises(InputError, match=r"not there .*KeyError|cycle .*Exception"):
         convert_text(linked(*nodes), "linked.json")
     assert (
         len(convert_text(linked(node(0, 0, THREAD), *(node(n, n - 1) for n in range(1, 3000))), "x").dependencies)

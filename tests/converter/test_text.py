@@ -17,7 +17,7 @@ from chakrasim.converter.text import convert_text
 from chakrasim.trace import encode_trace
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"
-CASES = [json.loads(line) for line in gzip.open(DATA / "text.jsonl.gz")]
+CASES = [json.loads(line) for line in gzip.decompress((DATA / "text.jsonl.gz").read_bytes()).splitlines()]
 SOUND = [case for case in CASES if "et" in case]
 FAULTY = [case for case in CASES if "error" in case]
 
@@ -34,7 +34,7 @@ def write(folder: Path, head: str, *layers: str) -> Path:
 
 
 def short(trace: Trace) -> list[tuple[str, tuple[int, ...]]]:
-    """The nodes: ``F0``, ``W1``, ``I1`` for computations of a layer, ``<TYPE>0`` for collectives; what they wait for."""
+    """The nodes (``F0``, ``W1``, ``I1`` for computations, ``<TYPE>0`` for collectives) and what they wait for."""
     phases = {"FWD": "F", "BWD_WG": "W", "BWD_IG": "I", "FWD_AGAIN": "A"}
     nodes = []
     for at in range(len(trace)):

@@ -25,7 +25,7 @@ FOLDERS = (
     *("alexnet", "dlrm_dev", "evsync", "evsyncms", "mi250", "nosteps", "resnet103", "resnet111", "simpleadd"),
     *("timeline", "torch213cpu", "triton"),
 )
-PAIRS = [json.loads(line) for line in gzip.open(DATA / "pairs.jsonl.gz")]
+PAIRS = [json.loads(line) for line in gzip.decompress((DATA / "pairs.jsonl.gz").read_bytes()).splitlines()]
 
 
 def same(left: Any, right: Any) -> bool:
@@ -105,6 +105,10 @@ STEP = {**operator(0, 100), "cat": "user_annotation", "name": "ProfilerStep#1"}
 DEVICE = {"traceEvents": [STEP, operator(1, 5, **{"Record function id": 1, "External id": 3}), launch(2, 7)]}
 
 
+def _opposite(host: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return list(zip(host["nodes"], reversed(host["nodes"]), strict=True))
+
+
 def host_with(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     host: dict[str, Any] = json.loads(json.dumps(HOST))
     change(host)
@@ -124,9 +128,7 @@ def device_with(*events: dict[str, Any]) -> dict[str, Any]:
         (host_with(lambda h: h["nodes"][0]["attrs"].pop(2)), DEVICE, "node .*no attribute 'seq_id' .*ValueError"),
         (host_with(lambda h: h.update(schema="1.1.1-chakra.0.0.4")), DEVICE, "node .*no strides .*KeyError"),
         (
-            host_with(
-                lambda h: [n.update(ctrl_deps=m["id"]) for n, m in zip(h["nodes"], reversed(h["nodes"]), strict=False)]
-            ),
+            host_with(lambda h: [n.update(ctrl_deps=m["id"]) for n, m in _opposite(h)]),
             DEVICE,
             "parents of nodes form a cycle .*never ends",
         ),

@@ -12,6 +12,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker import host_alone
 from chakrasim.linker.columns import constant, id_columns, only_used, text_columns
 from chakrasim.linker.communication import find_communication
+from chakrasim.linker.critical import critical_flags
 from chakrasim.linker.data_edges import data_edges
 from chakrasim.linker.edges import Edges, make_edges
 from chakrasim.linker.enqueued import enqueue
@@ -152,6 +153,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
     kineto = draft.kineto = _only_ids(draft.kineto) if draft.kineto is not None else None
     give_back(len(table))
     delay = _delays(table, edges, counts)
+    flags = critical_flags(table, edges, delay)
     ids: dict[str, Any] = dict(id_columns(table, kineto, host))
     texts, strings = text_columns(table, kineto, host)
     notes = draft.annotations
@@ -186,7 +188,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         edge_target=edges.target,
         edge_kind=edges.kind,
         edge_evidence=edges.evidence,
-        edge_flags=np.zeros(len(edges), np.uint8),
+        edge_flags=flags,
         annotations=replace(notes, name=moved[7]),
         lanes=table.lanes,
         counts=counts,

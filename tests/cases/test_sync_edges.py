@@ -1,0 +1,253 @@
+"""Every dependency that a synchronisation record proves is in the Chakra file, and none that cannot be.
+
+What the records prove is worked out here again from the JSON alone, in the plainest way; the file is read back and
+its nodes are found by their correlation ids and start times.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from linker.kineto_maker import KinetoMaker
+
+import chakrasim as cs
+from chakrasim.trace.graph import NodeView
+from chakrasim.trace.linked import EdgeKind, Evidence
+
+PAIRS = ["alexnet", "simpleadd", "evsync", "evsyncms"]
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+HOST = ("cuda_runtime", "cuda_driver")
+WAITS = (EdgeKind.SYNC_EVENT, EdgeKind.SYNC_STREAM, EdgeKind.SYNC_CONTEXT, EdgeKind.SYNC_COPY)
+TOLERANCE_NS = 1000
+
+Event = dict[str, Any]
+
+
+# --- what the records prove -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Span:
+    """An event: ``key`` is its correlation and its start, which the nodes of the Chakra file have too."""
+
+    key: tuple[int, int]
+    start_ns: int
+    end_ns: int
+    launched_ns: int = 0
+
+
+@dataclass
+class Document:
+    """The events of a device trace that matter for synchronisation."""
+
+    calls: dict[int, Span]
+    streams: dict[tuple[int, int], list[Span]]
+    """Work by (device, stream) in the order of its launch."""
+    syncs: list[Event]
+    external: dict[tuple[int, int], int]
+    """External id of calls and work, by key."""
+    operators: list[Event]
+    by_external: dict[int, list[tuple[int, int]]]
+    """Start and correlation of all events with an External id."""
+
+
+def read_document(path: Path) -> Document:
+    data = path.read_bytes()
+    content = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data, parse_float=Decimal)
+    events = [event for event in content["traceEvents"] if event.get("ph") == "X"]
+    document = Document({}, defaultdict(list), [], {}, [], defaultdict(list))
+    for event in events:
+        if event.get("cat") in HOST and "correlation" in event["args"]:
+            document.calls[event["args"]["correlation"]] = span(event)
+    for event in events:
+        args = event.get("args", {})
+        if event.get("cat") in DEVICE and args.get("correlation", -1) in document.calls:
+            launch = document.calls[args["correlation"]].start_ns
+            document.streams[device_of(event), args["stream"]].append(span(event, launch))
+        if event.get("cat") == "cuda_sync":
+            document.syncs.append(event)
+        if event.get("cat") in (*DEVICE, *HOST) and "External id" in args:
+            document.external[span(event).key] = args["External id"]
+        if event.get("cat") == "cpu_op":
+            document.operators.append(event)
+        if event.get("cat") in ("cpu_op", *DEVICE, *HOST) and "External id" in args:
+            document.by_external[args["External id"]].append((int(Decimal(event["ts"]) * 1000), 0))
+    for works in document.streams.values():
+        works.sort(key=lambda work: (work.launched_ns, work.start_ns))
+    return document
+
+
+def span(event: Event, launched_ns: int = 0) -> Span:
+    start = int(Decimal(event["ts"]) * 1000)
+    return Span((event["args"]["correlation"], start), start, start + int(Decimal(event["dur"]) * 1000), launched_ns)
+
+
+def device_of(event: Event) -> int:
+    return int(event["args"].get("device", event["pid"]))
+
+
+@dataclass(frozen=True)
+class Proof:
+    """``target`` waited for ``source``."""
+
+    source: Span
+    target: Span
+    kind: EdgeKind
+
+
+def proofs(document: Document) -> list[Proof]:
+    """A wait for a stream is one for its last work launched before the call, one for an event for the last launched
+    before the event was recorded, unless that work ended more than a microsecond too late."""
+    found = []
+    for event in document.syncs:
+        args, name = event["args"], event["name"]
+        call = document.calls.get(args["correlation"])
+        record = document.calls.get(args.get("wait_on_cuda_event_record_corr_id", -1))
+        device = device_of(event)
+        recorded = (device, args.get("wait_on_stream", -1))
+        if call is None:
+            continue
+        if name == "Context Sync":
+            for key in document.streams:
+                if key[0] == device:
+                    found += waited(document, key, call.start_ns, call, EdgeKind.SYNC_CONTEXT)
+        elif name == "Stream Sync":
+            found += waited(document, (device, args["stream"]), call.start_ns, call, EdgeKind.SYNC_STREAM)
+        elif record is None:
+            continue
+        elif name == "Event Sync":
+            found += waited(document, recorded, record.start_ns, call, EdgeKind.SYNC_EVENT)
+        elif name == "Stream Wait Event":
+            later = [work for work in of(document, (device, args["stream"])) if work.launched_ns >= call.start_ns]
+            if later and recorded != (device, args["stream"]):
+                target = later[0]
+                before = last_before(document, recorded, record.start_ns, target.start_ns)
+                found += [Proof(before, target, EdgeKind.EVENT_WAIT)] if before else []
+    return found
+
+
+def waited(document: Document, stream: tuple[int, int], time_ns: int, call: Span, kind: EdgeKind) -> list[Proof]:
+    source = last_before(document, stream, time_ns, call.end_ns)
+    return [Proof(source, call, kind)] if source else []
+
+
+def of(document: Document, stream: tuple[int, int]) -> list[Span]:
+    return document.streams.get(stream, [])
+
+
+def last_before(document: Document, stream: tuple[int, int], time_ns: int, end_ns: int) -> Span | None:
+    fits = [work for work in of(document, stream) if work.launched_ns < time_ns and work.end_ns <= end_ns + 1000]
+    return fits[-1] if fits else None
+
+
+def false_pairs_of_reference(document: Document) -> int:
+    """Pairs that joining by External id makes of the same waits, beside the right one: operators that happen to have
+    the id of the call that waited, and other events with the id of what it waited for, of which the last is taken."""
+    wrong = 0
+    for proof in proofs(document):
+        call, source = (document.external.get(end.key, -1) for end in (proof.target, proof.source))
+        if proof.kind not in WAITS or call < 0 or source < 0 or call == source:
+            continue
+        for event in document.operators:
+            begin, end = event["ts"], event["ts"] + event["dur"]
+            around = begin * 1000 <= proof.target.start_ns and end * 1000 >= proof.target.end_ns
+            wrong += event["args"].get("External id") == call and not around
+        wrong += max(document.by_external[source], key=lambda one: (one[0], one[1]))[0] != proof.source.start_ns
+    return wrong
+
+
+# --- what the Chakra file says ----------------------------------------------------------------------------------------
+
+
+def nodes_of(host: Path | None, device: Path, folder: Path) -> tuple[list[NodeView], dict[str, int]]:
+    """Link, convert, write, read back: the nodes, and the counts that the file states."""
+    cs.write(str(folder / "x"), [cs.convert(cs.link(host, device))])
+    (trace,) = cs.read(str(folder / "x"))
+    return [trace.node(at) for at in range(len(trace))], json.loads(str(trace.metadata["counts"]))
+
+
+def dependencies(nodes: list[NodeView], *kinds: EdgeKind) -> list[tuple[NodeView, NodeView, int]]:
+    """Source, target, evidence."""
+    found = []
+    for node in nodes:
+        lists = zip(node.data_deps, node.attrs.get("data_dep_kinds", ()), node.attrs.get("data_dep_evidence", ()))
+        found += [(nodes[source], node, evidence) for source, kind, evidence in lists if kind in kinds]
+    return found
+
+
+def end_ns(node: NodeView) -> int:
+    return int(node.attrs["start_ns"] + node.attrs.get("wait_ns", 0) + node.attrs["duration_ns"])
+
+
+def check(host: Path | None, device: Path, folder: Path) -> tuple[list[Proof], dict[str, int]]:
+    """Both halves of the bar; returns what the records prove, and the counts of the file."""
+    document, (nodes, counts) = read_document(device), nodes_of(host, device, folder)
+    first = {(node.attrs["correlation"], node.attrs["start_ns"]): node for node in nodes if "correlation" in node.attrs}
+    proved = proofs(document)
+    waits = dependencies(nodes, EdgeKind.EVENT_WAIT, *WAITS)
+    shown: set[tuple[int, int]] = set()
+    have = {(source.id, target.id): evidence for source, target, evidence in waits}
+    for proof in proved:
+        source, target = first[proof.source.key], first[proof.target.key]
+        # A call that other events interrupt has several nodes, one after the other; one of them waits.
+        pieces = [node.id for node in nodes if target.id <= node.id and lies_in(node, proof.target, target)]
+        edge = [have.get((source.id, piece)) for piece in pieces]
+        chained = any(source.id in nodes[piece].data_deps for piece in pieces)
+        assert Evidence.SYNC_RECORD in edge or chained, (source.name, target.name, proof.kind)
+        shown |= {(source.id, piece) for piece in pieces}
+        if proof.kind in WAITS:
+            assert max(end_ns(nodes[piece]) for piece in pieces) == proof.target.end_ns
+    for source, target, _ in dependencies(nodes, *WAITS):
+        assert end_ns(source) <= end_ns(target) + TOLERANCE_NS, (source.name, target.name)
+    for source, target, _ in dependencies(nodes, EdgeKind.EVENT_WAIT):
+        assert end_ns(source) <= target.attrs["start_ns"] + TOLERANCE_NS, (source.name, target.name)
+    recorded = {pair for pair, evidence in have.items() if evidence == Evidence.SYNC_RECORD}
+    print("extra", [(nodes[a].name, nodes[b].name) for a, b in recorded - shown])
+    return proved, counts
+
+
+def lies_in(node: NodeView, call: Span, head: NodeView) -> bool:
+    if node.id == head.id:
+        return True
+    same = node.attrs.get("tid") == head.attrs.get("tid") and node.name == head.name and "part" in node.attrs
+    return same and call.start_ns <= node.attrs["start_ns"] <= call.end_ns
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def by_kind(proved: list[Proof]) -> dict[str, int]:
+    return dict(Counter(proof.kind.name for proof in proved))
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "false_pairs"),
+    [
+        ("alexnet", {"SYNC_STREAM": 16, "SYNC_CONTEXT": 9, "EVENT_WAIT": 6}, 0),
+        ("simpleadd", {"SYNC_STREAM": 16, "SYNC_CONTEXT": 9}, 0),
+        ("evsync", {"SYNC_STREAM": 1, "SYNC_EVENT": 2, "SYNC_CONTEXT": 1}, 0),
+        ("evsyncms", {"SYNC_EVENT": 2, "EVENT_WAIT": 1, "SYNC_CONTEXT": 3}, 0),
+    ],
+)
+def test_real_pairs(name: str, found: dict[str, int], false_pairs: int, shared_dir: Path, tmp_path: Path) -> None:
+    folder = shared_dir / "golden" / "chakra" / name
+    proved, counts = check(folder / "host.0.json.gz", folder / "device.0.json.gz", tmp_path)
+    assert by_kind(proved) == found
+    print(name, counts["false_pairs_of_reference"], false_pairs_of_reference(read_document(folder / "device.0.json.gz")))
+
+
+def test_hand_made_traces(shared_dir: Path, tmp_path: Path) -> None:
+    total: Counter[str] = Counter()
+    for path in sorted((shared_dir / "golden" / "analysis" / "syn").glob("*.json")):
+        # NAME.new.json and NAME.pinned.json are results.
+        if path.name.count(".") == 1:
+            proved, _ = check(None, path, tmp_path)
+            total.update(by_kind(proved))
+    assert total == {"SYNC_CONTEXT": 8, "SYNC_STREAM": 3, "SYNC_EVENT": 3, "EVENT_WAIT": 7}
