@@ -14,6 +14,7 @@ from chakrasim.errors import ChakrasimError, InputError, StallError
 if TYPE_CHECKING:
     from chakrasim.converter.api import convert
     from chakrasim.converter.directory import trace_directory
+    from chakrasim.converter.link_directory import link_directory
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.linker.api import link
     from chakrasim.simulator.api import simulate
@@ -27,6 +28,7 @@ _HOMES = {
     "convert": "chakrasim.converter.api",
     "doctor": "chakrasim.diagnosis.doctor",
     "link": "chakrasim.linker.api",
+    "link_directory": "chakrasim.converter.link_directory",
     "trace_directory": "chakrasim.converter.directory",
     "simulate": "chakrasim.simulator.api",
     "Limits": "chakrasim.simulator.context",
@@ -49,6 +51,7 @@ __all__ = [
     "convert",
     "doctor",
     "link",
+    "link_directory",
     "read",
     "simulate",
     "trace_directory",

@@ -224,3 +224,21 @@ def test_real_device_traces_replay_alone(name: str, shared_dir: Path, tmp_path: 
     result = chakrasim.simulate(path, replay_durations="recorded")
     assert result.steps and all(abs(time.error_pct) < 0.1 for time in result.steps)
     assert len(report.ranks) == 1
+
+
+def test_link_directory_compares_the_ranks_and_writes_them(tmp_path):
+    from chakrasim import link_directory
+    from chakrasim.demo import TRACES
+    from chakrasim.trace.linked_file import read_linked
+
+    linked = link_directory(TRACES, tmp_path / "linked")
+    assert [one.rank for one in linked] == [0, 1, 2, 3]
+    assert min(one.start_offset_ns for one in linked) == 0
+    for one in linked:
+        again = read_linked(tmp_path / "linked" / f"linked.{one.rank}.json")
+        assert again.start_offset_ns == one.start_offset_ns
+        assert (again.communication.transfer_ns == one.communication.transfer_ns).all()
+        assert (again.communication.transfer_ns >= 0).all()
+    with pytest.raises(InputError, match="holds earlier results"):
+        link_directory(TRACES, tmp_path / "linked")
+    assert len(link_directory(TRACES, tmp_path / "linked", force=True, jobs=1)) == 4

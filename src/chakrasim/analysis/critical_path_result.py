@@ -92,33 +92,36 @@ class CriticalPath:
 
     def bound_by(self) -> dict[str, float]:
         """Percent of the path's weight by what bounds it; "" for edges that bind without taking time."""
+        kind, weight = self.edge_kind[self.path_edges], self.edge_weight[self.path_edges]
         sums: dict[str, float] = {}
-        names: dict[int, str] = {}
-        for edge in self.path_edges.tolist():
-            cause = _BOUND_BY_TYPE.get(int(self.edge_kind[edge]))
-            if cause is None:
-                event = int(self.edge_event[edge])
-                if event not in names:
-                    names[event] = self._event_cause(event)
-                cause = names[event]
-            sums[cause] = sums.get(cause, 0.0) + float(self.edge_weight[edge])
+        of_type = {at: cause for at, cause in _BOUND_BY_TYPE.items() if (kind == at).any()}
+        for at, cause in of_type.items():
+            sums[cause] = sums.get(cause, 0.0) + float(weight[kind == at].sum())
+        own = ~np.isin(kind, list(of_type))
+        if own.any():
+            self._by_event(self.edge_event[self.path_edges[own]], weight[own], sums)
         total = sum(sums.values())
         return {cause: 100 * weight / total if total else float("nan") for cause, weight in sorted(sums.items())}
 
-    def _event_cause(self, event: int) -> str:
+    def _by_event(self, events: NDArray[np.int32], weight: NDArray[np.float64], sums: dict[str, float]) -> None:
+        """Add the weight of edges that belong to these events to the sums of what bounds them."""
         table = self.table
         assert table is not None
-        row = int(np.flatnonzero(table.row_index == event)[0]) if table.filtered else self._row_of(table, event)
-        name = shorten(table.kineto.strings[int(table.name[row])], self.version)
-        if table.stream[row] < 0:
+        order = np.argsort(table.row_index, kind="stable")
+        rows = order[np.searchsorted(table.row_index, events, sorter=order)]
+        on_host = table.stream[rows] < 0
+        pairs, which = np.unique(2 * table.name[rows].astype(np.int64) + on_host, return_inverse=True)
+        for pair, share in zip(pairs.tolist(), np.bincount(which, weight, len(pairs)).tolist(), strict=True):
+            cause = self._cause(table.kineto.strings[pair >> 1], on_host=bool(pair & 1))
+            sums[cause] = sums.get(cause, 0.0) + share
+
+    def _cause(self, text: str, *, on_host: bool) -> str:
+        name = shorten(text, self.version)
+        if on_host:
             loads = any(re.search(pattern, name) for pattern in self.data_load_events)
             return "data_loading" if loads else "cpu_bound"
         communicates = "ncclKernel" in name if self.version == "pinned" else _COMMUNICATION.match(name) is not None
         return "gpu_communication_bound" if communicates else "gpu_compute_bound"
-
-    @staticmethod
-    def _row_of(table: HtaTable, event: int) -> int:
-        return int(np.searchsorted(table.row_index, event))
 
     def sync_events(self, edges: NDArray[np.int32] | None = None) -> list[tuple[int, int]]:
         """Events at both ends of each sync edge on the path (or of ``edges``), sorted."""
@@ -180,7 +183,8 @@ def compat_figures(path: CriticalPath, kineto: KinetoTrace) -> dict[str, Any]:
     if not path.success:
         return figures
     dependencies, missing = chakra_sync_dependencies(path, kineto)
-    nodes = [path.node(at) for at in path.path_nodes.tolist()]
+    letters = ["SE"[end] for end in path.node_is_end[path.path_nodes].tolist()]
+    nodes = list(zip(path.node_event[path.path_nodes].tolist(), letters, strict=True))
     return figures | {
         "cp_nodes": len(path.path_nodes),
         "cp_events": len(np.unique(path.node_event[path.path_nodes])),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import partial
 
 from chakrasim.cli.output import announce_compilation, check_targets, print_sections, write_json
+from chakrasim.cli.progress import count_ranks
 
 SUMMARY = "Say which traces a folder holds, and whether they can be trusted"
 EXAMPLES = """\
@@ -33,19 +34,12 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.diagnosis.doctor import diagnose
     from chakrasim.report.diagnosis_tables import diagnosis_sections
 
-    diagnosis = diagnose(options.directory, map_file=options.map, progress=_progress if _is_terminal() else None)
+    diagnosis = diagnose(
+        options.directory, map_file=options.map, progress=None if options.quiet else partial(count_ranks, "examined")
+    )
     if options.json is not None:
         write_json(diagnosis.to_mapping(), options.json)
     if options.json != "-":
         sections = diagnosis_sections(diagnosis)
         print_sections(sections[:1] if options.quiet else sections)
     return diagnosis.exit_code
-
-
-def _is_terminal() -> bool:
-    return sys.stderr.isatty()
-
-
-def _progress(done: int, total: int) -> None:
-    end = "\r" if done < total else "\r\033[K"
-    print(f"examined {done:,} of {total:,} ranks" if done < total else "", end=end, file=sys.stderr, flush=True)

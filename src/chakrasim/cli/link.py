@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, print_warnings, write_json, write_out
+from chakrasim.cli.progress import count_ranks
 from chakrasim.errors import InputError
 
-SUMMARY = "Link a host trace and a device trace of PyTorch"
+if TYPE_CHECKING:
+    from chakrasim.trace.linked import LinkedTrace
+
+SUMMARY = "Link host and device traces of PyTorch, of one rank or of all in a folder"
 EXAMPLES = """\
 examples:
   chakrasim link --host host.0.json --device device.0.json -o linked.0.json
   chakrasim link --device device.0.json.gz --step 12 -o linked.0.json.gz
+  chakrasim link traces/ -o linked/
   chakrasim link --chakra-host-trace host.0.json --chakra-device-trace device.0.json --rank 0 \\
       --output-file linked.0.json --compat chakra
 """
@@ -22,6 +28,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="a folder with the traces of all ranks")
     parser.add_argument(
         "--host",
         "--chakra-host-trace",
@@ -35,10 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="device trace (Kineto), plain or gzip; may be left out",
     )
     parser.add_argument(
-        "-o", "--output", "--output-file", metavar="FILE", required=True, help="linked trace to write; gzip if .gz"
+        "-o",
+        "--output",
+        "--output-file",
+        metavar="FILE",
+        required=True,
+        help="linked trace to write (gzip if .gz), or with DIR a folder",
     )
     parser.add_argument(
-        "--rank", type=whole_number(0, 2**31 - 1), metavar="N", help="the rank, if the files do not say"
+        "--rank",
+        type=whole_number(0, 2**31 - 1),
+        metavar="N",
+        help="the rank, if the files do not say, or say it wrong",
     )
     parser.add_argument(
         "--step", type=_step, default="all", metavar="N|all", help="keep ProfilerStep#N only; default: all"
@@ -52,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strict", action="store_true", help="refuse damaged files and traces that do not fit together"
     )
     parser.add_argument("--force", action="store_true", help="replace the output if it exists (--compat always does)")
+    parser.add_argument("--map", metavar="FILE", help="with DIR: JSON that says which files belong to which rank")
+    parser.add_argument("--jobs", type=whole_number(1, 1 << 16), metavar="N", help="with DIR: most processes at once")
     parser.add_argument("--json", metavar="FILE", help="write what was found as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     parser.add_argument("--log-level", help=argparse.SUPPRESS)  # of the reference, where it has no effect either
@@ -63,6 +80,11 @@ def _step(text: str) -> int | str:
 
 def run(options: argparse.Namespace) -> int:
     """Link and write. Raises InputError."""
+    if options.directory is not None:
+        return _directory(options)
+    for option in ("map", "jobs"):
+        if getattr(options, option) is not None:
+            raise InputError(f"--{option} is for a folder of traces", remedy="name the folder, or leave it out")
     check_targets({"--output": options.output, "--json": options.json}, [options.host, options.device])
     if not options.force and options.compat is None and os.path.exists(options.output):
         raise InputError("the output exists", file=options.output, remedy="add --force, or name another file")
@@ -93,26 +115,62 @@ def _compat(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
     return {"output": options.output, "nodes": node_count(data)}
 
 
+def _directory(options: argparse.Namespace) -> int:
+    for option in ("host", "device", "rank", "compat"):
+        if getattr(options, option) is not None:
+            raise InputError(f"--{option} is for a single rank", remedy="leave out the folder or the option")
+    check_targets({"--json": options.json}, [])
+    for room in ("trace", "linker"):
+        announce_compilation(room)
+    from chakrasim.converter.link_directory import link_directory
+
+    warnings: list[str] = []
+    linked = link_directory(
+        options.directory,
+        options.output,
+        map_file=options.map,
+        step=options.step,
+        strict=options.strict,
+        force=options.force,
+        jobs=options.jobs,
+        warnings=warnings,
+        progress=None if options.quiet else partial(count_ranks, "linked"),
+    )
+    print_warnings(warnings)
+    ranks = [{"output": os.path.join(options.output, f"linked.{one.rank}.json"), **_figures(one)} for one in linked]
+    if options.json is not None:
+        write_json({"ranks": ranks, "warnings": warnings}, options.json)
+    if not options.quiet and options.json != "-":
+        lines = (f"{one['output']}: {one['nodes']:,} nodes, {one['dependencies']:,} dependencies\n" for one in ranks)
+        write_out(*lines)
+    return 0
+
+
 def _default(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
     for room in ("trace", "linker"):
         announce_compilation(room)
-    import numpy as np
-
     from chakrasim.linker.api import link
-    from chakrasim.trace.linked import EdgeKind
     from chakrasim.trace.linked_file import write_linked
 
     linked = link(
         options.host, options.device, rank=options.rank, step=options.step, strict=options.strict, warnings=warnings
     )
     write_linked(options.output, linked)
+    return {"output": options.output, **_figures(linked)}
+
+
+def _figures(linked: LinkedTrace) -> dict[str, Any]:
+    import numpy as np
+
+    from chakrasim.trace.linked import EdgeKind
+
     kinds = np.bincount(linked.edge_kind, minlength=len(EdgeKind)).tolist()
     return {
-        "output": options.output,
         "rank": linked.rank,
         "nodes": len(linked),
         "dependencies": len(linked.edge_source),
         "dependencies_by_kind": {kind.name.lower(): kinds[kind] for kind in EdgeKind if kinds[kind]},
         "collectives": len(linked.communication),
+        "start_offset_ns": linked.start_offset_ns,
         "counts": linked.counts,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,14 @@ from chakrasim.report.amounts import time_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+
+def count_ranks(what: str, done: int, total: int) -> None:
+    """Say how many ranks are done, on one line of the terminal that is gone at the end."""
+    if sys.stderr.isatty():
+        end = "\r" if done < total else "\r\033[K"
+        print(f"{what} {done:,} of {total:,} ranks" if done < total else "", end=end, file=sys.stderr, flush=True)
+
 
 PATIENCE_S = 0.5
 """Runs that end sooner show no bar, and do without importing rich."""

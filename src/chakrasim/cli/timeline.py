@@ -168,34 +168,36 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
     from chakrasim.report.simulation_log import compat_timeline, log_events, read_log
 
     mhz = _mhz(options.npu_frequency)
-    with _opened(path) as lines:
-        if options.compat:
-            if options.num_npus is None or options.npu_frequency is None or mhz != int(mhz):
-                raise InputError("--compat chakra needs --num-npus and --npu-frequency, a whole number of MHz")
-            import json
+    lines = _lines(path)
+    if options.compat:
+        if options.num_npus is None or options.npu_frequency is None or mhz != int(mhz):
+            raise InputError("--compat chakra needs --num-npus and --npu-frequency, a whole number of MHz")
+        import json
 
-            from chakrasim.report.files import write_whole
+        from chakrasim.report.files import write_whole
 
-            document = compat_timeline(lines, path, options.num_npus, int(mhz))
-            write_whole(output, json.dumps(document).encode())
-            return
-        from chakrasim.report.chrome import write_chrome
+        document = compat_timeline(lines, path, options.num_npus, int(mhz))
+        write_whole(output, json.dumps(document).encode())
+        return
+    from chakrasim.report.chrome import write_chrome
 
-        spans = read_log(lines, path, warnings)
+    spans = read_log(lines, path, warnings)
     write_chrome(output, log_events(spans, options.num_npus, mhz, path))
 
 
-def _opened(path: str) -> IO[str]:
+def _lines(path: str) -> Iterator[str]:
+    """The lines of a log, plain or gzip. Raises InputError if they cannot be read."""
+    import gzip
+    import zlib
+
     try:
         with open(path, "rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
-        if packed:
-            import gzip
-
-            return cast(IO[str], gzip.open(path, "rt", encoding="utf-8", errors="replace"))
-        return open(path, encoding="utf-8", errors="replace")
-    except OSError as fault:
-        raise InputError(f"the log cannot be read: {fault.strerror or fault}", file=path) from None
+        with (gzip.open if packed else open)(path, "rt", encoding="utf-8", errors="replace") as lines:
+            yield from cast(IO[str], lines)
+    except (OSError, EOFError, zlib.error) as fault:
+        reason = getattr(fault, "strerror", None) or fault
+        raise InputError(f"the log cannot be read: {reason}", file=path) from None
 
 
 def _mhz(text: str | None) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import amount, whole_number
 from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json, write_out
+from chakrasim.cli.progress import count_ranks
 
 if TYPE_CHECKING:
     from chakrasim.converter.directory import TraceReport
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         redact=options.redact,
         jobs=options.jobs,
         memory_limit=options.memory_limit,
-        progress=_progress if not quiet and sys.stderr.isatty() else None,
+        progress=None if quiet else count_ranks,
         told=None if quiet else _print_findings,
     )
     print_warnings(report.warnings)
@@ -117,8 +117,3 @@ def _print(report: TraceReport) -> None:
         f"chakrasim simulate {report.prefix} --comm-group {report.comm_group} --machine NAME",
     )
     print_sections([Section("Chakra traces", columns, rows, (), lines)])
-
-
-def _progress(what: str, done: int, total: int) -> None:
-    end = "\r" if done < total else "\r\033[K"
-    print(f"{what} {done:,} of {total:,} ranks" if done < total else "", end=end, file=sys.stderr, flush=True)

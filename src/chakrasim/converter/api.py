@@ -14,20 +14,21 @@ from pathlib import Path
 import numpy as np
 
 from chakrasim.converter.across_ranks import RankInRun, alone
-from chakrasim.converter.dependencies import dependencies
+from chakrasim.converter.dependencies import NodeDependencies, dependencies
 from chakrasim.converter.node_columns import NodeRange
-from chakrasim.converter.nodes import JOIN, OFFSET, REASONS, plan_nodes
-from chakrasim.converter.redaction import redacted_names
-from chakrasim.converter.spans import span_metadata
+from chakrasim.converter.nodes import JOIN, OFFSET, REASONS, part_of, plan_nodes
+from chakrasim.converter.redaction import Pseudonyms
+from chakrasim.converter.spans import find_spans, span_metadata
 from chakrasim.trace.assemble import Column, Strings, attributes, metadata, no_metadata
 from chakrasim.trace.encode import encode_trace
-from chakrasim.trace.graph import Csr, Ints, Trace
+from chakrasim.trace.graph import Csr, Trace
 from chakrasim.trace.kinds import INT32, NodeType
 from chakrasim.trace.linked import RECV, SEND, LinkedTrace
+from chakrasim.trace.linked_parts import LinkedParts, in_parts
 from chakrasim.trace.storage import write_in_pieces
 
 SCHEMA = "chakrasim-1"
-_NODES_AT_A_TIME = 1 << 18
+_NODES_AT_A_TIME = 1 << 16
 _INT32_LIST = INT32 + 1
 
 
@@ -54,7 +55,7 @@ def convert(
 
     Raises InputError for a linked trace whose edges do not all go forward.
     """
-    conversion = Conversion(linked, rank, redact=redact)
+    conversion = Conversion(in_parts(linked), rank, redact=redact)
     if warnings is not None:
         warnings += conversion.warnings
     return conversion.trace()
@@ -62,7 +63,7 @@ def convert(
 
 def write_converted(
     path: str | os.PathLike[str],
-    linked: LinkedTrace,
+    linked: LinkedTrace | LinkedParts,
     *,
     rank: RankInRun | None = None,
     redact: bool = False,
@@ -72,7 +73,8 @@ def write_converted(
 
     The file is the same as that of `write_trace`, and appears complete or not at all.
     """
-    conversion = Conversion(linked, rank, redact=redact)
+    parts = in_parts(linked) if isinstance(linked, LinkedTrace) else linked
+    conversion = Conversion(parts, rank, redact=redact)
     if warnings is not None:
         warnings += conversion.warnings
     write_in_pieces(Path(path), conversion.pieces())
@@ -82,17 +84,17 @@ def write_converted(
 class Conversion:
     """A linked trace on its way to a Chakra trace: everything planned, columns made a range of nodes at a time."""
 
-    def __init__(self, linked: LinkedTrace, rank: RankInRun | None, *, redact: bool) -> None:
-        self.linked = linked
+    def __init__(self, parts: LinkedParts, rank: RankInRun | None, *, redact: bool) -> None:
+        self.parts = parts
+        self.linked = linked = parts.outline
         self.redact = redact
         self.rank = rank if rank is not None else alone(linked)
-        self.plan = plan_nodes(linked, self.rank)
-        self.dependencies = dependencies(linked, self.plan)
+        self.plan = plan_nodes(linked, len(parts), self.rank)
+        self.dependencies = dependencies(parts, self.plan)
+        self.spans = find_spans(parts)
         self.strings = Strings(linked.strings)
-        self.base_ns = int(linked.start_ns.min()) - linked.start_offset_ns if redact and len(linked) else 0
-        self.names = linked.name
-        if redact:
-            self.names = redacted_names(linked.kind, linked.name, linked.strings, self.strings)
+        self.base_ns = self.spans.begin_ns - linked.start_offset_ns if redact and len(parts) else 0
+        self.pseudonyms = Pseudonyms(linked.strings, self.strings)
         self.counts = self._counts()
         self.warnings = [f"{linked.source}: {count} {what}" for what, count in self.counts.items()]
 
@@ -120,25 +122,25 @@ class Conversion:
             yield encode_trace(piece)[1:]
 
     def _range(self, begin: int, end: int, *, with_metadata: bool) -> Trace:
-        linked, plan = self.linked, self.plan
-        nodes = NodeRange(linked, plan, self.rank, self.strings, begin, end, self.base_ns)
-        kinds, lists = self._dependency_lists(begin, end)
+        plan, part = self.plan, part_of(self.plan, begin, end)
+        linked = self.parts.part(part.rows.start, part.rows.stop)
+        nodes = NodeRange(linked, plan, part, self.rank, self.strings, self.spans.begin_ns, self.base_ns)
+        found = self.dependencies.of(begin, end)
+        kinds, lists = _dependency_lists(found)
         attrs = attributes(end - begin, [*nodes.columns(redact=self.redact), *kinds], self.strings)
         meta = no_metadata()
         if with_metadata:
             meta, lists = metadata(self.metadata(), self.strings, lists)
         work_start, work = nodes.work_ns
         inputs, outputs = (self._ports(nodes, side) for side in (0, 1))
-        ctrl = _part(self.dependencies.ctrl_ends, self.dependencies.ctrl, begin, end)
-        data = _part(self.dependencies.data_ends, self.dependencies.data, begin, end)
         return Trace(
             ids=np.arange(begin, end, dtype=np.uint64),
             types=self._types(nodes),
             name_index=self._names(nodes),
             start_micros=np.maximum(nodes.start_ns // 1000, 0).astype(np.uint64),
             duration_micros=np.maximum((work_start + work) // 1000 - work_start // 1000, 0).astype(np.uint64),
-            ctrl_deps=ctrl,
-            data_deps=data,
+            ctrl_deps=Csr(found.ctrl_ends, found.ctrl.astype(np.uint64)),
+            data_deps=Csr(found.data_ends, found.data.astype(np.uint64)),
             inputs=inputs,
             outputs=outputs,
             attrs=attrs,
@@ -160,28 +162,11 @@ class Conversion:
             "world_size": self.rank.world_size,
             "start_offset_ns": linked.start_offset_ns,
             "clock_shift_ns": linked.clock_shift_ns,
-            **span_metadata(linked, self.plan),
+            **span_metadata(self.spans, linked, self.plan),
             "edges_merged": self.dependencies.merged,
             "counts": json.dumps({**linked.counts, **self.counts}, sort_keys=True),
         }
         return content if self.redact else {**content, "source": linked.source}
-
-    def _dependency_lists(self, begin: int, end: int) -> tuple[list[Column], Csr]:
-        """Kind and evidence of every data dependency, as attributes, and the lists that hold them."""
-        found = self.dependencies
-        ends = found.data_ends[begin : end + 1]
-        owners = np.flatnonzero(np.diff(ends))
-        span = slice(int(ends[0]), int(ends[-1]))
-        count = int(ends[-1] - ends[0])
-        filled = np.append(ends[owners], ends[-1]) - ends[0]
-        offsets = np.concatenate((filled, filled[1:] + count))
-        items = np.concatenate((found.kind[span], found.evidence[span])).astype(np.uint64)
-        first = np.arange(len(owners))
-        columns = [
-            Column("data_dep_kinds", _INT32_LIST, owners, first),
-            Column("data_dep_evidence", _INT32_LIST, owners, first + len(owners)),
-        ]
-        return columns, Csr(offsets, items)
 
     def _types(self, nodes: NodeRange) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         types = np.full(len(nodes.entry), int(NodeType.COMP_NODE), np.int32)
@@ -195,14 +180,15 @@ class Conversion:
         return types
 
     def _names(self, nodes: NodeRange) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        names = self.names[nodes.row].copy()
+        linked = nodes.linked
+        names = (self.pseudonyms.of(linked.kind, linked.name) if self.redact else linked.name)[nodes.row]
         names[(names == 0) & nodes.is_row] = self.strings.add("gap")
         names[nodes.entry == OFFSET] = self.strings.add("start offset")
         names[nodes.entry == JOIN] = self.strings.add("end of batch")
         return names
 
     def _ports(self, nodes: NodeRange, side: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-        linked = self.linked
+        linked = nodes.linked
         values, shapes, types = (column[nodes.row, side] for column in (linked.values, linked.shapes, linked.types))
         if self.redact:
             values = np.zeros_like(values)
@@ -211,7 +197,16 @@ class Conversion:
         return ports
 
 
-def _part(ends: Ints, targets: Ints, begin: int, end: int) -> Csr:
-    """The lists of nodes ``begin`` to ``end``."""
-    own = ends[begin : end + 1]
-    return Csr(own - own[0], targets[int(own[0]) : int(own[-1])].astype(np.uint64))
+def _dependency_lists(found: NodeDependencies) -> tuple[list[Column], Csr]:
+    """Kind and evidence of every data dependency, as attributes, and the lists that hold them."""
+    ends = found.data_ends
+    owners = np.flatnonzero(np.diff(ends))
+    filled = np.append(ends[owners], ends[-1])
+    offsets = np.concatenate((filled, filled[1:] + len(found.data)))
+    items = np.concatenate((found.kind, found.evidence)).astype(np.uint64)
+    first = np.arange(len(owners))
+    columns = [
+        Column("data_dep_kinds", _INT32_LIST, owners, first),
+        Column("data_dep_evidence", _INT32_LIST, owners, first + len(owners)),
+    ]
+    return columns, Csr(offsets, items)

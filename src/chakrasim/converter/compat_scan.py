@@ -161,6 +161,8 @@ class Scanner:
     def _values(self, text: str) -> bytes:
         known = self._known_values.get(text)
         if known is None:
+            if len(self._known_values) > _MOST_VALUES:
+                self._known_values.clear()  # what comes back comes back soon
             known = self._known_values[text] = wire.block(b"\x0a", self._print(text))
         return known
 
@@ -194,5 +196,6 @@ class Scanner:
         return known
 
 
+_MOST_VALUES: Final = 1 << 14
 _TAKEN: Final = ("id", "name", "ctrl_deps", "inputs", "outputs", "attrs")
 _COUNTING: Final = (REPLACEABLE | {*INTEGERS, "op_schema"}) - {"pg_name"}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
 
 from chakrasim.converter.across_ranks import RankInRun, compare_ranks
 from chakrasim.converter.api import write_converted
@@ -19,8 +17,8 @@ from chakrasim.converter.process_groups import GroupNumbers
 from chakrasim.converter.redaction import pseudonym
 from chakrasim.converter.workers import how_many, run_all
 from chakrasim.errors import InputError
-from chakrasim.trace.graph import StringTable
 from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked_parts import begun, put_away, taken_up
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.doctor import Diagnosis
@@ -177,11 +175,6 @@ def trace_directory(
 
     check_folder(output, force=force)
     ranks = discover(directory, map_file=map_file)
-    diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"))
-    if told is not None:
-        told(diagnosis)
-    if strict:
-        _refuse_findings(diagnosis, directory)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     with whole_folder(output, force=force) as folder:
         work = folder / "work"
@@ -190,7 +183,22 @@ def trace_directory(
             _Task(files, step, strict, redact, work / str(files.rank), folder / f"{PREFIX}.{files.rank}.et")
             for files in ranks
         ]
-        linked = _collect(run_all(_link, tasks, processes), len(tasks), _stage(progress, "linked"))
+        linked_by_rank: dict[int, _Linked] = {}
+
+        def take(files: RankFiles, linked: LinkedTrace, said: list[str]) -> None:
+            linked_by_rank[files.rank] = _put_away(work / str(files.rank), linked, said)
+
+        # What the doctor links can be used unless other rows, or other faults, than it looks at are asked for.
+        taker = take if step == "all" and not strict else None
+        diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"), taker=taker)
+        if told is not None:
+            told(diagnosis)
+        if strict:
+            _refuse_findings(diagnosis, directory)
+        rest = [task for task in tasks if task.files.rank not in linked_by_rank]
+        more = _collect(run_all(_link, rest, processes), len(rest), _stage(progress, "linked"))
+        linked_by_rank |= {task.files.rank: one for task, one in zip(rest, more, strict=True)}
+        linked = [linked_by_rank[task.files.rank] for task in tasks]
         aligned, views, groups, warnings = _compare([one.outline for one in linked])
         given = list(zip(tasks, aligned, views, strict=True))
         made = _collect(run_all(_convert, given, processes), len(tasks), _stage(progress, "converted"))
@@ -238,25 +246,12 @@ def _link(task: _Task) -> _Linked:
     warnings: list[str] = []
     files = task.files
     linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, warnings=warnings)
-    with task.store.open("wb") as file:
-        pickle.dump(linked, file, protocol=pickle.HIGHEST_PROTOCOL)
-    return _Linked(outline(linked), tuple(warnings))
+    return _put_away(task.store, linked, warnings)
 
 
-def outline(linked: LinkedTrace) -> LinkedTrace:
-    """A linked trace of at most one row, which begins as the whole does, with all communication, groups and steps."""
-    rows, edges = len(linked), len(linked.edge_source)
-    short: dict[str, Any] = {}
-    for field in fields(linked):
-        value = getattr(linked, field.name)
-        if isinstance(value, np.ndarray) and not field.name.startswith("edge_") and len(value) == rows:
-            short[field.name] = value[:1]
-        elif isinstance(value, np.ndarray) and len(value) == edges:
-            short[field.name] = value[:0]
-    short["strings"] = StringTable(np.zeros(0, np.uint8), np.zeros(2, np.int64))
-    if rows:
-        short["start_ns"] = linked.start_ns.min(keepdims=True)
-    return replace(linked, **short)
+def _put_away(store: Path, linked: LinkedTrace, warnings: list[str]) -> _Linked:
+    put_away(store, linked)
+    return _Linked(begun(linked), tuple(warnings))
 
 
 def _compare(
@@ -272,18 +267,19 @@ def _compare(
 def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[str, ...]]:
     """Convert a linked trace that was put away, with what comparing the ranks has added to its outline."""
     task, outline, view = given
-    with task.store.open("rb") as file:
-        linked: LinkedTrace = pickle.load(file)
-    task.store.unlink()
-    warnings: list[str] = []
-    linked = replace(
-        linked,
+    parts = taken_up(task.store)
+    whole = replace(
+        parts.outline,
         communication=outline.communication,
         start_offset_ns=outline.start_offset_ns,
         clock_shift_ns=outline.clock_shift_ns,
         counts=outline.counts,
     )
-    nodes = write_converted(task.target, linked, rank=view, redact=task.redact, warnings=warnings)
+    warnings: list[str] = []
+    nodes = write_converted(
+        task.target, replace(parts, outline=whole), rank=view, redact=task.redact, warnings=warnings
+    )
+    shutil.rmtree(task.store)
     return nodes, tuple(warnings)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.converter.across_ranks import RankInRun
-from chakrasim.converter.nodes import JOIN, OFFSET, NodePlan
+from chakrasim.converter.nodes import JOIN, OFFSET, NodePart, NodePlan
 from chakrasim.converter.process_groups import UNUSABLE
 from chakrasim.trace.assemble import Column, Strings
 from chakrasim.trace.graph import Ints
@@ -26,31 +26,33 @@ _ROOTED = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.GATHE
 
 @dataclass(frozen=True, eq=False)
 class NodeRange:
-    """Nodes ``begin`` to ``end`` of a plan, and the columns of their attributes."""
+    """Some nodes of a plan, and the columns of their attributes; ``linked`` has only the rows that they are of."""
 
     linked: LinkedTrace
     plan: NodePlan
+    part: NodePart
     rank: RankInRun
     strings: Strings
-    begin: int
-    end: int
+    first_ns: int
+    """When the whole trace begins."""
     base_ns: int
     """What is taken off recorded times."""
 
-    @cached_property
+    @property
     def row(self) -> Ints:
-        """int64: the row of each node, 0 for the start offset (see ``is_row``)."""
-        return np.maximum(self.plan.row[self.begin : self.end], 0)
+        """int64: the row of each node in ``linked``, 0 for the start offset (see ``is_row``)."""
+        return self.part.row
 
     @cached_property
     def is_row(self) -> NDArray[np.bool_]:
         """bool: not the start offset."""
-        return self.plan.row[self.begin : self.end] >= 0
+        found: NDArray[np.bool_] = self.entry != OFFSET
+        return found
 
-    @cached_property
+    @property
     def entry(self) -> Ints:
         """int64: entry of communication, negative for other nodes."""
-        return self.plan.entry[self.begin : self.end]
+        return self.part.entry
 
     @cached_property
     def is_communication(self) -> NDArray[np.bool_]:
@@ -61,21 +63,18 @@ class NodeRange:
     @cached_property
     def begins_row(self) -> NDArray[np.bool_]:
         """bool: nodes that wait for what their row waits for."""
-        numbers = np.arange(self.begin, self.end)
-        messages = self.plan.batch[self.row] & self.is_communication
-        begins: NDArray[np.bool_] = self.is_row & ((numbers == self.plan.first[self.row]) | messages)
+        messages = self.part.batch & self.is_communication
+        begins: NDArray[np.bool_] = self.is_row & ((self.part.place == 0) | messages)
         return begins
 
     @cached_property
     def work_ns(self) -> tuple[Ints, Ints]:
         """int64: start and length of each node's own work, as recorded."""
         linked, row = self.linked, self.row
-        start = linked.start_ns[row] + linked.wait_ns[row] + self.plan.shift_ns[self.begin : self.end]
-        length = self.plan.part_ns[self.begin : self.end]
-        offset = self.entry == OFFSET
-        if offset.any():
-            start = start.copy()
-            start[offset] = linked.start_ns.min() - length[offset]
+        length, later = self.part.times(linked.duration_ns, self.plan.offset_ns)
+        start = linked.start_ns[row] + linked.wait_ns[row] + later
+        offset = ~self.is_row
+        start[offset] = self.first_ns - length[offset]
         return start - self.base_ns, length
 
     @cached_property
@@ -107,8 +106,7 @@ class NodeRange:
     @cached_property
     def _heads(self) -> NDArray[np.bool_]:
         """bool: nodes that stand for an event: its first row, and the first node of that."""
-        numbers = np.arange(self.begin, self.end)
-        heads: NDArray[np.bool_] = (self.linked.part[self.row] == 0) & (numbers == self.plan.first[self.row])
+        heads: NDArray[np.bool_] = (self.linked.part[self.row] == 0) & (self.part.place == 0)
         return heads & self.is_row
 
     def _some(self, name: str, kind: int, values: NDArray[np.generic], where: NDArray[np.bool_]) -> Column:

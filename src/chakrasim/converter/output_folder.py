@@ -12,7 +12,7 @@ from pathlib import Path
 
 from chakrasim.errors import InputError
 
-_OURS = re.compile(r"chakra\.[0-9]+\.et|comm_group\.json|report\.json")
+_OURS = re.compile(r"chakra\.[0-9]+\.et|linked\.[0-9]+\.json|comm_group\.json|report\.json")
 
 
 def check_folder(path: str | os.PathLike[str], *, force: bool) -> Path:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-import numpy as np
-
 from chakrasim.trace.linked import LinkedTrace, ProcessGroup
 
 EVERYBODY, UNUSABLE = 0, -1
 """Numbers of the group of all ranks, and of one whose members nobody knows."""
 
 _LARGEST = 2**31 - 1
+_MOST_RANKS = 1 << 20
+"""A run of more ranks is a damaged number."""
 
 Members = tuple[int, ...]
 
@@ -60,8 +60,9 @@ def number_groups(traces: Sequence[LinkedTrace]) -> GroupNumbers:
 class _Numbering:
     def __init__(self, traces: Sequence[LinkedTrace]) -> None:
         self.traces = traces
-        self.world = world_size(traces)
         self.warnings: list[str] = []
+        self.world = world_size(traces, self.warnings)
+        self.everybody = tuple(range(self.world))
         self.stated: dict[str, list[Members]] = defaultdict(list)
         self.users: dict[str, set[int]] = defaultdict(set)
         for trace in traces:
@@ -107,14 +108,13 @@ class _Numbering:
 
     def _resolve(self, group: ProcessGroup) -> Members | None:
         """The members of a group as one rank knows it; None where they cannot be known."""
-        everybody = tuple(range(self.world))
         if group.ranks:
             first = self.stated[group.name][0]
             return first if set(first) & set(group.ranks) else group.ranks
         if group.name in self.stated:
             return self.stated[group.name][0]
         if group.size == self.world or (not group.size and _is_default(group)):
-            return everybody
+            return self.everybody
         users = tuple(sorted(self.users[group.name]))
         if group.size and len(users) == group.size:
             note = f"the members of process group {group.name!r} are not recorded: taken from the ranks that use it"
@@ -124,12 +124,11 @@ class _Numbering:
         return None
 
     def _assign(self, known: list[tuple[str, Members]]) -> dict[tuple[str, Members], int]:
-        everybody = tuple(range(self.world))
         numbers: dict[tuple[str, Members], int] = {}
         taken: set[int] = set()
         for name, members in known:
             number = int(name) if name.isascii() and name.isdigit() and len(name) < 11 else -1
-            if (name == "0" and members == everybody) or (0 < number <= _LARGEST and number not in taken):
+            if (name == "0" and members == self.everybody) or (0 < number <= _LARGEST and number not in taken):
                 numbers[name, members] = number
                 taken.add(number)
         free = (number for number in count(1) if number not in taken)
@@ -139,13 +138,20 @@ class _Numbering:
         return numbers
 
 
-def world_size(traces: Sequence[LinkedTrace]) -> int:
-    """The number of ranks of the run that these traces are of, as far as they tell; at least 1."""
+def world_size(traces: Sequence[LinkedTrace], warnings: list[str]) -> int:
+    """The number of ranks of the run that these traces are of, as far as they tell; at least 1.
+
+    Absurd numbers are left out, and told in ``warnings``.
+    """
     named = [rank for trace in traces for group in trace.groups for rank in group.ranks]
     sizes = [trace.world_size for trace in traces] + [group.size for trace in traces for group in trace.groups]
     peers = [int(trace.communication.peer.max(initial=-1)) for trace in traces]
     ranks = [trace.rank for trace in traces]
-    return int(np.max([1, len(traces), *sizes, *(rank + 1 for rank in (*named, *peers, *ranks))]))
+    told = {1, len(traces), *sizes, *(rank + 1 for rank in (*named, *peers, *ranks))}
+    absurd = max(told)
+    if absurd > _MOST_RANKS:
+        warnings.append(f"the traces tell of {absurd} ranks, which no run has: this number is not used")
+    return int(max(size for size in told if size <= _MOST_RANKS))
 
 
 def _is_default(group: ProcessGroup) -> bool:

@@ -28,15 +28,23 @@ def pseudonym(prefix: str, name: str | bytes) -> str:
     return f"{prefix}_{blake2s(raw, digest_size=6, person=b'chakrasi').hexdigest()}"
 
 
-def redacted_names(
-    kind: NDArray[np.uint8], name: NDArray[np.int32], table: StringTable, strings: Strings
-) -> NDArray[np.int32]:
-    """The pseudonym (an index into ``strings``) of each row's name, by its kind; rows without a name keep none."""
-    pairs, which = np.unique(name.astype(np.int64) * len(RowKind) + kind, return_inverse=True)
-    texts = np.zeros(len(pairs), np.int32)
-    for at, pair in enumerate(pairs.tolist()):
+class Pseudonyms:
+    """The pseudonyms of names, each made when it is first met, as indices into ``strings``."""
+
+    def __init__(self, table: StringTable, strings: Strings) -> None:
+        self._table, self._strings = table, strings
+        self._known: dict[int, int] = {}
+
+    def of(self, kind: NDArray[np.uint8], name: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The pseudonym of each row's name, by its kind; rows without a name keep none."""
+        pairs, which = np.unique(name.astype(np.int64) * len(RowKind) + kind, return_inverse=True)
+        texts = np.array([self._text(pair) for pair in pairs.tolist()], np.int32)
+        chosen: NDArray[np.int32] = texts[which.reshape(-1)]
+        return chosen
+
+    def _text(self, pair: int) -> int:
         index, number = divmod(pair, len(RowKind))
-        if index:
-            texts[at] = strings.add(pseudonym(_PREFIXES[RowKind(number)], table.raw(index)))
-    chosen: NDArray[np.int32] = texts[which.reshape(-1)]
-    return chosen
+        if index and pair not in self._known:
+            name = pseudonym(_PREFIXES[RowKind(number)], self._table.raw(index))
+            self._known[pair] = self._strings.add(name)
+        return self._known[pair] if index else 0

@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from chakrasim.converter.nodes import NodePlan
-from chakrasim.trace.graph import Ints
 from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked_parts import CHUNK, LinkedParts
 
 
-def span_metadata(linked: LinkedTrace, plan: NodePlan) -> dict[str, object]:
+@dataclass
+class Spans:
+    """When a trace begins and ends (0 without rows), and which rows its steps begin and end with.
+
+    ``first`` and ``last``, by the step's place among the annotations: a row, and how long before the end of its own
+    work the step begins or ends.
+    """
+
+    begin_ns: int = 0
+    end_ns: int = 0
+    first: dict[int, tuple[int, int]] = field(default_factory=dict)
+    last: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def find_spans(parts: LinkedParts) -> Spans:
+    """Go through all rows."""
+    spans = Spans()
+    for number, part in enumerate(parts.parts()):
+        low, high = int(part.start_ns.min()), int(part.end_ns.max())
+        spans.begin_ns = min(spans.begin_ns, low) if number else low
+        spans.end_ns = max(spans.end_ns, high) if number else high
+        _add_steps(spans, part, number * CHUNK, low, high)
+    return spans
+
+
+def _add_steps(spans: Spans, part: LinkedTrace, place: int, low: int, high: int) -> None:
+    """Add the steps that rows of a part, from ``low`` to ``high``, lie in; ``place``: of the part in the whole."""
+    notes, end_ns = part.annotations, part.end_ns
+    begins, ends = notes.start_ns, notes.start_ns + notes.duration_ns
+    for step in np.flatnonzero((notes.step >= 0) & (begins < high) & (ends > low)).tolist():
+        begin, end = int(begins[step]), int(ends[step])
+        inside = np.flatnonzero((part.lane == notes.thread[step]) & (end_ns > begin) & (part.start_ns < end))
+        if len(inside):
+            first, last = int(inside[0]), int(inside[-1])
+            spans.first.setdefault(step, (place + first, _before_end(part, first, begin)))
+            spans.last[step] = place + last, _before_end(part, last, end)
+
+
+def span_metadata(spans: Spans, linked: LinkedTrace, plan: NodePlan) -> dict[str, object]:
     """Metadata that say what was measured.
 
     ``span_ns``: from the first start to the last end. For every ``ProfilerStep#N`` of a thread that has rows:
     ``step_numbers`` (N), ``step_ns`` (measured), ``step_first`` and ``step_last``: nodes of that thread, and
     ``step_first_ns`` and ``step_last_ns``: how long before the end of those nodes the step begins and ends.
     """
-    content: dict[str, object] = {"span_ns": 0}
-    if len(linked):
-        content["span_ns"] = int(linked.end_ns.max() - linked.start_ns.min())
-    found = [(at, ends) for at in _steps(linked) if (ends := _ends(linked, plan, at)) is not None]
-    if found:
-        columns = list(zip(*(ends for _, ends in found), strict=True))
-        content["step_numbers"] = [int(linked.annotations.step[at]) for at, _ in found]
-        content["step_ns"] = [int(linked.annotations.duration_ns[at]) for at, _ in found]
-        for name, column in zip(("step_first", "step_first_ns", "step_last", "step_last_ns"), columns, strict=True):
-            content[name] = list(column)
+    content: dict[str, object] = {"span_ns": spans.end_ns - spans.begin_ns}
+    steps = [step for step in _steps(linked) if step in spans.first]
+    if steps:
+        content["step_numbers"] = [int(linked.annotations.step[at]) for at in steps]
+        content["step_ns"] = [int(linked.annotations.duration_ns[at]) for at in steps]
+        for name, found in (("step_first", spans.first), ("step_last", spans.last)):
+            rows = np.array([found[at][0] for at in steps], np.int64)
+            content[name] = plan.last(rows).tolist()
+            content[f"{name}_ns"] = [found[at][1] for at in steps]
     return content
 
 
@@ -33,24 +72,6 @@ def _steps(linked: LinkedTrace) -> list[int]:
     numbers = np.flatnonzero(linked.annotations.step >= 0)
     listed: list[int] = numbers[np.argsort(linked.annotations.start_ns[numbers], kind="stable")].tolist()
     return listed
-
-
-def _ends(linked: LinkedTrace, plan: NodePlan, step: int) -> tuple[int, int, int, int] | None:
-    """First node, its time before its end at which the step begins, last node, and the same for the step's end."""
-    begin = int(linked.annotations.start_ns[step])
-    end = begin + int(linked.annotations.duration_ns[step])
-    rows: Ints = np.flatnonzero(linked.lane == linked.annotations.thread[step])
-    start, stop = linked.start_ns[rows], linked.end_ns[rows]
-    inside = rows[(stop > begin) & (start < end)]
-    if not len(inside):
-        return None
-    first, last = int(inside[0]), int(inside[-1])
-    return (
-        int(plan.last[first]),
-        _before_end(linked, first, begin),
-        int(plan.last[last]),
-        _before_end(linked, last, end),
-    )
 
 
 def _before_end(linked: LinkedTrace, row: int, time_ns: int) -> int:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from chakrasim.diagnosis.findings import Finding
 from chakrasim.diagnosis.subject import ERROR, NOTE, WARNING
 from chakrasim.linker.agreement import check_agreement
 from chakrasim.linker.clocks import align
 from chakrasim.report.amounts import ranks_text, time_text
-from chakrasim.trace.graph import StringTable
 from chakrasim.trace.linked import LinkedTrace
 
 #: Clocks further apart than this are worth a note.
@@ -39,24 +35,8 @@ _CONSEQUENCES: Final = {
 }
 
 
-def slim(linked: LinkedTrace) -> LinkedTrace:
-    """The trace with its collectives, groups and start, but without its rows: enough to compare ranks."""
-    count = max(len(linked), 1)
-    cut: dict[str, Any] = {}
-    for field in fields(linked):
-        value = getattr(linked, field.name)
-        if isinstance(value, np.ndarray) and (len(value) == len(linked) or field.name.startswith("edge_")):
-            cut[field.name] = value[: min(count, 1)].copy()
-    if len(linked):
-        cut["start_ns"] = linked.start_ns.min(keepdims=True)
-    for name in ("edge_source", "edge_target", "edge_kind", "edge_evidence", "edge_flags"):
-        cut[name] = cut[name][:0]
-    nothing = StringTable(np.zeros(0, np.uint8), np.zeros(2, np.int64))
-    return replace(linked, strings=nothing, **cut)
-
-
 def compare(ranks: Sequence[LinkedTrace]) -> Iterator[Finding]:
-    """Findings about collectives and clocks of several ranks (each as `slim` leaves it)."""
+    """Findings about collectives and clocks of several ranks (each as `begun` leaves it)."""
     if len(ranks) < 2:
         return
     for found in check_agreement(ranks):

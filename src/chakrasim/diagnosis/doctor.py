@@ -13,7 +13,7 @@ from chakrasim.diagnosis import remedies
 from chakrasim.diagnosis.check_device import check_device, partial_steps
 from chakrasim.diagnosis.check_host import check_host, check_pair
 from chakrasim.diagnosis.check_ranks import check_ranks
-from chakrasim.diagnosis.comparison import compare, slim
+from chakrasim.diagnosis.comparison import compare
 from chakrasim.diagnosis.device_rows import DeviceRows
 from chakrasim.diagnosis.discover import survey
 from chakrasim.diagnosis.facts import RankFacts, rank_facts
@@ -21,15 +21,19 @@ from chakrasim.diagnosis.findings import Finding
 from chakrasim.diagnosis.pairing import RankFiles
 from chakrasim.diagnosis.subject import ERROR, NOTE, WARNING, Subject
 from chakrasim.errors import InputError
-from chakrasim.linker.api import link
+from chakrasim.linker.api import link_given
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kineto import KinetoTrace
+from chakrasim.trace.kineto_work import only_work
 from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked_parts import begun
 
 #: Repairs after which nothing is missing.
 _LIGHT = re.compile(r"rounded .* times|replaced invalid characters")
 
 Progress = Callable[[int, int], None]
+#: Takes a rank, its linked trace, and what was said of reading and linking it.
+Taker = Callable[[RankFiles, LinkedTrace, list[str]], None]
 T = TypeVar("T")
 
 
@@ -78,10 +82,11 @@ def diagnose(
     *,
     map_file: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    taker: Taker | None = None,
 ) -> Diagnosis:
     """Examine the traces of a folder, or of ranks already found.
 
-    ``progress(done, all)`` is called after each rank. A file that cannot be read is a finding. Raises InputError for a
+    ``progress(done, all)`` is called after each rank, ``taker`` with each rank that can be linked. A file that cannot be read is a finding. Raises InputError for a
     folder that cannot be listed and for a wrong ``map_file``.
     """
     if isinstance(source, (str, os.PathLike)):
@@ -95,7 +100,7 @@ def diagnose(
     facts: list[RankFacts] = []
     linked: list[LinkedTrace] = []
     for number, files in enumerate(ranks):
-        facts.append(_rank(files, findings, linked))
+        facts.append(_rank(files, findings, linked, taker))
         if progress is not None:
             progress(number + 1, len(ranks))
     findings += compare(linked)
@@ -119,48 +124,68 @@ def _nothing(directory: str, ignored: Iterable[tuple[str, str]]) -> Finding:
     )
 
 
-def _rank(files: RankFiles, findings: list[Finding], linked: list[LinkedTrace]) -> RankFacts:
+def _rank(files: RankFiles, findings: list[Finding], linked: list[LinkedTrace], taker: Taker | None) -> RankFacts:
     """Read and examine one rank; what comparing it with others needs is appended to ``linked``."""
     from chakrasim.trace.host_reader import read_host
     from chakrasim.trace.kineto_reader import read_kineto
 
-    host = _read(read_host, files.host, files.rank, findings)
-    trace = _read(read_kineto, files.device, files.rank, findings)
-    rows = None if trace is None else DeviceRows(trace)
+    said: list[str] = []
+    host = _read(read_host, files.host, files.rank, findings, said)
+    trace = _read(read_kineto, files.device, files.rank, findings, said)
     if host is not None:
         findings += check_host(files.rank, _name(files.host), host)
-    if rows is not None:
-        subject = Subject(files.rank, _name(files.device), rows, host)
-        findings += check_device(subject)
-        findings += check_pair(subject, _name(files.host))
+    held: list[KinetoTrace] = []
+    if trace is None:
+        facts = rank_facts(files, host, None, ())
+    else:
+        facts = _examine(files, host, trace, findings)
+        held.append(only_work(trace))
+        del trace
     findings += _missing_side(files)
-    if host is not None or trace is not None:
-        _link(files, host, trace, findings, linked)
-    return rank_facts(files, host, rows, () if rows is None else partial_steps(rows))
+    if host is not None or held:
+        _link(files, host, held, findings, linked, said, taker)
+    return facts
+
+
+def _examine(files: RankFiles, host: HostTrace | None, trace: KinetoTrace, findings: list[Finding]) -> RankFacts:
+    """Findings and facts of a device trace."""
+    rows = DeviceRows(trace)
+    subject = Subject(files.rank, _name(files.device), rows, host)
+    findings += check_device(subject)
+    findings += check_pair(subject, _name(files.host))
+    return rank_facts(files, host, rows, partial_steps(rows))
 
 
 def _link(
     files: RankFiles,
     host: HostTrace | None,
-    trace: KinetoTrace | None,
+    held: list[KinetoTrace],
     findings: list[Finding],
     linked: list[LinkedTrace],
+    said: list[str],
+    taker: Taker | None,
 ) -> None:
     """Link the traces; that they cannot be linked is a finding, unless it is known already that one is empty."""
     try:
-        linked.append(slim(link(host, trace, rank=files.rank)))
+        whole = link_given(host, held, rank=files.rank, warnings=said)
     except InputError as fault:
         if not any(finding.code == "empty-trace" and files.rank in finding.ranks for finding in findings):
             names = tuple(path.name for path in (files.host, files.device) if path is not None)
             consequence, remedy = "they cannot be linked", fault.remedy or "record again"
             findings.append(Finding("unlinkable", ERROR, str(fault), consequence, remedy, (files.rank,), names))
+        return
+    linked.append(begun(whole))
+    if taker is not None:
+        taker(files, whole, said)
 
 
 def _name(path: Path | None) -> str:
     return "" if path is None else path.name
 
 
-def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding]) -> T | None:
+def _read(
+    reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding], said: list[str]
+) -> T | None:
     """The trace, or None and a finding; what was lost of a damaged one is a finding too."""
     if path is None:
         return None
@@ -181,6 +206,7 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
         )
         return None
     findings += [_repaired(warning, path, rank) for warning in warnings]
+    said += warnings
     return trace
 
 

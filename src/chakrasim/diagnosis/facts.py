@@ -145,5 +145,9 @@ def _gpu_name(trace: KinetoTrace, rows: DeviceRows) -> str:
         return ""
     used = set(np.unique(trace.device[rows.work & (trace.device >= 0)]).tolist())
     devices = [device for device in described if isinstance(device, dict)]
-    names = [str(device.get("name", "")) for device in devices if device.get("id") in used or not used]
+    names = [str(device.get("name", "")) for device in devices if not used or _is_used(device.get("id"), used)]
     return names[0] if names else ""
+
+
+def _is_used(number: object, used: set[int]) -> bool:
+    return isinstance(number, int) and number in used

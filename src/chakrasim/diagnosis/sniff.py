@@ -121,7 +121,7 @@ def _device(path: Path, header: dict[str, Any], text: JsonHead) -> FileFacts:
             if not isinstance(event, dict):
                 continue
             pid = event.get("pid")
-            if event.get("cat") in _HOST_CATEGORIES and isinstance(pid, int):
+            if isinstance(pid, int) and str(event.get("cat")) in _HOST_CATEGORIES:
                 facts = replace(facts, pid=pid)
                 break
     except Unreadable as fault:

@@ -48,15 +48,31 @@ def link(
     if host is None and device is None:
         raise InputError("nothing to link", expected="a host trace, a device trace, or both")
     nodes = _host(host, strict, said)
-    if device is not None:
-        draft = draft_from_device(sort_out(_device(device, strict, said)), nodes)
+    held = [] if device is None else [_device(device, strict, said)]
+    del device
+    return link_given(nodes, held, rank=rank, step=step, strict=strict, warnings=said)
+
+
+def link_given(
+    nodes: HostTrace | None,
+    held: list[KinetoTrace],
+    *,
+    rank: int | None,
+    step: int | str = "all",
+    strict: bool = False,
+    warnings: list[str],
+) -> LinkedTrace:
+    """As `link`, of traces in memory. ``held`` holds the device trace, if there is one, and is emptied: columns that
+    linking has no more use for are freed unless the caller holds on to them."""
+    if held:
+        draft = draft_from_device(sort_out(held.pop()), nodes)
     else:
         assert nodes is not None
         draft = draft_from_host(nodes)
     if step != "all":
         draft = one_step(draft, step)
     linked = finish(draft, nodes, rank)
-    warn(linked, strict, said)
+    warn(linked, strict, warnings)
     return linked
 
 

@@ -258,9 +258,12 @@ def _starts(threads: _Threads, found: Handovers) -> None:
     """The first row of a thread that starts later than the first one depends on what ran then, or, after a gap, on
     what had ended last."""
     pieces, offsets = threads.pieces, threads.offsets
-    begun = {edge[2] for edge in found.edges if edge[3] == pieces.start_ns[offsets[edge[2]]]}
-    starts, ends = pieces.start_ns[offsets[:-1]], pieces.end_ns[offsets[1:] - 1]
-    for thread in range(threads.work.threads):
+    some = np.flatnonzero(offsets[1:] > offsets[:-1])  # a thread may have no piece
+    starts = np.full(len(offsets) - 1, np.iinfo(np.int64).max)
+    ends = starts.copy()
+    starts[some], ends[some] = pieces.start_ns[offsets[some]], pieces.end_ns[offsets[some + 1] - 1]
+    begun = {edge[2] for edge in found.edges if edge[3] == starts[edge[2]]}
+    for thread in some.tolist():
         time = int(starts[thread])
         if thread in begun or time == starts.min():
             continue

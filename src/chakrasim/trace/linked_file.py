@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -21,6 +22,8 @@ from chakrasim.trace.storage import read_bytes, unpack, write_in_pieces
 
 SCHEMA = "chakrasim-linked-1"
 
+#: Whoever formats the document anew keeps its first member.
+_BEGINS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"' + SCHEMA.encode() + rb'"')
 _INT32, _INT64, _UINT8 = np.int32, np.int64, np.uint8
 _PAIRS = ("values", "shapes", "types")
 _ROWS: dict[str, Any] = {
@@ -165,7 +168,7 @@ def read_linked(path: str | os.PathLike[str]) -> LinkedTrace:
     source = os.fspath(path)
     raw = read_bytes(source, _MAX_BYTES)
     data = unpack(raw, source, _MAX_BYTES, False, [])
-    if not data.startswith(f'{{"schema":"{SCHEMA}"'.encode()):
+    if _BEGINS.match(data) is None:
         raise _refused(data, source)
     try:
         document = json.loads(data)

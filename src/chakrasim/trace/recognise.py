@@ -32,6 +32,7 @@ _LOOKS = {
     KINETO: "a JSON file that looks like a Kineto (PyTorch profiler, device) trace",
     HOST: "a JSON file that looks like a PyTorch execution (host) trace",
 }
+_CHAKRA = "a Chakra trace"
 _JSONIZED = "a JSON file that looks like the output of chakra_jsonizer"
 _BOM = b"\xef\xbb\xbf"
 _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
@@ -132,7 +133,7 @@ def look(data: bytes) -> str | None:
     if json is not None:
         return json
     if _is_chakra(head):
-        return "a Chakra trace"
+        return _CHAKRA
     if not any(head):
         return "nothing but zeros"
     if _is_text(head):
@@ -167,10 +168,8 @@ def damage(status: int, columns: Columns, source: str) -> InputError:
         found = f"{left} of its {need} bytes" if need else f"{left} bytes of its length"
     if frames <= 1:
         guess = look(data[:4096].tobytes())
-        if guess is not None:
-            return InputError(
-                "this is no Chakra trace", file=source, found=guess, expected="a Chakra trace", remedy=_REMEDY
-            )
+        if guess is not None and guess != _CHAKRA:
+            return InputError("this is no Chakra trace", file=source, found=guess, expected=_CHAKRA, remedy=_REMEDY)
         remedy = "this may be no Chakra trace at all, or one that was cut off or damaged: create it again"
     return InputError(
         f"the trace is damaged: {faults[status]}",
