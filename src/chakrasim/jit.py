@@ -48,7 +48,7 @@ def cache_dir(room: str) -> Path | None:
 
 def is_cold(room: str) -> bool:
     """Whether the next run has to compile first: nothing is cached for this room's sources yet."""
-    if not enabled():
+    if not enabled() or not _kernel_sources(room):
         return False
     folder = cache_dir(room)
     return folder is None or next(folder.rglob("*.nbi"), None) is None
@@ -59,12 +59,16 @@ def room_of(module: str) -> str:
     return [*module.split("."), ""][1] or "none"
 
 
+def _kernel_sources(room: str) -> list[bytes]:
+    """The texts of a room's files that hold kernels."""
+    texts = (path.read_bytes() for path in sorted((Path(__file__).parent / room).rglob("*.py")))
+    return [text for text in texts if any(mark in text for mark in (b"@kernel", b"@inner", b"@leaf"))]
+
+
 def _source_digest(room: str) -> str:
     digest = hashlib.sha256()
-    for path in sorted((Path(__file__).parent / room).rglob("*.py")):
-        text = path.read_bytes()
-        if any(mark in text for mark in (b"@kernel", b"@inner", b"@leaf")):
-            digest.update(text)
+    for text in _kernel_sources(room):
+        digest.update(text)
     return digest.hexdigest()[:16]
 
 

@@ -8,11 +8,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from made_jobs import device, host, save
 
 from chakrasim.diagnosis.discover import discover, survey
 from chakrasim.diagnosis.names import read_name
 from chakrasim.errors import InputError
+from made_jobs import device, host, save
 
 Found = list[tuple[int, str, str]]
 

@@ -7,12 +7,11 @@ import json
 import random
 from pathlib import Path
 
-from made_jobs import job, save
-
 from chakrasim.diagnosis.doctor import diagnose
 from chakrasim.errors import InputError
 from chakrasim.report.diagnosis_tables import diagnosis_sections
 from chakrasim.report.layout import plain_text
+from made_jobs import job, save
 
 NOISE = (b"\xff" * 9, b"\x00", b"-1", b"1e999", b"null", b'""', b"[]", b"9" * 30, b"\x1f\x8b", b"{", b"}", b",", b"NaN")
 VALUES = (None, True, -1, 0, 2**31, 2**63, -(2**70), 0.5, 1e300, "x", "", "12", [], [[1]], {}, {"a": 1})

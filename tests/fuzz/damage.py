@@ -1,4 +1,4 @@
-"""Seeded damage to files of all kinds: JSON documents by their structure, Chakra traces by their messages, any bytes."""
+"""Seeded damage to files of all kinds: JSON documents by their structure, Chakra traces by their messages, or bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 from mutations import MUTATIONS
@@ -17,8 +18,24 @@ NUMBERS = (
     *(0.5, -0.0, 1e-9, 1e18, 1e300, -1e300, float("nan"), float("inf"), float("-inf")),
 )
 VALUES = (
-    *(None, True, False, "", "x", "12", "-1", "0x10", "1e400", "nan", "\udcff", "\0", "\u00e4\u4e2d", "a" * 300, "[0, 1]"),
-    *([], [[]], [0, 1], ["0", "1"], [[1, 2, 0, 4, 4, "cuda:0"]], {}, {"a": 1}, {"": None}, [None, {}, "x"]),
+    *(
+        None,
+        True,
+        False,
+        "",
+        "x",
+        "12",
+        "-1",
+        "0x10",
+        "1e400",
+        "nan",
+        "\udcff",
+        "\0",
+        "\u00e4\u4e2d",
+        "a" * 300,
+        "[0, 1]",
+    ),
+    *("[0, 1]", [], [[]], [0, 1], ["0", "1"], [[1, 2, 0, 4, 4, "cuda:0"]], {}, {"a": 1}, {"": None}, [None, {}, "x"]),
 )
 PIECES = (
     *(b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"\\u12", b"\\ud800", b"\n", b"\0", b"\t", b"\xff", b"\xc3\xa4"),
@@ -104,7 +121,7 @@ def _edit(document: Any, draw: random.Random) -> None:
     if kind == 0:
         del owner[key]
     elif kind == 1:
-        owner[key] = draw.choice(VALUES)
+        owner[key] = deepcopy(draw.choice(VALUES))
     elif kind == 2:
         owner[key] = draw.choice(NUMBERS)
     elif kind == 3:
@@ -130,7 +147,6 @@ def _near(value: Any, draw: random.Random) -> Any:
 def _double(owner: Any, key: Any, draw: random.Random) -> None:
     if isinstance(owner, list):
         copy = json.loads(json.dumps(owner[key]))
-        owner[draw.randrange(len(owner) + 1) :][:0] = []
         owner.insert(draw.randrange(len(owner) + 1), copy)
     else:
         owner[draw.choice(("id", "ts", "dur", "name", "rank", "correlation", "stream", "External id"))] = owner[key]
@@ -221,7 +237,26 @@ def _edited_message(message: bytes, draw: random.Random, depth: int) -> bytes:
     elif kind == 2:
         fields[at] = draw.randrange(1, 40), wire, value
     elif isinstance(value, int):
-        odd = (0, 1, 2, 3, 4, 5, 6, 7, 8, 100, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, value + 1, value * 1000)
+        odd = (
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+            8,
+            100,
+            2**31,
+            2**32,
+            2**53 + 1,
+            2**63 - 1,
+            2**63,
+            2**64 - 1,
+            value + 1,
+            value * 1000,
+        )
         fields[at] = number, wire, draw.choice(odd)
     elif wire == 2 and depth < 3 and draw.random() < 0.8:
         fields[at] = number, wire, _edited_message(value, draw, depth + 1)
@@ -265,8 +300,35 @@ def _field(number: int, wire: int, value: int | bytes) -> bytes:
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 WORDS = (
-    *("-1", "0", "1", "2", "99999999999999999999", "1e9", "nan", "inf", "0.5", "", "x", "\u00e4", "\0", "1_000", "+3", "0x1f"),
-    *("ALLREDUCE", "ALLTOALL", "NONE", "MODEL", "DATA", "HYBRID_DLRM", "checkpoints:", "model_parallel_NPU_group:", "MICRO"),
+    *(
+        "-1",
+        "0",
+        "1",
+        "2",
+        "99999999999999999999",
+        "1e9",
+        "nan",
+        "inf",
+        "0.5",
+        "",
+        "x",
+        "\u00e4",
+        "\0",
+        "1_000",
+        "+3",
+        "0x1f",
+    ),
+    *(
+        "ALLREDUCE",
+        "ALLTOALL",
+        "NONE",
+        "MODEL",
+        "DATA",
+        "HYBRID_DLRM",
+        "checkpoints:",
+        "model_parallel_NPU_group:",
+        "MICRO",
+    ),
     *("TRANSFORMER", "issue", "callback", "COMP_NODE", "node->id=", "tick=-5", "MEM_LOAD_NODE", "a=1"),
 )
 
@@ -290,7 +352,9 @@ def _words(data: bytes, draw: random.Random) -> bytes:
             words.insert(word, draw.choice(WORDS))
         elif kind == 4:
             del words[word]
-        else:
+        elif words[word].strip("-0123456789") or draw.random() < 0.2:
             words[word] = draw.choice(WORDS)
+        else:
+            words[word] = str(draw.choice((-1, 0, 1, 2, 3, 50, 10**6, 2**31, 2**62, 2**63, 10**20)))
         lines[at] = mark.join(words)
     return "\n".join(lines).encode("utf-8", "replace")

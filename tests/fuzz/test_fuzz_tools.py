@@ -28,7 +28,7 @@ from damage import Files, damaged
 
 from chakrasim.cli.main import main
 
-SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "10"))
+SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
 LONGEST_S = 20
 Draw = random.Random
 ODD = ("-1", "0", "1", "7", "99999999999999999999", "x", "", "nan", "1e9", "\u00e4", "a\0b")
@@ -188,7 +188,9 @@ def _simulate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     mode = draw.choice(("--replay-durations", "--replay-durations=recorded", "--replay-durations=transfer"))
     limits = ["--max-events", "200000", "--max-bytes", "256MiB", "--max-nodes", "100000"]
     ranks = ["--ranks", "2"] if "chakra.1.et" in files and draw.random() < 0.7 else []
-    switches = _some(draw, "--common-start", "--lenient", "--no-fold", f"--json {out}/s.json", f"--timeline {out}/t.json")
+    switches = _some(
+        draw, "--common-start", "--lenient", "--no-fold", f"--json {out}/s.json", f"--timeline {out}/t.json"
+    )
     return ["simulate", f"{folder}/chakra", *ranks, *groups, *machine, mode, *limits, *switches]
 
 
@@ -242,8 +244,9 @@ class Outcome:
     wrong: str
 
 
-def run_seed(name: str, seed: int, folder: Path) -> Outcome:
-    """Carry out the run that belongs to a seed, in two folders below ``folder``."""
+def run_seed(name: str, seed: int, folder: Path, *, compiled: bool = False) -> Outcome:
+    """Carry out the run that belongs to a seed, in two folders below ``folder``; ``compiled``: nothing else is left to
+    be compiled."""
     draw = random.Random(f"{name} {seed}")
     source, out = folder / "in", folder / "out"
     source.mkdir(exist_ok=True)
@@ -266,6 +269,8 @@ def run_seed(name: str, seed: int, folder: Path) -> Outcome:
         return Outcome(words, -1, said.getvalue(), traceback.format_exc())
     finally:
         elapsed = time.perf_counter() - started
+    if elapsed > LONGEST_S and not compiled:
+        return run_seed(name, seed, folder, compiled=True)
     wrong = list(_wrong(tool, code, said.getvalue(), words, out))
     if elapsed > LONGEST_S:
         wrong.append(f"it took {elapsed:.1f} s")
@@ -283,7 +288,7 @@ def _wrong(tool: Tool, code: int, said: str, words: list[str], out: Path) -> Ite
         if not line.startswith("chakrasim: ") and not (code == 3 and line.startswith("  ")):
             yield f"it said {line!r}"
             break
-    failed = code in (2, 3) and words[0] != "doctor" or code == 2 and bool(errors)
+    failed = bool(errors) if words[0] == "doctor" else code in (2, 3)
     if len(errors) != failed:
         yield f"it ended with {code} and {len(errors)} messages of errors"
     for text in ("Traceback", "RuntimeWarning", "Error(", "site-packages"):
@@ -307,6 +312,8 @@ def _not_json(words: list[str], out: Path) -> Iterator[str]:
     if "--compat" in words:
         return
     for path in out.rglob("*.json"):
+        if path.name in ("o.json", "c.json"):  # copies of the trace with additions: what it says stays as it is
+            continue
         try:
             json.loads(path.read_bytes(), parse_constant=_refuse)
         except (ValueError, RecursionError) as fault:
@@ -324,7 +331,7 @@ def test_damaged_inputs_end_with_a_result_or_one_message(name: str, tmp_path: Pa
         outcome = run_seed(name, seed, tmp_path)
         assert not outcome.wrong, f"seed {seed}: {outcome.words}\n{outcome.wrong}\n{outcome.said}"
         codes.add(outcome.code)
-    assert len(codes) > 1 or SEEDS < 10 or name == "merge"
+    assert codes - {2} or SEEDS < 15, "no damage was so small that the tool could do its work"
 
 
 def _loop(name: str, low: int, high: int) -> None:
@@ -345,7 +352,10 @@ def _loop(name: str, low: int, high: int) -> None:
             note = f"; took {grown >> 10} MiB" if grown > 200 << 10 and seed > low else ""
             if outcome.wrong or note:
                 bad += 1
-                print(f"== {name} {seed}: {' '.join(outcome.words)}\n{outcome.wrong}{note}\n{outcome.said[:600]}", flush=True)
+                print(
+                    f"== {name} {seed}: {' '.join(outcome.words)}\n{outcome.wrong}{note}\n{outcome.said[:600]}",
+                    flush=True,
+                )
     faulthandler.cancel_dump_traceback_later()
     print(f"{name} {low}..{high}: codes {found}, {bad} wrong, slowest {slowest[0]:.2f} s at {slowest[1]}", flush=True)
 

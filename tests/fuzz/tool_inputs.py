@@ -16,10 +16,10 @@ from damage import Files
 
 from chakrasim.cli.main import main
 
-TESTS = Path(__file__).resolve().parents[1]
-DATA = TESTS / "data"
-sys.path[:0] = [str(TESTS)] if str(TESTS) not in sys.path else []
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import made_jobs
+
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 def _lines(name: str) -> list[Any]:

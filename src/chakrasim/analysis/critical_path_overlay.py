@@ -118,7 +118,8 @@ def _events(
         if number in needed:
             ends[number] = event
         if number in events:
-            event.setdefault("args", {})["critical"] = 1
+            args = event.get("args", {})
+            event["args"] = {**(args if isinstance(args, dict) else {"args": args}), "critical": 1}
             content = json.dumps(event)
         if number in events or keep_all or not _is_dull(event):
             yield comma + content.encode("utf-8", "replace")
@@ -135,7 +136,7 @@ def _events(
 
 def _is_dull(event: Any) -> bool:
     """Whether a view of the critical events can do without this one."""
-    return isinstance(event, dict) and event.get("ph") == "X" and event.get("cat", "") not in _CONTEXT
+    return isinstance(event, dict) and event.get("ph") == "X" and str(event.get("cat", "")) not in _CONTEXT
 
 
 def _flow(arrow: Arrow, number: int, begins: bool, ends: dict[int, dict[str, Any]], source: str) -> dict[str, Any]:
@@ -145,10 +146,11 @@ def _flow(arrow: Arrow, number: int, begins: bool, ends: dict[int, dict[str, Any
         raise InputError("the trace has changed since it was analysed", file=source, place=f"event {at}")
     ts = event["ts"]
     if at_end:
-        ts += event["dur"]
-        device = event.get("args", {}).get("device", -1)
+        ts += event.get("dur", 0)
+        args = event.get("args")
+        device = args.get("device", -1) if isinstance(args, dict) else -1
         if isinstance(device, int) and device >= 0:
-            ts -= min(1, event["dur"])  # so that a viewer ties the arrow to this event, not to what follows
+            ts -= min(1, event.get("dur", 0))  # so that a viewer ties the arrow to this event, not to what follows
     flow = {
         "ph": "s" if begins else "f",
         "id": number,

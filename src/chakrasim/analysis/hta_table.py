@@ -288,6 +288,8 @@ def _iterations(
             if match is None:
                 kind = "AttributeError" if version == "pinned" else "AssertionError"
                 raise HtaFailure(kind, f"no number can be read from the step's name {text!r}")
+            if len(match[1]) > 18:
+                raise InputError("the number of a profiler step is too large", file=kineto.source, found=text[:80])
             number[symbol] = int(match[1])
     iteration = np.full(len(row), -1, np.int64)
     if not number:

@@ -113,4 +113,4 @@ def _number(found: list[RankTrace | KinetoTrace], notes: list[str]) -> list[Rank
 def _stated_rank(kineto: KinetoTrace, named: int) -> int:
     info: Any = kineto.header.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else None
-    return rank if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else named
+    return rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 2**31 else named

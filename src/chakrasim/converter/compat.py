@@ -60,7 +60,7 @@ def convert_compat(linked: str | os.PathLike[str], output: str | os.PathLike[str
 def convert_text(text: str, source: str) -> Converted:
     """The same for the text of a linked trace."""
     header, nodes = read_nodes(text, source)
-    children = children_of(nodes)
+    children = children_of(nodes, source)
     order = converted_order(nodes, children)
     parts = _parts(order, nodes, source)
     dependencies = without_dangling(data_dependencies(nodes, order, children))

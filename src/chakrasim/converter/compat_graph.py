@@ -14,12 +14,16 @@ _NONE: Final = object()
 _THREADS: Final = ("[pytorch|profiler|execution_graph|thread]", "[pytorch|profiler|execution_trace|thread]")
 
 
-def children_of(nodes: Nodes) -> Dependencies:
-    """The ids of each node's children, in the order of the file; only nodes that have some."""
+def children_of(nodes: Nodes, source: str) -> Dependencies:
+    """The ids of each node's children, in the order of the file; only nodes that have some. Raises InputError."""
     children: Dependencies = {}
     for node in nodes.values():
-        if node.parent in nodes:
-            children.setdefault(node.parent, []).append(node.id)
+        try:
+            if node.parent in nodes:
+                children.setdefault(node.parent, []).append(node.id)
+        except TypeError as fault:
+            reason = f"the parent of node {node.id} ({node.name!r}) cannot be looked up: {fault}"
+            raise crash(reason, "TypeError", file=source) from None
     return children
 
 

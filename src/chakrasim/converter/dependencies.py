@@ -67,8 +67,8 @@ class Dependencies:
             waiting[keys // (self.nodes * _WORDS) - begin] = True
             waiting[ctrl_target - begin] = True
             roots = np.flatnonzero(~waiting) + begin
-            word = int(EdgeKind.THREAD) * _EVIDENCES + int(Evidence.NESTING)
-            keys = np.sort(np.append(keys, _keys(np.zeros(1, np.int64), roots[roots > 0], word, self.nodes)))
+            begun = int(EdgeKind.THREAD) * _EVIDENCES + int(Evidence.NESTING)
+            keys = np.sort(np.append(keys, _keys(np.zeros(1, np.int64), roots[roots > 0], begun, self.nodes)))
         target, source, word = _parted(keys, self.nodes)
         data_ends, ctrl_ends = (_ends(column - begin, end - begin) for column in (target, ctrl_target))
         return NodeDependencies(data_ends, source, word // _EVIDENCES, word % _EVIDENCES, ctrl_ends, ctrl_source)

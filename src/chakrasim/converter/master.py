@@ -20,6 +20,7 @@ from chakrasim.trace.kinds import BYTES, INT64, STRING
 
 SCHEMA = "chakrasim-master-1"
 _KEYS = ("nodes", "id_offsets", "versions")
+_AGAIN = "merge the ranks again"
 
 
 def merge_traces(traces: Sequence[Trace]) -> Trace:
@@ -74,7 +75,10 @@ def split_trace(master: Trace) -> list[Trace]:
             expected=f"a trace made by merge_traces (chakrasim merge), schema {SCHEMA!r}",
         )
     counts, offsets, versions = (said[key] for key in _KEYS)
-    ends = np.concatenate(([0], np.cumsum(np.array(counts, np.int64))))
+    numbers = all(type(value) is int for value in (*counts, *offsets))
+    if not numbers or min(offsets, default=0) < 0 or not all(isinstance(version, str) for version in versions):
+        raise InputError("the metadata of this master trace are damaged", file=master.source, remedy=_AGAIN)
+    ends = np.cumsum([0, *(max(-1, min(count, len(master) + 1)) for count in counts)])
     ranks = _last_ranks(master)
     whole = (
         len(counts) == len(offsets) == len(versions) and int(ends[-1]) == len(master) and min(counts, default=0) >= 0
@@ -85,7 +89,7 @@ def split_trace(master: Trace) -> list[Trace]:
             file=master.source,
             found=f"{len(master)} nodes",
             expected=f"{sum(counts)}, rank after rank, each with its rank as its last attribute",
-            remedy="merge the ranks again",
+            remedy=_AGAIN,
         )
     metas = _metadata_of_ranks(master, len(counts))
     return [
@@ -215,7 +219,7 @@ def _metadata_of_ranks(master: Trace, ranks: int) -> list[tuple[list[int], list[
     found: list[tuple[list[int], list[bytes]]] = [([], []) for _ in range(ranks)]
     for place, index in enumerate(master.meta.name.tolist()):
         number, slash, name = master.strings.raw(index).partition(b"/")
-        if slash and number.isdigit() and int(number) < ranks:
+        if slash and number.isdigit() and len(number) < 10 and int(number) < ranks:
             found[int(number)][0].append(place)
             found[int(number)][1].append(name)
     return found

@@ -9,6 +9,7 @@ import numpy as np
 
 from chakrasim.diagnosis.findings import Finding
 from chakrasim.diagnosis.subject import ERROR, NOTE, TOLERANCE_NS, WARNING, Subject
+from chakrasim.linker.memory import narrow
 from chakrasim.trace.kineto import HAS_DUR, HAS_TS
 
 HUGE_EVENTS: Final = 50_000_000
@@ -74,11 +75,14 @@ def _stream_order(subject: Subject) -> Iterator[Finding]:
 def _nesting(subject: Subject) -> Iterator[Finding]:
     """Operators that end after the operator around them."""
     rows, trace = subject.rows, subject.rows.trace
-    host = np.flatnonzero(rows.operators | rows.calls)
+    host = np.flatnonzero(rows.operators | rows.calls).astype(np.int32)
     if len(host) < 2:
         return
-    host = host[np.lexsort((-trace.dur_ns[host], trace.ts_ns[host], trace.tid[host], trace.pid[host]))]
-    same = (trace.tid[host][1:] == trace.tid[host][:-1]) & (trace.pid[host][1:] == trace.pid[host][:-1])
+    tid, pid = narrow(trace.tid[host]), narrow(trace.pid[host])
+    order = np.lexsort((narrow(-trace.dur_ns[host]), trace.ts_ns[host], tid, pid)).astype(np.int32)
+    same = (tid[order][1:] == tid[order][:-1]) & (pid[order][1:] == pid[order][:-1])
+    host = host[order]
+    del tid, pid, order
     end, start = rows.end_ns[host], trace.ts_ns[host]
     inside = same & (start[1:] < end[:-1])
     overhang = np.where(inside, end[1:] - end[:-1], 0)

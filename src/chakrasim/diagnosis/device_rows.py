@@ -26,7 +26,7 @@ _SYNC: Final = re.compile(r"\w+_sync", re.IGNORECASE)
 _LAUNCH: Final = re.compile(r"launch(?!hostfunc)", re.IGNORECASE)
 #: Calls that return when the device has got somewhere.
 _BLOCKING: Final = re.compile(r"synchronize$|memcpy(?:withstream)?$", re.IGNORECASE)
-_STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]+)")
+_STEP: Final = re.compile(r"ProfilerStep#?\s*([0-9]{1,18})")
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from chakrasim.diagnosis.pairing import RankFiles
 from chakrasim.diagnosis.subject import ERROR, NOTE, WARNING, Subject
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link_given
+from chakrasim.linker.memory import give_back
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kineto import KinetoTrace
 from chakrasim.trace.kineto_work import only_work
@@ -86,8 +87,8 @@ def diagnose(
 ) -> Diagnosis:
     """Examine the traces of a folder, or of ranks already found.
 
-    ``progress(done, all)`` is called after each rank, ``taker`` with each rank that can be linked. A file that cannot be read is a finding. Raises InputError for a
-    folder that cannot be listed and for a wrong ``map_file``.
+    ``progress(done, all)`` is called after each rank, ``taker`` with each rank that can be linked. A file that cannot
+    be read is a finding. Raises InputError for a folder that cannot be listed and for a wrong ``map_file``.
     """
     if isinstance(source, (str, os.PathLike)):
         found = survey(source, map_file=map_file)
@@ -139,6 +140,7 @@ def _rank(files: RankFiles, findings: list[Finding], linked: list[LinkedTrace], 
         facts = rank_facts(files, host, None, ())
     else:
         facts = _examine(files, host, trace, findings)
+        give_back(len(trace))
         held.append(only_work(trace))
         del trace
     findings += _missing_side(files)
@@ -183,9 +185,7 @@ def _name(path: Path | None) -> str:
     return "" if path is None else path.name
 
 
-def _read(
-    reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding], said: list[str]
-) -> T | None:
+def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding], said: list[str]) -> T | None:
     """The trace, or None and a finding; what was lost of a damaged one is a finding too."""
     if path is None:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,12 @@ from chakrasim.linker.rows import RowTable
 from chakrasim.trace import host as h
 from chakrasim.trace.graph import StringTable
 from chakrasim.trace.host import HostTrace
-from chakrasim.trace.kineto import TEXT, Ints, KinetoTrace
+from chakrasim.trace.kineto import INTEGER, TEXT, Ints, KinetoTrace, RareColumn
 
 Indices = NDArray[np.int32]
+
+#: Rows that are looked at together.
+_CHUNK = 1 << 18
 
 
 def constant(value: int, shape: int | tuple[int, ...], kind: Any) -> Any:
@@ -35,7 +40,7 @@ def id_columns(table: RowTable, kineto: KinetoTrace | None, host: HostTrace | No
         for name, rare in (("sequence", "Sequence number"), ("forward_thread", "Fwd thread id")):
             values = kineto.rare_column(rare)
             if len(values.rows):
-                found[name] = _taken(values.integers(len(kineto.correlation)), table.event)
+                found[name] = _in_parts(partial(rare_at, values), table.event)
     if host is not None:
         node = table.host_node
         found["host_id"] = _taken(host.ids, node)
@@ -47,8 +52,25 @@ def id_columns(table: RowTable, kineto: KinetoTrace | None, host: HostTrace | No
 def _taken(column: Ints, rows: Indices) -> Ints:
     if not len(column):
         return np.full(len(rows), -1, np.int64)
-    found = column[rows].astype(np.int64, copy=False)
-    found[rows < 0] = -1
+    return _in_parts(lambda some: np.where(some >= 0, column[some], -1), rows)
+
+
+def _in_parts(value_of: Callable[[Indices], Ints], rows: Indices) -> Ints:
+    """int64: the value of each row, worked out for some rows at a time."""
+    found = np.empty(len(rows), np.int64)
+    for at in range(0, len(rows), _CHUNK):
+        found[at : at + _CHUNK] = value_of(rows[at : at + _CHUNK])
+    return found
+
+
+def rare_at(column: RareColumn, rows: Indices) -> Ints:
+    """int64 of the same length: the integer in each of these rows, -1 where there is none."""
+    found = np.full(len(rows), -1, np.int64)
+    whole = column.kind == INTEGER
+    keys, values = column.rows[whole], column.bits[whole]
+    if len(keys):
+        at = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
+        found = np.where(keys[at] == rows, values[at], -1)
     return found
 
 

@@ -106,15 +106,15 @@ class EventFacts:
         )
 
     def group(self, row: int) -> int:
-        """The process group that the arguments name."""
-        name = self.text("Process Group Name", row)
-        if not name:
-            return -1
+        """The process group that the arguments name, or whose members they state."""
+        name, description = self.text("Process Group Name", row), self.text("Process Group Description", row)
         size = max(self.whole("Group size", row), 0)
         ranks = parse_ranks(self.text("Process Group Ranks", row), size) or strided_ranks(
             self.whole("Global rank start", row), self.whole("Global rank stride", row), size
         )
-        return self.groups.add(name, self.text("Process Group Description", row), ranks, size)
+        if not name:
+            return self.groups.add_members(ranks, description)
+        return self.groups.add(name, description, ranks, size)
 
     def annotated(self, row: int) -> Facts:
         """What the tensors of an annotation such as ``nccl:all_reduce`` say: its inputs."""
@@ -175,13 +175,13 @@ class NodeFacts:
         name = self.text("collective_name", node)
         size = element_bytes(dtype) if name else 0
         inside, outside = self.whole("in_msg_nelems", node), self.whole("out_msg_nelems", node)
-        group = -1
-        if self.text("pg_name", node):
-            members = max(self.whole("pg_size", node), 0)
-            ranks = strided_ranks(
-                self.whole("global_rank_start", node), self.whole("global_rank_stride", node), members
-            )
-            group = self.groups.add(self.text("pg_name", node), self.text("pg_desc", node), ranks, members)
+        members = max(self.whole("pg_size", node), 0)
+        ranks = strided_ranks(self.whole("global_rank_start", node), self.whole("global_rank_stride", node), members)
+        group_name, description = self.text("pg_name", node), self.text("pg_desc", node)
+        if group_name:
+            group = self.groups.add(group_name, description, ranks, members)
+        else:
+            group = self.groups.add_members(ranks, description)
         attributes = Facts(
             name,
             inside * size if size and inside >= 0 else -1,

@@ -12,7 +12,7 @@ from chakrasim.trace.kineto import Ints
 from chakrasim.trace.linked import ON_CRITICAL_PATH, EdgeKind
 
 #: Edges that are looked at together.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 
 def critical_flags(table: RowTable, edges: Edges, delay_ns: Ints) -> NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,7 +37,7 @@ from chakrasim.trace.linked import Annotations, EdgeKind, LinkedTrace
 Indices = NDArray[np.int32]
 
 #: Edges that are looked at together.
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 
 
 @dataclass(eq=False)
@@ -149,11 +150,16 @@ def one_step(draft: Draft, step: int | str) -> Draft:
 def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrace:
     """The linked trace."""
     table, edges, counts = draft.table, draft.edges, draft.counts
+    give_back(len(table))
     communication, groups = find_communication(table, draft.kineto, host, counts)
     kineto = draft.kineto = _only_ids(draft.kineto) if draft.kineto is not None else None
+    # Who launched what is needed no more.
+    table = draft.table = replace(table, launch=table.launch[:0].copy())
     give_back(len(table))
     delay = _delays(table, edges, counts)
+    give_back(len(table))
     flags = critical_flags(table, edges, delay)
+    give_back(len(table))
     ids: dict[str, Any] = dict(id_columns(table, kineto, host))
     texts, strings = text_columns(table, kineto, host)
     notes = draft.annotations
@@ -161,7 +167,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
     columns = [*(texts[name] for name in names), table.name, communication.dtype, communication.evidence, notes.name]
     strings, moved = only_used(strings, columns)
     header, source = _header(draft, kineto, host)
-    said_rank, world = _rank(header, host)
+    said_rank, world = _rank(header, counts)
     return LinkedTrace(
         rank=rank if rank is not None else said_rank,
         world_size=world,
@@ -199,8 +205,10 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
 def _only_ids(kineto: KinetoTrace) -> KinetoTrace:
     """The trace without the columns that are in the rows by now."""
     nothing = np.zeros(0, np.int64)
-    name = nothing.astype(np.int32)
-    return replace(kineto, pid=nothing, tid=nothing, ts_ns=nothing, dur_ns=nothing, stream=nothing, name=name)
+    small = nothing.astype(np.int32)
+    columns: dict[str, Any] = dict.fromkeys(("pid", "tid", "ts_ns", "dur_ns", "stream"), nothing)
+    columns |= dict.fromkeys(("name", "category", "device"), small)
+    return replace(kineto, **columns)
 
 
 def _delays(table: RowTable, edges: Edges, counts: dict[str, int]) -> Ints:
@@ -224,15 +232,27 @@ def _header(draft: Draft, kineto: KinetoTrace | None, host: HostTrace | None) ->
     if host is not None:
         header["host_trace"] = {"schema": host.schema, **{k: v for k, v in host.header.items() if k != "schema"}}
     sources = [trace.source for trace in (host, kineto) if trace is not None]
-    return header | draft.notes, " + ".join(sources)
+    return _finite(header) | draft.notes, " + ".join(sources)
 
 
-def _rank(header: dict[str, Any], host: HostTrace | None) -> tuple[int, int]:
+def _finite(value: Any) -> Any:
+    """The same value with the numbers that JSON lacks (NaN, infinity) as texts."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
+
+
+def _rank(header: dict[str, Any], counts: dict[str, int]) -> tuple[int, int]:
     said = header.get("distributedInfo")
     said = said if isinstance(said, dict) else {}
 
     def number(name: str) -> int:
         value = said.get(name, -1)
-        return value if isinstance(value, int) and not isinstance(value, bool) else -1
+        if isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31:
+            return value
+        counts["ranks or world sizes that cannot be"] = counts.get("ranks or world sizes that cannot be", 0) + 1
+        return -1
 
     return number("rank"), number("world_size")

@@ -57,6 +57,18 @@ class GroupTable:
         )
         return index
 
+    def add_members(self, ranks: Sequence[int], description: str = "") -> int:
+        """The index of the group of these members that nothing names: one that has them, else a new one, called by
+        them so that all ranks call it the same; -1 if there are none."""
+        members = tuple(ranks)
+        if not members:
+            return -1
+        same = (index for index, group in enumerate(self.groups) if group.ranks == members)
+        index = next(same, -1)
+        if index < 0 and members == tuple(range(self.world_size)):
+            index = self.world()
+        return index if index >= 0 else self.add(str(list(members)), description, members)
+
     def add_unnamed(self, size: int) -> int:
         """The index of a new group of which only the number of members is known."""
         self.groups.append(ProcessGroup("", size=size))

@@ -53,4 +53,6 @@ class RowTable:
     @property
     def end_ns(self) -> Ints:
         """int64[n]: recorded end of each row."""
-        return self.start_ns + self.wait_ns + self.duration_ns
+        end = self.start_ns + self.wait_ns
+        end += self.duration_ns
+        return end

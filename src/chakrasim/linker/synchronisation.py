@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.linker.columns import rare_at
 from chakrasim.linker.enqueued import Enqueued, Links, Queue, join, links
 from chakrasim.linker.events import Work
 from chakrasim.linker.launches import CallIndex, Launches
 from chakrasim.linker.nesting import TOLERANCE_NS, last_at
-from chakrasim.trace.kineto import Ints, RareColumn
+from chakrasim.trace.kineto import Ints
 from chakrasim.trace.linked import EdgeKind, Evidence
 
 Indices = NDArray[np.int32]
@@ -50,17 +51,6 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.what)
-
-
-def rare_at(column: RareColumn, rows: Indices) -> Ints:
-    """int64 of the same length: the integer in each of these rows, -1 where there is none."""
-    found = np.full(len(rows), -1, np.int64)
-    whole = column.kind == 1
-    keys, values = column.rows[whole], column.bits[whole]
-    if len(keys):
-        at = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
-        found = np.where(keys[at] == rows, values[at], -1)
-    return found
 
 
 def read_records(work: Work, calls: CallIndex) -> Records:

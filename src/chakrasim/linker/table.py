@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.jit import kernel
 from chakrasim.linker.columns import constant
 from chakrasim.linker.edges import Edges
 from chakrasim.linker.events import Work
@@ -57,10 +59,13 @@ def make_table(stages: Stages, texts: TextPool) -> tuple[RowTable, Edges, Indice
     start = np.concatenate((pieces.start_ns, device.start_ns))[order]
     duration = np.concatenate((pieces.end_ns, device.end_ns))[order]
     duration -= start
+    row_of = np.empty(len(order) + 1, np.int32)
+    row_of[order] = np.arange(len(order), dtype=np.int32)
+    row_of[-1] = -1
+    # Few rows wait; memory that is never written to takes none.
     wait = np.zeros(len(order), np.int64)
-    wait[waiting] = waited
-    wait = wait[order]
-    duration -= wait
+    wait[row_of[waiting]] = waited
+    duration[row_of[waiting]] -= waited
     step = work.steps.of(np.concatenate((pieces.start_ns, launches.time_ns)))[order]
     spans = work.annotations
     around = innermost(spans.lane, spans.start_ns, spans.end_ns, pieces.lane, pieces.start_ns)
@@ -70,39 +75,48 @@ def make_table(stages: Stages, texts: TextPool) -> tuple[RowTable, Edges, Indice
     owner = pieces.owner
     del pieces
     give_back(len(order))
-    row_of = np.empty(len(order) + 1, np.int32)
-    row_of[order] = np.arange(len(order), dtype=np.int32)
-    row_of[-1] = -1
     part, head = (column[order] for column in _parts(owner, first, len(device)))
     head = row_of[head]
     give_back(len(order))
     event, kind = _events(work, owner)
     event, kind = event[order], kind[order]
     above = np.append(first, np.int32(-1))
-    calls = np.where(owner >= 0, parent[owner], -1) if len(host) else np.full(len(owner), -1, np.int32)
-    parent = row_of[above[np.concatenate((calls, launches.operator))[order]]]
-    del calls
+    calls = np.where(owner >= 0, parent[owner], np.int32(-1)) if len(host) else np.full(len(owner), -1, np.int32)
+    threads = len(owner)
+    del owner
+    # One step at a time, so that at most two columns of it are there at once.
+    calls = np.concatenate((calls, launches.operator))
+    calls = calls[order]
+    calls = above[calls]
+    parent = row_of[calls]
+    del calls, above
     give_back(len(order))
-    launch = row_of[np.concatenate((np.full(len(owner), -1, np.int32), launching))[order]]
+    launch = np.concatenate((np.full(threads, -1, np.int32), launching))
+    launch = launch[order]
+    launch = row_of[launch]
     whole = np.zeros(len(order), np.int64)
-    whole[first] = inclusive
-    whole[len(owner) :] = device.end_ns - device.start_ns
+    whole[row_of[first]] = inclusive
+    whole[row_of[threads:-1]] = device.end_ns - device.start_ns
+    del inclusive, row_of
+    give_back(len(order))
     node = constant(-1, len(order), np.int32)
     if host_node is not None:
         node = np.full(len(order), -1, np.int32)
         node[first] = host_node
         node = node[order]
+    del order
+    name = np.where(event >= 0, work.kineto.name[event], np.int32(0)).astype(np.int32, copy=False)
     table = RowTable(
         texts=texts,
         kind=kind,
         part=part,
         head=head,
-        name=np.where(event >= 0, work.kineto.name[event], 0).astype(np.int32),
+        name=name,
         lane=lane,
         start_ns=start,
         wait_ns=wait,
         duration_ns=duration,
-        inclusive_ns=whole[order],
+        inclusive_ns=whole,
         parent=parent,
         step=step,
         event=event,
@@ -135,10 +149,15 @@ def _parts(owner: Indices, first: Indices, devices: int) -> tuple[Indices, Indic
     """Number of each piece within its event, and the row of the event's first."""
     head = np.arange(len(owner) + devices, dtype=np.int32)
     part = np.zeros(len(head), np.int32)
-    later = np.flatnonzero(owner >= 0).astype(np.int32)
-    later = later[first[owner[later]] != later]
-    head[later] = first[owner[later]]
-    by_owner = later[np.argsort(owner[later], kind="stable")]
-    owners = owner[by_owner]
-    part[by_owner] = np.arange(1, len(by_owner) + 1) - np.searchsorted(owners, owners, side="left")
+    _number(owner, first, np.zeros(len(first), np.int32), part, head)
     return part, head
+
+
+@kernel
+def _number(owner: Any, first: Any, pieces: Any, part: Any, head: Any) -> None:
+    for piece in range(len(owner)):
+        event = owner[piece]
+        if event >= 0:
+            part[piece] = pieces[event]
+            head[piece] = first[event]
+            pieces[event] += 1

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.linker.columns import rare_at
 from chakrasim.linker.events import Work
 from chakrasim.linker.handing_over import handed_over
 from chakrasim.linker.nesting import Pieces
-from chakrasim.linker.synchronisation import rare_at
 from chakrasim.trace.linked import EdgeKind, Evidence, RowKind
 
 Indices = NDArray[np.int32]

@@ -54,9 +54,13 @@ class Picture:
 
 def picture_of(trace: Trace, by: str = "auto") -> Picture:
     """The picture of a trace: ``by`` "none" (every node), "module" (nodes under the same outermost operator or
-    annotation together), "stream" (nodes of a thread or stream together), "auto" (module above MOST_NODES nodes)."""
+    annotation together), "stream" (nodes of a thread or stream together), "auto" (module above MOST_NODES nodes, and
+    stream where modules are more than that)."""
     if by == "auto":
-        by = "module" if len(trace) > MOST_NODES else "none"
+        if len(trace) <= MOST_NODES:
+            return picture_of(trace, "none")
+        modules = picture_of(trace, "module")
+        return modules if len(modules.boxes) <= MOST_NODES else picture_of(trace, "stream")
     source, target, kind, missing = _dependencies(trace)
     if by == "none":
         boxes = [_single(trace, at) for at in range(len(trace))]

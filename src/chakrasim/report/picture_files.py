@@ -140,7 +140,7 @@ def svg_texts(picture: Picture) -> Iterator[str]:
             "the graph is too big for a picture",
             found=f"{len(picture.boxes):,} nodes",
             expected=f"at most {MOST_SVG:,}",
-            remedy="summarise it with --by module, or write .dot or .graphml",
+            remedy="summarise it with --by stream, or write .dot or .graphml",
         )
     places = _layout(picture)
     right = max((x for x, _ in places), default=0) + _WIDTH + _GAP_X

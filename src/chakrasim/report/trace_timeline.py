@@ -10,7 +10,6 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.diagnosis.comparison import slim
 from chakrasim.diagnosis.device_rows import DeviceRows, select
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link
@@ -19,6 +18,7 @@ from chakrasim.report.chrome import micros, named, rows_in_parallel, write_chrom
 from chakrasim.trace import Trace, type_name
 from chakrasim.trace.kineto import Ints, KinetoTrace
 from chakrasim.trace.linked import EdgeKind, LinkedTrace, RowKind
+from chakrasim.trace.linked_parts import begun
 
 _BATCH = 20_000
 _LEFT_OUT = ("Trace", "overhead")
@@ -142,7 +142,7 @@ def kineto_events(rank: int, trace: KinetoTrace) -> RankEvents:
 
 def _linked(rank: int, trace: KinetoTrace) -> LinkedTrace | None:
     try:
-        return slim(link(None, trace, rank=rank))
+        return begun(link(None, trace, rank=rank))
     except InputError:
         return None
 
@@ -205,7 +205,7 @@ def linked_events(linked: LinkedTrace) -> RankEvents:
         args=[f',"step":{step}' if step >= 0 else "" for step in linked.step.tolist()],
         tracks=tracks,
         arrows=list(zip(linked.edge_source[drawn].tolist(), linked.edge_target[drawn].tolist(), strict=True)),
-        linked=slim(linked),
+        linked=begun(linked),
     )
 
 

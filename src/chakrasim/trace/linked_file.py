@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,11 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.jit import kernel
 from chakrasim.trace.graph import StringTable
-from chakrasim.trace.linked import Annotations, Communication, Lane, LinkedTrace, ProcessGroup
+from chakrasim.trace.linked import Annotations, Communication, LinkedTrace
+from chakrasim.trace.linked_checks import MOST_NS, check, group, integers, lane, number, rank_number
+from chakrasim.trace.linked_scan import load
 from chakrasim.trace.recognise import look
-from chakrasim.trace.storage import read_bytes, unpack, write_in_pieces
+from chakrasim.trace.storage import GZIP_MAGIC, read_bytes, unpack, write_in_pieces
 
 SCHEMA = "chakrasim-linked-1"
 
@@ -52,6 +57,7 @@ _CHUNK = 1 << 16
 #: A sign, nineteen digits and a comma.
 _DIGITS = 21
 _MAX_BYTES = 1 << 36
+_LARGE_BYTES = 1 << 26
 
 
 def write_linked(path: str | os.PathLike[str], linked: LinkedTrace) -> None:
@@ -166,12 +172,11 @@ def read_linked(path: str | os.PathLike[str]) -> LinkedTrace:
     Raises InputError if the file cannot be read, is of another kind, or does not hold together.
     """
     source = os.fspath(path)
-    raw = read_bytes(source, _MAX_BYTES)
-    data = unpack(raw, source, _MAX_BYTES, False, [])
+    data = _content(source)
     if _BEGINS.match(data) is None:
         raise _refused(data, source)
     try:
-        document = json.loads(data)
+        document = load(data)
         return _linked(document, source)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as fault:
         raise InputError(
@@ -183,7 +188,17 @@ def read_linked(path: str | os.PathLike[str]) -> LinkedTrace:
         ) from None
 
 
-def _refused(data: bytes, source: str) -> InputError:
+def _content(source: str) -> bytes | mmap.mmap:
+    """The uncompressed bytes; those of a large file as a map of it."""
+    with suppress(OSError, ValueError), open(source, "rb") as file:
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode) and _LARGE_BYTES < status.st_size <= _MAX_BYTES and file.read(2) != GZIP_MAGIC:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return unpack(read_bytes(source, _MAX_BYTES), source, _MAX_BYTES, False, [])
+
+
+def _refused(data: bytes | mmap.mmap, source: str) -> InputError:
+    data = bytes(data[: 1 << 16])
     found = look(data) if data else "an empty file"
     return InputError(
         "this is no linked trace",
@@ -199,66 +214,44 @@ def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
     offsets = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=offsets[1:])
     strings = StringTable(np.frombuffer(bytearray(b"".join(texts)), np.uint8), offsets)
-    rows = document["rows"]
-    columns = {name: np.array(rows[name], kind) for name, kind in _ROWS.items()}
+    rows = _columns(document["rows"], _ROWS | {f"{name}_{side}": _INT32 for name in _PAIRS for side in ("in", "out")})
+    edges, notes, said = (
+        _columns(document[name], kinds)
+        for name, kinds in (("edges", _EDGES), ("annotations", _ANNOTATIONS), ("communication", _COMMUNICATION))
+    )
+    tables = {"rows": rows, "edges": edges, "annotations": notes, "communication": said}
+    columns = {name: rows[name] for name in _ROWS}
     for name in _PAIRS:
-        sides = [np.array(rows[f"{name}_{side}"], _INT32) for side in ("in", "out")]
-        columns[name] = np.stack(sides, axis=1)
-    groups = [ProcessGroup(**{**group, "ranks": tuple(group["ranks"])}) for group in document["groups"]]
+        columns[name] = _pair(rows.pop(f"{name}_in"), rows.pop(f"{name}_out"))
     linked = LinkedTrace(
-        rank=int(document["rank"]),
-        world_size=int(document["world_size"]),
+        rank=rank_number(document["rank"]),
+        world_size=rank_number(document["world_size"]),
         source=str(document["source"]),
         strings=strings,
         **columns,
-        communication=Communication(**_columns(document["communication"], _COMMUNICATION)),
-        groups=tuple(groups),
-        **{f"edge_{name}": column for name, column in _columns(document["edges"], _EDGES).items()},
-        annotations=Annotations(**_columns(document["annotations"], _ANNOTATIONS)),
-        lanes=tuple(Lane(**lane) for lane in document["lanes"]),
-        start_offset_ns=int(document["start_offset_ns"]),
-        clock_shift_ns=int(document["clock_shift_ns"]),
-        counts=dict(document["counts"]),
+        communication=Communication(**said),
+        groups=tuple(group(entry) for entry in document["groups"]),
+        **{f"edge_{name}": values for name, values in edges.items()},
+        annotations=Annotations(**notes),
+        lanes=tuple(lane(entry) for entry in document["lanes"]),
+        start_offset_ns=number(document["start_offset_ns"], -MOST_NS, MOST_NS),
+        clock_shift_ns=number(document["clock_shift_ns"], -MOST_NS, MOST_NS),
+        counts={str(name): number(count) for name, count in document["counts"].items()},
         header=dict(document["header"]),
     )
-    _check(linked)
+    check(linked, {name: list(table.values()) for name, table in tables.items()})
     return linked
 
 
 def _columns(table: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
-    return {name: np.array(table[name], kind) for name, kind in kinds.items()}
+    """The columns of a table, which is emptied: they are large."""
+    return {name: integers(table.pop(name), kind) for name, kind in kinds.items()}
 
 
-def _check(linked: LinkedTrace) -> None:
-    """Raise ValueError if columns differ in length or point outside of what they are indices of."""
-    n, texts = len(linked), len(linked.strings)
-    lanes, notes = len(linked.lanes), len(linked.annotations)
-    for name in _ROWS:
-        if len(getattr(linked, name)) != n:
-            raise ValueError(f"column {name} of the rows has another length")
-    bounds = [
-        *((name, getattr(linked, name), 0, texts) for name in ("name", "op_schema", *_PAIRS)),
-        ("lane", linked.lane, 0, lanes),
-        ("head", linked.head, 0, n),
-        ("parent", linked.parent, -1, n),
-        ("annotation", linked.annotation, -1, notes),
-        ("edge_source", linked.edge_source, 0, n),
-        ("edge_target", linked.edge_target, 0, n),
-        ("communication row", linked.communication.row, 0, n),
-        ("communication group", linked.communication.group, -1, len(linked.groups)),
-        ("communication dtype", linked.communication.dtype, 0, texts),
-        ("communication evidence", linked.communication.evidence, 0, texts),
-        ("annotation name", linked.annotations.name, 0, texts),
-        ("annotation thread", linked.annotations.thread, 0, max(lanes, 1)),
-    ]
-    for name, column, low, high in bounds:
-        if column.size and (column.min() < low or column.max() >= high):
-            raise ValueError(f"{name} points outside of the document")
-    for name in _EDGES:
-        if len(getattr(linked, f"edge_{name}")) != len(linked.edge_source):
-            raise ValueError("columns of the edges differ in length")
-    for table, kinds in ((linked.annotations, _ANNOTATIONS), (linked.communication, _COMMUNICATION)):
-        if len({len(getattr(table, name)) for name in kinds}) != 1:
-            raise ValueError("columns of a table differ in length")
-    if not (linked.edge_source < linked.edge_target).all():
-        raise ValueError("an edge goes backward")
+def _pair(inputs: Any, outputs: Any) -> Any:
+    """Two columns side by side. Raises ValueError if they differ in length."""
+    if len(inputs) != len(outputs):
+        raise ValueError("the columns of the rows differ in length")
+    if len(inputs) and inputs.strides == outputs.strides == (0,):
+        return np.broadcast_to(np.stack([inputs[0], outputs[0]]), (len(inputs), 2))
+    return np.stack([inputs, outputs], axis=1)

@@ -70,7 +70,8 @@ class LinkedParts:
     def part(self, begin: int, end: int) -> LinkedTrace:
         """Rows ``begin`` to ``end`` (of the columns that there are), without edges. What names rows in it still counts
         from the beginning of the whole."""
-        own = {name: column[begin:end] for name, column in self.columns.items() if name not in _EDGES}
+        names = [name for name in self.columns if name not in _EDGES]
+        own: dict[str, Any] = {name: self.columns[name][begin:end] for name in names}
         return replace(self.outline, **own)
 
     def parts(self) -> Iterator[LinkedTrace]:
