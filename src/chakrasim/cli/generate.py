@@ -57,6 +57,8 @@ def _reference_set(options: argparse.Namespace) -> int:
     from chakrasim.generator.reference_set import Defaults, file_names, write_reference_set
 
     names = file_names(options.num_npus)
+    if not options.output_dir:
+        raise InputError("this is no name of a folder", found=repr(options.output_dir), place="--output-dir")
     check_target(os.path.join(options.output_dir, names[0]))
     there = [path for path in (os.path.join(options.output_dir, name) for name in names) if os.path.exists(path)]
     if there and not options.force:
