@@ -77,6 +77,8 @@ def _exclusive(ops: list[Event]) -> None:
                 merged.append([begin, stop])
         for begin, stop in merged:
             op.exclusive -= stop - begin
+        if op.exclusive < 0:
+            raise ValueError("negative exclusive duration")
 
 
 def _marks(callers: dict[Any, list[Event]]) -> None:
