@@ -1,0 +1,84 @@
+"""What a compute node does, whatever the device: operations, bytes and shapes, as attributes of Chakra nodes.
+
+Captured and generated nodes carry them; a device profile makes durations of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+FLOPS: Final = "num_ops"
+"""Floating-point operations; a multiply-add is two. The name is the one that ASTRA-sim's roofline reads."""
+BYTES: Final = "tensor_size"
+"""Bytes read and written, at least 1. The name is the one that ASTRA-sim's roofline reads."""
+BYTES_READ: Final = "bytes_read"
+BYTES_WRITTEN: Final = "bytes_written"
+KIND: Final = "op_kind"
+"""The name of a `WorkKind` in lower case."""
+DTYPE: Final = "dtype"
+"""PyTorch's name of the type that is computed in, without "torch.": bfloat16, float32, ..."""
+KERNELS: Final = "kernels"
+"""How many kernels are launched one after another; absent: 1."""
+SHAPE: Final = ("batch", "m", "n", "k")
+"""Integers. GEMM: ``batch`` products of m x k by k x n. ATTENTION: ``batch`` heads in all, m queries, n keys, k the size
+of a head; ``causal`` (bool) says that half is left out. CONVOLUTION: as the GEMM it amounts to."""
+CAUSAL: Final = "causal"
+STREAM: Final = "stream"
+"""Integer: nodes of a stream run one after another."""
+STREAM_RULE: Final = "stream_rule"
+"""Why the node is on that stream, for people."""
+PHASE: Final = "phase"
+"""forward, backward, recompute, optimizer or other."""
+
+
+class WorkKind(IntEnum):
+    """Kinds of work that devices do at different efficiency."""
+
+    OTHER = 0
+    GEMM = 1
+    ATTENTION = 2
+    CONVOLUTION = 3
+    ELEMENTWISE = 4
+    REDUCTION = 5
+    NORMALIZATION = 6
+    SOFTMAX = 7
+    EMBEDDING = 8
+    COPY = 9
+    OPTIMIZER = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What ``n`` compute nodes do.
+
+    Attributes
+    ----------
+    kind: int64[n], `WorkKind`.
+    flops, bytes_read, bytes_written: int64[n].
+    batch, m, n, k: int64[n], the shape (see `SHAPE`); 0 where there is none.
+    causal: bool[n].
+    dtype: str[n], "" where unknown.
+    kernels: int64[n], at least 1.
+    """
+
+    kind: Ints
+    flops: Ints
+    bytes_read: Ints
+    bytes_written: Ints
+    batch: Ints
+    m: Ints
+    n: Ints
+    k: Ints
+    causal: NDArray[np.bool_]
+    dtype: NDArray[np.str_]
+    kernels: Ints
+
+    def __len__(self) -> int:
+        return len(self.kind)
