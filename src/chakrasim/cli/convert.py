@@ -12,6 +12,7 @@ from chakrasim.cli.output import (
     check_target,
     check_targets,
     print_warnings,
+    say_compiling,
     write_json,
     write_out,
 )
@@ -131,20 +132,23 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
 
 
 def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:
-    from chakrasim.converter.compat import convert_compat
+    from chakrasim.converter import compat
 
-    converted = convert_compat(source, options.output)
-    nodes = len(converted.dependencies)
+    kept = compat.convert_and_keep(source, options.output) if options.simulate else None
+    if kept is not None:
+        nodes = len(kept.dependencies)
+    else:
+        nodes = compat.convert_compat(source, options.output, compiles=say_compiling)
     content: dict[str, Any] = {
         "output": options.output,
         "nodes": nodes,
         "lines": [f"{options.output}: {nodes:,} nodes"],
     }
-    if options.simulate:
+    if kept is not None:
         from chakrasim.converter.compat_simulate import Outcome, simulate, write_log
 
         outcome = Outcome()
-        lines = simulate(converted.nodes, converted.dependencies, outcome)
+        lines = simulate(kept.nodes, kept.dependencies, outcome)
         if log is None:
             for _ in lines:
                 pass

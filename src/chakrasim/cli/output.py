@@ -57,7 +57,12 @@ def announce_compilation(room: str = "simulator") -> None:
     from chakrasim.jit import is_cold
 
     if is_cold(room):
-        print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
+        say_compiling()
+
+
+def say_compiling() -> None:
+    """Say on standard error that this run compiles first."""
+    print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
 
 
 def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:

@@ -1,11 +1,13 @@
 """Conversion as ``chakra_converter PyTorch`` 1.0.0 does it, its faults included (chakra-toolchain.md, section 4).
 
-Without NumPy and compiled code: starting those takes longer than converting most traces does.
+Without NumPy, whose start takes longer than converting most traces does; large files go through kernels that start
+quickly (`compat_plain`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,17 @@ from chakrasim.converter.compat_graph import (
     without_dangling,
 )
 from chakrasim.converter.compat_nodes import FAULTS, LinkedNode, text_attribute
+from chakrasim.converter.compat_plain import convert_plain, is_cold
 from chakrasim.converter.compat_read import HEADER, read_nodes
 from chakrasim.converter.compat_types import communication
 from chakrasim.errors import InputError
 from chakrasim.linker.compat_errors import crash
 from chakrasim.trace.kinds import NodeType
-from chakrasim.trace.storage import read_bytes, unpack, write_atomically
+from chakrasim.trace.storage import read_bytes, unpack, write_atomically, write_in_pieces
 
 MAX_BYTES = 64 << 30
+#: Smaller files are converted by the time compiled code is loaded.
+PLAIN_FROM_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -40,25 +45,46 @@ class Converted:
     data: bytes
 
 
-def convert_compat(linked: str | os.PathLike[str], output: str | os.PathLike[str]) -> Converted:
+def convert_compat(
+    linked: str | os.PathLike[str], output: str | os.PathLike[str], *, compiles: Callable[[], None] | None = None
+) -> int:
     """Convert the linked trace in the file ``linked`` and write ``output``, exactly that name, not compressed.
 
-    Raises InputError, naming the node and the exception, where the reference converter stops.
+    Returns how many nodes were written. ``compiles`` is called before a run that compiles first. Raises InputError, naming the node and the exception, where the reference
+    converter stops.
     """
     source = os.fspath(linked)
     data = unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        raise InputError("this is no linked trace: no UTF-8 text", file=source, place=f"byte {fault.start}") from None
-    del data
-    converted = convert_text(text, source)
+    large = len(data) >= PLAIN_FROM_BYTES
+    if large and compiles is not None and is_cold():
+        compiles()
+    plain = convert_plain(data, source) if large else None
+    if plain is not None:
+        write_in_pieces(Path(output), (wire.frame(_metadata(plain.header, source)), plain.data))
+        return plain.nodes
+    converted = convert_text(_decoded(data, source), source)
+    write_atomically(Path(output), converted.data)
+    return len(converted.dependencies)
+
+
+def convert_and_keep(linked: str | os.PathLike[str], output: str | os.PathLike[str]) -> Converted:
+    """The same, with the nodes and dependencies for a simulation."""
+    source = os.fspath(linked)
+    data = unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
+    converted = convert_text(_decoded(data, source), source)
     write_atomically(Path(output), converted.data)
     return converted
 
 
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        raise InputError("this is no linked trace: no UTF-8 text", file=source, place=f"byte {fault.start}") from None
+
+
 def convert_text(text: str, source: str) -> Converted:
-    """The same for the text of a linked trace."""
+    """Convert the text of a linked trace."""
     header, nodes = read_nodes(text, source)
     children = children_of(nodes, source)
     order = converted_order(nodes, children)

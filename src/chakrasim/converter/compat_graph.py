@@ -11,7 +11,7 @@ Nodes = dict[Any, LinkedNode]
 Dependencies = dict[Any, list[Any]]
 
 _NONE: Final = object()
-_THREADS: Final = ("[pytorch|profiler|execution_graph|thread]", "[pytorch|profiler|execution_trace|thread]")
+THREADS: Final = ("[pytorch|profiler|execution_graph|thread]", "[pytorch|profiler|execution_trace|thread]")
 
 
 def children_of(nodes: Nodes, source: str) -> Dependencies:
@@ -41,7 +41,7 @@ def data_dependencies(nodes: Nodes, order: list[LinkedNode], children: Dependenc
     """What each id of ``order`` waits for: a thread's host nodes for the one before, kernels for their caller."""
     dependencies: Dependencies = {node.id: [] for node in order}
     for root in order:
-        if root.name not in _THREADS:
+        if root.name not in THREADS:
             continue
         visited = set()
         stack = [root.id]
