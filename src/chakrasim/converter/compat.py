@@ -50,8 +50,8 @@ def convert_compat(
 ) -> int:
     """Convert the linked trace in the file ``linked`` and write ``output``, exactly that name, not compressed.
 
-    Returns how many nodes were written. ``compiles`` is called before a run that compiles first. Raises InputError, naming the node and the exception, where the reference
-    converter stops.
+    Returns how many nodes were written. ``compiles`` is called before a run that compiles first. Raises InputError,
+    naming the node and the exception, where the reference converter stops.
     """
     source = os.fspath(linked)
     data = unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
