@@ -121,6 +121,13 @@ def test_a_trace_with_counters_is_the_trace_with_counters(capsys: pytest.Capture
     assert len(counters) == 2 * 98 + 38
     assert {event["ph"] for event in counters} == {"C"}
     assert [event["args"]["Queue Length"] for event in counters[:3]] == [1, 0, 1]
+    source = tmp_path / "nan.json"
+    source.write_bytes(
+        gzip.decompress(Path(ALEXNET).read_bytes()).replace(b'"schemaVersion": 1', b'"schemaVersion": NaN')
+    )
+    assert main(["analyze", "bandwidth", str(source), "--counters", str(tmp_path / "y.json")]) == 2
+    assert "the trace cannot be copied: it is damaged" in capsys.readouterr().err
+    assert not (tmp_path / "y.json").exists()
     assert main(["analyze", "bandwidth", ALEXNET, "--counters", "x.json", "--compat", "hta"]) == 2
     assert "--counters has no --compat" in capsys.readouterr().err
 

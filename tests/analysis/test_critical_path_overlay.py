@@ -124,6 +124,10 @@ def test_what_cannot_be_drawn_on(tmp_path: Path) -> None:
     assert refusal(trace, []) == "FILE: character 0: the file is damaged; expected '{'"
     trace.write_text('{"a": [1]}')
     assert refusal(trace, []) == "FILE: the file has no traceEvents; expected a Kineto trace"
+    trace.write_text('{"traceEvents": [{"ts": 1, "args": {"x": NaN}}]}')
+    assert refusal(trace, []) == "FILE: the file is damaged: NaN is no JSON"
+    trace.write_text('{"traceEvents": [{"ts": 1e999}]}')
+    assert refusal(trace, []) == "FILE: the file is damaged: the number 1e999 is out of range"
     trace.write_text('{"traceEvents": [{"ts": 1, "dur": 2}]}')
     arrow = Arrow(0, True, 9, False, "critical_path", {})
     assert refusal(trace, [arrow]) == "FILE: event 9: the trace has changed since it was analysed"

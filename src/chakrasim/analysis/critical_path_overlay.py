@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -164,11 +165,22 @@ def _flow(arrow: Arrow, number: int, begins: bool, ends: dict[int, dict[str, Any
     return flow if begins else flow | {"bp": "e"}
 
 
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text} is out of range")
+    return number
+
+
 class _Cursor:
     """A place in a JSON text, moved over one value or sign after another."""
 
     _blanks = re.compile(r"[ \t\n\r]*")
-    _decode = staticmethod(json.JSONDecoder().raw_decode)
+    _decode = staticmethod(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).raw_decode)
 
     def __init__(self, text: str, source: str) -> None:
         self.text = text

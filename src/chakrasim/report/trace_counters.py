@@ -40,7 +40,7 @@ def write_with_counters(traces: Sequence[RankTrace], path: str) -> None:
             data = file.read()
         document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
         document["traceEvents"].extend(counter_events(traces[0]))
+        text = json.dumps(document, allow_nan=False).encode()
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as fault:
         raise InputError("the trace cannot be copied: it is damaged", file=source, found=str(fault)) from None
-    text = json.dumps(document).encode()
     write_whole(path, gzip.compress(text, 6, mtime=0) if path.endswith(".gz") else text)
