@@ -4,19 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 DEVELOPS := $(VENV)/.develops
+# The PyTorch that the tests run with; a build for the processor alone where there is one, since others are ten times as large.
+TORCH ?= torch==2.13.*
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench clean
 
 help:
-	@echo "make demo   simulate a shipped training step on several machines"
+	@echo "make demo   a real run, and training steps on machines of up to 1,024 GPUs"
 	@echo "make test   style, types and tests"
 	@echo "make lint   style and types only"
 	@echo "make bench  measure reading and simulating"
 	@echo "make clean  remove .venv, the demo's output and caches"
 
 demo: $(RUNS)
-	$(BIN)/python -m chakrasim.demo --out demo-out
+	$(BIN)/chakrasim demo --out demo-out
 
 test: lint
 	$(BIN)/python -m pytest
@@ -42,4 +45,6 @@ $(RUNS): pyproject.toml | $(BIN)/python
 
 $(DEVELOPS): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet '$(TORCH)' --extra-index-url $(TORCH_INDEX) \
+	  || echo "PyTorch cannot be installed: tests that need it are skipped"
 	@touch $@ $(RUNS)

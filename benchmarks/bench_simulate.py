@@ -2,8 +2,8 @@
 
     python benchmarks/bench_simulate.py [case ...] [--shared FOLDER]
 
-Cases: single, jitter, all-to-all, folded, files, large, million, process (default: all but million). Wall times of the
-reference come from ``golden/scale.json`` of the shared data; its machine is not this one, so quote ratios with that
+Cases: single, jitter, all-to-all, folded, files, large, million, job, process (default: all but million). Wall times of
+the reference come from ``golden/scale.json`` of the shared data; its machine is not this one, so quote ratios with that
 in mind.
 """
 
@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 import chakrasim
 from chakrasim import SimulationResult, Trace, TraceBuilder
+from synthetic_job import synthetic_job
 
 GIB = 1 << 30
 ALL_REDUCE, ALL_TO_ALL = 0, 6
@@ -174,6 +175,21 @@ def million(reference: Reference) -> None:
     print(f"{'peak resident memory so far':58s} {peak_mib():9.0f} MiB")
 
 
+def job(reference: Reference) -> None:
+    """Training steps whose ranks share traces, from files: 1,024 ranks in 8 stages and in 64."""
+    for made, machine in (
+        (synthetic_job(), "hgx-h100-1024-400g"),
+        (synthetic_job(dp=2, pp=64, micro_batches=256, layers=1, kernels=8), "hgx-h100-1024-200g"),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            chakrasim.write_job(Path(folder) / "step", made)
+            name = f"{made.ranks:,} ranks, {len(made.traces)} traces of {len(made.traces[1]):,} nodes"
+            for mode in MODES:
+                work = partial(chakrasim.simulate, Path(folder) / "step", machine=machine, congestion=mode)
+                report(f"{name}, {mode} (bar: 10 s)", *timed(work))
+    print(f"{'peak resident memory so far':58s} {peak_mib():9.0f} MiB")
+
+
 def process(reference: Reference) -> None:
     """What a user waits for: imports, help, a small run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -215,6 +231,7 @@ CASES: dict[str, Callable[[Reference], None]] = {
     "files": files,
     "large": large,
     "million": million,
+    "job": job,
     "process": process,
 }
 

@@ -15,7 +15,8 @@ import pytest
 from docs_runner import ROOT, Page, abridged, blocks, matches
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-RUN = [page for page in PAGES if page.name not in ("CHANGELOG.md",)]
+# The tutorial is run as a notebook, by tests/test_tutorial.py.
+RUN = [page for page in PAGES if page.name not in ("CHANGELOG.md", "tutorial.md")]
 
 # The first block of that page is a file of tests/collectives, run by its own test; a name can be registered only once.
 SPECIAL: dict[str, dict[str, Any]] = {

@@ -84,7 +84,7 @@ def test_installed_package_is_complete(installed: Path, tmp_path: Path) -> None:
     )
     home, typed, presets, ranks, traces = json.loads(run_installed(installed, "python", "-c", code, folder=tmp_path))
     assert Path(home).is_relative_to(installed.parent) and typed
-    assert len(presets) == 11
+    assert len(presets) == 14
     assert ranks == [16, 16, 16, 16]
     assert traces == 16
 
@@ -147,7 +147,7 @@ def test_demo_prints_one_table_and_writes_a_timeline(tmp_path: Path, capsys: pyt
 def test_demo_says_when_its_folder_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert demo_main(["--out", str(tmp_path / "file")]) == 2
-    assert "chakrasim: error: the folder" in capsys.readouterr().err
+    assert "the folder cannot be made: File exists" in capsys.readouterr().err
 
 
 def test_table_aligns_numbers_to_the_right() -> None:

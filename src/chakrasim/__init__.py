@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from chakrasim.converter.api import convert
     from chakrasim.converter.directory import trace_directory
     from chakrasim.converter.link_directory import link_directory
+    from chakrasim.converter.retarget import retarget
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.linker.api import link
     from chakrasim.simulator.api import simulate
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.result import SimulationResult
-    from chakrasim.trace import Trace, TraceBuilder, read, write
+    from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
 
 __version__ = "0.1.0"
 
@@ -29,19 +30,18 @@ _HOMES = {
     "doctor": "chakrasim.diagnosis.doctor",
     "link": "chakrasim.linker.api",
     "link_directory": "chakrasim.converter.link_directory",
+    "retarget": "chakrasim.converter.retarget",
     "trace_directory": "chakrasim.converter.directory",
     "simulate": "chakrasim.simulator.api",
     "Limits": "chakrasim.simulator.context",
     "SimulationResult": "chakrasim.simulator.result",
-    "Trace": "chakrasim.trace",
-    "TraceBuilder": "chakrasim.trace",
-    "read": "chakrasim.trace",
-    "write": "chakrasim.trace",
+    **dict.fromkeys(("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"), "chakrasim.trace"),
 }
 
 __all__ = [
     "ChakrasimError",
     "InputError",
+    "Job",
     "Limits",
     "SimulationResult",
     "StallError",
@@ -53,9 +53,11 @@ __all__ = [
     "link",
     "link_directory",
     "read",
+    "read_job",
     "simulate",
     "trace_directory",
     "write",
+    "write_job",
 ]
 
 

@@ -225,3 +225,25 @@ def test_info(cli, job):
     path = job.folder / "i.json"
     assert cli("info", job.prefix, "--json", path).code == 0
     assert json.loads(path.read_text()) == content
+
+
+def test_a_device_profile_times_nodes_that_say_their_work(cli, job, finish_ns, tmp_path):
+    # The job's node says nothing of its work: it keeps its duration.
+    outcome = cli(*job.simulate, "--device-profile", "h100", "--json", "-")
+    assert finish(outcome) == [finish_ns, finish_ns]
+    assert json.loads(outcome.out)["counts"]["compute nodes that keep their recorded duration"] == 2
+    builder = TraceBuilder()
+    attrs = {"is_cpu_op": False, "num_ops": 10**12, "tensor_size": 10**6}
+    builder.add(0, name="mm", type=4, attrs=attrs)
+    write(str(tmp_path / "mm"), [builder.build()])
+    argv = ["simulate", str(tmp_path / "mm.0.et"), "--ranks", "2", *job.machine, "--json", "-"]
+    slow, fast = (finish(cli(*argv, "--device-profile", name))[0] for name in ("v100", "h100"))
+    assert slow > 5 * fast > 10**6
+    outcome = cli(*argv, "--device-profile", "h10")
+    assert outcome.code == 2
+    assert "neither a shipped device nor a file; found 'h10'" in outcome.err
+
+
+def test_machines_lists_and_prints_devices(cli):
+    assert "Devices (--device-profile)" in cli("machines").out
+    assert cli("machines", "h100").out.startswith("# NVIDIA H100 SXM5 80 GB.")

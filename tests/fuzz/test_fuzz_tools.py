@@ -18,48 +18,30 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import job_tools
 import pytest
 import tool_inputs
 from damage import Files, damaged
+from tool import ODD, Draw, Tool, odd, some
 
 from chakrasim.cli.main import main
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
 LONGEST_S = 20
-Draw = random.Random
-ODD = ("-1", "0", "1", "7", "99999999999999999999", "x", "", "nan", "1e9", "\u00e4", "a\0b")
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A command: where its inputs come from, and its words for inputs in ``folder`` and outputs in ``out``."""
-
-    inputs: tuple[Callable[[], tuple[Files, ...]], ...]
-    words: Callable[[Draw, str, str, Files], list[str]]
-    codes: tuple[int, ...] = (0, 2)
-
-
-def _some(draw: Draw, *choices: str, chance: float = 0.2) -> list[str]:
-    """Some of these options; one written ``--name VALUE`` is two words."""
-    return [word for choice in choices if draw.random() < chance for word in choice.split(" ")]
-
-
-def _odd(draw: Draw, option: str) -> list[str]:
-    return [f"{option}={draw.choice(ODD)}"] if draw.random() < 0.03 else []
 
 
 def _doctor(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     chosen = ["--map", f"{folder}/map.json"] if "map.json" in files else []
-    return ["doctor", folder, *chosen, *_some(draw, f"--json {out}/d.json", "--quiet")]
+    return ["doctor", folder, *chosen, *some(draw, f"--json {out}/d.json", "--quiet")]
 
 
 def _trace(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     chosen = ["--map", f"{folder}/map.json"] if "map.json" in files else []
-    switches = _some(draw, "--redact", "--strict", "--quiet", "--step 0", f"--json {out}/r.json", chance=0.1)
+    switches = some(draw, "--redact", "--strict", "--quiet", "--step 0", f"--json {out}/r.json", chance=0.1)
     return ["trace", folder, "-o", f"{out}/t", "--jobs", "1", *chosen, *switches]
 
 
@@ -70,8 +52,8 @@ def _link(draw: Draw, folder: str, out: str, files: Files, compat: bool = False)
     given = [word for kind in kinds for word in (f"--{kind}", f"{folder}/{kind}.0.json")]
     if compat:
         return ["link", *given, "--rank", "0", "-o", f"{out}/l.json", "--compat", "chakra"]
-    switches = _some(draw, "--strict", "--step 0", "--rank 3", f"--json {out}/r.json", chance=0.1)
-    return ["link", *given, "-o", f"{out}/l.json{draw.choice(('', '', '.gz'))}", *switches, *_odd(draw, "--step")]
+    switches = some(draw, "--strict", "--step 0", "--rank 3", f"--json {out}/r.json", chance=0.1)
+    return ["link", *given, "-o", f"{out}/l.json{draw.choice(('', '', '.gz'))}", *switches, *odd(draw, "--step")]
 
 
 def _link_compat(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -79,19 +61,19 @@ def _link_compat(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 
 
 def _convert(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
-    switches = _some(draw, "--redact", f"--json {out}/r.json", "--quiet")
+    switches = some(draw, "--redact", f"--json {out}/r.json", "--quiet")
     return ["convert", f"{folder}/linked.0.json", "-o", f"{out}/c.et{draw.choice(('', '', '.gz'))}", *switches]
 
 
 def _convert_compat(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
-    check = _some(draw, f"--simulate --log-filename {out}/s.log")
+    check = some(draw, f"--simulate --log-filename {out}/s.log")
     given = ["--input", f"{folder}/linked.0.json", "--output", f"{out}/c.et", "--compat", "chakra"]
     return ["convert", "PyTorch", *given, *check]
 
 
 def _text(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     given = ["convert", "Text", "--input", f"{folder}/w.txt", "--output", f"{out}/c", "--num-npus", draw.choice("1234")]
-    return [*given, "--num-passes", draw.choice("0123"), *_some(draw, "--compat chakra", chance=0.5)]
+    return [*given, "--num-passes", draw.choice("0123"), *some(draw, "--compat chakra", chance=0.5)]
 
 
 ANALYSES = {
@@ -128,7 +110,7 @@ def _analyze(draw: Draw, folder: str, out: str, files: Files, compat: bool = Fal
     common = [f"--json {out}/a.json", "--quiet", "--strict"]
     mode = ["--compat", draw.choice(("hta", "hta-pinned"))] if compat else []
     common = common[:2] if name == "collectives" else common
-    return ["analyze", name, *traces, *mode, *_some(draw, *switches), *_some(draw, *common, chance=0.3)]
+    return ["analyze", name, *traces, *mode, *some(draw, *switches), *some(draw, *common, chance=0.3)]
 
 
 def _analyze_compat(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -140,27 +122,27 @@ def _info(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     path = f"{folder}/{name}"
     if name.endswith(".et") and name.startswith("chakra") and draw.random() < 0.4:
         path = f"{folder}/chakra"
-    return ["info", path, *_some(draw, f"--json {out}/i.json", "--lenient")]
+    return ["info", path, *some(draw, f"--json {out}/i.json", "--lenient")]
 
 
 def _jsonize(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     target = draw.choice(("-", f"{out}/j.json"))
-    return ["jsonize", f"{folder}/chakra.0.et", "-o", target, *_some(draw, "--compat chakra", "--lenient", chance=0.4)]
+    return ["jsonize", f"{folder}/chakra.0.et", "-o", target, *some(draw, "--compat chakra", "--lenient", chance=0.4)]
 
 
 def _draw(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     suffix, by = draw.choice(("dot", "graphml", "svg")), draw.choice(("auto", "module", "stream", "none"))
-    mode = _some(draw, "--compat chakra", "--lenient", chance=0.3)
+    mode = some(draw, "--compat chakra", "--lenient", chance=0.3)
     return ["draw", f"{folder}/chakra.0.et", "-o", f"{out}/p.{suffix}", "--by", by, *mode]
 
 
 def _timeline(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     names = [f"{folder}/{name}" for name in sorted(files) if name not in ("comm_group.json", "map.json")]
     if "run.log" in files:
-        names += _some(draw, "--num-npus 2", "--npu-frequency 1000", "--compat chakra", chance=0.7)
+        names += some(draw, "--num-npus 2", "--npu-frequency 1000", "--compat chakra", chance=0.7)
     elif "device.0.json" in files and draw.random() < 0.3:
         names = [folder]
-    return ["timeline", *names, "-o", f"{out}/t.json{draw.choice(('', '.gz'))}", *_odd(draw, "--npu-frequency")]
+    return ["timeline", *names, "-o", f"{out}/t.json{draw.choice(('', '.gz'))}", *odd(draw, "--npu-frequency")]
 
 
 def _split(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -168,7 +150,7 @@ def _split(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 
 
 def _merge(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
-    return ["merge", f"{folder}/chakra", "-o", f"{out}/m.et{draw.choice(('', '.gz'))}", *_some(draw, "--ranks 2")]
+    return ["merge", f"{folder}/chakra", "-o", f"{out}/m.et{draw.choice(('', '.gz'))}", *some(draw, "--ranks 2")]
 
 
 def _generate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -178,8 +160,8 @@ def _generate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
             words += [option, draw.choice((*ODD, *("5", "100", "4611686018427387904", "9223372036854775807") * 6))]
     ranks = draw.choice((*"11222333" * 2, "-1", "0", "x", "", "1048577", "99999999999999999999", "1.5"))
     target = draw.choice((*[out] * 12, f"{out}/no/such", "", "a\0b", f"{folder}/w.txt"))
-    words += ["--num-npus", ranks, "--output-dir", target, *_some(draw, "--force", "--quiet")]
-    return [*words, *_some(draw, "--wrong 1", chance=0.02)]
+    words += ["--num-npus", ranks, "--output-dir", target, *some(draw, "--force", "--quiet")]
+    return [*words, *some(draw, "--wrong 1", chance=0.02)]
 
 
 def _simulate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -188,7 +170,7 @@ def _simulate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     mode = draw.choice(("--replay-durations", "--replay-durations=recorded", "--replay-durations=transfer"))
     limits = ["--max-events", "200000", "--max-bytes", "256MiB", "--max-nodes", "100000"]
     ranks = ["--ranks", "2"] if "chakra.1.et" in files and draw.random() < 0.7 else []
-    switches = _some(
+    switches = some(
         draw, "--common-start", "--lenient", "--no-fold", f"--json {out}/s.json", f"--timeline {out}/t.json"
     )
     return ["simulate", f"{folder}/chakra", *ranks, *groups, *machine, mode, *limits, *switches]
@@ -214,6 +196,7 @@ TOOLS = {
     "merge": Tool((tool_inputs.traces,), _merge),
     "generate": Tool((tool_inputs.texts,), _generate),
     "simulate": Tool((tool_inputs.traces,), _simulate, (0, 2, 3)),
+    **job_tools.TOOLS,
 }
 
 
@@ -227,6 +210,7 @@ def _prepare(tool: Tool, draw: Draw, folder: Path) -> Files:
         files[name] = damaged(name, files, draw)
     lost = draw.choice(sorted(files)) if draw.random() < 0.02 else ""
     for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if name != lost:
             (folder / name).write_bytes(data)
         elif draw.random() < 0.5:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import tarfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from chakrasim.linker.communication_names import (
 )
 from chakrasim.linker.communication_records import Facts
 from chakrasim.linker.groups import GroupTable, parse_group_list, parse_ranks
+from chakrasim.trace.group_marks import ddp_mark, group_mark
 from chakrasim.trace.kinds import CollectiveType as C
 from chakrasim.trace.linked import COALESCED, OPERATION_NAMES, RECV, SEND, UNKNOWN, LinkedTrace, ProcessGroup, RowKind
 from made_traces import NCCL, SEND_RECV, MadeTrace, texts
@@ -108,7 +111,7 @@ def test_element_types() -> None:
         (C.REDUCE_SCATTER, -1, 100, (400, 400, 100)),
         (C.ALL_REDUCE, 8, -1, (8, 8, 8)),
         (C.ALL_TO_ALL, 13568, 3072, (13568, 13568, 3072)),
-        (C.SCATTER, 400, 100, (100, 400, 100)),
+        (C.SCATTER, 400, 100, (400, 400, 100)),
         (C.GATHER, 100, 400, (100, 100, 400)),
         (SEND, 64, 64, (64, 64, 0)),
         (RECV, 64, 64, (64, 0, 64)),
@@ -421,6 +424,36 @@ def test_a_host_trace_alone_has_sizes_but_does_not_guess_gloos_groups() -> None:
         ("send", 1024, "0"),
     ]
     assert linked.counts["communications_without_group"] == 5
+
+
+def annotated_gloo(folder: Path, annotations: Callable[[dict[str, Any]], str]) -> LinkedTrace:
+    """The device trace of rank 1 with an annotation around each operator of c10d for which there is a name."""
+    document = json.loads(gzip.decompress((GLOO / "device.1.json.gz").read_bytes()))
+    operators = [event for event in document["traceEvents"] if str(event.get("name")).startswith("c10d::")]
+    for operator in operators:
+        name = annotations(operator)
+        if name:
+            extent = {"ts": operator["ts"] - 0.001, "dur": operator["dur"] + 0.002}
+            where = {key: operator[key] for key in ("ph", "pid", "tid")}
+            document["traceEvents"].append({**where, **extent, "cat": "user_annotation", "name": name, "args": {}})
+    file = folder / "device.1.json"
+    file.write_text(json.dumps(document))
+    return link(device=file)
+
+
+def test_the_recorders_annotations_name_gloos_groups(tmp_path: Path) -> None:
+    plain = link(device=GLOO / "device.1.json.gz")
+    assert {group for _, _, group in listed(plain)} > {"0"}
+    linked = annotated_gloo(tmp_path, lambda operator: group_mark("0"))
+    assert listed(linked) == [(operation, size, "0") for operation, size, _ in listed(plain)]
+
+
+def test_the_rest_is_the_group_of_distributed_data_parallel(tmp_path: Path) -> None:
+    def mark(operator: dict[str, Any]) -> str:
+        return ddp_mark("3") if operator["name"] == "c10d::broadcast_" else group_mark("0")
+
+    found = [entry for entry in listed(annotated_gloo(tmp_path, mark)) if entry[2] != "0"]
+    assert found == [("broadcast", 1024, "3")]
 
 
 # -- real traces -------------------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ BANDWIDTHS = "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, kbit/s, M
         (
             "compute",
             "fast",
-            "$.compute: not a mapping; found 'fast'; expected a mapping of peak, roofline, replay-only",
+            "$.compute: not a mapping; found 'fast'; expected a mapping of peak, roofline, replay-only, profile",
         ),
         ("compute.roofline", 1, "$.compute.roofline: not a switch; found 1; expected true or false"),
         ("compute.roofline", "false", "$.compute.roofline: not a switch; found 'false'"),
@@ -211,7 +211,7 @@ BANDWIDTHS = "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, kbit/s, M
         (
             "compute.pek",
             "900 TFLOP/s",
-            "$.compute.pek: unknown key; expected one of peak, roofline, replay-only; did you",
+            "$.compute.pek: unknown key; expected one of peak, roofline, replay-only, profile; did you",
         ),
         ("memory.bandwidth", 3350, "$.memory.bandwidth: the unit is missing"),
         ("memory.shared-bus", {"gap": "1 ns"}, "$.memory.shared-bus.latency: the key is missing"),
@@ -305,8 +305,11 @@ def test_names_that_are_no_preset() -> None:
 
 
 def test_every_preset_loads_without_a_warning() -> None:
-    expected = "hgx-h100-2 hgx-h100-4 hgx-h100-8 hgx-h100-16 hgx-h100-32 dgx-v100-4 paper-dgx2 paper-torus-8x8"
-    assert preset_names() == (*expected.split(), "tpu-v3-32-ring", "tpu-v3-32-torus", "tpu-v3-8")
+    expected = (
+        "hgx-h100-2 hgx-h100-4 hgx-h100-8 hgx-h100-16 hgx-h100-32 hgx-h100-1024-400g hgx-h100-1024-200g "
+        "hgx-h100-1024-100g dgx-v100-4 paper-dgx2 paper-torus-8x8 tpu-v3-32-ring tpu-v3-32-torus tpu-v3-8"
+    )
+    assert preset_names() == tuple(expected.split())
     for name in preset_names():
         warnings: list[str] = []
         machine = load_machine(name, warnings)
@@ -348,6 +351,10 @@ def test_known_figures_of_presets() -> None:
 
     assert network("hgx-h100-4") == Network(("Switch",), (4,), (741.34,), (936.25,))
     assert network("hgx-h100-32") == Network(("Switch", "Ring"), (8, 4), (400.0, 50.0), (936.25, 1000.0))
+    for gigabits in (400, 200, 100):
+        cluster = network(f"hgx-h100-1024-{gigabits}g")
+        assert (cluster.topology, cluster.npus_count) == (("Switch", "Switch"), (8, 128))
+        assert cluster.bytes_per_ns == (400 * 2**30 / 1e9, gigabits / 8)
     assert network("dgx-v100-4") == Network(("Ring",), (4,), (3.125,), (3.39,))
     assert network("tpu-v3-32-torus") == Network(("Ring", "Ring"), (4, 8), (80.0, 80.0), (1000.0, 1000.0))
     assert network("paper-torus-8x8").bytes_per_ns == (62.0, 62.0)

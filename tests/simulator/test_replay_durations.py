@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import chakrasim
 from chakrasim import InputError, StallError, Trace, TraceBuilder, write
 from chakrasim.cli.main import main
+from chakrasim.simulator.result import PARTS
 
 COLL, SEND, RECV = 7, 5, 6
 
@@ -53,7 +54,7 @@ def test_nodes_run_as_soon_as_what_they_wait_for_has_ended() -> None:
     )
     result = chakrasim.simulate(trace, replay_durations="recorded")
     # Two operations of the CPU at once, and one of no length: only dependencies count.
-    assert times(result) == [(0, 7), (0, 5), (0, 4), (0, 0), (7, 12)]
+    assert times(result) == [(0, 7), (0, 5), (0, 4), (0, 0), (9, 12)]
     assert result.replay == "recorded" and result.makespan_ns == 12
     assert result.fold_reason == "every rank simulated: measured durations are each rank's own"
 
@@ -73,6 +74,21 @@ def test_one_rank_of_a_larger_job_runs_alone() -> None:
         types={1: COLL, 2: RECV},
     )
     assert times(chakrasim.simulate(trace, replay_durations="recorded")) == [(0, 5), (5, 105), (5, 55)]
+
+
+def test_a_node_begins_after_its_delay() -> None:
+    """What lies before it is no part of it: neither in its record nor in what the rank's time went into."""
+    trace = build(
+        ("a", [], {"duration_ns": 5, "delay_ns": 100}),
+        ("b", [0], {"duration_ns": 7, "delay_ns": 40, "is_cpu_op": True}),
+        ("all-reduce", [1], {"comm_type": 0, "comm_size": 8, "duration_ns": 9, "delay_ns": 3}),
+        types={2: COLL},
+    )
+    result = chakrasim.simulate(trace, replay_durations="recorded")
+    assert times(result) == [(100, 105), (145, 152), (155, 164)]
+    parts = dict(zip(PARTS, result.parts_ns[0].tolist(), strict=True))
+    assert parts == {"compute": 5, "overlap": 0, "exposed_comm": 9, "memory": 0, "cpu": 7, "idle": 143, "done": 0}
+    assert (result.gpu_ns.tolist(), result.comm_ns.tolist()) == ([5], [9])
 
 
 class TestTransfer:
@@ -98,7 +114,7 @@ class TestTransfer:
 
     def test_delay_comes_before_the_meeting(self) -> None:
         result = chakrasim.simulate(self.ranks(10, 50, delay_ns=3), replay_durations="transfer")
-        assert times(result, 0)[1] == (10, 50 + 3 + 30)
+        assert times(result, 0)[1] == (10 + 3, 50 + 3 + 30)
 
     def test_a_rank_that_waited_for_nobody_takes_its_recorded_time(self) -> None:
         ranks = [

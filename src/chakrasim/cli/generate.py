@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from chakrasim.cli.generate_jobs import add_collective, add_transformer
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_target, write_out
 from chakrasim.errors import InputError
@@ -12,6 +13,9 @@ from chakrasim.errors import InputError
 SUMMARY = "Make Chakra traces without a recording"
 EXAMPLES = """\
 examples:
+  chakrasim generate transformer --spec llama.yaml --output step/llama
+  chakrasim generate transformer --spec llama.yaml --output step/llama --expand --json totals.json
+  chakrasim generate collective --type all_reduce --size 1MiB --ranks 8 --output all-reduce
   chakrasim generate reference-set --num-npus 2 --output-dir traces
   chakrasim generate reference-set --num-npus 2 --output-dir traces --default-comm-size 1048576
 """
@@ -20,6 +24,8 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The kinds of traces, each with its options."""
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", title="kinds", required=True)
+    add_transformer(kinds)
+    add_collective(kinds)
     reference = kinds.add_parser(
         "reference-set",
         help="the test traces of chakra_generator 1.0.0",

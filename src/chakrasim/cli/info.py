@@ -12,6 +12,7 @@ from chakrasim.cli.output import announce_compilation, check_targets, print_sect
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.sniff import FileKind
+    from chakrasim.trace import Trace
 
 SUMMARY = "Say what traces hold"
 EXAMPLES = """\
@@ -28,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "prefix",
         metavar="PREFIX",
-        help="Chakra traces PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), or a file: Chakra, host, device or linked trace",
+        help="Chakra traces PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), a job, PREFIX.ranks.json, or a file: Chakra, "
+        "host, device or linked trace",
     )
     parser.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="expect, and read, N ranks")
     parser.add_argument("--json", metavar="FILE", help="write the counts as JSON; '-' is standard output, no tables")
@@ -40,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     check_targets({"--json": options.json}, [options.prefix])
     from chakrasim.diagnosis.sniff import FileKind, sniff
 
-    if os.path.isfile(options.prefix):
+    if os.path.isfile(options.prefix) and not options.prefix.endswith(".ranks.json"):
         kind = sniff(Path(options.prefix)).kind
         if kind in (FileKind.DEVICE, FileKind.HOST, FileKind.LINKED, FileKind.JOINED):
             return _profile(options, kind)
@@ -81,16 +83,21 @@ def _workload(options: argparse.Namespace) -> int:
     """Chakra traces."""
     announce_compilation()
     from chakrasim.report.info_tables import info_sections
-    from chakrasim.report.workload_info import workload_info
+    from chakrasim.report.workload_info import job_info, workload_info
     from chakrasim.trace import read, read_trace
+    from chakrasim.trace.job_file import is_job, read_job
 
     warnings: list[str] = []
-    if os.path.isfile(options.prefix):
+    traces: list[Trace] = []
+    job = None
+    if is_job(options.prefix):
+        job = read_job(options.prefix, ranks=options.ranks, lenient=options.lenient, warnings=warnings)
+    elif os.path.isfile(options.prefix):
         traces = [read_trace(options.prefix, lenient=options.lenient, warnings=warnings)] * (options.ranks or 1)
     else:
         traces = read(options.prefix, ranks=options.ranks, lenient=options.lenient, warnings=warnings)
     print_warnings(warnings)
-    info = workload_info(traces)
+    info = workload_info(traces) if job is None else job_info(job)
     if options.json is not None:
         write_json(info.to_mapping(), options.json)
     if options.json != "-":

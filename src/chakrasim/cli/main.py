@@ -20,12 +20,18 @@ from chakrasim.startup import without_gc
 
 #: The subcommands, each a module of this package, in the order of the road.
 COMMANDS: Final = (
+    "collect",
+    "capture",
     "doctor",
     "trace",
     "link",
     "convert",
+    "retarget",
     "generate",
     "simulate",
+    "replay",
+    "calibrate",
+    "validate",
     "analyze",
     "info",
     "jsonize",
@@ -34,6 +40,7 @@ COMMANDS: Final = (
     "split",
     "merge",
     "machines",
+    "demo",
 )
 
 EXAMPLES = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -28,9 +29,23 @@ class Parser(argparse.ArgumentParser):
         raise InputError(message, remedy=f"see {self.prog} --help")
 
 
+#: Commands that run a program, whose own arguments stand behind "--".
+_RUNNERS = ("collect", "capture")
+
+
+def add_program_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let the parser take what stands behind "--", as the list ``options.arguments``."""
+    parser.add_argument("--program-arguments", dest="arguments", type=json.loads, default=[], help=argparse.SUPPRESS)
+    parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- ARG ...]"
+
+
 def prepare(argv: list[str]) -> list[str]:
     """The arguments as argparse takes them: switches that may stand alone take no following word that is none of their
-    values; the reference converter's log file, which stood before its subcommand, stands behind it."""
+    values; the reference converter's log file, which stood before its subcommand, stands behind it; the arguments of a
+    program that is to be run are one word."""
+    if argv and argv[0] in _RUNNERS and "--" in argv:
+        at = argv.index("--")
+        argv = [*argv[:at], f"--program-arguments={json.dumps(argv[at + 1 :])}"]
     if len(argv) > 2 and argv[0] == "--log-filename":
         argv = [argv[2], *argv[:2], *argv[3:]]
     elif len(argv) > 1 and argv[0].startswith("--log-filename="):

@@ -71,7 +71,9 @@ def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None
     ``outputs`` maps options to files; None and "-" are no files.
     """
     given = [path for path in inputs if path and "\0" not in path]
-    traces = [file for path in given for file in glob(f"{escape(path)}.*.et*")] if any(outputs.values()) else []
+    prefixes = [path.removesuffix(".ranks.json") for path in given]
+    patterns = [f"{escape(path)}{ending}" for path in prefixes for ending in (".*.et*", ".ranks.json")]
+    traces = [file for pattern in patterns for file in glob(pattern)] if any(outputs.values()) else []
     read = {os.path.realpath(path) for path in (*given, *traces)}
     seen: dict[str, str] = {}
     for option, path in outputs.items():

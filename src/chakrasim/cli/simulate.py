@@ -45,10 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _input_arguments(parser: argparse.ArgumentParser) -> None:
     inputs = parser.add_argument_group("input")
-    inputs.add_argument("prefix", nargs="?", metavar="PREFIX", help="traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz)")
+    what = "traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), or a job: PREFIX.ranks.json"
+    inputs.add_argument("prefix", nargs="?", metavar="PREFIX", help=what)
     inputs.add_argument("--workload-configuration", metavar="PREFIX", help="the same under ASTRA-sim's name")
     inputs.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="run one trace on N ranks")
     inputs.add_argument("--machine", metavar="NAME|FILE", help="a preset (see chakrasim machines) or a machine file")
+    inputs.add_argument(
+        "--device-profile",
+        metavar="NAME|FILE",
+        help="a shipped device or a profile: it times the compute nodes that say what they compute",
+    )
     inputs.add_argument(
         "--system", "--system-configuration", metavar="FILE", help="ASTRA-sim's system JSON, instead of --machine"
     )
@@ -214,7 +220,8 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             named, expected="--machine NAME, or --system FILE and --network FILE", remedy="see chakrasim machines"
         )
-    return {"system": options.system, "network": options.network, "memory": options.memory, "machine": options.machine}
+    names = ("system", "network", "memory", "machine", "device_profile")
+    return {name: getattr(options, name) for name in names}
 
 
 def _groups(path: str | None, warnings: list[str]) -> str | None:
@@ -248,7 +255,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.timeline == "-":
         raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
     inputs = [
-        *(options.prefix, options.workload_configuration, options.machine),
+        *(options.prefix, options.workload_configuration, options.machine, options.device_profile),
         *(options.system, options.network, options.memory, options.comm_group),
     ]
     check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)

@@ -86,6 +86,7 @@ def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Na
 
 def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warnings: list[str]) -> Iterator[RankEvents]:
     from chakrasim.diagnosis.sniff import FileKind
+    from chakrasim.trace.job_file import is_job
 
     given: list[tuple[int, str]] = []
     chakra: list[str] = []
@@ -108,6 +109,7 @@ def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warni
                 file=path,
                 found=kind.value if kind else "no such file or folder",
                 expected="a device, linked or Chakra trace, a folder of device traces, or a log of a simulation",
+                remedy=f"simulate the job: chakrasim simulate {path} --timeline FILE" if is_job(path) else None,
             )
     yield from _device_ranks(given, warnings)
     yield from _joined_ranks(joined)

@@ -1,88 +1,16 @@
-"""A real run from PyTorch's traces to a simulation, and a larger training step on several machines, with a timeline."""
+"""``python -m chakrasim.demo`` is ``chakrasim demo``."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from chakrasim import ChakrasimError, SimulationResult, simulate
-from chakrasim.demo import GROUPS, MACHINES, STEP
-from chakrasim.demo.layout import milliseconds, table
-from chakrasim.demo.real_run import real_run
-from chakrasim.jit import is_cold
-from chakrasim.simulator.result import PARTS
-
-HEADER = (
-    "machine",
-    "congestion",
-    "makespan",
-    "compute",
-    "overlap",
-    "exposed comm",
-    "idle",
-    "after end",
-    "busiest link",
-)
-TIMELINE_OF = ("hgx-h100-16", "aware")
+from chakrasim.cli.main import main as command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate, print the table, write the timeline; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m chakrasim.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder of the timeline (default: demo-out)")
-    folder = parser.parse_args(argv).out
-    if is_cold("simulator"):
-        print("The first run compiles the engine; this takes about half a minute.", file=sys.stderr, flush=True)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        run(folder, print)
-    except ChakrasimError as error:
-        print(f"chakrasim: error: {error}", file=sys.stderr)
-        return error.exit_code
-    except OSError as error:
-        print(f"chakrasim: error: the folder {folder} cannot be used: {error.strerror}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def run(folder: Path, say: Callable[[str], object]) -> None:
-    """Everything that the demo shows, by way of ``say``."""
-    real_run(folder, say)
-    say("")
-    say("One training step of a transformer on 16 ranks: tensor parallel 4, data parallel 2, pipeline parallel 2,")
-    say("4 micro-batches. Shares of the makespan are means over the ranks and sum to 100 %; waiting for a message")
-    say("counts as exposed communication. Links have a utilisation where messages contend for them.\n")
-    rows = []
-    written: Path | None = None
-    for name, machine in MACHINES.items():
-        for congestion in ("unaware", "aware"):
-            result = simulate(STEP, machine=machine, comm_groups=GROUPS, congestion=congestion)
-            rows.append((name, congestion, *figures(result)))
-            if (name, congestion) == TIMELINE_OF:
-                written = folder / f"step-{name}-{congestion}.json.gz"
-                result.to_perfetto(written)
-    say(table([HEADER, *rows]))
-    say(f"\nTimeline of {' / '.join(TIMELINE_OF)}: {written} (open it at https://ui.perfetto.dev)")
-
-
-def figures(result: SimulationResult) -> tuple[str, ...]:
-    """The cells of one run, from the makespan on."""
-    mean = dict(zip(PARTS, result.parts_ns.mean(axis=0), strict=True))
-    shares = (
-        f"{100 * mean[part] / result.makespan_ns:.1f} %"
-        for part in ("compute", "overlap", "exposed_comm", "idle", "done")
-    )
-    return (milliseconds(result.makespan_ns), *shares, busiest_link(result))
-
-
-def busiest_link(result: SimulationResult) -> str:
-    """Name and utilisation of the link that was busy longest; a dash where links are not modelled."""
-    if result.links is None or not len(result.links.busy_ns):
-        return "-"
-    link = int(result.links.busy_ns.argmax())
-    return f"{result.links.name[link]}, {100 * int(result.links.busy_ns[link]) / result.makespan_ns:.1f} %"
+    """Returns the exit status."""
+    return command(["demo", *(sys.argv[1:] if argv is None else argv)])
 
 
 if __name__ == "__main__":

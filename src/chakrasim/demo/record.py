@@ -2,17 +2,17 @@
 
     torchrun --nproc-per-node 4 -m chakrasim.demo.record FOLDER
 
-writes ``host.R.json.gz`` and ``device.R.json.gz`` of every rank R: three steps of data-parallel training of a small
-convolutional network, after two steps of warm-up.
+writes ``host.R.json.gz``, ``device.R.json.gz`` and ``manifest.R.json`` of every rank R: three steps of data-parallel
+training of a small convolutional network, after two steps of warm-up.
 """
 
 from __future__ import annotations
 
-import gzip
-import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from chakrasim.collect import observe
 
 STEPS = 3
 WARMUP = 2
@@ -26,33 +26,18 @@ def record(folder: Path) -> None:
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    rank = dist.get_rank()
-    torch.manual_seed(rank)
+    torch.manual_seed(dist.get_rank())
     model = torch.nn.parallel.DistributedDataParallel(_network(torch), bucket_cap_mb=1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loss_of = torch.nn.CrossEntropyLoss()
     images, labels = torch.randn(BATCH, 1, 28, 28), torch.randint(0, 10, (BATCH,))
-    folder.mkdir(parents=True, exist_ok=True)
-    host, device = folder / f"host.{rank}.json", folder / f"device.{rank}.json"
-    observer = torch.profiler.ExecutionTraceObserver()
-    observer.register_callback(str(host))
-    schedule = torch.profiler.schedule(wait=0, warmup=WARMUP, active=STEPS, repeat=1)
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU],
-        schedule=schedule,
-        record_shapes=True,
-        execution_trace_observer=observer,
-        on_trace_ready=lambda done: done.export_chrome_trace(str(device)),
-    ) as profiler:
-        for _ in range(WARMUP + STEPS):
+    with observe(folder, wait=0, warmup=WARMUP, active=STEPS) as steps:
+        for _ in steps(range(WARMUP + STEPS)):
             optimizer.zero_grad()
             loss_of(model(images), labels).backward()
             optimizer.step()
-            profiler.step()
     dist.barrier()
     dist.destroy_process_group()
-    for file in (host, device):
-        _compress(file)
 
 
 def _network(torch: Any) -> Any:
@@ -69,12 +54,6 @@ def _network(torch: Any) -> Any:
         nn.ReLU(),
         nn.Linear(256, 10),
     )
-
-
-def _compress(file: Path) -> None:
-    with open(f"{file}.gz", "wb") as target:
-        target.write(gzip.compress(file.read_bytes(), mtime=0))
-    os.unlink(file)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from chakrasim.diagnosis import remedies
 from chakrasim.diagnosis.findings import Finding
 from chakrasim.diagnosis.subject import ERROR, NOTE, WARNING
 from chakrasim.linker.agreement import check_agreement
@@ -50,7 +51,23 @@ def compare(ranks: Sequence[LinkedTrace]) -> Iterator[Finding]:
                 found.ranks,
                 evidence={"group": found.group, "number": found.number, "times": found.times},
             )
+    yield from _unknown_groups(ranks)
     yield from _clocks(align(ranks))
+
+
+def _unknown_groups(ranks: Sequence[LinkedTrace]) -> Iterator[Finding]:
+    missing = {trace.rank: int((trace.communication.group < 0).sum()) for trace in ranks}
+    without = sorted(rank for rank, count in missing.items() if count)
+    if without:
+        yield Finding(
+            "unknown-groups",
+            WARNING,
+            f"of {sum(missing.values()):,} collectives nothing tells the process group (ranks {ranks_text(without)})",
+            "they cannot be matched between ranks; converted, they only take their recorded duration",
+            remedies.UNKNOWN_GROUPS,
+            tuple(without),
+            evidence={"collectives": {str(rank): missing[rank] for rank in without}},
+        )
 
 
 def _clocks(aligned: Sequence[LinkedTrace]) -> Iterator[Finding]:

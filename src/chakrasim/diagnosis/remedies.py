@@ -26,4 +26,8 @@ ACTIVITIES: Final = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.
 GROUPS: Final = (
     "start the profiler after torch.distributed.init_process_group (PyTorch 2.4 or newer records the groups)"
 )
+UNKNOWN_GROUPS: Final = (
+    "record with chakrasim.collect.observe, which writes the group beside each collective of gloo and MPI; with NCCL, "
+    "PyTorch 2.4 or newer records it"
+)
 AGAIN: Final = "collect host and device trace in one run: " + OBSERVER

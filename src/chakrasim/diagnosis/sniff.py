@@ -108,6 +108,8 @@ def _document(path: Path, text: JsonHead) -> FileFacts:
                 return FileFacts(path, FileKind.JOINED, schema=str(header[key]))
     except Unreadable as fault:
         return _guess(path, text.head, header, str(fault))
+    if str(header.get("format")).startswith("chakrasim-observed"):
+        return FileFacts(path, FileKind.OTHER, note="the manifest of a recording")
     if "globalMetadata" in header or "metadata" in header:
         return FileFacts(path, FileKind.OTHER, note="a Chakra trace as JSON")
     return FileFacts(path, FileKind.OTHER, note="a JSON document that is no trace")

@@ -61,8 +61,8 @@ def find_communication(
     Host collectives (gloo, MPI): what the back end's annotation says it carries out, which may differ from what was
     asked for (gloo's reduce-scatter is an all-reduce of the whole input).
 
-    ``size_bytes`` is what ASTRA-sim takes as ``comm_size``: of an all-gather, and of a gather or scatter, the part of
-    one rank (astra-system.md, 8.6), of the others the whole input of this rank.
+    ``size_bytes`` is what the simulator takes as ``comm_size``: of an all-gather (astra-system.md, 8.6) and of a gather
+    the part of one rank, of a scatter all that the root has, of the others the whole input of this rank.
 
     ``counts`` receives what stayed unknown or was guessed.
     """
@@ -178,7 +178,10 @@ def sizes_of(operation: int, facts: Facts, members: int) -> tuple[int, int, int]
             inside = outside // members if many_out else outside * members if many_in else -1
         elif members and outside < 0 <= inside:
             outside = inside * members if many_out else inside // members if many_in else -1
-        return (outside if operation == kind.SCATTER else inside), inside, outside
+        if operation == kind.SCATTER:
+            # Only the root has all of it, and all ranks must say the same.
+            return (outside * members if members and outside >= 0 else inside), inside, outside
+        return inside, inside, outside
     if operation in (kind.ALL_REDUCE, kind.BROADCAST, kind.REDUCE, kind.ALL_TO_ALL, kind.BARRIER):
         inside, outside = (inside if inside >= 0 else outside), (outside if outside >= 0 else inside)
         return inside, inside, outside

@@ -17,6 +17,9 @@ from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto import KinetoTrace
 from chakrasim.trace.linked import RECV, SEND, RowKind
 
+#: What DistributedDataParallel hands over from C++.
+_OF_DDP = (CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST)
+
 #: (row, start, end, launch, facts, evidence, place), see `Message`.
 Found = tuple[int, int, int, int, Facts, str, tuple[str, int, int]]
 
@@ -25,6 +28,7 @@ def host_messages(table: RowTable, found: Sources) -> Iterator[Found]:
     """The collectives of the host in a device trace."""
     rows = _collective_rows(table)
     kineto, spans = found.kineto, found.spans
+    ddp_group = found.ddp_group()
     for row, at in zip(rows.tolist(), handing_operators(kineto, spans, table.event[rows]), strict=True):
         event = int(table.event[row])
         facts = found.annotation(event)
@@ -33,8 +37,24 @@ def host_messages(table: RowTable, found: Sources) -> Iterator[Found]:
         if at >= 0:
             launch, evidence = int(spans.start_ns[at]), "handing operator"
             facts = facts.filled(_handed_over(facts, at, found))
+            if facts.group < 0 and operation_of(facts.name) in _OF_DDP and not _is_functional(at, spans):
+                facts = replace(facts, group=ddp_group)
+        else:
+            facts = facts.filled(_marked_around(int(kineto.pid[event]), int(kineto.tid[event]), start, found))
         place = _place(facts, int(kineto.pid[event]), int(kineto.tid[event]))
         yield row, start, start + max(int(kineto.dur_ns[event]), 0), launch, facts, evidence, place
+
+
+def _marked_around(pid: int, tid: int, time_ns: int, found: Sources) -> Facts:
+    """What the recorder's annotation around a moment says: parts of a barrier have no operator that hands them over."""
+    spans = found.spans
+    around = spans.chain(spans.innermost(spans.threads.get((pid, tid), -1), time_ns))
+    near = next((near for near in around if spans.kind[near] == SpanKind.GROUP), -1)
+    return found.marked(near) if near >= 0 else NOTHING
+
+
+def _is_functional(at: int, spans: CommunicationSpans) -> bool:
+    return any(spans.kind[near] == SpanKind.FUNCTIONAL for near in spans.chain(at))
 
 
 def _place(facts: Facts, pid: int, tid: int) -> tuple[str, int, int]:
@@ -50,6 +70,8 @@ def _handed_over(facts: Facts, at: int, found: Sources) -> Facts:
             said = said.filled(found.record(near))
         elif found.spans.kind[near] == SpanKind.FUNCTIONAL:
             said = said.filled(found.functional(near))
+        elif found.spans.kind[near] == SpanKind.GROUP:
+            said = said.filled(found.marked(near))
     said = said.filled(found.operator(at))
     asked = operation_of(said.name)
     if asked != operation_of(facts.name):

@@ -12,6 +12,7 @@ from chakrasim.linker.communication_records import NOTHING, EventFacts, Facts, N
 from chakrasim.linker.communication_spans import CommunicationSpans, SpanKind, communication_spans
 from chakrasim.linker.groups import GroupTable
 from chakrasim.linker.rows import RowTable
+from chakrasim.trace.group_marks import marked_ddp_group, marked_group
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kineto import KinetoTrace
 
@@ -57,6 +58,18 @@ class Sources:
         """What a functional collective at position ``at`` says: its group."""
         node = int(self.node_of[self.spans.event[at]])
         return Facts(group=self.nodes.group_argument(node)) if self.nodes is not None and node >= 0 else NOTHING
+
+    def marked(self, at: int) -> Facts:
+        """What an annotation of the recorder around a call says: its group."""
+        return Facts(group=self.events.groups.find(marked_group(self.spans.name[at])))
+
+    def ddp_group(self) -> int:
+        """The group of collectives that DistributedDataParallel hands over, as the recorder says it; -1: not said."""
+        for at in np.flatnonzero(self.spans.kind == SpanKind.GROUP).tolist():
+            name = marked_ddp_group(self.spans.name[at])
+            if name:
+                return self.events.groups.find(name)
+        return -1
 
     def around(self, positions: Sequence[int]) -> Facts:
         """What operators and annotations among ``positions`` (from the inside out) say."""

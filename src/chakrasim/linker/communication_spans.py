@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.linker.communication_names import DEVICE_BACKENDS
+from chakrasim.trace.group_marks import marked_ddp_group, marked_group
 from chakrasim.trace.kineto import Ints, KinetoTrace
 
 _WORK = ("cpu_op", "user_annotation")
@@ -25,6 +26,8 @@ class SpanKind(IntEnum):
     """``record_param_comms``: PyTorch's own description."""
     ANNOTATION = 3
     """``nccl:all_reduce``: the back end at work."""
+    GROUP = 4
+    """What `chakrasim.collect.observe` writes around the call of a collective: it names the process group."""
 
 
 def span_kind(name: str) -> SpanKind | None:
@@ -35,6 +38,8 @@ def span_kind(name: str) -> SpanKind | None:
         return SpanKind.OPERATOR
     if name.startswith(("_c10d_functional", "c10d_functional")):
         return SpanKind.FUNCTIONAL
+    if marked_group(name) or marked_ddp_group(name):
+        return SpanKind.GROUP
     head, colon, tail = name.partition(":")
     if colon and head in DEVICE_BACKENDS and not tail.startswith(":"):
         return SpanKind.ANNOTATION

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import ONE_RING_OF_ALL
+from chakrasim.machine.device import DeviceProfile
 from chakrasim.machine.memory import RemoteMemory
 from chakrasim.machine.network import Network
 from chakrasim.machine.system import System
@@ -13,11 +14,13 @@ from chakrasim.machine.system import System
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything that a workload runs on. ``name`` and ``source`` (where the figures come from) are for people."""
+    """Everything that a workload runs on. ``profile`` times compute nodes, if there is one; ``name`` and ``source``
+    (where the figures come from) are for people."""
 
     network: Network
     system: System
     memory: RemoteMemory = field(default_factory=RemoteMemory)
+    profile: DeviceProfile | None = None
     name: str = ""
     source: str = ""
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import ONE_RING_OF_ALL, Algorithm, parse_algorithm
 from chakrasim.machine.decode import Scalar, decode_yaml, describe
+from chakrasim.machine.device import DeviceProfile
+from chakrasim.machine.device_file import device_names, load_device
 from chakrasim.machine.machine import Machine
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
 from chakrasim.machine.network import Network, load_network
@@ -48,12 +50,13 @@ def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
         section.fail("format", "unknown format", found=section.entries["format"], expected="1")
     network = _network(section)
     collectives = _collectives(_child(section, "collectives", _COLLECTIVE_KEYS, required=True), network.dimensions)
-    compute = _compute(_child(section, "compute", ("peak", "roofline", "replay-only")))
+    computing = _child(section, "compute", ("peak", "roofline", "replay-only", "profile"))
+    compute, profile = _compute(computing), _profile(computing)
     memory = _child(section, "memory", ("bandwidth", "track", "track-file", "shared-bus", "expansion"))
     system = System(**collectives, **compute, **_local_memory(memory), **_shared_bus(memory))  # type: ignore[arg-type]
     _warn(section, memory, system)
     expansion = _expansion(memory)
-    return Machine(network, system, expansion, section.text("name", ""), section.text("source", "").strip())
+    return Machine(network, system, expansion, profile, section.text("name", ""), section.text("source", "").strip())
 
 
 def _mapping(content: object, name: str) -> Mapping[object, object]:
@@ -158,6 +161,19 @@ def _compute(section: Section) -> dict[str, object]:
     if roofline and peak == 0:
         section.fail("peak", "the roofline model needs the peak compute", expected='a quantity such as "900 TFLOP/s"')
     return {"peak_perf_flops": peak, "roofline_enabled": roofline, "replay_only": replay}
+
+
+def _profile(compute: Section) -> DeviceProfile | None:
+    """The device profile that ``compute`` names: a shipped one, or a file, beside the machine file if not here."""
+    if "profile" not in compute:
+        return None
+    for other in ("roofline", "replay-only"):
+        if _boolean(compute, other):
+            compute.fail("profile", f"does not go with {other}: true", remedy="leave one of them out")
+    name = compute.text("profile", "")
+    if name in device_names():
+        return load_device(name)
+    return load_device(resolve(name, compute.folder, os.path.exists))
 
 
 def _local_memory(section: Section) -> dict[str, object]:

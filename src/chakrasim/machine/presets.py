@@ -10,7 +10,8 @@ from chakrasim.machine.decode import describe
 from chakrasim.machine.section import near
 
 _FOLDER = Path(__file__).parent / "presets"
-_ORDER = ("hgx-h100-2", "hgx-h100-4", "hgx-h100-8", "hgx-h100-16", "hgx-h100-32", "dgx-v100-4")
+_LARGE = ("hgx-h100-1024-400g", "hgx-h100-1024-200g", "hgx-h100-1024-100g")
+_ORDER = ("hgx-h100-2", "hgx-h100-4", "hgx-h100-8", "hgx-h100-16", "hgx-h100-32", *_LARGE, "dgx-v100-4")
 
 
 @cache

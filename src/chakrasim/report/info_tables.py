@@ -41,6 +41,12 @@ def _sections(info: WorkloadInfo) -> Iterator[Section]:
     }
     lines = tuple(f"{count:,} {what}: a simulation will refuse this" for what, count in faults.items() if count)
     yield Section(lines=lines, loud=True)
+    groups = tuple(
+        (role, f"{count:,}", f"{low:,}" if low == high else f"{low:,} to {high:,}")
+        for role, (count, low, high) in info.process_groups.items()
+    )
+    if groups:
+        yield Section("Process groups", ("role", "groups", "members"), groups)
     types = tuple((name, f"{count:,}") for name, count in info.nodes_by_type.items())
     yield Section("Nodes by type (all ranks)", ("type", "count"), types)
     shown = sorted(info.collectives, key=lambda c: (-c.bytes, c.type, c.size_bytes, c.group))[:MOST_COLLECTIVES]

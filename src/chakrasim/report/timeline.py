@@ -147,6 +147,8 @@ class _Arguments:
             chosen = self.types == kind
             if chosen.any():
                 self.peers[chosen] = self._column(name)[chosen]
+        lowered = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
+        self.peers[lowered] = graph.peers[graph.a[lowered]]
         collective = self.types == NodeType.COMM_COLL_NODE
         self.uses = np.where(collective, self._column("comm_type"), -1)
         self.groups = np.full(len(order), -1, np.int64)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.trace import AttrColumn, NodeType, Trace, type_name
+from chakrasim.trace import AttrColumn, Job, NodeType, Trace, type_name
 from chakrasim.trace.kinds import STRING, CollectiveType
 
 Ints = NDArray[np.int64]
@@ -47,6 +47,7 @@ class WorkloadInfo:
     critical_path_micros: the chain of any rank with the largest sum of recorded durations.
     parallelism: all recorded durations of that rank over its critical path; 0 where none are recorded.
     duplicate_ids, unknown_dependencies, nodes_in_cycles: what a simulation refuses.
+    process_groups: of a job whose ranks share traces, by role: number of groups, fewest and most members.
     """
 
     ranks: int
@@ -67,10 +68,19 @@ class WorkloadInfo:
     duplicate_ids: int
     unknown_dependencies: int
     nodes_in_cycles: int
+    process_groups: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON."""
         return asdict(self)
+
+
+def job_info(job: Job) -> WorkloadInfo:
+    """Count what a job holds; collectives of a role count together."""
+    info = workload_info([job.traces[index] for index in np.asarray(job.trace_of_rank).tolist()])
+    sizes = {role: [len(members) for members in groups] for role, groups in job.process_groups.items()}
+    groups = {role: (len(own), min(own, default=0), max(own, default=0)) for role, own in sizes.items()}
+    return replace(info, process_groups=groups)
 
 
 def workload_info(traces: Sequence[Trace]) -> WorkloadInfo:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
-from os.path import isfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from chakrasim.errors import ChakrasimError, InputError
 from chakrasim.machine import (
     CommGroups,
+    DeviceProfile,
+    Machine,
     Network,
     RemoteMemory,
     System,
     check_dimensions,
+    load_device,
     load_groups,
     load_machine,
     load_memory,
@@ -29,11 +32,12 @@ from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.session import Session
+from chakrasim.simulator.workload import Workload, check_count, load_workload
 from chakrasim.startup import without_gc
-from chakrasim.trace import Trace, read, read_trace
+from chakrasim.trace import Job, Trace
+from chakrasim.trace.job_groups import JobGroups, number_groups
 
 PathOr = str | PathLike[str]
-Workload = PathOr | Trace | Sequence[Trace]
 
 
 def simulate(
@@ -44,6 +48,7 @@ def simulate(
     memory: PathOr | Mapping[str, Any] | RemoteMemory | None = None,
     comm_groups: str | Path | Mapping[Any, Any] | CommGroups | None = None,
     machine: Any = None,
+    device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None = None,
     ranks: int | None = None,
     congestion: Literal["aware", "unaware"] = "unaware",
     fold: bool = True,
@@ -64,12 +69,17 @@ def simulate(
     Parameters
     ----------
     workload:
-        A path prefix (``PREFIX.i.et``, else ``PREFIX.i.et.gz``), a list of traces (entries may be one object), or one
-        trace (also the path of its file) together with ``ranks``.
+        A path prefix (of a job, ``PREFIX.ranks.json``, else of ``PREFIX.i.et``, else of ``PREFIX.i.et.gz``), a ``Job``,
+        a list of traces (entries may be one object), or one trace (also the path of its file) together with ``ranks``.
     system, network, memory, comm_groups:
-        ASTRA-sim's configurations: a path, a mapping as the file holds it, or the typed config.
+        ASTRA-sim's configurations: a path, a mapping as the file holds it, or the typed config. A job brings its
+        process groups itself.
     machine:
         A preset's name, a machine file or a ``Machine``, instead of ``system`` and ``network``.
+    device_profile:
+        A shipped device's name, a profile's file, mapping or ``DeviceProfile``: it times the compute nodes that say
+        what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline. Others keep
+        their recorded duration.
     ranks:
         Number of ranks when there is one trace for all of them.
     congestion:
@@ -109,26 +119,30 @@ def simulate(
     warnings: list[str] = []
     with without_gc(), _told(warnings):
         groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
-        traces: Sequence[Trace] | None
+        job: Job | None
         if replay_durations is not None:
-            _check_replay(replay_durations, (system, network, memory, machine), warnings)
-            traces = _read_workload(workload, ranks, lenient, warnings, one=True)
-            count = ranks if ranks is not None and len(traces) == 1 else len(traces)
-            network_config, system_config, memory_config = _no_machine(count)
+            _check_replay(replay_durations, (system, network, memory, machine, device_profile), warnings)
+            job = load_workload(workload, ranks, lenient, warnings, one=True)
+            described = _no_machine(job.ranks)
+            count = job.ranks
         else:
-            network_config, system_config, memory_config = _machine(system, network, memory, machine, warnings)
-            count, traces = network_config.ranks, None
+            described = _machine(system, network, memory, machine, device_profile, warnings)
+            count, job = described.ranks, None
         if congestion not in ("aware", "unaware"):
             raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
         _check_options(num_queues_per_dim, injection_scale)
-        if traces is None:
-            traces = _read_workload(workload, ranks, lenient, warnings)
-        distinct = _by_rank(traces, ranks, count)
+        if job is None:
+            job = load_workload(workload, ranks, lenient, warnings)
+        check_count(job, ranks, count)
+        given = {} if groups is None else dict(groups.members)
+        shared = number_groups(job, given) if job.process_groups else JobGroups({}, {})
         context = Context(
-            system=system_config,
-            network=network_config,
-            memory=memory_config,
-            groups={} if groups is None else dict(groups.members),
+            system=described.system,
+            network=described.network,
+            memory=described.memory,
+            groups=given | dict(shared.members),
+            roles=tuple(shared.of_rank),
+            role_of={n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()},
             ranks=count,
             aware=congestion == "aware",
             queues_per_dim=num_queues_per_dim,
@@ -136,15 +150,16 @@ def simulate(
             rendezvous=rendezvous,
             physics=physics,
             replay=replay_durations,
+            profile=described.profile,
             common_start=common_start,
             limits=limits or Limits(),
             warnings=warnings,
         )
         if groups is not None and replay_durations is None:
             groups.check_ranks(count)
-        check_dimensions(system_config, network_config, warnings)
-        memory_config.check_ranks(count)
-        session = Session(context, *distinct)
+        check_dimensions(described.system, described.network, warnings)
+        described.memory.check_ranks(count)
+        session = Session(context, *_used(job), tuple(shared.of_rank.values()))
         _refuse_warnings(strict, warnings)
         if check:
             return session.check()
@@ -169,21 +184,30 @@ def _refuse_warnings(strict: bool, warnings: list[str]) -> None:
         raise InputError(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''} in strict mode: {listed}")
 
 
-def _machine(
-    system: Any, network: Any, memory: Any, machine: Any, warnings: list[str]
-) -> tuple[Network, System, RemoteMemory]:
-    """The three configurations, from a machine or one by one."""
+def _machine(system: Any, network: Any, memory: Any, machine: Any, device_profile: Any, warnings: list[str]) -> Machine:
+    """What is simulated on, from a machine or its parts one by one; a device profile given here wins."""
+    profile = load_device(device_profile) if device_profile is not None else None
     if machine is not None:
         if system is not None or network is not None:
             raise InputError(
                 "machine cannot be combined with system or network", remedy="give one machine, or both parts"
             )
         loaded = load_machine(machine, warnings)
-        return loaded.network, loaded.system, load_memory(memory, warnings) if memory is not None else loaded.memory
+        remote = load_memory(memory, warnings) if memory is not None else loaded.memory
+        return _replaying(replace(loaded, memory=remote, profile=profile or loaded.profile), warnings)
     if system is None or network is None:
         missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)
         raise InputError(f"no {missing} configuration given", remedy="give system and network, or a machine")
-    return load_network(network, warnings), load_system(system, warnings), load_memory(memory, warnings)
+    parts = load_network(network, warnings), load_system(system, warnings), load_memory(memory, warnings)
+    return _replaying(Machine(*parts, profile=profile), warnings)
+
+
+def _replaying(machine: Machine, warnings: list[str]) -> Machine:
+    """The machine without its profile if all nodes take their recorded duration ('replay-only')."""
+    if machine.profile is None or not machine.system.replay_only:
+        return machine
+    warnings.append("the device profile has no effect: the system is configured to replay durations ('replay-only')")
+    return replace(machine, profile=None)
 
 
 def _check_replay(replay: str, given: tuple[Any, ...], warnings: list[str]) -> None:
@@ -193,9 +217,9 @@ def _check_replay(replay: str, given: tuple[Any, ...], warnings: list[str]) -> N
         warnings.append("the machine has no effect: measured durations are replayed")
 
 
-def _no_machine(ranks: int) -> tuple[Network, System, RemoteMemory]:
+def _no_machine(ranks: int) -> Machine:
     """What stands for a machine that nothing is asked of; a network has two ends at least."""
-    return Network(("Switch",), (max(ranks, 2),), (1.0,), (0.0,)), System(preferred_dataset_splits=1), RemoteMemory()
+    return Machine(Network(("Switch",), (max(ranks, 2),), (1.0,), (0.0,)), System(preferred_dataset_splits=1))
 
 
 def _check_options(num_queues_per_dim: int, injection_scale: float) -> None:
@@ -205,38 +229,7 @@ def _check_options(num_queues_per_dim: int, injection_scale: float) -> None:
         raise InputError("injection_scale is out of range", found=injection_scale, expected="0 to 10^9")
 
 
-def _read_workload(
-    workload: Workload, ranks: int | None, lenient: bool, warnings: list[str], *, one: bool = False
-) -> Sequence[Trace]:
-    """The traces as they are given; ``one``: a single one needs no number of ranks."""
-    if isinstance(workload, str | PathLike):
-        if (one or ranks is not None) and isfile(workload):
-            return [read_trace(workload, lenient=lenient, warnings=warnings)]
-        return read(workload, lenient=lenient, warnings=warnings)
-    if isinstance(workload, Trace):
-        if ranks is None and not one:
-            raise InputError("one trace needs to be told how many ranks run it", remedy="give ranks=N")
-        return [workload]
-    traces = list(workload)
-    if not all(isinstance(trace, Trace) for trace in traces):
-        raise InputError("the workload is neither a path nor a list of traces", found=repr(workload)[:80])
-    return traces
-
-
-def _by_rank(traces: Sequence[Trace], ranks: int | None, count: int) -> tuple[list[Trace], NDArray[np.int64]]:
-    """Distinct traces, and by rank which of them it runs."""
-    if ranks is not None and len(traces) == 1:
-        if ranks != count:
-            raise InputError(
-                f"{ranks} ranks are asked for, but the network has {count} NPUs", remedy="make the two numbers equal"
-            )
-        return [traces[0]], np.zeros(count, np.int64)
-    if len(traces) != (count if ranks is None else ranks) or len(traces) != count:
-        raise InputError(
-            f"the workload has {len(traces)} ranks, but the network has {count} NPUs",
-            remedy="give one trace per NPU (or one trace and the number of ranks), or another network",
-        )
-    distinct: dict[int, int] = {}
-    which = np.array([distinct.setdefault(id(trace), len(distinct)) for trace in traces], np.int64)
-    first = {index: trace for trace, index in zip(reversed(traces), which[::-1], strict=True)}
-    return [first[i] for i in range(len(distinct))], which
+def _used(job: Job) -> tuple[list[Trace], NDArray[np.int64]]:
+    """The traces that some rank runs, and by rank which of them."""
+    used, which = np.unique(np.asarray(job.trace_of_rank, np.int64), return_inverse=True)
+    return [job.traces[index] for index in used.tolist()], which.reshape(-1).astype(np.int64)

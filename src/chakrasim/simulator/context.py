@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from chakrasim.machine import Network, RemoteMemory, System
+from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,15 @@ class Context:
     injection_scale: float = 1.0
     rendezvous: bool = False
     physics: bool = False
+    role_of: Mapping[int, str] = field(default_factory=dict)
+    """By group that a job brings: its role."""
+    roles: tuple[str, ...] = ()
+    """Names of process groups that mean another group on every rank; they have negative numbers, -1 and on."""
     replay: Replay | None = None
     """Which measured durations take the place of the machine."""
     common_start: bool = False
+    profile: DeviceProfile | None = None
+    """What times the compute nodes that say what they compute, instead of the roofline."""
     meetings: tuple[int, ...] = ()
     """By meeting of a replay: how many ranks its others wait for."""
     limits: Limits = field(default_factory=Limits)
@@ -51,6 +57,13 @@ class Context:
     def carries_messages_to_itself(self) -> bool:
         """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
         return self.aware and self.network.topology == ("Switch",)
+
+    def group_text(self, group: int) -> str:
+        """A group for messages."""
+        if group == 0:
+            return "all ranks"
+        role = self.role_of.get(group)
+        return f"group {group}" + (f" (role {role!r})" if role is not None else "")
 
     def warn(self, text: str) -> None:
         """Note a warning once."""

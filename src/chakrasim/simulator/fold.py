@@ -22,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Peer, Program, Schedule
+from chakrasim.simulator.communication import CollectiveUse
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.plans import Members, Plan
 from chakrasim.simulator.setup import Digit
+from chakrasim.simulator.sharing import by_columns
 
 Ints = NDArray[np.int64]
 
@@ -61,8 +63,7 @@ class SymmetryFinder:
         self.plans = plans
         self.ranks = np.arange(context.ranks)
         shapes: dict[bytes, int] = {}
-        self.shape = np.array([shapes.setdefault(_shape(g), len(shapes)) for g in graphs], np.int64)
-        self.peers = [graph.a[_point_to_point(graph)] for graph in graphs]
+        self.shape = np.array([shapes.setdefault(s, len(shapes)) for s in by_columns(graphs, self._shape)], np.int64)
         self.images = _GroupImages(context, plans)
 
     def find(self) -> Folding:
@@ -78,6 +79,26 @@ class SymmetryFinder:
         if not self._groups_apart(digits):
             return Folding((), "every rank simulated: a rank is in two groups that a shift maps onto each other")
         return Folding(tuple(digits), "")
+
+    def _shape(self, graph: Graph) -> bytes:
+        """A digest of all that ranks under a symmetry have in common: everything but group ids and peers."""
+        digest = hashlib.blake2b(digest_size=16)
+        columns = (graph.kind, graph.resource, graph.category, graph.a, graph.b, graph.c)
+        for column in (*columns, graph.child_offsets, graph.children, graph.parents):
+            digest.update(column.tobytes())
+            digest.update(b"|")
+        local = {group: i for i, group in enumerate(graph.groups)}
+        uses = [
+            (int(u.type), u.size_bytes, local[u.group], u.group == 0, u.involved, self._root(u), u.custom_node)
+            for u in graph.uses
+        ]
+        digest.update(repr(uses).encode())
+        return digest.digest()
+
+    def _root(self, use: CollectiveUse) -> int:
+        """The root's position in its group; in the group of all ranks, the rank."""
+        members = self.context.groups.get(use.group, ())
+        return members.index(use.root) if use.root in members else use.root
 
     def _obstacle(self) -> str:
         context = self.context
@@ -144,7 +165,7 @@ class SymmetryFinder:
             return False
         image_of = cache(lambda group: self.images.of(group, sigma))
         for g, h in pairs.tolist():
-            if len(self.peers[g]) and not np.array_equal(sigma[self.peers[g]], self.peers[h]):
+            if not np.array_equal(sigma[self.graphs[g].peers], self.graphs[h].peers):
                 return False
             for group, image in zip(self.graphs[g].groups, self.graphs[h].groups, strict=True):
                 if image_of(group) != image:
@@ -249,23 +270,3 @@ def _xor_peers(program: Program) -> set[int]:
 
 def _has_offsets(schedule: Schedule) -> bool:
     return any(p.peer == Peer.OFFSET for p in schedule.programs)
-
-
-def _point_to_point(graph: Graph) -> NDArray[np.bool_]:
-    return np.isin(graph.kind, (at.RUN_SEND, at.RUN_RECV))
-
-
-def _shape(graph: Graph) -> bytes:
-    """A digest of all that ranks under a symmetry have in common: everything but group ids and peers."""
-    digest = hashlib.blake2b(digest_size=16)
-    peers_hidden = np.where(_point_to_point(graph), 0, graph.a)
-    columns = (graph.kind, graph.resource, graph.category, peers_hidden, graph.b, graph.c)
-    for column in (*columns, graph.child_offsets, graph.children, graph.parents):
-        digest.update(column.tobytes())
-        digest.update(b"|")
-    local = {group: i for i, group in enumerate(graph.groups)}
-    sizes = [
-        (int(u.type), u.size_bytes, local[u.group], u.group == 0, u.involved, u.root, u.custom_node) for u in graph.uses
-    ]
-    digest.update(repr(sizes).encode())
-    return digest.digest()

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
-from chakrasim.errors import InputError
+from chakrasim.simulator.attributes import refuse, required
+from chakrasim.simulator.communication import CollectiveUse, collectives, messages
+from chakrasim.simulator.compute import TOO_LATE, compute_ns, modelled
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
@@ -23,34 +25,14 @@ from chakrasim.trace import NodeType, Trace
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-TAG_RANGE = 500_000_000
-ROOFLINE = "the roofline model"
-TOO_LARGE = 1 << 62
-"""Bytes, operations and the like must be below this, so that a few of them can be added up."""
-TOO_LATE = 1 << 63
-"""ns"""
-
-
-@dataclass(frozen=True)
-class CollectiveUse:
-    """A collective as nodes of a graph ask for it. ``group`` 0 is the default group; ``custom_node`` the id of a node
-    with an implementation of its own, else -1; ``root`` a rank, or -1 for the group's first member."""
-
-    type: Collective
-    size_bytes: int
-    group: int
-    involved: tuple[bool, ...] | None
-    root: int
-    custom_node: int
-
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A trace, lowered. Node numbers count in ascending order of ids.
 
-    ``a`` of a collective is its index in ``uses``, ``b`` its group's index in ``groups``; else as in
-    ``layout.NODE_A``. ``groups`` are in order of first use, and ``uses`` in the order of these, so that ranks that do
-    the same in different groups have equal columns.
+    ``a`` of a collective is its index in ``uses``, ``b`` its group's index in ``groups``, ``a`` of a message its index
+    in ``peers``; else as in ``layout.NODE_A``. ``groups`` and ``peers`` are in order of first use, and ``uses`` in the
+    order of these, so that ranks that do the same in different groups have equal columns.
     """
 
     trace: Trace
@@ -67,17 +49,33 @@ class Graph:
     parents: Ints
     uses: tuple[CollectiveUse, ...]
     groups: tuple[int, ...]
+    peers: Ints
+    """Ranks; where ``peer_roles`` is not 0, positions in the group of that role."""
+    peer_roles: Ints
     own_rank: dict[int, int]
     """Nodes that name their own rank: node number -> rank."""
     replayed: int
     """Broadcasts that take their recorded duration."""
+    latencies: int
+    """Nodes with a measured latency (``delay_ns``) that is left out, as ASTRA-sim does: only replays wait it."""
+    shared: Graph | None = None
+    """The graph from which this one differs in ``uses``, ``groups`` and ``peers`` only, before roles were filled in."""
 
     def __len__(self) -> int:
         return len(self.order)
 
+    @property
+    def columns(self) -> Graph:
+        """The one graph that stands for all with the same columns."""
+        return self.shared or self
+
     def place(self, number: int) -> str:
         """A node's name for messages."""
         return self.trace.place(int(self.order[number]))
+
+    def peer(self, number: int) -> int:
+        """The rank at the other end of a message."""
+        return int(self.peers[self.a[number]])
 
 
 def lower_graph(trace: Trace, context: Context) -> Graph:
@@ -86,7 +84,7 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
     ids = trace.ids[order]
     repeated = np.flatnonzero(ids[1:] == ids[:-1])
     if len(repeated):
-        _fail(trace, int(order[repeated[0] + 1]), f"two nodes have the id {int(ids[repeated[0]])}")
+        refuse(trace, int(order[repeated[0] + 1]), f"two nodes have the id {int(ids[repeated[0]])}")
     offsets, children, parents = _dependencies(trace, order, ids)
     actions = _Actions(trace, context)
     actions.fill()
@@ -103,15 +101,14 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
         offsets,
         children,
         parents,
-        tuple(actions.uses),
-        tuple(actions.groups),
+        actions.uses,
+        actions.groups,
+        actions.peers,
+        actions.peer_roles,
         {int(np.searchsorted(ids, trace.ids[node])): rank for node, rank in actions.own_rank.items()},
         actions.replayed,
+        0 if context.replay else int(np.count_nonzero(trace.attr("delay_ns").bits)),
     )
-
-
-def _fail(trace: Trace, node: int, message: str, **details: object) -> None:
-    raise InputError(message, file=trace.source, place=trace.place(node), **details)  # type: ignore[arg-type]
 
 
 def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
@@ -128,7 +125,7 @@ def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> tuple[I
         missing = np.flatnonzero(~known)
         if len(missing):
             at_node = int(node[missing[0]])
-            _fail(trace, at_node, f"depends on node {int(deps.targets[missing[0]])}, which does not exist")
+            refuse(trace, at_node, f"depends on node {int(deps.targets[missing[0]])}, which does not exist")
         wants.append(parent.astype(np.int64) * n + number[node])
     pairs = np.unique(np.concatenate(wants)) if n else np.zeros(0, np.int64)
     parent, child = pairs // max(n, 1), pairs % max(n, 1)
@@ -152,7 +149,7 @@ def _report_cycle(trace: Trace, order: Ints, child: Ints, parent: Ints, left: In
     cycle = [n for n, at_step in seen.items() if at_step >= seen[node]][::-1]
     names = " -> ".join(str(int(trace.ids[order[n]])) for n in [*cycle[:8], cycle[0]])
     more = f" (and {len(cycle) - 8} more)" if len(cycle) > 8 else ""
-    _fail(trace, int(order[cycle[0]]), f"dependencies form a cycle: {names}{more}")
+    refuse(trace, int(order[cycle[0]]), f"dependencies form a cycle: {names}{more}")
 
 
 class _Actions:
@@ -170,8 +167,9 @@ class _Actions:
         self.b = np.zeros(n, np.int64)
         self.c = np.zeros(n, np.int64)
         self.d = np.zeros(n, np.int64)
-        self.uses: list[CollectiveUse] = []
-        self.groups: list[int] = []
+        self.uses: tuple[CollectiveUse, ...] = ()
+        self.groups: tuple[int, ...] = ()
+        self.peers = self.peer_roles = np.zeros(0, np.int64)
         self.own_rank: dict[int, int] = {}
         self.replayed = 0
 
@@ -180,7 +178,7 @@ class _Actions:
         known = (types >= 0) & (types <= int(NodeType.COMM_COLL_NODE))
         if not known.all():
             node = int(np.flatnonzero(~known)[0])
-            _fail(self.trace, node, "unknown node type", found=int(types[node]), expected="0 to 7")
+            refuse(self.trace, node, "unknown node type", found=int(types[node]), expected="0 to 7")
         self.cpu = self.column("is_cpu_op").integers() != 0
         comp = types == NodeType.COMP_NODE
         memory = (types == NodeType.MEM_LOAD_NODE) | (types == NodeType.MEM_STORE_NODE)
@@ -201,14 +199,13 @@ class _Actions:
         self._memory(memory)
         if (comm & self.cpu).any():
             node = int(np.flatnonzero(comm & self.cpu)[0])
-            _fail(
+            refuse(
                 self.trace,
                 node,
                 "a communication node is marked as a CPU operation (is_cpu_op)",
                 remedy="set is_cpu_op to false on communication nodes, or replay the trace ('replay-only': 1)",
             )
-        self._point_to_point(types == NodeType.COMM_SEND_NODE, at.RUN_SEND)
-        self._point_to_point(types == NodeType.COMM_RECV_NODE, at.RUN_RECV)
+        self._messages(comm & (types != NodeType.COMM_COLL_NODE))
         self._collectives(types == NodeType.COMM_COLL_NODE)
         if self.context.common_start:
             self._skip_start_offsets()
@@ -219,21 +216,21 @@ class _Actions:
         """Every node takes its measured duration after its measured delay; nodes hold no resource (see `replay`)."""
         times = measured(self.trace, common_start=self.context.common_start)
         self.resource[:] = at.RECV
-        self.a[:] = times.delay_ns + times.duration_ns
+        self.a[:] = times.duration_ns
+        self.c[:] = times.delay_ns
         self.b[:] = np.where(self.cpu | (self.category != at.CAT_GPU), 0, times.duration_ns)
         if self.context.replay == "transfer":
             nodes = np.flatnonzero(times.meeting >= 0)
             self.kind[nodes] = at.RUN_MEETING
             self.a[nodes] = times.meeting[nodes]
             self.b[nodes] = times.transfer_ns[nodes]
-            self.c[nodes] = times.delay_ns[nodes]
 
     def _replay(self, chosen: Mask, *, count_gpu: bool) -> None:
         """Nodes that take their recorded duration, or 1 ns where none is recorded."""
         micros = self.trace.duration_micros[chosen]
         if len(micros) and int(micros.max()) > (TOO_LATE - 1) // 1000:
             node = int(np.flatnonzero(chosen)[np.argmax(micros)])
-            _fail(
+            refuse(
                 self.trace,
                 node,
                 "the duration is beyond the clock's range",
@@ -251,51 +248,15 @@ class _Actions:
         self.a[offset] = self.b[offset] = 0
 
     def _compute(self, comp: Mask) -> None:
-        roofline = comp & ~self.cpu if self.context.system.roofline_enabled else np.zeros_like(comp)
-        roofline &= ~self._only_measured(roofline)
-        self._replay(comp & ~roofline, count_gpu=True)
-        if not roofline.any():
+        by_model = modelled(self.column, comp & ~self.cpu, self.context)
+        self._replay(comp & ~by_model, count_gpu=True)
+        nodes = np.flatnonzero(by_model)
+        if not len(nodes):
             return
-        nodes = np.flatnonzero(roofline)
-        ops = self._required("num_ops", nodes, ROOFLINE).astype(np.float64)
-        size = self._required("tensor_size", nodes, ROOFLINE).astype(np.float64)
-        runtime = self._roofline_ns(nodes, ops, size)
+        runtime, nothing = compute_ns(self.trace, self.column, nodes, self.context)
         self.a[nodes] = runtime
         self.b[nodes] = runtime
-        self.kind[nodes[size == 0]] = at.RUN_SKIP
-
-    def _only_measured(self, roofline: Mask) -> Mask:
-        """Nodes that come from a measurement and say nothing of their operations: the roofline has nothing to go by."""
-        known = self.column("num_ops").present | self.column("tensor_size").present
-        measured = roofline & self.column("duration_ns").present & ~known
-        if measured.any():
-            self.context.warn(
-                "compute nodes of measured traces take their recorded duration: the roofline model needs num_ops"
-            )
-        return measured
-
-    def _roofline_ns(self, nodes: Ints, ops: NDArray[np.float64], size: NDArray[np.float64]) -> Ints:
-        """ops / min(bandwidth * intensity, peak), truncated to ns: doubles in the reference's order (section 7)."""
-        system = self.context.system
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            perf = np.minimum(system.local_mem_bw * (ops / size), system.peak_perf_flops)
-            runtime = ops / perf * 1e9
-        if system.peak_perf_flops == 0 or system.local_mem_bw == 0:
-            self.context.warn(
-                "the roofline model has no peak-perf or no local-mem-bw: compute takes no time, as in ASTRA-sim"
-            )
-        runtime = np.where(np.isinf(runtime) | (size == 0), 0.0, runtime)
-        bad = np.flatnonzero(~(runtime < float(TOO_LATE)))
-        if len(bad):
-            node = int(nodes[bad[0]])
-            _fail(
-                self.trace,
-                node,
-                "the roofline model gives a time beyond the clock's range",
-                found=f"num_ops {ops[bad[0]]:.0f}, tensor_size {size[bad[0]]:.0f}",
-                expected="num_ops > 0 and a time of less than 2^63 ns",
-            )
-        return runtime.astype(np.int64)
+        self.kind[nodes[nothing]] = at.RUN_SKIP
 
     def _memory(self, memory: Mask) -> None:
         if not memory.any():
@@ -303,7 +264,7 @@ class _Actions:
         nodes = np.flatnonzero(memory)
         remote = self.context.memory
         if remote.kind == "NO_MEMORY_EXPANSION":
-            _fail(
+            refuse(
                 self.trace,
                 int(nodes[0]),
                 "accesses remote memory, but the machine has none (NO_MEMORY_EXPANSION)",
@@ -314,168 +275,34 @@ class _Actions:
         self.kind[nodes] = at.RUN_MEMORY
         self.a[nodes] = remote.latency_ns + transfer.astype(np.int64)
 
-    def _point_to_point(self, chosen: Mask, kind: int) -> None:
-        if not chosen.any():
-            return
+    def _messages(self, chosen: Mask) -> None:
         nodes = np.flatnonzero(chosen)
-        sending = kind == at.RUN_SEND
-        what = "a send" if sending else "a receive"
-        peer = self._required("comm_dst" if sending else "comm_src", nodes, what)
-        outside = np.flatnonzero((peer < 0) | (peer >= self.context.ranks))
-        if len(outside):
-            _fail(
-                self.trace,
-                int(nodes[outside[0]]),
-                f"{what} names a rank that does not exist",
-                found=int(peer[outside[0]]),
-                expected=f"0 to {self.context.ranks - 1}",
-            )
-        own = self.column("comm_src" if sending else "comm_dst")
-        ranks = own.integers()
-        self.own_rank.update({int(node): int(ranks[node]) for node in nodes[own.present[nodes]]})
-        tag = self._required("comm_tag", nodes, what)
-        signed = np.flatnonzero((tag < 0) | (tag >= 2**31))
-        if len(signed):
-            _fail(self.trace, int(nodes[signed[0]]), "the tag is out of range", found=int(tag[signed[0]]))
-        self.kind[nodes] = kind
-        self.a[nodes] = peer
-        self.b[nodes] = self._required("comm_size", nodes, what)
-        self.c[nodes] = tag % TAG_RANGE
+        if not len(nodes):
+            return
+        found = messages(self.trace, self.column, nodes, self.context)
+        self.peers, self.peer_roles, self.own_rank = found.peers, found.roles, found.own_rank
+        sends = self.trace.types[nodes] == NodeType.COMM_SEND_NODE
+        self.kind[nodes] = np.where(sends, at.RUN_SEND, at.RUN_RECV)
+        self.a[nodes] = found.peer
+        self.b[nodes] = found.size_bytes
+        self.c[nodes] = found.tag
 
     def _collectives(self, chosen: Mask) -> None:
         nodes = np.flatnonzero(chosen)
         if not len(nodes):
             return
-        types = self._required("comm_type", nodes, "a collective")
-        unknown = np.flatnonzero((types < 0) | (types > int(Collective.BARRIER)))
-        if len(unknown):
-            _fail(self.trace, int(nodes[unknown[0]]), "unknown collective type", found=int(types[unknown[0]]))
-        groups = self._group_numbers(nodes)
-        self.groups = self._in_order_of_use(nodes, groups)
-        local = {group: i for i, group in enumerate(self.groups)}
-        table = np.stack(
-            [
-                types,
-                self._sizes(nodes, types),
-                np.array([local[group] for group in groups.tolist()]),
-                self._involved_numbers(nodes),
-                self._roots(nodes),
-                self._custom_nodes(nodes),
-            ],
-            axis=1,
-        )
-        rows, which = np.unique(table, axis=0, return_inverse=True)
-        self.uses = [
-            CollectiveUse(Collective(int(t)), int(s), self.groups[g], self.masks[int(i)], int(r), int(c))
-            for t, s, g, i, r, c in rows
-        ]
+        found = collectives(self.trace, self.column, nodes, self.context)
+        self.uses, self.groups = found.uses, found.groups
         self.kind[nodes] = at.RUN_COLLECTIVE
-        self.a[nodes] = which.reshape(-1)
-        self.b[nodes] = table[:, 2]
+        self.a[nodes] = found.use
+        self.b[nodes] = found.group
         if not self.context.physics:
             replayed = np.zeros(len(self.kind), np.bool_)
-            replayed[nodes[types == int(Collective.BROADCAST)]] = True
+            replayed[nodes[found.types == int(Collective.BROADCAST)]] = True
             self.kind[replayed] = at.RUN_DELAY
             self._replay(replayed, count_gpu=False)
             self.replayed = int(replayed.sum())
 
-    def _in_order_of_use(self, nodes: Ints, groups: Ints) -> list[int]:
-        """Distinct groups in the order in which the nodes' ids first name them: equal for ranks that do the same."""
-        by_id = groups[np.argsort(self.trace.ids[nodes], kind="stable")]
-        distinct, first = np.unique(by_id, return_index=True)
-        return [int(group) for group in distinct[np.argsort(first)]]
-
-    def _sizes(self, nodes: Ints, types: Ints) -> Ints:
-        """comm_size; a barrier moves nothing and needs none."""
-        barrier = types == int(Collective.BARRIER)
-        size = np.zeros(len(nodes), np.int64)
-        size[~barrier] = self._required("comm_size", nodes[~barrier], "a collective")
-        return size
-
-    def _group_numbers(self, nodes: Ints) -> Ints:
-        """The group id that pg_name names: 0 (or no name) is the group of all ranks."""
-        column = self.column("pg_name")
-        numbers = np.zeros(len(nodes), np.int64)
-        known: dict[int, int] = {}
-        for i in np.flatnonzero(column.present[nodes]):
-            node = int(nodes[i])
-            bits = int(column.bits[node])
-            if bits not in known:
-                known[bits] = self._group_number(node, column.string(node))
-            numbers[i] = known[bits]
-        return numbers
-
-    def _group_number(self, node: int, name: str) -> int:
-        if name in ("", "0"):
-            return 0
-        groups = self.context.groups
-        if not name.strip().isascii() or not name.strip().isdigit() or int(name) not in groups:
-            listed = ", ".join(map(str, list(groups)[:8])) + (", ..." if len(groups) > 8 else "")
-            _fail(
-                self.trace,
-                node,
-                f"communicator group {name!r} is not known",
-                expected=f"one of the groups {listed}" if groups else "a communicator-group file",
-                remedy="give the groups with --comm-group",
-            )
-        return int(name)
-
-    def _involved_numbers(self, nodes: Ints) -> Ints:
-        """Index into ``masks`` of each node's involved_dim; 0: none given."""
-        column = self.column("involved_dim")
-        self.masks: list[tuple[bool, ...] | None] = [None]
-        numbers = np.zeros(len(nodes), np.int64)
-        for i in np.flatnonzero(column.present[nodes]):
-            node = int(nodes[i])
-            if int(column.kind[node]) != BOOL_LIST:
-                _fail(self.trace, node, "involved_dim has the wrong type", expected="a bool_list")
-            mask = tuple(bool(x) for x in column.list(node))
-            if mask not in self.masks:
-                self.masks.append(mask)
-            numbers[i] = self.masks.index(mask)
-        return numbers
-
-    def _roots(self, nodes: Ints) -> Ints:
-        """The rank at the root of a rooted collective: attribute ``root_rank`` or ``root``, else -1."""
-        for name in ("root_rank", "root"):
-            column = self.column(name)
-            if column.present[nodes].any():
-                return column.integers(-1)[nodes]
-        return np.full(len(nodes), -1, np.int64)
-
-    def _custom_nodes(self, nodes: Ints) -> Ints:
-        if not self.context.system.per_node_custom:
-            return np.full(len(nodes), -1, np.int64)
-        ids = self.trace.ids[nodes].astype(np.int64)
-        return np.where(np.isin(ids, list(self.context.system.per_node_custom)), ids, -1)
-
     def _required(self, name: str, nodes: Ints, what: str) -> Ints:
         """An attribute that every one of the nodes must have, as a number below 2^62."""
-        column = self.column(name)
-        missing = np.flatnonzero(~column.present[nodes])
-        if len(missing):
-            remedy = (
-                "switch the roofline off (roofline-enabled: 0) to run on the recorded durations"
-                if what == ROOFLINE
-                else None
-            )
-            _fail(
-                self.trace,
-                int(nodes[missing[0]]),
-                f"{what} needs the attribute {name!r}, which is missing",
-                remedy=remedy,
-            )
-        values = column.integers()[nodes]
-        bad = np.flatnonzero((values < 0) | (values >= TOO_LARGE))
-        if len(bad):
-            _fail(
-                self.trace,
-                int(nodes[bad[0]]),
-                f"attribute {name!r} is out of range",
-                found=int(values[bad[0]]),
-                expected="0 to 2^62 - 1",
-            )
-        return values
-
-
-BOOL_LIST = 28
+        return required(self.column(name), nodes, what)

@@ -15,8 +15,9 @@ from chakrasim.collectives.schedule import ROOTED
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
 from chakrasim.simulator.arena import ArenaBuilder
+from chakrasim.simulator.attributes import TOO_LARGE
+from chakrasim.simulator.communication import CollectiveUse
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
-from chakrasim.simulator.graph import TOO_LARGE, CollectiveUse
 from chakrasim.simulator.kernels import layout as at
 
 Ints = NDArray[np.int64]

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.simulator.communication import CollectiveUse
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
-from chakrasim.simulator.graph import CollectiveUse, Graph
+from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.plans import Plan
+from chakrasim.simulator.sharing import by_columns
 from chakrasim.simulator.stall import ranks_text
 
 Ints = NDArray[np.int64]
@@ -50,17 +52,15 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
     """Only a congestion-aware switch of one dimension can carry a message from a rank to itself."""
     if context.carries_messages_to_itself:
         return
-    messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
-    if not messages.any():
-        return
-    selves = np.flatnonzero(messages & np.isin(graph.a, ranks))
+    selves = np.flatnonzero(np.isin(graph.peers, ranks))
     if len(selves):
-        number = int(selves[0])
+        messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
+        number = int(np.flatnonzero(messages & np.isin(graph.a, selves))[0])
         raise InputError(
             "a rank sends a message to itself",
             file=graph.trace.source,
             place=graph.place(number),
-            found=f"peer {int(graph.a[number])}",
+            found=f"peer {graph.peer(number)}",
             expected="another rank (only a congestion-aware one-dimensional Switch carries such messages)",
         )
 
@@ -74,7 +74,7 @@ def _check_membership(graph: Graph, ranks: Ints, context: Context) -> None:
             use = next(i for i, use in enumerate(graph.uses) if use.group == group)
             number = int(np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (graph.a == use))[:1].sum())
             raise InputError(
-                f"rank {int(outside[0])} runs a collective of group {group}, of which it is not a member",
+                f"rank {int(outside[0])} runs a collective of {context.group_text(group)}, of which it is not a member",
                 file=graph.trace.source,
                 place=graph.place(number),
                 expected=f"members {list(context.groups[group])[:8]}",
@@ -85,10 +85,15 @@ def _check_groups_agree(
     context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]]
 ) -> None:
     """All members of a group run the same multiset of collectives: else some would wait for ever."""
-    tallies = [_tally(graph, own) for graph, own in zip(graphs, plans, strict=True)]
+    calls = by_columns(graphs, calls_by_use)
+    tallies = [_tally(own, count) for own, count in zip(plans, calls, strict=True)]
+    distinct = {id(plan): plan for own in plans for plan in own if plan.chunks}
+    dims_of: dict[int, list[frozenset[int]]] = {}
+    for plan in distinct.values():
+        dims_of.setdefault(plan.group, []).append(_dims(plan, context))
     for group in sorted({group for graph in graphs for group in graph.groups}):
         members = np.arange(context.ranks) if group == 0 else np.array(context.groups[group])
-        dims = [_dims(plan, context) for own in plans for plan in own if plan.group == group and plan.chunks]
+        dims = dims_of.get(group, [])
         for share in _shares(members, dims, context):
             _check_share(group, share, tallies, graphs, graph_of, context)
 
@@ -111,9 +116,13 @@ def _signature(plan: Plan) -> Signature:
     return (plan.use.type, plan.chunks, *((phase.collective, phase.dim, phase.data_bytes) for phase in plan.phases))
 
 
-def _tally(graph: Graph, plans: Sequence[Plan]) -> dict[int, _Tally]:
+def calls_by_use(graph: Graph) -> Ints:
+    """How many nodes of a graph ask for each of its collectives."""
+    return np.bincount(graph.a[graph.kind == at.RUN_COLLECTIVE], minlength=len(graph.uses))
+
+
+def _tally(plans: Sequence[Plan], calls: Ints) -> dict[int, _Tally]:
     """The tallies of a graph by group; collectives that are done at once wait for nobody."""
-    calls = np.bincount(graph.a[graph.kind == at.RUN_COLLECTIVE], minlength=len(plans))
     tallies: dict[int, _Tally] = {}
     for plan, count in zip(plans, calls.tolist(), strict=True):
         if plan.chunks and count:
@@ -157,7 +166,7 @@ def _check_share(
     by_graph, first = np.unique(graph_of[members], return_index=True)
     reference = int(by_graph[np.argmin(first)])
     expected = tallies[reference].get(group, _Tally())
-    name = "the group of all ranks" if group == 0 else f"group {group}"
+    name = "the group of all ranks" if group == 0 else context.group_text(group)
     for g in by_graph.tolist():
         found = tallies[g].get(group, _Tally())
         if found.calls == expected.calls:

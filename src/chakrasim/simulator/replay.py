@@ -103,7 +103,7 @@ def hold_meetings(graphs: Sequence[Graph], graph_of: Ints, context: Context) -> 
         a[numbers], d[numbers] = meeting[rank == r], role[rank == r]
         hasty = numbers[d[numbers] & at.WAITS == 0]
         b[hasty] = measured(graph.trace, common_start=False).duration_ns[graph.order[hasty]]
-        made.append(replace(graph, a=a, b=b, d=d))
+        made.append(replace(graph, a=a, b=b, d=d, shared=None))
     return made, np.arange(len(own))
 
 

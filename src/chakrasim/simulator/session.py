@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
 from chakrasim.simulator import engine
+from chakrasim.simulator.communication import CollectiveUse
+from chakrasim.simulator.compute import count_timed
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.gather import empty_result, gather
-from chakrasim.simulator.graph import CollectiveUse, Graph, lower_graph
+from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
-from chakrasim.simulator.preflight import check_ranks
+from chakrasim.simulator.preflight import calls_by_use, check_ranks
 from chakrasim.simulator.replay import hold_meetings
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
+from chakrasim.simulator.sharing import by_columns, lower_traces
 from chakrasim.simulator.stall import stall_error, waiting_entries
 from chakrasim.trace import Trace
 
@@ -32,16 +35,18 @@ RECORD_LIMIT = 50_000_000
 
 
 class Session:
-    """Checked input on its way through a simulation. Raises InputError for what cannot be simulated."""
+    """Checked input on its way through a simulation. Raises InputError for what cannot be simulated.
 
-    def __init__(self, context: Context, traces: Sequence[Trace], trace_of: Ints) -> None:
+    ``of_role[i]`` is int64[ranks]: the group that each rank means by role i of ``context.roles``.
+    """
+
+    def __init__(self, context: Context, traces: Sequence[Trace], trace_of: Ints, of_role: Sequence[Ints] = ()) -> None:
         self.context = context
-        self.graph_of = trace_of
         if context.replay is None:
             import_groups(traces, context)
-        self.graphs = [lower_graph(trace, context) for trace in traces]
+        self.graphs, self.graph_of = lower_traces(traces, trace_of, of_role, context)
         if context.replay == "transfer":
-            self.graphs, self.graph_of = hold_meetings(self.graphs, trace_of, context)
+            self.graphs, self.graph_of = hold_meetings(self.graphs, self.graph_of, context)
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, self.graph_of, self.plans)
@@ -51,11 +56,19 @@ class Session:
     def _count(self) -> None:
         """Count, over all ranks, what takes another way than its name says."""
         ranks = np.bincount(self.graph_of, minlength=len(self.graphs)).tolist()
-        for graph, plans, copies in zip(self.graphs, self.plans, ranks, strict=True):
-            calls = np.bincount(graph.a[graph.kind == at.RUN_COLLECTIVE], minlength=len(plans))
+        every = by_columns(self.graphs, calls_by_use)
+        for graph, plans, copies, calls in zip(self.graphs, self.plans, ranks, every, strict=True):
             at_once = sum(int(count) for plan, count in zip(plans, calls, strict=True) if not plan.chunks)
             self.context.counts["collectives completed at once (one member, or nothing to move)"] += at_once * copies
             self.context.counts["broadcasts replayed with their recorded duration"] += graph.replayed * copies
+            self.context.counts["measured latencies (delay_ns) left out: only replays wait them"] += (
+                graph.latencies * copies
+            )
+        if self.context.profile is not None:
+            timed_and_kept = by_columns(self.graphs, lambda graph: count_timed(graph.trace))
+            for (timed, kept), copies in zip(timed_and_kept, ranks, strict=True):
+                self.context.counts["compute nodes timed by the device profile"] += timed * copies
+                self.context.counts["compute nodes that keep their recorded duration"] += kept * copies
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""

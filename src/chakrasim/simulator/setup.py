@@ -17,6 +17,7 @@ from chakrasim.simulator.kernels.clock import EXACT_WORDS, LEVEL_WORDS
 from chakrasim.simulator.kernels.symmetry import DIGIT_WORDS
 from chakrasim.simulator.lower_custom import custom_reserve, write_custom
 from chakrasim.simulator.plans import Plan, PlanWriter
+from chakrasim.simulator.sharing import by_columns
 
 Ints = NDArray[np.int64]
 
@@ -82,14 +83,15 @@ def build(
     _clock(arena, header, ranks.size)
     writer = PlanWriter(arena, context, write_custom)
     meetings = arena.add([word for missing in context.meetings for word in (missing, 0)])
-    nodes = [
-        _graph(arena, graph, plan, writer, group_keys, meetings) for graph, plan in zip(graphs, plans, strict=True)
-    ]
     graph_of = graph_of_rank[ranks]
-    _slots(arena, context, header, ranks, graphs, graph_of, nodes, record)
+    used = np.unique(graph_of).tolist()
+    own = {g: _own_table(arena, graphs[g], plans[g], writer, group_keys) for g in used}
+    nodes = dict(zip(used, by_columns([graphs[g] for g in used], lambda g: _nodes(arena, g, meetings)), strict=True))
+    _slots(arena, context, header, ranks, graphs, graph_of, nodes, own, record)
     _symmetry(arena, header, context.ranks, ranks, digits)
     header[at.STREAM_SIZE] = at.STREAM_FIXED + 2 * writer.max_phases
-    header[at.RESERVE] = _reserve(context, graphs, plans, header[at.STREAM_SIZE])
+    simulated = [graphs[g] for g in used]
+    header[at.RESERVE] = _reserve(context, simulated, [plans[g] for g in used], header[at.STREAM_SIZE])
     _options(context, header)
     header[at.REALS] = arena.add(_reals(context).view(np.int64))
     _check_size(arena.top + header[at.RESERVE], context)
@@ -157,37 +159,30 @@ def _clock(arena: ArenaBuilder, header: dict[int, int], slots: int) -> None:
     header[at.INDEX_MASK] = size - 1
 
 
-def _graph(
-    arena: ArenaBuilder,
-    graph: Graph,
-    plans: Sequence[Plan],
-    writer: PlanWriter,
-    group_keys: dict[int, int],
-    meetings: int,
+def _own_table(
+    arena: ArenaBuilder, graph: Graph, plans: Sequence[Plan], writer: PlanWriter, group_keys: dict[int, int]
 ) -> int:
-    """Write a graph's static nodes; collectives that are done at once become delays of zero. ``meetings`` is the first
-    meeting's place."""
+    """Write what ranks of equal columns do not share: the plans of the collectives (0: done at once), the peers."""
+    written = [writer.write(plan, group_keys[plan.group]) if plan.chunks else 0 for plan in plans]
+    return arena.add([*written, *graph.peers.tolist()])
+
+
+def _nodes(arena: ArenaBuilder, graph: Graph, meetings: int) -> int:
+    """Write a graph's static nodes. ``meetings`` is the first meeting's place."""
     nodes = np.zeros((len(graph), at.NODE_WORDS), np.int64)
-    kind, a, b = graph.kind.copy(), graph.a.copy(), graph.b.copy()
-    met = kind == at.RUN_MEETING
+    a = graph.a.copy()
+    met = graph.kind == at.RUN_MEETING
     a[met] = meetings + a[met] * at.MEETING_WORDS
-    collective = np.flatnonzero(kind == at.RUN_COLLECTIVE)
-    if len(collective):
-        written = np.array([writer.write(plan, group_keys[plan.group]) if plan.chunks else 0 for plan in plans])
-        chosen = written[a[collective]]
-        a[collective] = chosen
-        at_once = collective[chosen == 0]
-        kind[at_once] = at.RUN_DELAY
-        b[at_once] = 0
+    a[(graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)] += len(graph.uses)
     children = arena.add(graph.children)
-    nodes[:, at.NODE_KIND] = kind
+    nodes[:, at.NODE_KIND] = graph.kind
     nodes[:, at.NODE_CLASS] = graph.resource
     nodes[:, at.NODE_CATEGORY] = graph.category
     nodes[:, at.NODE_PARENTS] = graph.parents
     nodes[:, at.NODE_CHILDREN] = children + graph.child_offsets[:-1]
     nodes[:, at.NODE_CHILDREN_END] = children + graph.child_offsets[1:]
     nodes[:, at.NODE_A] = a
-    nodes[:, at.NODE_B] = b
+    nodes[:, at.NODE_B] = graph.b
     nodes[:, at.NODE_C] = graph.c
     nodes[:, at.NODE_D] = graph.d
     return arena.add(nodes)
@@ -236,24 +231,26 @@ def _slots(
     ranks: Ints,
     graphs: Sequence[Graph],
     graph_of: Ints,
-    nodes: list[int],
+    nodes: dict[int, int],
+    own: dict[int, int],
     record: bool,
 ) -> None:
+    """Write the state of every simulated rank; ``nodes`` and ``own`` say by graph where its static parts stand."""
     slots = np.zeros((len(ranks), at.SLOT_WORDS), np.int64)
     slots[:, at.SLOT_RANK] = ranks
+    slots[:, at.SLOT_NODES] = [nodes[g] for g in graph_of.tolist()]
+    slots[:, at.SLOT_OWN] = [own[g] for g in graph_of.tolist()]
     bus: list[tuple[int, Ints]] = []
-    for g, graph in enumerate(graphs):
-        members = np.flatnonzero(graph_of == g)
-        if not len(members):
-            continue
-        template, pointers, values = _state_template(graph, context, record)
+    shared = np.array([id(graphs[g].columns) for g in graph_of.tolist()], np.int64)
+    for first in np.sort(np.unique(shared, return_index=True)[1]).tolist():
+        members = np.flatnonzero(shared == shared[first])
+        template, pointers, values = _state_template(graphs[graph_of[first]], context, record)
         state = np.tile(template, (len(members), 1))
         starts = arena.top + np.arange(len(members)) * len(template)
         if at.SLOT_BUS in pointers:
             bus.append((pointers[at.SLOT_BUS], members))
             _wire_buses(state, pointers[at.SLOT_BUS], starts)
         arena.add(state)
-        slots[members, at.SLOT_NODES] = nodes[g]
         for field, offset in pointers.items():
             slots[members, field] = starts + offset
         for field, value in values.items():

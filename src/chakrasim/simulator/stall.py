@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import StallError
+from chakrasim.simulator.communication import CollectiveUse
 from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
 from chakrasim.simulator.gather import slot_table
-from chakrasim.simulator.graph import CollectiveUse, Graph
+from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.setup import Layout
 
@@ -123,7 +124,7 @@ class _Board:
         return f"for ranks that have no such node: {expected} took part where it was recorded, {present} are here", ()
 
     def _message(self, graph: Graph, number: int, kind: int, rank: int) -> tuple[str, tuple[int, ...]]:
-        peer, size, tag = int(graph.a[number]), int(graph.b[number]), int(graph.c[number])
+        peer, size, tag = graph.peer(number), int(graph.b[number]), int(graph.c[number])
         what = "from" if kind == at.RUN_RECV else "to be asked for by"
         text = f"for a message {what} rank {peer} (tag {tag}, {size} bytes): "
         other = self._other_sizes(peer, rank, tag, size) if kind == at.RUN_RECV else []
@@ -149,7 +150,7 @@ class _Board:
     def _collective(self, rank: int, graph: Graph, number: int) -> tuple[str, tuple[int, ...]]:
         use = graph.uses[int(graph.a[number])]
         place = self._sequence(rank, use.group)
-        name = "all ranks" if use.group == 0 else f"group {use.group}"
+        name = self.context.group_text(use.group)
         text = f"for {describe(use)} of {name}, its collective number {place} there: "
         members = self.context.groups.get(use.group, range(self.context.ranks))
         missing = tuple(other for other in members if self._sequence(other, use.group) < place)

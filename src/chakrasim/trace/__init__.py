@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from chakrasim.trace.graph import AttrColumn, Attributes, Csr, NodeView, StringTable, Trace
     from chakrasim.trace.host import HostTrace
     from chakrasim.trace.host_reader import read_host
+    from chakrasim.trace.job import Job
+    from chakrasim.trace.job_expand import expand_job
+    from chakrasim.trace.job_file import read_job, write_job
     from chakrasim.trace.kinds import KIND_NAMES, CollectiveType, NodeType, type_name
     from chakrasim.trace.kineto import KinetoTrace
     from chakrasim.trace.kineto_reader import read_kineto
@@ -20,12 +23,16 @@ _HOMES = {
     **dict.fromkeys(("parse_trace", "read", "read_trace", "write", "write_trace"), "chakra"),
     **dict.fromkeys(("AttrColumn", "Attributes", "Csr", "NodeView", "StringTable", "Trace"), "graph"),
     **dict.fromkeys(("KIND_NAMES", "CollectiveType", "NodeType", "type_name"), "kinds"),
+    "Job": "job",
     "TraceBuilder": "builder",
     "encode_trace": "encode",
+    "expand_job": "job_expand",
     "HostTrace": "host",
     "KinetoTrace": "kineto",
     "read_host": "host_reader",
+    "read_job": "job_file",
     "read_kineto": "kineto_reader",
+    "write_job": "job_file",
 }
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "CollectiveType",
     "Csr",
     "HostTrace",
+    "Job",
     "KinetoTrace",
     "NodeType",
     "NodeView",
@@ -42,13 +50,16 @@ __all__ = [
     "Trace",
     "TraceBuilder",
     "encode_trace",
+    "expand_job",
     "parse_trace",
     "read",
     "read_host",
+    "read_job",
     "read_kineto",
     "read_trace",
     "type_name",
     "write",
+    "write_job",
     "write_trace",
 ]
 

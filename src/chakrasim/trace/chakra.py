@@ -86,7 +86,8 @@ def read(
     """The traces of all ranks: of ``PREFIX.0.et``, ``PREFIX.1.et``, ... (or ``.et.gz``), or of the files in a list.
 
     ``ranks`` is the expected number of ranks: fewer files are an error, more are left out with a warning. Ranks whose
-    files hold the same bytes share one Trace object, whose ``source`` is the first of the files.
+    files hold the same bytes share one Trace object, whose ``source`` is the first of the files. Of a job
+    (``PREFIX.ranks.json``) the shared traces are expanded: groups are numbers and peers ranks (see `expand_job`).
     """
     notes = [] if warnings is None else warnings
     if isinstance(prefix, (list, tuple)):
@@ -96,6 +97,10 @@ def read(
                 "the list of trace files has the wrong length", found=len(paths), expected=f"{ranks} files"
             )
     else:
+        from chakrasim.trace import job_file
+
+        if job_file.is_job(prefix):
+            return job_file.read_expanded(prefix, ranks, lenient, notes, max_bytes)
         paths = storage.rank_files(os.fspath(prefix), ranks, notes)
     known: dict[bytes, Trace] = {}
     traces = []

@@ -1,7 +1,8 @@
 """A whole training job: the traces of all ranks, where ranks that do the same share one.
 
 A shared trace names process groups by their *role* ("tp", "dp", ...): the group meant is the one of that role to which
-the rank that runs it belongs. A message names its peer by the position in such a group (`PEER`), not by rank.
+the rank that runs it belongs. A message names its peer by the position in such a group (`PEER`), not by rank, and so
+does a collective its root (``root_rank``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Job:
     traces: the distinct traces.
     trace_of_rank: int64[ranks], which of ``traces`` each rank runs.
     process_groups: by role, the members of its groups, each in the order of the ring. A rank is in at most one group of
-        a role. A role that is missing here must be the name of a group that a group file gives, or "" or "0" (all ranks).
+        a role. A role that is missing here must be the number of a group that a group file gives, or "" or "0" (all
+        ranks).
     """
 
     traces: tuple[Trace, ...]

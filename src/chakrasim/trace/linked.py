@@ -126,9 +126,9 @@ class Communication:
         collectives) under one kernel are entries that share a row; a record that several kernels carry out has an entry
         for each, with its share of the bytes.
     operation: int32[k], a `CollectiveType`, SEND, RECV, COALESCED or UNKNOWN.
-    size_bytes: int64[k], what the simulator takes as ``comm_size`` (astra-system.md, 8.6): of an all-gather, gather or
-        scatter the part of one rank (the input of an all-gather, as Chakra's converter writes it too), of others the
-        whole input of this rank; -1 where unknown.
+    size_bytes: int64[k], what the simulator takes as ``comm_size`` (astra-system.md, 8.6): of an all-gather or gather
+        the part of one rank (the input of an all-gather, as Chakra's converter writes it too), of a scatter all that
+        the root has, of others the whole input of this rank; -1 where unknown.
     in_bytes, out_bytes: int64[k], of this rank; -1 where unknown.
     group: int32[k], index into ``LinkedTrace.groups``; -1 where unknown.
     sequence: int64[k], number of the collective in its group as PyTorch counts; -1 where unknown.

@@ -154,6 +154,9 @@ def _read_large(path: str, max_bytes: int) -> bytes:
 
 def _cannot_read(path: str, fault: Exception, expected: str = "a Chakra trace file") -> InputError:
     if isinstance(fault, FileNotFoundError):
+        if os.path.isfile(f"{path}.ranks.json"):
+            remedy = f"name one of its traces, such as {path}.class-0.et"
+            return InputError("this is the prefix of a job, not a file", file=path, remedy=remedy)
         return InputError("there is no such file", file=path, remedy="check the name and the folder")
     if isinstance(fault, IsADirectoryError):
         return InputError("this is a folder", file=path, expected=expected, remedy="name a file in it, or a prefix")
@@ -235,8 +238,37 @@ def write_atomically(path: Path, data: bytes) -> None:
     write_in_pieces(path, (data,))
 
 
-def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+def write_in_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """As `write_atomically`, for data that are made piece by piece."""
+    temporary = _write_beside(path, pieces)
+    try:
+        _rename(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def write_together(files: Iterable[tuple[str, bytes]], last: str) -> list[str]:
+    """Write several files, all or none, and return their names: ``last``, which tells readers of the others, goes first
+    if it is there already and comes last if it is among them. Raises InputError if writing fails.
+    """
+    temporary: dict[str, str] = {}
+    try:
+        for name, data in files:
+            temporary[name] = _write_beside(Path(name), (data,))
+        names = list(temporary)
+        Path(last).unlink(missing_ok=True)
+        for name in sorted(names, key=last.__eq__):
+            _rename(temporary[name], Path(name))
+        return names
+    except OSError as fault:
+        raise _cannot_write(Path(last), fault) from None
+    finally:
+        for left in temporary.values():
+            Path(left).unlink(missing_ok=True)
+
+
+def _write_beside(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
+    """Write a temporary file in the folder of ``path``; its name."""
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -245,15 +277,26 @@ def write_in_pieces(path: Path, pieces: Iterable[bytes]) -> None:
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-        temporary = None
-    except (OSError, ValueError) as fault:
-        text = getattr(fault, "strerror", None) or str(fault)
-        remedy = "create the folder first" if getattr(fault, "errno", None) == errno.ENOENT else None
-        raise InputError(f"the file cannot be written: {text}", file=path, remedy=remedy) from None
-    finally:
+        return temporary
+    except BaseException as fault:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+        if isinstance(fault, OSError | ValueError):
+            raise _cannot_write(path, fault) from None
+        raise
+
+
+def _rename(temporary: str, path: Path) -> None:
+    try:
+        os.replace(temporary, path)
+    except (OSError, ValueError) as fault:
+        raise _cannot_write(path, fault) from None
+
+
+def _cannot_write(path: Path, fault: Exception) -> InputError:
+    text = getattr(fault, "strerror", None) or str(fault)
+    remedy = "create the folder first" if getattr(fault, "errno", None) == errno.ENOENT else None
+    return InputError(f"the file cannot be written: {text}", file=path, remedy=remedy)
 
 
 def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]:
@@ -299,6 +342,14 @@ def _ranks(names: list[str], stem: str) -> dict[int, str]:
 
 def _nothing_found(prefix: str, stem: str, names: list[str]) -> InputError:
     similar = sorted(name for name in names if name.endswith((".et", ".et.gz")) or name.startswith(stem))
+    if any(name.startswith(f"{stem}.class-") for name in similar):
+        return InputError(
+            "the traces of this job are here, but not the file that says which rank runs which",
+            file=f"{prefix}.ranks.json",
+            found=f"{sum(name.startswith(f'{stem}.class-') for name in similar)} files {stem}.class-I.et",
+            expected="the ranks file beside them",
+            remedy="copy the ranks file too, or write the job again",
+        )
     shown = ", ".join(similar[:5]) + (f" and {len(similar) - 5} more" if len(similar) > 5 else "")
     return InputError(
         "there are no trace files under this prefix",

@@ -123,6 +123,7 @@ DO_BUS_SENT = 5  # bus endpoint
 DO_BUS_RECEIVED = 6  # bus endpoint
 DO_BUS_PROCESSED = 7  # bus endpoint
 DO_MEET = 8  # node
+DO_BEGIN = 9  # node
 
 # --- a simulated rank, or a class of equal ranks ---------------------------------------------------------------------
 SLOT_RANK = 0
@@ -162,7 +163,8 @@ SLOT_BYTES_SENT = 60
 SLOT_SKIPPED = 61
 SLOT_ISSUED = 62  # numbers of the nodes in order of issue, or 0
 SLOT_ISSUED_COUNT = 63
-SLOT_WORDS = 64
+SLOT_OWN = 64  # plans by collective of the graph, then peers: what ranks that share nodes do not share
+SLOT_WORDS = 65
 
 CPU = 0
 GPU = 1
@@ -193,11 +195,11 @@ NODE_C = 8
 NODE_D = 9
 NODE_WORDS = 10
 
-RUN_DELAY = 1  # A: ns, B: ns counted as GPU busy time
+RUN_DELAY = 1  # A: ns, B: ns counted as GPU busy time, C: ns before it begins (replays)
 RUN_SKIP = 2
 RUN_MEMORY = 3  # A: service time in ns
-RUN_COLLECTIVE = 4  # A: plan, B: group of the graph
-RUN_SEND = 5  # A: peer, B: bytes, C: tag
+RUN_COLLECTIVE = 4  # A: where in SLOT_OWN its plan is (no plan: done at once), B: group of the graph
+RUN_SEND = 5  # A: where in SLOT_OWN its peer is, B: bytes, C: tag
 RUN_RECV = 6
 RUN_MEETING = 7  # A: meeting, B: ns from its start, C: ns before it comes, D: COUNTS, WAITS or both
 

@@ -8,7 +8,7 @@ from chakrasim.simulator.kernels.bus import append, begin_work, on_sent, poke, p
 from chakrasim.simulator.kernels.clock import Words, register, release
 from chakrasim.simulator.kernels.custom import finish_custom
 from chakrasim.simulator.kernels.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
-from chakrasim.simulator.kernels.workload import complete_node, meet
+from chakrasim.simulator.kernels.workload import begin_late, complete_node, meet
 
 
 @inner
@@ -174,5 +174,7 @@ def on_task(m: Words, slot: int, kind: int, a: int, b: int) -> None:
         on_received(m, a)
     elif kind == at.DO_MEET:
         meet(m, slot, a)
+    elif kind == at.DO_BEGIN:
+        begin_late(m, slot, a)
     else:
         on_processed(m, a)

@@ -107,15 +107,38 @@ def count_time(m: Words, slot: int) -> None:
 
 
 @inner
-def issue(m: Words, slot: int, number: int) -> None:
-    """Take a node's resource and start it; a skipped node finishes at once."""
-    node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
-    kind = m[node + at.NODE_KIND]
+def note_start(m: Words, slot: int, number: int) -> None:
     if m[slot + at.SLOT_STARTS] != 0:
         m[m[slot + at.SLOT_STARTS] + number] = m[at.NOW]
         m[m[slot + at.SLOT_ISSUED] + m[slot + at.SLOT_ISSUED_COUNT]] = number
         m[slot + at.SLOT_ISSUED_COUNT] += 1
+
+
+@inner
+def begin(m: Words, slot: int, number: int) -> None:
+    """A node begins: now, or in a replay after its delay."""
+    note_start(m, slot, number)
+    category = m[m[slot + at.SLOT_NODES] + number * at.NODE_WORDS + at.NODE_CATEGORY]
+    if category != at.CAT_NONE:
+        count_time(m, slot)
+        m[slot + at.SLOT_ACTIVE + category] += 1
+
+
+@inner
+def begin_late(m: Words, slot: int, number: int) -> None:
+    """The delay before a node has passed."""
+    begin(m, slot, number)
+    duration = m[m[slot + at.SLOT_NODES] + number * at.NODE_WORDS + at.NODE_A]
+    register(m, slot, duration, at.DO_NODE, number, at.NONE)
+
+
+@inner
+def issue(m: Words, slot: int, number: int) -> None:
+    """Take a node's resource and start it; a skipped node finishes at once."""
+    node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
+    kind = m[node + at.NODE_KIND]
     if kind == at.RUN_SKIP:
+        note_start(m, slot, number)
         if m[slot + at.SLOT_STARTS] != 0:
             m[m[slot + at.SLOT_ENDS] + number] = m[at.NOW]
         m[slot + at.SLOT_SKIPPED] += 1
@@ -124,25 +147,32 @@ def issue(m: Words, slot: int, number: int) -> None:
         return
     m[slot + at.SLOT_BUSY + m[node + at.NODE_CLASS]] += 1
     m[slot + at.SLOT_ONGOING] += 1
-    if m[node + at.NODE_CATEGORY] != at.CAT_NONE:
-        count_time(m, slot)
-        m[slot + at.SLOT_ACTIVE + m[node + at.NODE_CATEGORY]] += 1
-    a = m[node + at.NODE_A]
+    if kind == at.RUN_MEETING:
+        register(m, slot, m[node + at.NODE_C], at.DO_MEET, number, at.NONE)
+        return
     if kind == at.RUN_DELAY:
         m[slot + at.SLOT_GPU_NS] += m[node + at.NODE_B]
+        if m[node + at.NODE_C] > 0:
+            register(m, slot, m[node + at.NODE_C], at.DO_BEGIN, number, at.NONE)
+            return
+    begin(m, slot, number)
+    a = m[node + at.NODE_A]
+    if kind == at.RUN_DELAY:
         register(m, slot, a, at.DO_NODE, number, at.NONE)
     elif kind == at.RUN_COLLECTIVE:
-        sequence = m[slot + at.SLOT_SEQUENCES] + m[node + at.NODE_B]
-        m[sequence] += 1
-        create_streams(m, slot, number, a, m[sequence])
+        plan = m[m[slot + at.SLOT_OWN] + a]
+        if plan == 0:
+            register(m, slot, at.NONE, at.DO_NODE, number, at.NONE)
+        else:
+            sequence = m[slot + at.SLOT_SEQUENCES] + m[node + at.NODE_B]
+            m[sequence] += 1
+            create_streams(m, slot, number, plan, m[sequence])
     elif kind == at.RUN_SEND:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
-        send(m, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
+        send(m, slot, m[m[slot + at.SLOT_OWN] + a], m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
     elif kind == at.RUN_RECV:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
-        receive(m, slot, a, m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
-    elif kind == at.RUN_MEETING:
-        register(m, slot, m[node + at.NODE_C], at.DO_MEET, number, at.NONE)
+        receive(m, slot, m[m[slot + at.SLOT_OWN] + a], m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
     else:
         access_memory(m, slot, number, a)
 
@@ -189,6 +219,7 @@ def check_end(m: Words, slot: int) -> None:
 @inner
 def meet(m: Words, slot: int, number: int) -> None:
     """A rank has come to a meeting. When all have come that others wait for, everybody there goes on."""
+    begin(m, slot, number)
     node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
     meeting = m[node + at.NODE_A]
     if m[node + at.NODE_D] & at.COUNTS != 0:

@@ -1,0 +1,148 @@
+"""What measured layers of transformers compute: from a layer's name, the model's dimensions and the number of tokens.
+
+Names are those of vLLM's and Hugging Face's modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.calibration.models import ModelConfig
+from chakrasim.trace.work import Work, WorkKind
+
+Ints = NDArray[np.int64]
+
+PROJECTIONS: Final = frozenset(
+    (
+        *("q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj"),
+        *("gate_proj", "up_proj", "gate_up_proj", "down_proj", "w1", "w2", "w3"),
+    )
+)
+"""Layers that are one matrix product each, whose error is reported as that of GEMMs."""
+
+
+ITEMSIZE: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "tfloat32": 4, "float8": 1, "int8": 1, "float64": 8}
+"""Bytes of an element, by type."""
+
+
+@dataclass(frozen=True)
+class LayerWork:
+    """Work of a layer for a single token, or for all: ``per_token`` bytes and operations grow with the tokens.
+
+    ``n``, ``k``: of a matrix product with as many rows as tokens, else 0. ``kernels``: how many the layer launches;
+    ``fitted``: whether that is known well enough to fit efficiencies to the layer's times.
+    """
+
+    kind: WorkKind
+    n: int = 0
+    k: int = 0
+    bytes_per_token: int = 0
+    flops_per_token: int = 0
+    kernels: int = 1
+    fitted: bool = True
+
+
+def plain_name(layer: str) -> str:
+    """A layer's name without what stands before it: "expert.w1" is "w1"."""
+    return layer.rpartition(".")[2].lower()
+
+
+def layer_work(layer: str, config: ModelConfig, parts: int, itemsize: int) -> LayerWork | None:
+    """What a layer does on one of ``parts`` devices that share it; None for layers that are not modelled.
+
+    A router ("gate" of a model with experts) is none of the matrix products: its time is that of choosing experts.
+    Traffic and kernels of layers that are no matrix product are those of the plain PyTorch modules of Hugging Face's
+    transformers: the root-mean-square normalization as eight kernels with float32 in between (another one is one
+    kernel), the rotation of queries and keys as twelve, the activation as two. Attention is not among them: a time
+    under its name does not say which kernel ran.
+    """
+    name = plain_name(layer)
+    dense_gate = name == "gate" and not config.experts
+    queries = config.heads * config.head_dim
+    keys = config.kv_heads * config.head_dim
+    own_keys = max(keys // parts, config.head_dim)
+    wide = config.intermediate
+    products = {
+        "q_proj": (queries // parts, config.hidden),
+        "k_proj": (own_keys, config.hidden),
+        "v_proj": (own_keys, config.hidden),
+        "qkv_proj": (queries // parts + 2 * own_keys, config.hidden),
+        "o_proj": (config.hidden, queries // parts),
+        "gate_up_proj": (2 * wide // parts, config.hidden),
+        "lm_head": (config.vocabulary // parts, config.hidden),
+        **dict.fromkeys(("gate_proj", "up_proj", "w1", "w3"), (wide // parts, config.hidden)),
+        **dict.fromkeys(("down_proj", "w2"), (config.hidden, wide // parts)),
+    }
+    if name in products or dense_gate:
+        n, k = products["gate_proj" if dense_gate else name]
+        return LayerWork(WorkKind.GEMM, n, k) if n and k else None
+    if name.endswith(("layernorm", "rmsnorm")) or name == "norm":
+        per_element, kernels = (2 * itemsize, 1) if config.fused_norm else (6 * itemsize + 24, 8)
+        return LayerWork(WorkKind.NORMALIZATION, 0, 0, per_element * config.hidden, 4 * config.hidden, kernels)
+    if name == "act_fn":
+        return LayerWork(WorkKind.ELEMENTWISE, 0, 0, 5 * itemsize * wide // parts, 5 * wide // parts, 2)
+    if name == "rope":
+        elements = queries // parts + own_keys
+        return LayerWork(WorkKind.ELEMENTWISE, 0, 0, 10 * itemsize * elements, 3 * elements, 12, fitted=False)
+    if name == "embedding":
+        return LayerWork(WorkKind.EMBEDDING, 0, 0, 2 * itemsize * config.hidden)
+    return None
+
+
+def work_for(layer: LayerWork, tokens: Ints, dtype: str) -> Work:
+    """The layer's work at each number of tokens."""
+    itemsize = ITEMSIZE[dtype]
+    count = len(tokens)
+    product = layer.n > 0
+    n, k = layer.n, layer.k
+    read = itemsize * (tokens * k + n * k) if product else tokens * (layer.bytes_per_token // 2)
+    written = itemsize * tokens * n if product else tokens * (layer.bytes_per_token - layer.bytes_per_token // 2)
+    return Work(
+        kind=np.full(count, layer.kind, np.int64),
+        flops=2 * tokens * n * k if product else tokens * layer.flops_per_token,
+        bytes_read=read,
+        bytes_written=written,
+        batch=np.ones(count, np.int64),
+        m=tokens if product else np.zeros(count, np.int64),
+        n=np.full(count, n, np.int64),
+        k=np.full(count, k, np.int64),
+        causal=np.zeros(count, np.bool_),
+        dtype=np.full(count, dtype),
+        kernels=np.full(count, layer.kernels, np.int64),
+    )
+
+
+def attention_work(config: ModelConfig, parts: int, queries: Ints, keys: Ints, dtype: str) -> Work:
+    """One sequence's attention of ``queries`` new tokens to ``keys``, all of them, on one of ``parts`` devices.
+
+    Queries, keys, values and the result move through memory once, as in FlashAttention.
+    """
+    itemsize = ITEMSIZE[dtype]
+    heads = max(config.heads // parts, 1)
+    kv_heads = max(config.kv_heads // parts, 1)
+    flops = 4 * heads * config.head_dim * queries * keys
+    count = len(queries)
+    return Work(
+        kind=np.full(count, WorkKind.ATTENTION, np.int64),
+        flops=flops,
+        bytes_read=itemsize * config.head_dim * (heads * queries + 2 * kv_heads * keys),
+        bytes_written=itemsize * config.head_dim * heads * queries,
+        batch=np.full(count, heads, np.int64),
+        m=queries,
+        n=keys,
+        k=np.full(count, config.head_dim, np.int64),
+        causal=np.zeros(count, np.bool_),
+        dtype=np.full(count, dtype),
+        kernels=np.ones(count, np.int64),
+    )
+
+
+def join(parts: Sequence[Work]) -> Work:
+    """All work of several, one after another."""
+    names = Work.__dataclass_fields__
+    return Work(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

@@ -1,0 +1,240 @@
+"""Measured layer times, as files DEVICE/ORGANISATION/MODEL/tpN/layers.csv and attention.csv, plain or gzip."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.errors import InputError
+from chakrasim.machine.device_file import device_like
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_FILES = ("layers.csv", "layers.csv.gz", "attention.csv", "attention.csv.gz")
+_TOKENS = ("input", "tokens", "num_tokens", "m")
+_LAYER = ("layer_name", "layer", "name")
+_PARTS = ("tp_size", "tp", "num_tensor_parallel_workers")
+_TIMES = {
+    f"{name}{form}": factor
+    for name in ("latency", "time", "duration")
+    for unit, factor in (("ns", 1.0), ("us", 1e3), ("ms", 1e6))
+    for form in (f"({unit})", f"_{unit}", f" ({unit})")
+}
+_PREFILL = {"time_stats.attn_prefill.median": 1e6, "p50_ns": 1.0}
+_LARGEST = 2**31
+
+PREFILL: Final = "attention.prefill"
+_TP_FOLDER = re.compile(r"tp[-_]?([0-9]{1,6})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Times of one layer of one model on one of ``parts`` devices, over numbers of tokens.
+
+    ``tokens`` int64[n], ``keys`` int64[n] (of an attention; else the tokens), ``time_ns`` float64[n].
+    """
+
+    device: str
+    model: str
+    parts: int
+    layer: str
+    tokens: Ints
+    keys: Ints
+    time_ns: Floats
+    file: str
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+def read_measured(folder: str | os.PathLike[str], warnings: list[str]) -> list[Series]:
+    """All measured layers below a folder, which may be the whole tree or any folder of it, in order of their paths.
+
+    Attention in attention.csv is the prefill (layer `PREFILL`); its decode rows are counted in a warning.
+    Raises InputError for no files, and with file and line for what is no measurement.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        message = "not a folder" if root.exists() else "no such folder"
+        raise InputError(message, file=str(folder), expected="a folder DEVICE/ORGANISATION/MODEL/tpN/layers.csv")
+    files = sorted(_files(root))
+    if not files:
+        raise InputError(
+            "no measurements below this folder",
+            file=str(folder),
+            expected="files DEVICE/ORGANISATION/MODEL/tpN/layers.csv (or .csv.gz)",
+        )
+    found: list[Series] = []
+    for path in files:
+        if path.suffix == ".gz" and path.with_suffix("") in files:
+            warnings.append(f"{path}: not read: it stands beside {path.with_suffix('').name}")
+            continue
+        found += _read_attention(path, warnings) if path.name.startswith("attention") else _read_layers(path)
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Files of measurements below a folder, through links too; a folder that contains itself is gone into once."""
+    seen: set[str] = set()
+    for folder, inner, names in os.walk(root, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            inner.clear()
+            continue
+        seen.add(real)
+        yield from (Path(folder, name) for name in names if name.lower() in _FILES)
+
+
+def _place(path: Path) -> tuple[str, str, int | None]:
+    """Device, model and parts that a file's folders name: DEVICE/ORGANISATION/MODEL/tpN, of which a shipped device's
+    name is found also where folders are missing."""
+    folders = list(Path(os.path.abspath(path)).parts[:-1])
+    parts = None
+    match = _TP_FOLDER.fullmatch(folders[-1]) if folders else None
+    if match:
+        parts = int(match[1])
+        folders.pop()
+    for depth in range(len(folders) - 2, max(len(folders) - 5, -1), -1):
+        if device_like(folders[depth]) is not None:
+            return folders[depth], "/".join(folders[depth + 1 :]), parts
+    device, organisation, model = ["", "", "", *folders][-3:]
+    return device, f"{organisation}/{model}", parts
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line numbers and rows of a CSV file with a header."""
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        text = data.decode("utf-8-sig")
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot be read: {str(error) or 'damaged gzip'}", file=str(path)) from None
+    except UnicodeDecodeError as error:
+        raise InputError("not text", file=str(path), place=f"byte {error.start}", expected="a CSV file") from None
+    reader = csv.reader(io.StringIO(text))
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise InputError(
+                    "the row has another number of fields than the header",
+                    file=str(path),
+                    place=f"line {reader.line_num}",
+                    found=len(row),
+                    expected=len(header),
+                )
+            yield reader.line_num, dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise InputError(f"not CSV: {error}", file=str(path), place=f"line {reader.line_num}") from None
+
+
+def _column(path: Path, row: dict[str, str], names: Sequence[str], what: str) -> str:
+    for name in names:
+        if name in row:
+            return name
+    raise InputError(
+        f"no column with {what}",
+        file=str(path),
+        place="line 1",
+        found=", ".join(row)[:120],
+        expected=" or ".join(names),
+    )
+
+
+def _read_layers(path: Path) -> list[Series]:
+    device, model, folder_parts = _place(path)
+    collected: dict[tuple[str, int], list[tuple[int, float]]] = {}
+    names: tuple[str, str, str] | None = None
+    parts_column: str | None = None
+    for line, row in _rows(path):
+        if names is None:
+            names = (
+                _column(path, row, _LAYER, "the layer"),
+                _column(path, row, _TOKENS, "the number of tokens"),
+                _column(path, row, tuple(_TIMES), "the time"),
+            )
+            parts_column = next((name for name in _PARTS if name in row), None)
+            if parts_column is None and folder_parts is None:
+                raise InputError(
+                    "nothing says over how many devices the layers are split",
+                    file=str(path),
+                    expected="a folder tpN, or a column " + " or ".join(_PARTS),
+                )
+        layer, tokens = row[names[0]].strip(), _whole(path, line, row, names[1])
+        parts = _whole(path, line, row, parts_column) if parts_column else int(folder_parts or 1)
+        time_ns = _time(path, line, row, names[2], _TIMES[names[2]])
+        collected.setdefault((layer, parts), []).append((tokens, time_ns))
+    if not collected:
+        raise InputError("no rows", file=str(path))
+    return [_series(device, model, parts, layer, rows, path) for (layer, parts), rows in collected.items()]
+
+
+def _series(device: str, model: str, parts: int, layer: str, rows: Sequence[tuple[float, ...]], path: Path) -> Series:
+    table = np.array(rows, np.float64)
+    tokens = table[:, 0].astype(np.int64)
+    keys = table[:, 1].astype(np.int64) if table.shape[1] == 3 else tokens
+    return Series(device, model, parts, layer, tokens, keys, table[:, -1], str(path))
+
+
+def _read_attention(path: Path, warnings: list[str]) -> list[Series]:
+    device, model, folder_parts = _place(path)
+    prefill: list[tuple[int, int, float]] = []
+    others, time_column = 0, ""
+    for line, row in _rows(path):
+        time_column = time_column or _column(path, row, tuple(_PREFILL), "the median time")
+        for name in ("prefill_chunk_size", "kv_cache_size", "batch_size", "is_prefill"):
+            _column(path, row, (name,), "the attention's " + name)
+        keys = _whole(path, line, row, "kv_cache_size", low=0)
+        if row["is_prefill"].strip().lower() not in ("true", "1") or row["batch_size"].strip() != "1" or not keys:
+            others += 1
+            continue
+        chunk = _whole(path, line, row, "prefill_chunk_size")
+        prefill.append((chunk, keys, _time(path, line, row, time_column, _PREFILL[time_column])))
+    if others:
+        warnings.append(f"{path}: {others:,} rows are not used: decoding, several sequences, or no keys")
+    return [_series(device, model, folder_parts or 1, PREFILL, prefill, path)] if prefill else []
+
+
+def _whole(path: Path, line: int, row: dict[str, str], column: str, low: int = 1) -> int:
+    text = row[column].strip()
+    if not text.isascii() or not text.isdigit() or len(text) > 12 or not low <= int(text) <= _LARGEST:
+        raise InputError(
+            f"{column} is no number",
+            file=str(path),
+            place=f"line {line}",
+            found=repr(text[:40]),
+            expected=f"an integer of {low} or more",
+        )
+    return int(text)
+
+
+def _time(path: Path, line: int, row: dict[str, str], column: str, factor: float) -> float:
+    try:
+        time_ns = float(row[column]) * factor
+    except ValueError:
+        time_ns = math.nan
+    if not 0 < time_ns < 1e18:
+        raise InputError(
+            f"{column} is no time",
+            file=str(path),
+            place=f"line {line}",
+            found=repr(row[column][:40]),
+            expected="a number above 0",
+        )
+    return time_ns

@@ -1,0 +1,103 @@
+"""``chakrasim calibrate``: fit models of devices to measurements, and say how far they are off."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.calibration import Calibration
+
+SUMMARY = "Fit a device to measured times, with the error on what was held out"
+EXAMPLES = """\
+examples:
+  chakrasim calibrate compute --data measured
+  chakrasim calibrate compute --data measured/H100 --model-config models.yaml --holdout Llama-3.1-70B --json errors.json
+  chakrasim calibrate compute --data mine --gpu L40S --device-profile l40s-data-sheet.yaml --output l40s.yaml
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What there is to calibrate, each with its options."""
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", title="kinds", required=True)
+    compute = kinds.add_parser(
+        "compute",
+        help="a device profile from measured layer times",
+        description="Fit how well a device does matrix products and other layers to measured times, in files "
+        "DIR/DEVICE/ORGANISATION/MODEL/tpN/layers.csv\n(or .csv.gz), and compare with the models left out of the fit.",
+    )
+    compute.add_argument(
+        "--data", required=True, metavar="DIR", help="measured times: the whole tree, or a folder of it"
+    )
+    compute.add_argument(
+        "--model-config",
+        metavar="FILE",
+        help="dimensions of the models, as in config.json: YAML or JSON by model, one config.json, or a folder of "
+        "them; well-known models are built in",
+    )
+    compute.add_argument(
+        "--holdout",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="model to predict from a fit of the others, may be repeated; default: each in its turn",
+    )
+    compute.add_argument("--gpu", metavar="NAME", help="which of the data's devices; default: all")
+    compute.add_argument(
+        "--device-profile",
+        metavar="NAME|FILE",
+        help="peak and bandwidth of the device; default: the shipped device that the data's folder is named after",
+    )
+    compute.add_argument("--dtype", default="float16", metavar="TYPE", help="type measured in; default: float16")
+    compute.add_argument("--output", metavar="FILE", help="write the fitted profile, of one device, as YAML")
+    compute.add_argument("--json", metavar="FILE", help="write the errors as JSON; '-' is standard output, no tables")
+    compute.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    compute.set_defaults(calibrate=_compute)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Fit, compare, print. Raises InputError."""
+    return int(options.calibrate(options))
+
+
+def _compute(options: argparse.Namespace) -> int:
+    outputs = {"--json": options.json, "--output": options.output}
+    check_targets(outputs, [options.model_config, options.device_profile])
+    from chakrasim.calibration import calibrate_compute
+    from chakrasim.calibration.json_form import calibration_json
+
+    calibration = calibrate_compute(
+        options.data,
+        model_config=options.model_config,
+        holdout=options.holdout,
+        gpu=options.gpu,
+        device_profile=options.device_profile,
+        dtype=options.dtype,
+    )
+    print_warnings(calibration.warnings)
+    if options.output is not None:
+        _write_profile(calibration, options.output)
+    if options.json is not None:
+        write_json(calibration_json(calibration), options.json)
+    if not options.quiet and options.json != "-":
+        from chakrasim.report.calibration_tables import calibration_sections
+
+        print_sections(calibration_sections(calibration))
+    return 0
+
+
+def _write_profile(calibration: Calibration, path: str) -> None:
+    """The profile of the only device. Raises InputError if there are several."""
+    from chakrasim.machine import dump_device
+    from chakrasim.report.files import write_whole
+
+    if len(calibration.devices) != 1:
+        raise InputError(
+            "--output takes one profile, but several devices were fitted",
+            found=", ".join(one.device for one in calibration.devices),
+            remedy="choose one with --gpu NAME",
+        )
+    write_whole(path, dump_device(calibration.devices[0].profile).encode())

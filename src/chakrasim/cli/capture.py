@@ -1,0 +1,97 @@
+"""``chakrasim capture``: one step of a training script for any number of GPUs, without one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from chakrasim.cli.options import add_program_arguments, whole_number
+from chakrasim.cli.output import check_target, print_sections, print_warnings, write_json, write_out
+
+SUMMARY = "Take one step of a PyTorch script for any number of GPUs, on fake tensors"
+EXAMPLES = """\
+examples:
+  chakrasim capture train.py --world-size 8 --output step -- --epochs 1
+  chakrasim capture train.py --world-size 1024 --output step --device-profile h100 --json summary.json
+  chakrasim capture train.py --world-size 16 --ranks all --expand --output step
+  chakrasim capture train.py --world-size 16 --ranks 0,8 --output step
+
+The script is run unchanged, as torchrun would run each rank; its prints are not shown. A step ends when the
+script's first optimizer has stepped; the second step is recorded, then the script is stopped.
+
+exit codes: 0 done; 2 the script fails, or does what cannot be captured
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    parser.add_argument("script", metavar="SCRIPT", help="the training script, run unchanged")
+    parser.add_argument(
+        "--world-size", required=True, type=whole_number(1, 2**20), metavar="N", help="ranks that there seem to be"
+    )
+    parser.add_argument(
+        "--ranks",
+        default="representative",
+        metavar="WHICH",
+        help="representative: equal ranks once (default); all; or a list such as 0,1,8: only these are written",
+    )
+    parser.add_argument("--output", "-o", required=True, metavar="PREFIX", help="what the files' names begin with")
+    parser.add_argument("--device-profile", metavar="NAME", help="durations and a verdict on memory for this device")
+    parser.add_argument("--expand", action="store_true", help="a file for every rank, for other tools")
+    parser.add_argument("--compress", action="store_true", help="write .et.gz")
+    parser.add_argument("--json", metavar="FILE", help="write the summary as JSON; '-' is standard output, no tables")
+    parser.add_argument(
+        "--step", type=whole_number(0), default=2, metavar="N", help="step to record; 0: the whole run; default: 2"
+    )
+    parser.add_argument(
+        "--verify",
+        action=argparse.BooleanOptionalAction,
+        help="capture a second rank of every class and compare; default: if that is cheap",
+    )
+    parser.add_argument("--cpu", action="store_true", help="tell the script that there is no GPU")
+    parser.add_argument(
+        "--gpus-per-node", type=whole_number(1), default=8, metavar="N", help="ranks of a node; default: 8"
+    )
+    parser.add_argument("--workers", type=whole_number(1), metavar="N", help="ranks captured at the same time")
+    parser.add_argument("--traceback", action="store_true", help="show where in PyTorch a failure came from")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    add_program_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Capture, write and print. Raises InputError."""
+    check_target(f"{options.output}.ranks.json")
+    if options.json is not None and options.json != "-":
+        check_target(options.json)
+    from chakrasim.collect.capture_api import capture
+
+    if options.traceback:
+        os.environ["CHAKRASIM_CAPTURE_TRACEBACK"] = "1"
+    done = capture(
+        options.script,
+        world_size=options.world_size,
+        ranks=options.ranks,
+        arguments=options.arguments,
+        step=options.step,
+        device_profile=options.device_profile,
+        with_gpu=not options.cpu,
+        devices_per_node=options.gpus_per_node,
+        verify=options.verify,
+        workers=options.workers,
+        progress=None if options.quiet or not sys.stderr.isatty() else _progress,
+    )
+    written = done.write(options.output, expand=options.expand, compress=options.compress)
+    print_warnings(done.warnings)
+    if options.json is not None:
+        write_json(done.to_mapping(), options.json)
+    if options.json != "-" and not options.quiet:
+        from chakrasim.collect.capture_report import sections
+
+        print_sections(sections(done))
+        write_out(f"\n{options.output}: {len(written):,} files\n")
+    return 0
+
+
+def _progress(text: str) -> None:
+    print(f"chakrasim: capturing {text}", file=sys.stderr, flush=True)

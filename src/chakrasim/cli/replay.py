@@ -1,0 +1,99 @@
+"""``chakrasim replay``: the communication of a trace, run for real on torch.distributed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from chakrasim.cli.options import real_number, whole_number
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
+
+SUMMARY = "Run the communication of a trace for real, on torch.distributed"
+EXAMPLES = """\
+examples:
+  chakrasim replay out/chakra --backend gloo --ranks 2 --json replay.json
+  chakrasim replay recorded --dry-run                                 # a folder of PyTorch's traces; without PyTorch
+  chakrasim replay out/chakra --compute sleep --iterations 20 --csv latencies.csv
+  torchrun --nproc-per-node 8 -m chakrasim replay out/chakra --backend nccl --json replay.json
+
+exit codes: 0 done; 2 unusable input, ranks that do not agree; 3 a rank failed or waited for longer than --timeout
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    parser.add_argument(
+        "prefix",
+        metavar="PREFIX",
+        help="Chakra traces (PREFIX.0.et, PREFIX.ranks.json), or PyTorch's: folder or prefix",
+    )
+    parser.add_argument("--backend", choices=("gloo", "nccl", "mpi", "ucc"), default="gloo", help="default: gloo")
+    parser.add_argument(
+        "--ranks", type=whole_number(1, 1 << 16), metavar="N", help="processes to start; default: as the trace has"
+    )
+    parser.add_argument(
+        "--comm-group", metavar="FILE", help="ASTRA-sim's group file; default: the one beside the traces"
+    )
+    parser.add_argument(
+        "--compute",
+        choices=("none", "sleep", "matmul"),
+        default="none",
+        help="what stands in for compute: its recorded duration, or a product of as many operations; default: none",
+    )
+    parser.add_argument("--blocking", action="store_true", help="only one collective at a time")
+    parser.add_argument("--warmup", type=whole_number(0, 10**6), default=2, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--iterations", type=whole_number(1, 10**6), default=5, metavar="N", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--timeout", type=real_number, default=60.0, metavar="S", help="seconds for one operation; default: 60"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be run; needs no PyTorch")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    parser.add_argument(
+        "--csv", metavar="FILE", help="write collective, bytes, group size and latencies, for calibration"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
+
+
+def _count(done: int, total: int) -> None:
+    """Say how far the replay is, on one line of the terminal that is gone at the end."""
+    end = "\r" if done < total else "\r\033[K"
+    print(f"replaying {done:,} of {total:,} operations" if done < total else "", end=end, file=sys.stderr, flush=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Replay and report; of several processes, the first reports. Raises InputError and StallError."""
+    from chakrasim.replay.api import replay
+    from chakrasim.replay.environment import launched
+
+    check_targets({"--json": options.json, "--csv": options.csv}, [options.prefix])
+    announce_compilation("trace")
+    result = replay(
+        options.prefix,
+        options.ranks,
+        backend=options.backend,
+        comm_group=options.comm_group,
+        compute=options.compute,
+        blocking=options.blocking,
+        warmup=options.warmup,
+        iterations=options.iterations,
+        timeout_s=options.timeout,
+        dry_run=options.dry_run,
+        progress=_count if sys.stderr.isatty() and not options.quiet else None,
+    )
+    joined = launched()
+    if joined is not None and joined.rank > 0:
+        return 0
+    print_warnings(result.warnings)
+    if options.json is not None:
+        write_json(result.to_json(), options.json)
+    if options.csv is not None:
+        from chakrasim.report.files import write_whole
+
+        write_whole(options.csv, result.calibration_csv().encode())
+    if not options.quiet and options.json != "-":
+        from chakrasim.report.replay_tables import replay_sections
+
+        print_sections(replay_sections(result))
+    return 0

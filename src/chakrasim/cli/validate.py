@@ -1,0 +1,59 @@
+"""``chakrasim validate``: predictions against published measurements."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, write_json
+
+SUMMARY = "Compare predictions with published measurements"
+EXAMPLES = """\
+examples:
+  chakrasim validate megatron
+  chakrasim validate megatron --json errors.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What there is to compare with, each with its options."""
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", title="kinds", required=True)
+    megatron = kinds.add_parser(
+        "megatron",
+        help="eight iteration times of Megatron-LM on A100",
+        description="One training step of GPT models of 22 billion to a trillion parameters, generated, simulated on a "
+        "model of Selene, and compared with arXiv:2205.05198, table 5.",
+    )
+    megatron.add_argument(
+        "--device-profile", default="a100", metavar="NAME", help="device, or a profile's file; default: a100"
+    )
+    megatron.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no table")
+    megatron.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    megatron.set_defaults(compare=_megatron)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict, compare, print. Raises InputError."""
+    return int(options.compare(options))
+
+
+def _show(done: int, total: int, name: str) -> None:
+    """Say on the terminal which run is being predicted; the line is gone at the end."""
+    if sys.stderr.isatty():
+        text = f"predicting {name} ({done + 1} of {total})" if done < total else ""
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _megatron(options: argparse.Namespace) -> int:
+    check_targets({"--json": options.json}, [])
+    announce_compilation()
+    from chakrasim.validation.megatron import validate_megatron
+
+    validation = validate_megatron(device=options.device_profile, progress=None if options.quiet else _show)
+    if options.json is not None:
+        write_json(validation.to_json(), options.json)
+    if not options.quiet and options.json != "-":
+        from chakrasim.report.validation_tables import validation_sections
+
+        print_sections(validation_sections(validation))
+    return 0

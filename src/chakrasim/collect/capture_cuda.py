@@ -1,0 +1,238 @@
+"""What a captured program finds under `torch.cuda`, and where "cuda" leads: to the pretended device.
+
+`Patches` puts things in the place of others and puts them back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from chakrasim.collect import capture_streams as streams
+from chakrasim.collect.capture_device import CPU, DeviceTensor
+
+_MEMORY = 80 * 2**30
+"""What programs that ask are told; the verdict on memory goes by the device profile."""
+
+
+class Patches:
+    """Replaces attributes; `undo` restores them."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """``owner.name`` is ``value`` until `undo`; nothing happens if this PyTorch has no such name."""
+        if not hasattr(owner, name):
+            return
+        own = name in vars(owner)
+        before = vars(owner)[name] if own else None
+
+        def undo() -> None:
+            if own:
+                setattr(owner, name, before)
+            else:
+                delattr(owner, name)
+
+        setattr(owner, name, value)
+        self._undo.append(undo)
+
+    def around(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+        """``owner.name(*args)`` calls ``wrapper(original, *args)`` until `undo`."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            return wrapper(original, *args, **kwargs)
+
+        self.set(owner, name, replacement)
+
+    def undo(self) -> None:
+        """Put everything back."""
+        while self._undo:
+            self._undo.pop()()
+
+
+@contextmanager
+def patches() -> Iterator[Patches]:
+    """Patches for a while."""
+    made = Patches()
+    try:
+        yield made
+    finally:
+        made.undo()
+
+
+def redirect_cuda(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:
+    """`torch.cuda` without a GPU: there are ``devices`` of them if ``with_gpu``, else the program is told of none."""
+    _answers(made, local_rank, devices, with_gpu)
+    for module in (torch.cuda, torch.cpu):
+        made.set(module, "Stream", streams.DeviceStream)
+        made.set(module, "Event", streams.DeviceEvent)
+        made.set(module, "StreamContext", streams.StreamContext)
+        made.set(module, "stream", streams.StreamContext)
+        made.set(module, "current_stream", streams.current_stream)
+        made.set(module, "default_stream", streams.default_stream)
+        made.set(module, "synchronize", streams.synchronize)
+    made.set(torch.cuda, "set_stream", _set_stream)
+    _tensors(made)
+    _modes(made, with_gpu)
+
+
+def _set_stream(stream: Any) -> None:
+    streams.DeviceStream.streams.current = stream.stream
+
+
+def _answers(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:
+    """Functions that ask something, or tell a device something that a capture ignores."""
+    cuda = torch.cuda
+    properties = SimpleNamespace(
+        name="captured", major=9, minor=0, total_memory=_MEMORY, multi_processor_count=132, warp_size=32
+    )
+    fixed = {
+        "is_available": with_gpu,
+        "device_count": devices if with_gpu else 0,
+        "current_device": local_rank,
+        "is_initialized": with_gpu,
+        "is_bf16_supported": True,
+        "is_current_stream_capturing": False,
+        "get_device_properties": properties,
+        "get_device_name": properties.name,
+        "get_device_capability": (9, 0),
+        "mem_get_info": (_MEMORY, _MEMORY),
+        "memory_stats": {},
+        "memory_summary": "",
+        **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
+    }
+    ignored = (
+        "_lazy_init init set_device empty_cache ipc_collect reset_peak_memory_stats reset_max_memory_allocated"
+        " manual_seed manual_seed_all seed seed_all reset_accumulated_memory_stats set_per_process_memory_fraction"
+        " set_rng_state"
+    )
+    for name, value in fixed.items():
+        made.set(cuda, name, _always(value))
+    for name in ignored.split():
+        made.set(cuda, name, _always(None))
+    made.set(cuda, "get_rng_state", lambda *_: torch.get_rng_state())
+    made.around(
+        torch.utils._device.DeviceContext, "__init__", lambda original, self, device: original(self, here(device))
+    )
+    made.set(cuda, "device", _DeviceContext)
+    made.set(cuda.nccl, "version", _always((2, 27, 3)))
+    for name in ("range_push", "range_pop", "mark"):
+        made.set(cuda.nvtx, name, _always(0))
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None and with_gpu:
+        answers = {"is_available": True, "device_count": devices, "current_device_index": local_rank}
+        for name, value in answers.items():
+            made.set(accelerator, name, _always(value))
+        made.set(accelerator, "current_accelerator", _always(torch.device("cuda")))
+        made.set(accelerator, "set_device_index", _always(None))
+        made.set(accelerator, "synchronize", streams.synchronize)
+        made.set(accelerator, "current_stream", streams.current_stream)
+
+
+def _always(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
+class _DeviceContext:
+    """Stands for `torch.cuda.device(...)`."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _tensors(made: Patches) -> None:
+    """Methods of tensors, and generators, that need the real thing."""
+    made.set(torch.Tensor, "record_stream", _always(None))
+    made.set(torch.Tensor, "pin_memory", lambda self, *_: self)
+    made.set(torch.Tensor, "is_pinned", _always(False))
+    made.set(torch.Tensor, "cuda", lambda self, *_, **__: self.to(CPU))
+    original = torch.Generator
+
+    class Generator(original):  # type: ignore[valid-type,misc]
+        """A generator on the host, whatever the device asked for."""
+
+        def __new__(cls, device: Any = None) -> Any:
+            return original.__new__(cls, CPU)
+
+    made.set(torch, "Generator", Generator)
+
+
+def _modes(made: Patches, with_gpu: bool) -> None:
+    """Autocast, optimizers and attention as they are on a GPU."""
+
+    def autocast(
+        original: Any, self: Any, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None
+    ) -> None:
+        if device_type != "cpu":
+            dtype = dtype or torch.float16
+        original(self, "cpu", dtype, enabled, cache_enabled)
+
+    made.around(torch.amp.autocast_mode.autocast, "__init__", autocast)
+    made.around(torch, "get_autocast_dtype", lambda original, device: original("cpu"))
+    made.around(torch, "is_autocast_enabled", lambda original, *device: original("cpu"))
+    from torch.optim import optimizer
+
+    types = getattr(optimizer, "_foreach_supported_types", None)
+    if isinstance(types, list):
+        made.set(optimizer, "_foreach_supported_types", [*types, DeviceTensor])
+    if with_gpu:
+        for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+            made.around(optimizer, name, lambda original: [*original(), "cpu"])
+
+
+class Redirect(TorchFunctionMode):  # type: ignore[misc]
+    """Sends what a program asks of "cuda" to the pretended device, in every function of PyTorch's."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kwargs:
+            device = kwargs.get("device")
+            if device is not None:
+                kwargs = {**kwargs, "device": here(device)}
+        if func in _WITH_DEVICE and len(args) > 1:
+            args = (args[0], *map(here, args[1:]))
+        elif func is torch._C._nn.scaled_dot_product_attention:
+            # A GPU's flash attention drops out too, the CPU's does not: it would write the scores to memory.
+            args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, dict(kwargs or {})
+            if "dropout_p" in kwargs:
+                kwargs["dropout_p"] = 0.0
+        elif func is torch.Tensor.backward:
+            with self:
+                return _backward(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _backward(
+    tensor: Any, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    torch.autograd.backward(tensor, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+_WITH_DEVICE = frozenset(
+    {torch.Tensor.to, torch.Tensor.type, torch.Tensor.new_tensor, torch._C._nn._parse_to, torch.get_default_device}
+)
+
+
+def here(value: Any) -> Any:
+    """The pretended device in the place of a GPU; other values as they are."""
+    if isinstance(value, torch.device):
+        return value if value.type in ("cpu", "meta") else CPU
+    if isinstance(value, str) and value.partition(":")[0] in ("cuda", "xpu", "hip"):
+        return CPU
+    return value

@@ -1,0 +1,311 @@
+"""One rank's step: the program is run on the pretended device until the step is over."""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import os
+import random
+import runpy
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from chakrasim.collect.capture_cuda import Patches, Redirect, patches, redirect_cuda
+from chakrasim.collect.capture_device import DeviceMode
+from chakrasim.collect.capture_distributed import Distributed, NeedsRank, Objects
+from chakrasim.collect.capture_graph import Graph, Node
+from chakrasim.collect.capture_groups import Groups
+from chakrasim.collect.capture_listener import Collectives
+from chakrasim.collect.capture_streams import DeviceStream, Streams
+from chakrasim.collect.memory import MemoryPeak, labelled
+from chakrasim.errors import InputError
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is captured.
+
+    Attributes
+    ----------
+    script: path of a script; None for a function.
+    arguments: of the script.
+    function: called once for each step (see `chakrasim.collect.capture`); None for a script.
+    step: which step is recorded, from 1, told apart by optimizer steps; 0: all that the program does.
+    with_gpu: whether the program is told that there are GPUs.
+    devices: GPUs of a node.
+    """
+
+    script: str | None
+    arguments: tuple[str, ...] = ()
+    function: Callable[[], object] | None = None
+    step: int = 2
+    with_gpu: bool = True
+    devices: int = 8
+
+
+@dataclass(frozen=True)
+class RankCapture:
+    """What one rank does in the step.
+
+    Attributes
+    ----------
+    nodes: the graph; a node's number is its place.
+    roles: the process groups of all ranks, by role.
+    peak: of memory within the step.
+    timeline: live bytes over the step: "node", "live" and a column for each category.
+    placeholders, counted: what was made up or left out, how often.
+    unknown_flops: matrix-like operators that nobody counts, how often.
+    sent: objects that this rank sent.
+    """
+
+    rank: int
+    nodes: list[Node]
+    roles: dict[str, tuple[tuple[int, ...], ...]]
+    peak: MemoryPeak
+    timeline: dict[str, Any]
+    placeholders: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    unknown_flops: dict[str, int] = field(default_factory=dict)
+    sent: Objects = field(default_factory=dict)
+
+
+class _StepIsOver(BaseException):
+    """Ends the program after the recorded step; no handler of a program's own errors stops it."""
+
+
+def capture_rank(program: Program, rank: int, world: int, received: Objects) -> RankCapture:
+    """Run ``program`` as ``rank`` of ``world`` and record its step.
+
+    Raises InputError for what cannot be captured, `NeedsRank` if an object of a rank that is not in ``received`` is
+    needed. Meant to be called once in a process: PyTorch keeps state.
+    """
+    streams = Streams()
+    DeviceStream.streams = streams
+    mode, graph, groups = DeviceMode(), Graph(streams), Groups(world)
+    listener = Collectives(mode, graph, groups)
+    distributed = Distributed(rank, world, listener, received)
+    recorder = _Recorder(program, graph)
+    with ExitStack() as stack:
+        stack.enter_context(_silence())
+        made = stack.enter_context(patches())
+        redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
+        distributed.install(made)
+        _program_surroundings(made, listener)
+        stack.enter_context(_environment(rank, world, program))
+        stack.enter_context(graph.memory.watch_resizes())
+        stack.enter_context(labelled(graph.memory))
+        stack.enter_context(recorder.hooks())
+        mode.listener = listener
+        _run(program, mode, recorder)
+    since, until = recorder.bounds
+    return RankCapture(
+        rank,
+        graph.nodes,
+        groups.roles(),
+        graph.memory.peak(since, until),
+        graph.memory.timeline(since, until),
+        dict(mode.placeholders),
+        dict(listener.counted),
+        dict(graph.unknown),
+        distributed.sent,
+    )
+
+
+class _Recorder:
+    """Begins and ends recording at the right optimizer steps of the first optimizer that steps."""
+
+    def __init__(self, program: Program, graph: Graph) -> None:
+        self.program = program
+        self.graph = graph
+        self.steps = 0
+        self.bounds: tuple[int, int | None] = (0, None)
+        self._leader: Any = None
+
+    def begin(self) -> None:
+        """Record from here."""
+        self.graph.start()
+        self.bounds = self.graph.memory.mark(), None
+
+    def end(self) -> None:
+        """Record no longer."""
+        self.graph.recording = False
+        self.bounds = self.bounds[0], self.graph.memory.mark()
+
+    @contextmanager
+    def hooks(self) -> Iterator[None]:
+        """See optimizers' steps."""
+        handles = [
+            register_optimizer_step_pre_hook(self._before),
+            register_optimizer_step_post_hook(self._after),
+        ]
+        if self.program.step <= 1 and self.program.function is None:
+            self.begin()
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _before(self, *_: Any) -> None:
+        self.graph.optimizing = True
+
+    def _after(self, optimizer: Any, *_: Any) -> None:
+        self.graph.optimizing = False
+        if self._leader is None:
+            self._leader = optimizer
+        if optimizer is not self._leader or self.program.function is not None:
+            return
+        self.steps += 1
+        if self.program.step == 0:
+            return
+        if self.steps == self.program.step:
+            self.end()
+            raise _StepIsOver
+        if self.steps == self.program.step - 1:
+            self.begin()
+
+
+def _run(program: Program, mode: DeviceMode, recorder: _Recorder) -> None:
+    """Run the program to the end of its step. Raises InputError where it fails."""
+    gc.collect()
+    gc.freeze()  # what is there by now is not looked at again
+    try:
+        with mode, Redirect():
+            if program.function is not None:
+                _run_function(program.function, program, recorder)
+            else:
+                _run_script(program)
+        if program.function is None:
+            _ended_early(program, recorder)
+    except _StepIsOver:
+        pass
+    except (InputError, NeedsRank, KeyboardInterrupt):
+        raise
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            raise InputError(f"the program ended with {stop.code}", file=program.script) from stop
+        _ended_early(program, recorder)
+    except BaseException as error:
+        if "CHAKRASIM_CAPTURE_TRACEBACK" in os.environ:
+            traceback.print_exc()
+        raise failure(error, program) from error
+
+
+def _run_function(function: Callable[[], object], program: Program, recorder: _Recorder) -> None:
+    for _ in range(max(program.step, 1) - 1):
+        function()
+    recorder.begin()
+    function()
+    recorder.end()
+
+
+def _run_script(program: Program) -> None:
+    assert program.script is not None
+    runpy.run_path(program.script, run_name="__main__")
+
+
+def _ended_early(program: Program, recorder: _Recorder) -> None:
+    if program.step == 0:
+        recorder.end()
+        return
+    if recorder.steps == 0:
+        remedy = "let it step an optimizer, or record all that it does with --step 0"
+    else:
+        remedy = f"let it take {program.step} steps, or record an earlier one with --step"
+    raise InputError(
+        f"the program ended before step {program.step} was over",
+        file=program.script,
+        found=f"{recorder.steps} step{'s' * (recorder.steps != 1)} of an optimizer",
+        remedy=remedy,
+    )
+
+
+def failure(error: BaseException, program: Program) -> InputError:
+    """What a program's exception is told as: where in the program, what, and what it may come from."""
+    place = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        parts = frame.filename.split("/")
+        if "torch" not in parts and "chakrasim" not in parts and not frame.filename.startswith("<"):
+            place = f"{frame.filename}:{frame.lineno}"
+            break
+    text = " ".join(str(error).split())[:400]
+    return InputError(
+        f"the program failed while it was captured: {type(error).__name__}: {text}",
+        file=program.script,
+        place=place,
+        remedy="see the limits in the guide to capturing; --traceback shows where in PyTorch it came from",
+    )
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """PyTorch's warnings are about a machine that is not there; what the program prints are placeholders."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _environment(rank: int, world: int, program: Program) -> Iterator[None]:
+    """Environment variables, arguments, import path and random state as `torchrun` would give them."""
+    local = min(program.devices, world)
+    values = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": rank % local,
+        "LOCAL_WORLD_SIZE": local,
+        "GROUP_RANK": rank // local,
+        "NODE_RANK": rank // local,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": 29500,
+        "TORCHELASTIC_RUN_ID": "capture",
+    }
+    before = dict(os.environ), list(sys.argv), list(sys.path)
+    os.environ.update({name: str(value) for name, value in values.items()})
+    if program.script is not None:
+        sys.argv = [program.script, *program.arguments]
+        sys.path.insert(0, os.path.dirname(os.path.abspath(program.script)))
+    random.seed(0)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before[0])
+        sys.argv[:], sys.path[:] = before[1], before[2]
+
+
+def _program_surroundings(made: Patches, listener: Collectives) -> None:
+    """Compilation, worker processes and files, which a capture does without."""
+    from torch.utils.data import DataLoader
+
+    def compile_nothing(original: Any, model: Any = None, **kwargs: Any) -> Any:
+        listener.counted["torch.compile left out: operators are those of eager mode"] += 1
+        return model if model is not None else lambda function: function
+
+    def loader(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "pin_memory"):
+            kwargs.pop(name, None)
+        original(self, *args, **kwargs)
+
+    def save(original: Any, *args: Any, **kwargs: Any) -> None:
+        listener.counted["torch.save left out"] += 1
+
+    made.around(torch, "compile", compile_nothing)
+    made.set(torch.nn.Module, "compile", lambda self, *_, **__: None)
+    made.around(DataLoader, "__init__", loader)
+    made.around(torch, "save", save)

@@ -1,0 +1,106 @@
+"""Single collectives, and messages in a pattern, on all ranks of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.generator.collective_kinds import COLLECTIVES, ROOTED, SIZES, TYPES
+from chakrasim.trace.builder import TraceBuilder
+from chakrasim.trace.graph import Trace
+from chakrasim.trace.job import PEER, Job
+from chakrasim.trace.kinds import NodeType
+
+
+def collective_job(kind: str, size_bytes: int, ranks: int, *, repeat: int = 1, root: int = 0) -> Job:
+    """A job whose ranks all run one collective, ``repeat`` times one after another.
+
+    Parameters
+    ----------
+    kind: one of `TYPES`: a collective; "send_recv": each rank sends to the next and receives from the one before, in a
+        ring; "all_pairs": each rank sends to every other.
+    size_bytes: ``comm_size``, whose meaning is in `SIZES`.
+    root: of the types in `ROOTED`.
+
+    Raises InputError for what is out of range.
+    """
+    if kind not in SIZES:
+        raise InputError("no such type of collective", found=repr(kind), expected="one of " + ", ".join(TYPES))
+    for name, value, low in (("size", size_bytes, 0), ("ranks", ranks, 2), ("repeat", repeat, 1), ("root", root, 0)):
+        if not low <= value < 2**62:
+            raise InputError(f"{name} is out of range", found=value, expected=f"{low} or more")
+    if root >= ranks:
+        raise InputError("the root is no rank", found=root, expected=f"0 to {ranks - 1}")
+    if root and kind not in ROOTED:
+        raise InputError(f"{kind} has no root", found=root, expected="a root for " + ", ".join(ROOTED))
+    if kind in COLLECTIVES:
+        return Job((_collective(kind, size_bytes, ranks, repeat, root),), np.zeros(ranks, np.int64))
+    peers = _ring if kind == "send_recv" else _others
+    traces = tuple(_messages(kind, size_bytes, ranks, repeat, rank, peers) for rank in range(ranks))
+    return Job(traces, np.arange(ranks, dtype=np.int64))
+
+
+def _builder(kind: str, size_bytes: int, ranks: int, rank: int = 0) -> TraceBuilder:
+    metadata = {
+        "producer": "chakrasim generate collective",
+        "rank": rank,
+        "ranks": ranks,
+        "collective": kind,
+        "comm_size": size_bytes,
+    }
+    return TraceBuilder(metadata=metadata, source=f"{kind} rank {rank}")
+
+
+def _collective(kind: str, size_bytes: int, ranks: int, repeat: int, root: int) -> Trace:
+    builder = _builder(kind, size_bytes, ranks)
+    attrs: dict[str, object] = {
+        "is_cpu_op": False,
+        "comm_type": int(COLLECTIVES[kind]),
+        "comm_size": 0 if kind == "barrier" else size_bytes,
+        "pg_name": "",
+    }
+    if kind in ROOTED:
+        attrs["root_rank"] = root
+    for number in range(repeat):
+        before = [number - 1] if number else []
+        builder.add(number, f"{kind} {number}", NodeType.COMM_COLL_NODE, ctrl_deps=before, attrs=attrs)
+    return builder.build()
+
+
+def _ring(rank: int, ranks: int) -> tuple[list[int], list[int]]:
+    """To whom a rank sends, and from whom it receives."""
+    return [(rank + 1) % ranks], [(rank - 1) % ranks]
+
+
+def _others(rank: int, ranks: int) -> tuple[list[int], list[int]]:
+    """The same; each rank begins with the next one, so that no rank is everybody's first."""
+    ahead = [(rank + step) % ranks for step in range(1, ranks)]
+    return ahead, ahead[::-1]
+
+
+def _messages(
+    kind: str,
+    size_bytes: int,
+    ranks: int,
+    repeat: int,
+    rank: int,
+    peers: Callable[[int, int], tuple[list[int], list[int]]],
+) -> Trace:
+    """Each round waits for the one before, its messages included."""
+    builder = _builder(kind, size_bytes, ranks, rank)
+    targets, sources = peers(rank, ranks)
+    before: list[int] = []
+    for number in range(repeat):
+        now: list[int] = []
+        for name, node_type, others in (
+            ("receive from", NodeType.COMM_RECV_NODE, sources),
+            ("send to", NodeType.COMM_SEND_NODE, targets),
+        ):
+            for other in others:
+                attrs = {"is_cpu_op": False, "pg_name": "", PEER: other, "comm_size": size_bytes, "comm_tag": number}
+                now.append(len(builder))
+                builder.add(now[-1], f"{name} {other}, round {number}", node_type, ctrl_deps=before, attrs=attrs)
+        before = now
+    return builder.build()

@@ -1,0 +1,159 @@
+"""What a rank keeps in memory, and its peak over a step.
+
+Activations are counted as Korthikanti et al. 2022 (arXiv:2205.05198, section 4) count them: what the backward pass
+reads, one byte for each element of a dropout mask. Communication buffers and workspaces of kernels are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from chakrasim.generator.layer_ends import shards
+from chakrasim.generator.parameters import (
+    embedding_parameters,
+    head_parameters,
+    layer_parameters,
+    stage_parameters,
+)
+from chakrasim.generator.schedule import Turn
+from chakrasim.generator.spec import Spec
+from chakrasim.generator.work import Sizes
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of a rank; those of ``activations`` and ``working`` at the peak.
+
+    Attributes
+    ----------
+    parameters, gradients, optimizer: kept all the time.
+    activations: kept from forward to backward passes.
+    working: what exists for a while: activations computed again, weights gathered, gradients not yet reduced.
+    """
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    working: int
+
+    @property
+    def peak(self) -> int:
+        """All together."""
+        return self.parameters + self.gradients + self.optimizer + self.activations + self.working
+
+    def to_mapping(self) -> dict[str, int]:
+        """Plain values, names with their unit."""
+        return {**{f"{name}_bytes": value for name, value in asdict(self).items()}, "peak_bytes": self.peak}
+
+
+def stage_memory(spec: Spec, stage: int, order: list[Turn]) -> Memory:
+    """The peak of a rank of this stage, which makes its passes in this order."""
+    held = stage_parameters(spec, stage)
+    dense, experts = shards(spec)
+
+    def sharded(zero: int) -> int:
+        whole = spec.parallel.zero < zero
+        return held.total if whole else -(-held.dense // dense) + -(-held.experts // experts)
+
+    activations, working = _activations(spec, order)
+    return Memory(
+        parameters=sharded(3) * spec.value_bytes,
+        gradients=sharded(2) * spec.gradient_bytes,
+        optimizer=sharded(1) * spec.state_bytes,
+        activations=activations,
+        working=working + _gathered(spec, stage),
+    )
+
+
+def _activations(spec: Spec, order: list[Turn]) -> tuple[int, int]:
+    """Bytes kept, and computed again beside them, at the moment when both together are most."""
+    kept = {chunk: chunk_activations(spec, chunk) for chunk in {turn.chunk for turn in order}}
+    again = {chunk: _computed_again(spec, chunk) for chunk in kept}
+    live = 0
+    most = (0, 0)
+    for turn in order:
+        working = 0
+        if turn.forward:
+            live += kept[turn.chunk]
+        else:
+            working = again[turn.chunk]
+        most = max(most, (live, working), key=sum)
+        if not turn.forward:
+            live -= kept[turn.chunk]
+    return most
+
+
+def chunk_activations(spec: Spec, chunk: int) -> int:
+    """Bytes that a forward pass over a chunk keeps for the backward pass."""
+    sizes = Sizes(spec)
+    kept = sum(layer_activations(spec, layer) for layer in spec.layers_of(chunk))
+    if chunk == 0 and spec.model.dropout:
+        kept += sizes.own_tokens * sizes.hidden
+    if chunk == spec.chunks - 1:
+        kept += 2 * sizes.own_bytes + 4 * sizes.tokens * sizes.vocabulary
+    return kept
+
+
+def layer_activations(spec: Spec, layer: int, recompute: str | None = None) -> int:
+    """Bytes that a layer keeps, as the spec recomputes or as ``recompute`` says."""
+    sizes = Sizes(spec)
+    mode = spec.recompute if recompute is None else recompute
+    if mode == "full":
+        return sizes.own_bytes
+    return _attention(sizes, mode) + _feed_forward(sizes, layer)
+
+
+def _attention(sizes: Sizes, mode: str) -> int:
+    """Inputs of norm and matrices, queries, keys and values, and what core attention keeps."""
+    spec = sizes.spec
+    size, dropout = sizes.value_bytes, spec.model.dropout
+    kept = 2 * sizes.own_bytes + sizes.tokens * (sizes.qkv + sizes.queries) * size
+    if dropout:
+        kept += sizes.own_tokens * sizes.hidden
+    if spec.flash_attention:
+        return kept + 4 * sizes.tokens * sizes.heads
+    if mode == "selective":
+        return kept
+    return kept + sizes.scores * (2 * size + 1 if dropout else size)
+
+
+def _feed_forward(sizes: Sizes, layer: int) -> int:
+    """Inputs of norm, first matrix, activation and last matrix."""
+    spec = sizes.spec
+    model, size, tp = spec.model, sizes.value_bytes, sizes.tp
+    ways = 3 if model.gated else 2
+    mask = sizes.own_tokens * sizes.hidden if model.dropout else 0
+    moe = model.moe
+    if moe is None or not model.has_experts(layer):
+        return 2 * sizes.own_bytes + sizes.tokens * ways * (model.feed_forward // tp) * size + mask
+    part, routed = sizes.tokens // tp, sizes.tokens * moe.top_k
+    kept = 2 * sizes.own_bytes + mask + 4 * part * moe.experts
+    kept += routed * (sizes.hidden + ways * (moe.feed_forward // tp)) * size
+    kept += part * moe.top_k * sizes.hidden * size
+    return kept + sizes.tokens * ways * (moe.shared_feed_forward // tp) * size
+
+
+def _computed_again(spec: Spec, chunk: int) -> int:
+    """What the backward pass of a layer computes again and keeps for a while: the most of any layer."""
+    if spec.recompute == "none":
+        return 0
+    layers = spec.layers_of(chunk)
+    return max(layer_activations(spec, layer, "none") - layer_activations(spec, layer) for layer in layers)
+
+
+def _gathered(spec: Spec, stage: int) -> int:
+    """With ZeRO 3 (2), two units' whole weights (one unit's or bucket's whole gradients)."""
+    if spec.parallel.zero < 2:
+        return 0
+    chunks = range(stage, spec.chunks, spec.parallel.pp)
+    units = [layer_parameters(spec, layer) for chunk in chunks for layer in spec.layers_of(chunk)]
+    if stage == 0:
+        units.append(embedding_parameters(spec))
+    if stage == spec.parallel.pp - 1:
+        units.append(head_parameters(spec))
+    sizes = sorted((unit.total for unit in units), reverse=True)
+    gradients = sizes[0] * spec.gradient_bytes
+    if spec.parallel.zero == 2:
+        return gradients
+    return sum(sizes[: 2 if spec.overlap.fsdp else 1]) * spec.value_bytes + gradients

@@ -1,0 +1,200 @@
+"""From passes and the order in which a rank runs them to the columns of a trace."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.errors import InputError
+from chakrasim.generator.tape import DURATION, Outside, Row, Tape
+from chakrasim.trace.graph import Attributes, Csr, StringTable, Trace
+from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
+
+Ints = NDArray[np.int64]
+
+TOO_LARGE = 1 << 62
+VERSION = "0.0.4"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of a pass: which of the passes, for which micro-batch. ``forward``: the step (by position) whose
+    activations it reads, or -1."""
+
+    which: int
+    micro_batch: int
+    forward: int = -1
+
+
+class Strings:
+    """Strings and their numbers; several traces may share one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {"": 0}
+
+    def __getitem__(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def table(self) -> StringTable:
+        """All of them, as a trace keeps them."""
+        raw = [text.encode() for text in self._numbers]
+        offsets = np.zeros(len(raw) + 1, np.int64)
+        np.cumsum([len(text) for text in raw], out=offsets[1:])
+        return StringTable(np.frombuffer(bytearray(b"".join(raw)), np.uint8), offsets)
+
+
+def ragged(starts: Ints, lengths: Ints) -> Ints:
+    """The numbers ``starts[i]`` to ``starts[i] + lengths[i]``, for all i, end to end."""
+    ends = np.cumsum(lengths)
+    numbers: Ints = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+    return numbers
+
+
+def build_trace(
+    passes: Sequence[Tape], steps: Sequence[Step], strings: Strings, metadata: Mapping[str, int | str], source: str
+) -> Trace:
+    """The trace of a rank that runs ``steps``; node ids count from 0 in program order."""
+    columns = _Columns([row for tape in passes for row in tape.rows], strings)
+    lengths = np.array([len(tape.rows) for tape in passes], np.int64)
+    which = np.array([step.which for step in steps], np.int64)
+    micro_batch = np.array([step.micro_batch for step in steps], np.int64)
+    length = lengths[which]
+    base = np.cumsum(length) - length
+    rows = ragged((np.cumsum(lengths) - lengths)[which], length)
+    owner = np.repeat(np.arange(len(steps)), length)
+    outside = _outside(passes, steps, base)
+    meta = _metadata(metadata, strings)
+    data, ctrl = (deps.gather(rows, owner, base, outside) for deps in (columns.data, columns.control))
+    n = len(rows)
+    return Trace(
+        ids=np.arange(n, dtype=np.uint64),
+        types=columns.types[rows],
+        name_index=columns.names[rows],
+        start_micros=np.zeros(n, np.uint64),
+        duration_micros=columns.micros[rows],
+        ctrl_deps=ctrl,
+        data_deps=data,
+        inputs=np.full((n, 3), -1, np.int32),
+        outputs=np.full((n, 3), -1, np.int32),
+        attrs=columns.attributes(rows, micro_batch[owner]),
+        lists=Csr(np.zeros(1, np.int64), np.zeros(0, np.uint64)),
+        strings=strings.table(),
+        version=VERSION,
+        meta=meta,
+        source=source,
+    )
+
+
+def _outside(passes: Sequence[Tape], steps: Sequence[Step], base: Ints) -> Ints:
+    """int64[steps, kinds]: the node that each kind of `Outside` stands for in each step, -1 where there is none."""
+    known: list[tuple[int, ...]] = []
+    compute = collective = gate = posted = sent = -1
+    ends: list[int] = []
+    for step, begin in zip(steps, base.tolist(), strict=True):
+        tape = passes[step.which]
+        forward = ends[step.forward] if step.forward >= 0 else -1
+        known.append((compute, collective, forward, gate, posted, sent))
+        gate = begin + tape.gate if tape.gate >= 0 else compute
+        posted = compute
+        compute = begin + tape.compute_tail if tape.compute_tail >= 0 else compute
+        collective = begin + tape.collective_tail if tape.collective_tail >= 0 else collective
+        sent = begin + tape.sent if tape.sent >= 0 else -1
+        ends.append(compute)
+    return np.array(known, np.int64).reshape(len(steps), len(Outside))
+
+
+@dataclass(frozen=True, eq=False)
+class _Deps:
+    """Dependencies of rows: those of row i are ``targets[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: Ints
+    targets: Ints
+
+    @classmethod
+    def of(cls, listed: Sequence[Sequence[int]]) -> _Deps:
+        offsets = np.zeros(len(listed) + 1, np.int64)
+        np.cumsum([len(deps) for deps in listed], out=offsets[1:])
+        return cls(offsets, np.array([dep for deps in listed for dep in deps], np.int64))
+
+    def gather(self, rows: Ints, owner: Ints, base: Ints, outside: Ints) -> Csr:
+        counts = np.diff(self.offsets)[rows]
+        targets = self.targets[ragged(self.offsets[rows], counts)]
+        node = np.repeat(np.arange(len(rows)), counts)
+        step = owner[node]
+        absolute = np.where(targets >= 0, base[step] + targets, outside[step, np.maximum(-targets - 1, 0)])
+        there = absolute >= 0
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.bincount(node[there], minlength=len(rows)), out=offsets[1:])
+        return Csr(offsets, absolute[there].astype(np.uint64))
+
+
+class _Columns:
+    """Rows as columns."""
+
+    def __init__(self, rows: Sequence[Row], strings: Strings) -> None:
+        self.types = np.array([row.type for row in rows], np.int32)
+        self.names = np.array([strings[row.name] for row in rows], np.int32)
+        # Whole microseconds, as the format has them; nodes without a known duration have 0.
+        nanoseconds = np.array([int(row.values.get(DURATION, 0)) for row in rows], np.uint64)
+        self.micros = (nanoseconds + np.uint64(500)) // np.uint64(1000)
+        self.data = _Deps.of([row.data for row in rows])
+        self.control = _Deps.of([row.control for row in rows])
+        table: list[tuple[int, int, int, int]] = []
+        counts = []
+        for row in rows:
+            counts.append(len(row.values))
+            growth = row.per_micro_batch
+            for name, value in row.values.items():
+                table.append((strings[name], *_value(value, strings), growth.get(name, 0)))
+        self.offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(counts, out=self.offsets[1:])
+        self.name, self.kind, self.bits, self.growth = np.array(table, np.int64).reshape(-1, 4).T
+
+    def attributes(self, rows: Ints, micro_batch: Ints) -> Attributes:
+        """Those of the nodes that repeat ``rows``, each for its micro-batch."""
+        counts = np.diff(self.offsets)[rows]
+        at = ragged(self.offsets[rows], counts)
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        bits = self.bits[at] + self.growth[at] * np.repeat(micro_batch, counts)
+        return Attributes(
+            offsets,
+            self.name[at].astype(np.int32),
+            self.kind[at].astype(np.uint8),
+            bits.view(np.uint64),
+            np.zeros(len(at), np.int32),
+        )
+
+
+def _value(value: Any, strings: Strings) -> tuple[int, int]:
+    """Kind and bits of an attribute. Raises InputError for an integer that the simulator would refuse."""
+    if isinstance(value, bool):
+        return BOOL, int(value)
+    if isinstance(value, str):
+        return STRING, strings[value]
+    if isinstance(value, float):
+        return DOUBLE, struct.unpack("<q", struct.pack("<d", value))[0]
+    if value >= TOO_LARGE:
+        raise InputError("operations or bytes of one node are beyond what a trace can hold", found=value)
+    return INT64, int(value)
+
+
+def _metadata(metadata: Mapping[str, int | str], strings: Strings) -> Attributes:
+    """Operations of a long step are beyond 64 bits: they become a double."""
+    values = []
+    for name, value in metadata.items():
+        large = isinstance(value, int) and value >= TOO_LARGE
+        values.append((strings[name], *_value(float(value) if large else value, strings)))
+    names, kind, bits = np.array(values, np.int64).reshape(-1, 3).T
+    return Attributes(
+        np.array([0, len(values)], np.int64),
+        names.astype(np.int32),
+        kind.astype(np.uint8),
+        bits.astype(np.uint64),
+        np.zeros(len(values), np.int32),
+    )

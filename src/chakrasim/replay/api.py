@@ -1,0 +1,155 @@
+"""`replay`: the communication of a trace, run for real."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from chakrasim.errors import InputError, StallError
+from chakrasim.machine.groups import GroupSource
+from chakrasim.replay.environment import Launched, launched
+from chakrasim.replay.execute import Settings, Stuck, check_backend, import_torch, run_rank
+from chakrasim.replay.plan import ReplayPlan
+from chakrasim.replay.programs import make_plan
+from chakrasim.replay.result import ReplayResult, make_result
+from chakrasim.replay.source import PathLike, load_source
+from chakrasim.trace.graph import Trace
+from chakrasim.trace.job import Job
+
+COMPUTE = ("none", "sleep", "matmul")
+
+
+def plan_replay(
+    source: PathLike | Job | Trace,
+    ranks: int | None = None,
+    *,
+    comm_group: GroupSource | None = None,
+    compute: str = "none",
+    warnings: list[str] | None = None,
+) -> ReplayPlan:
+    """What `replay` would run; needs no PyTorch."""
+    said = warnings if warnings is not None else []
+    job = load_source(source, comm_group, said)
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else "<memory>"
+    return make_plan(job, job.ranks if ranks is None else ranks, name, compute=compute)
+
+
+def replay(
+    source: PathLike | Job | Trace,
+    ranks: int | None = None,
+    *,
+    backend: str = "gloo",
+    comm_group: GroupSource | None = None,
+    compute: str = "none",
+    blocking: bool = False,
+    warmup: int = 2,
+    iterations: int = 5,
+    timeout_s: float = 60.0,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReplayResult:
+    """Run the communication of a trace on ``torch.distributed`` and measure it.
+
+    Parameters
+    ----------
+    source:
+        Chakra traces or PyTorch's traces, as `load_source` says, or a job in memory.
+    ranks:
+        Processes that run it, by default as many as the trace has ranks. Fewer are the first ranks: groups are cut to
+        them, inputs that have a part for each member with them. More are refused, unless there is one trace only, which
+        then stands for all ranks. A process that torchrun, SLURM or MPI started joins the others; else all are started
+        here.
+    backend:
+        A back end of torch.distributed: gloo, or nccl with a GPU for each rank.
+    comm_group:
+        The groups of Chakra traces; by default the group file beside them.
+    compute:
+        What stands in for compute: "none", "sleep" (its recorded duration) or "matmul" (a product of as many
+        operations, the recorded duration where none are stated).
+    blocking:
+        Only one collective at a time, not the whole as the dependencies allow it.
+    warmup, iterations:
+        Runs that are not measured, and that are.
+    timeout_s:
+        How long an operation may take.
+    dry_run:
+        Only say what would be run; needs no PyTorch.
+    progress:
+        Called with operations begun and operations in all.
+
+    Raises InputError for unusable input (and ranks that do not agree, before anything runs), StallError for a rank that
+    fails or waits for longer than the timeout: it says who waits in what.
+    """
+    _check(compute, warmup, iterations, timeout_s)
+    joined = launched()
+    if joined is not None and ranks not in (None, joined.ranks):
+        raise InputError(
+            f"{joined.launcher} started {joined.ranks} processes",
+            found=f"{ranks} ranks asked for",
+            remedy="make the two numbers equal, or leave --ranks out",
+        )
+    warnings: list[str] = []
+    count = ranks if joined is None else joined.ranks
+    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, warnings=warnings)
+    settings = Settings(backend, warmup, iterations, not blocking, timeout_s)
+    if dry_run:
+        return make_result(plan, settings, compute, None, warnings)
+    _check_memory(plan, joined is None and backend != "nccl")
+    torch = import_torch()
+    check_backend(torch, backend, plan.ranks if joined is None else 1)
+    if joined is not None:
+        return _join(plan, settings, compute, joined, warnings)
+    from chakrasim.replay.launch import run_processes
+
+    return make_result(plan, settings, compute, run_processes(plan, settings, progress), warnings)
+
+
+def _join(plan: ReplayPlan, settings: Settings, compute: str, joined: Launched, warnings: list[str]) -> ReplayResult:
+    """This process's part in what a launcher started; the result of all ranks, on every rank."""
+    # MPI and SLURM set no address: PARAM's defaults (trace-analysis.md, 2.7).
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29500")
+    try:
+        _, everybody = run_rank(plan, joined.rank, joined.local_rank, settings, "env://", lambda what, at: None)
+    except Stuck as fault:
+        raise StallError(f"the replay cannot go on: {fault}", waits=(str(fault),)) from None
+    return make_result(plan, settings, compute, everybody, warnings)
+
+
+def _check(compute: str, warmup: int, iterations: int, timeout_s: float) -> None:
+    if compute not in COMPUTE:
+        raise InputError("unknown stand-in for compute", found=repr(compute), expected=", ".join(COMPUTE))
+    if iterations < 1 or warmup < 0:
+        raise InputError("there must be an iteration", found=f"warmup {warmup}, iterations {iterations}")
+    if not 0 < timeout_s < 1e6:
+        raise InputError("the timeout is out of range", found=timeout_s, expected="seconds, more than 0")
+
+
+def buffer_bytes(plan: ReplayPlan, rank: int) -> int:
+    """Memory that a rank's communication needs: equal operations share their buffers."""
+    buffers: dict[tuple[str, str, int], int] = {}
+    for operation in plan.programs[rank]:
+        members, size, dtype = plan.members(rank, operation), operation.size_bytes, operation.dtype
+        outputs = dict.fromkeys(("all_gather", "gather"), size * members)
+        outputs |= dict.fromkeys(("all_to_all", "recv"), size)
+        outputs |= dict.fromkeys(("reduce_scatter", "reduce_scatter_block", "scatter"), size // members)
+        buffers["in", dtype, size] = size
+        if operation.kind in outputs:
+            buffers["out", dtype, outputs[operation.kind]] = outputs[operation.kind]
+    return sum(buffers.values())
+
+
+def _check_memory(plan: ReplayPlan, here: bool) -> None:
+    """Raise InputError where the buffers of all ranks of this machine do not fit into its memory."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return
+    needed = sum(buffer_bytes(plan, rank) for rank in range(plan.ranks))
+    if here and needed > memory * 0.8:
+        raise InputError(
+            "the collectives do not fit into this machine's memory",
+            file=plan.source,
+            found=f"{needed / 2**30:.1f} GiB of buffers on {plan.ranks} ranks, {memory / 2**30:.1f} GiB in all",
+            remedy="use fewer --ranks, or several machines (torchrun)",
+        )

@@ -1,0 +1,254 @@
+"""From a job to a plan: who takes part in what, checked, and in an order in which nobody waits for ever."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from chakrasim.converter.job_input import members_of
+from chakrasim.errors import InputError
+from chakrasim.replay.meetings import Call, CallKey, order_meetings
+from chakrasim.replay.plan import (
+    BARRIER,
+    COLLECTIVES,
+    DIVIDED,
+    RECV,
+    REDUCING,
+    ROOTED,
+    SEND,
+    Coverage,
+    Group,
+    Operation,
+    ReplayPlan,
+)
+from chakrasim.replay.recorded import Facts, Recorded, Wish, read_recorded
+from chakrasim.replay.shrink import Shrinker
+from chakrasim.replay.writing import DONE, SILENT, TIMED, ProgramWriter
+from chakrasim.trace.job import Job
+from chakrasim.trace.job_groups import EVERYONE
+from chakrasim.trace.kinds import NodeType
+
+_NO_GROUP = "its group has fewer than two live ranks"
+_NO_PEER = "the other side is no live rank"
+_NO_BYTES = "it moves no bytes"
+_ALONE = "one trace stands for all ranks: messages have no other side"
+
+
+@dataclass
+class _Account:
+    """What becomes of nodes, and what is assumed."""
+
+    fates: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, what: str, why: str = "", size_bytes: int = 0, count: int = 1) -> None:
+        fate = self.fates.setdefault((what, why), [0, 0])
+        fate[0] += count
+        fate[1] += size_bytes
+
+    def coverage(self) -> tuple[Coverage, ...]:
+        rows = [Coverage(what, count, size, why) for (what, why), (count, size) in self.fates.items() if count]
+        return tuple(sorted(rows, key=lambda row: (row.why != "", row.why, row.what)))
+
+
+class _Planner:
+    """Makes the plan of ``ranks`` live ranks; see `make_plan`."""
+
+    def __init__(self, job: Job, ranks: int, *, compute: str) -> None:
+        self.job, self.ranks, self.compute = job, ranks, compute
+        self.alone = job.ranks == 1 and ranks > 1
+        self.account = _Account()
+        self.shrinker = Shrinker(ranks)
+        self.groups: dict[CallKey, int] = {("", tuple(range(ranks))): 0}
+        self._read: dict[int, tuple[Recorded, Facts]] = {}
+
+    def recorded(self, rank: int) -> tuple[Recorded, Facts]:
+        """The trace that a live rank runs."""
+        index = 0 if self.alone else int(self.job.trace_of_rank[rank])
+        if index not in self._read:
+            trace = self.job.traces[index]
+            self._read[index] = (read_recorded(trace, compute=self.compute != "none"), Facts(trace))
+        return self._read[index]
+
+    def calls(self, rank: int) -> list[Call]:
+        """The communication of one rank that is replayed, in the order of its trace."""
+        recorded, facts = self.recorded(rank)
+        calls = []
+        for number, wish in enumerate(recorded.communication):
+            message = wish.type != NodeType.COMM_COLL_NODE
+            call = self._message(rank, wish, facts) if message else self._collective(rank, wish, facts)
+            if call is not None:
+                calls.append(replace(call, number=number))
+        for name, count in recorded.others.items():
+            self.account.add(f"{name.lower()}s", "only communication and compute are replayed", count=count)
+        for why, count in recorded.refused.items():
+            self.account.add("communication of the recorded run", why, count=count)
+        if self.compute == "none" and recorded.computes:
+            self.account.add("compute nodes", "compute is not asked for (--compute)", count=recorded.computes)
+        elif recorded.computes > len(recorded.compute):
+            rest = recorded.computes - len(recorded.compute)
+            self.account.add("compute nodes", "the host's work: that of the device stands in", count=rest)
+        return calls
+
+    def _members(self, rank: int, wish: Wish, facts: Facts) -> tuple[str, tuple[int, ...]]:
+        role = facts.text("pg_name", wish.node)
+        if self.alone:
+            return role, tuple(range(max(self._size_of(role, facts), self.ranks)))
+        members = members_of(self.job, role, rank)
+        if not members:
+            known = role in self.job.process_groups or role in EVERYONE
+            trace = facts.trace
+            raise InputError(
+                f"rank {rank} is no member of process group {role!r}"
+                if known
+                else f"the members of process group {role!r} are not known",
+                file=trace.source,
+                place=trace.place(wish.node),
+                found=f"groups {', '.join(list(self.job.process_groups)[:8]) or 'none'}",
+                remedy="give the group file of this job with --comm-group",
+            )
+        return role, members
+
+    def _size_of(self, role: str, facts: Facts) -> int:
+        """Members of a group of a trace that stands alone, 0 where nothing says how many."""
+        if role in self.job.process_groups:
+            return len(self.job.process_groups[role][0])
+        stated = facts.trace.metadata.get("world_size", 0) if role in EVERYONE else 0
+        return stated if isinstance(stated, int) else 0
+
+    def _collective(self, rank: int, wish: Wish, facts: Facts) -> Call | None:
+        node, trace = wish.node, facts.trace
+        number = facts.number("comm_type", node)
+        if number not in COLLECTIVES:
+            raise InputError(
+                "a collective without a known comm_type", file=trace.source, place=trace.place(node), found=str(number)
+            )
+        kind = COLLECTIVES[number]
+        size = 0 if kind == BARRIER else facts.size(node)
+        role, members = self._members(rank, wish, facts)
+        cut = self.shrinker.cut(kind, members, size)
+        if len(cut.members) < 2:
+            self.account.add(kind, _NO_GROUP, size)
+            return None
+        if not size and kind != BARRIER:
+            self.account.add(kind, _NO_BYTES, 0)
+            return None
+        dtype, size = self._elements(kind, facts.dtype(node), cut.size_bytes, len(cut.members))
+        root = self._root(members, cut.members, facts, node) if kind in ROOTED else -1
+        key = ("" if role in EVERYONE else role, cut.members)
+        self.account.add(kind, size_bytes=size)
+        operation = Operation(kind, size, dtype, self._group(key), root, node=node, name=trace.name(node))
+        return Call(key, operation, wish, facts.number("meeting", node))
+
+    def _root(self, members: tuple[int, ...], live: tuple[int, ...], facts: Facts, node: int) -> int:
+        """The root, which a job names by its position."""
+        position = facts.number("root_rank", node, facts.number("root", node))
+        return self.shrinker.root(members[position] if 0 <= position < len(members) else -1, live)
+
+    def _message(self, rank: int, wish: Wish, facts: Facts) -> Call | None:
+        sending = wish.type == NodeType.COMM_SEND_NODE
+        kind, node, trace = SEND if sending else RECV, wish.node, facts.trace
+        size = facts.size(node)
+        if self.alone:
+            self.account.add(kind, _ALONE, size)
+            return None
+        members = members_of(self.job, facts.text("pg_name", node), rank)
+        peer = facts.peer(node, sending, members)
+        if not 0 <= peer < self.job.ranks or peer == rank:
+            raise InputError(
+                f"a {kind} without another rank on the other side",
+                file=trace.source,
+                place=trace.place(node),
+                found=str(peer),
+                expected=f"a rank from 0 to {self.job.ranks - 1}",
+            )
+        if peer >= self.ranks:
+            self.account.add(kind, _NO_PEER, size)
+            return None
+        if not size:
+            self.account.add(kind, _NO_BYTES, 0)
+            return None
+        tag = max(facts.number("comm_tag", node, 0), 0) % (1 << 30)
+        dtype, size = self._elements(kind, facts.dtype(node), size, 1)
+        pair = (rank, peer) if sending else (peer, rank)
+        self.account.add(kind, size_bytes=size)
+        operation = Operation(kind, size, dtype, -1, peer, tag, node=node, name=trace.name(node))
+        return Call((f"message {tag}", pair), operation, wish, -1)
+
+    def _elements(self, kind: str, dtype: str, size: int, members: int) -> tuple[str, int]:
+        """The element type, and the size in whole elements and parts. What is not added up may move as bytes."""
+        from chakrasim.linker.communication_names import element_bytes
+
+        if not dtype:
+            dtype = "float32" if kind in REDUCING and size % 4 == 0 else "uint8"
+            if kind in REDUCING:
+                self.account.notes[f"element types that are not recorded or not known, taken as {dtype}"] += 1
+        if size % element_bytes(dtype):
+            dtype = "uint8"
+            self.account.notes["sizes that are no multiple of their element type, moved as bytes"] += 1
+        unit = element_bytes(dtype) * (members if kind in DIVIDED else 1)
+        if size % unit:
+            self.account.notes["inputs that are padded to equal parts for all members"] += 1
+            size += unit - size % unit
+        return dtype, size
+
+    def _group(self, key: CallKey) -> int:
+        return self.groups.setdefault(key, len(self.groups))
+
+    def program(
+        self, rank: int, calls: list[Call], meeting: Mapping[int, int], dtypes: Mapping[int, str]
+    ) -> tuple[Operation, ...]:
+        """The rank's program; see `ProgramWriter`."""
+        recorded, facts = self.recorded(rank)
+        writer = ProgramWriter(facts, calls, multiply=self.compute == "matmul")
+        program = writer.write(recorded.compute, meeting, dtypes)
+        fates = writer.fates
+        self.account.add("compute nodes", count=fates[DONE])
+        self.account.add("compute nodes", "neither a duration nor operations are recorded", count=fates[SILENT])
+        self.account.notes["compute nodes without num_ops, which last as long as recorded"] += fates[TIMED]
+        return program
+
+
+def make_plan(job: Job, ranks: int, source: str, *, compute: str = "none") -> ReplayPlan:
+    """The plan for ``ranks`` live ranks, which are the first ones of the job.
+
+    Raises InputError where the job has fewer ranks, where ranks do not agree about what they do together, and where
+    they would wait for each other for ever.
+    """
+    if job.ranks < ranks and job.ranks > 1:
+        raise InputError(
+            "the trace has fewer ranks than are to run it",
+            file=source,
+            found=f"{job.ranks} ranks in the trace, {ranks} asked for",
+            remedy=f"give --ranks {job.ranks}, or make a larger job of it: "
+            f"chakrasim retarget PREFIX --to {job.ranks * -(-ranks // job.ranks)} --output PREFIX2",
+        )
+    planner = _Planner(job, ranks, compute=compute)
+    calls = [planner.calls(rank) for rank in range(ranks)]
+    if not any(calls):
+        raise InputError(
+            "there is nothing to replay",
+            file=source,
+            found="; ".join(f"{row.count} {row.what}: {row.why}" for row in planner.account.coverage()) or "no nodes",
+            expected="collectives or messages between the live ranks",
+        )
+    numbers = order_meetings(calls, source)
+    dtypes: dict[int, str] = {}
+    for own, number in zip(calls, numbers, strict=True):
+        for call in own:
+            dtypes.setdefault(number[call.number], call.operation.dtype)
+    programs = tuple(planner.program(rank, calls[rank], numbers[rank], dtypes) for rank in range(ranks))
+    groups = tuple(Group(name, members) for name, members in planner.groups)
+    notes = _notes(job, planner)
+    return ReplayPlan(source, job.ranks, ranks, groups, programs, len(dtypes), planner.account.coverage(), notes)
+
+
+def _notes(job: Job, planner: _Planner) -> tuple[str, ...]:
+    counts = planner.shrinker.changes + planner.account.notes
+    notes = [f"{what}: {count:,}" for what, count in counts.items()]
+    if planner.alone:
+        notes.insert(0, f"one trace stands for all {planner.ranks} ranks: all of its groups are all live ranks")
+    elif job.ranks > planner.ranks:
+        notes.insert(0, f"ranks 0 to {planner.ranks - 1} of {job.ranks} are replayed")
+    return tuple(notes)

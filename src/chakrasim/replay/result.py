@@ -1,0 +1,257 @@
+"""What a replay measured: latencies of every kind of collective, rates, coverage."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.replay.plan import BARRIER, COMPUTE, RECV, SEND, Coverage, Operation, ReplayPlan
+
+if TYPE_CHECKING:
+    import pandas
+
+    from chakrasim.replay.execute import Samples, Settings
+
+FORMAT: Final = "chakrasim-replay-1"
+PERCENTILES: Final = (50, 95, 99)
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Statistics of ``samples`` times in ns."""
+
+    samples: int
+    min_ns: int
+    mean_ns: float
+    p50_ns: float
+    p95_ns: float
+    p99_ns: float
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class CollectiveRow:
+    """Collectives (or messages) that are alike.
+
+    Attributes
+    ----------
+    collective: name in the schema, in lower case; "message" for a send and its receive.
+    size_bytes: Chakra's ``comm_size`` (of an all-gather or gather: the part of one rank).
+    group_size, dtype: members and element type.
+    count: how many an iteration has.
+    moved_bytes: what rates refer to (see `moved_bytes`).
+    latency: from when all ranks have come together until the last member is done, each collective alone; None in a dry
+        run, and where the back end lacks it.
+    algbw_gb_s: moved_bytes / mean latency, 10^9 bytes per s. busbw_gb_s: that times `bus_factor`.
+    """
+
+    collective: str
+    size_bytes: int
+    group_size: int
+    dtype: str
+    count: int
+    moved_bytes: int
+    latency: Latency | None = None
+    algbw_gb_s: float | None = None
+    busbw_gb_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """A replay, or what it would be.
+
+    Attributes
+    ----------
+    plan: what was run.
+    backend, device, torch: on what; "" in a dry run.
+    warmup, iterations, compute, dry_run: as asked for.
+    collectives: by kind, most bytes first.
+    pipelined: the whole communication (and stand-in compute) of an iteration, as the dependencies allow it, until the
+        last rank is done; None in a dry run and with ``blocking``.
+    coverage: what was replayed, what was not, and why.
+    warnings: what reading the trace said.
+    """
+
+    plan: ReplayPlan
+    backend: str
+    device: str
+    torch: str
+    warmup: int
+    iterations: int
+    compute: str
+    dry_run: bool
+    collectives: tuple[CollectiveRow, ...]
+    pipelined: Latency | None
+    coverage: tuple[Coverage, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed or changed."""
+        return self.plan.notes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        plan = self.plan
+        return {
+            "format": FORMAT,
+            "source": plan.source,
+            "backend": self.backend,
+            "device": self.device,
+            "torch": self.torch,
+            "dry_run": self.dry_run,
+            "ranks": plan.ranks,
+            "trace_ranks": plan.trace_ranks,
+            "warmup": self.warmup,
+            "iterations": self.iterations,
+            "compute": self.compute,
+            "groups": [{"name": group.name, "ranks": list(group.members)} for group in plan.groups],
+            "operations": [sum(o.kind != COMPUTE for o in program) for program in plan.programs],
+            "meetings": plan.meetings,
+            "collectives": [asdict(row) for row in self.collectives],
+            "pipelined": None if self.pipelined is None else asdict(self.pipelined),
+            "coverage": [asdict(row) | {"replayed": not row.why} for row in self.coverage],
+            "notes": list(plan.notes),
+            "warnings": list(self.warnings),
+        }
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per kind of collective. Raises InputError where pandas is not installed."""
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
+        return pandas.DataFrame([_flat(row, self.backend) for row in self.collectives], columns=list(COLUMNS))
+
+    def calibration_csv(self) -> str:
+        """The measured rows as CSV, for calibration: `COLUMNS`; kinds without a measurement are left out."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(_flat(row, self.backend) for row in self.collectives if row.latency is not None)
+        return text.getvalue()
+
+
+COLUMNS: Final = (
+    *("collective", "size_bytes", "group_size", "dtype", "backend", "count", "moved_bytes", "samples"),
+    *("min_ns", "mean_ns", "p50_ns", "p95_ns", "p99_ns", "max_ns", "algbw_gb_s", "busbw_gb_s"),
+)
+
+
+def _flat(row: CollectiveRow, backend: str) -> dict[str, Any]:
+    values = asdict(row) | {"backend": backend}
+    latency = values.pop("latency") or {}
+    return {name: values.get(name, latency.get(name)) for name in COLUMNS}
+
+
+def moved_bytes(collective: str, size_bytes: int, members: int) -> int:
+    """The bytes that rates refer to: all that one rank gives or gets, where it has the parts of all
+    (trace-analysis.md, 2.5.1: PARAM's comms_utils)."""
+    return size_bytes * members if collective in ("all_gather", "gather") else size_bytes
+
+
+def bus_factor(collective: str, members: int) -> float:
+    """PARAM's factor from algorithm to bus bandwidth (trace-analysis.md, 2.5.1; messages: 2.5.2)."""
+    if collective == "all_reduce":
+        return 2 * (members - 1) / members
+    if collective in ("all_to_all", "gather", "all_gather", "reduce_scatter", "reduce_scatter_block", "scatter"):
+        return (members - 1) / members
+    return 1.0
+
+
+def statistics(samples_ns: Sequence[int]) -> Latency | None:
+    """Percentiles by linear interpolation; None of nothing."""
+    if not len(samples_ns):
+        return None
+    values = np.asarray(samples_ns, np.int64)
+    p50, p95, p99 = (float(value) for value in np.percentile(values, PERCENTILES))
+    return Latency(len(values), int(values.min()), float(values.mean()), p50, p95, p99, int(values.max()))
+
+
+_Key = tuple[str, int, int, str]
+
+
+def make_result(
+    plan: ReplayPlan,
+    settings: Settings,
+    compute: str,
+    samples: Sequence[Samples] | None,
+    warnings: Sequence[str],
+) -> ReplayResult:
+    """The result of all ranks' samples; None: of a dry run."""
+    lacking: Mapping[str, str] = samples[0].lacking if samples else {}
+    rows = []
+    for key, members in _kinds(plan).items():
+        latency = statistics(_latencies(plan, members, samples)) if samples and key[0] not in lacking else None
+        rows.append(_row(key, len(members), latency))
+    rows.sort(key=lambda row: (-row.moved_bytes * row.count, row.collective, row.group_size, row.dtype))
+    pipelined = None
+    if samples and samples[0].pipelined_ns:
+        pipelined = statistics(np.array([one.pipelined_ns for one in samples]).max(axis=0).tolist())
+    return ReplayResult(
+        plan=plan,
+        backend=settings.backend,
+        device=samples[0].device if samples else "",
+        torch=samples[0].torch if samples else "",
+        warmup=settings.warmup,
+        iterations=settings.iterations,
+        compute=compute,
+        dry_run=samples is None,
+        collectives=tuple(rows),
+        pipelined=pipelined,
+        coverage=_without(plan.coverage, lacking),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _kinds(plan: ReplayPlan) -> dict[_Key, list[int]]:
+    """The meetings of each kind."""
+    found: dict[_Key, dict[int, None]] = defaultdict(dict)
+    for rank, program in enumerate(plan.programs):
+        for operation in program:
+            if operation.kind != COMPUTE:
+                found[_key(plan, rank, operation)][operation.meeting] = None
+    return {key: list(meetings) for key, meetings in found.items()}
+
+
+def _key(plan: ReplayPlan, rank: int, operation: Operation) -> _Key:
+    kind = "message" if operation.kind in (SEND, RECV) else operation.kind
+    return kind, operation.size_bytes, plan.members(rank, operation), operation.dtype
+
+
+def _latencies(plan: ReplayPlan, meetings: Sequence[int], samples: Sequence[Samples]) -> list[int]:
+    """By meeting and iteration: when the last member is done."""
+    wanted = set(meetings)
+    slowest: dict[int, np.ndarray[Any, Any]] = {}
+    for rank, program in enumerate(plan.programs):
+        for at, operation in enumerate(program):
+            if operation.meeting in wanted and samples[rank].latency_ns[at]:
+                own = np.array(samples[rank].latency_ns[at], np.int64)
+                known = slowest.get(operation.meeting)
+                slowest[operation.meeting] = own if known is None else np.maximum(known, own)
+    return [int(value) for meeting in meetings if meeting in slowest for value in slowest[meeting]]
+
+
+def _row(key: _Key, count: int, latency: Latency | None) -> CollectiveRow:
+    collective, size, members, dtype = key
+    moved = moved_bytes(collective, size, members)
+    algbw = moved / latency.mean_ns if latency and latency.mean_ns and collective != BARRIER else None
+    busbw = algbw * bus_factor(collective, members) if algbw is not None else None
+    return CollectiveRow(collective, size, members, dtype, count, moved, latency, algbw, busbw)
+
+
+def _without(coverage: Sequence[Coverage], lacking: Mapping[str, str]) -> tuple[Coverage, ...]:
+    """The account, with what the back end lacks."""
+    return tuple(
+        Coverage(row.what, row.count, row.size_bytes, f"the back end lacks it: {lacking[row.what]}")
+        if row.what in lacking and not row.why
+        else row
+        for row in coverage
+    )

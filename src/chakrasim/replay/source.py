@@ -1,0 +1,109 @@
+"""What is to be replayed: Chakra traces, or PyTorch's traces, which are linked and converted on the way."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from chakrasim.converter.job_input import job_of, load_job
+from chakrasim.errors import InputError
+from chakrasim.machine.groups import GroupSource, load_groups
+from chakrasim.trace.graph import Trace
+from chakrasim.trace.job import Job
+
+PathLike = str | os.PathLike[str]
+
+
+def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, warnings: list[str]) -> Job:
+    """The job that ``source`` names.
+
+    A path is, in this order: a prefix of Chakra traces (``PREFIX.ranks.json``, ``PREFIX.RANK.et``), a folder of
+    PyTorch's traces, a Chakra or PyTorch trace of one rank, or a prefix of PyTorch's traces (``PREFIX.RANK.json``,
+    ``PREFIX-RANK.json.gz``, ...). Raises InputError for anything else.
+    """
+    if isinstance(source, Job):
+        return source
+    if isinstance(source, Trace):
+        return job_of([source], load_groups(comm_group, warnings).members)
+    path = os.fspath(source)
+    if _has_chakra(path):
+        return load_job(path, comm_group=comm_group, warnings=warnings)
+    if os.path.isdir(path):
+        inside = [name[: -len(".0.et")] for name in sorted(os.listdir(path)) if name.endswith(".0.et")]
+        if len(inside) == 1:
+            return load_job(os.path.join(path, inside[0]), comm_group=comm_group, warnings=warnings)
+        from chakrasim.diagnosis.discover import discover
+
+        ranks = discover(path, warnings=warnings)
+        return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, warnings)
+    if os.path.isfile(path):
+        return _one_file(path, comm_group, warnings)
+    found = _numbered(path)
+    if not found:
+        raise InputError(
+            "there are no traces under this name",
+            file=path,
+            expected="PREFIX.0.et, PREFIX.ranks.json, PREFIX.0.json, a trace, or a folder of PyTorch's traces",
+            remedy="give the path up to, but without, the rank",
+        )
+    return _sniffed(found, path, comm_group, warnings)
+
+
+def _has_chakra(path: str) -> bool:
+    return any(os.path.exists(f"{path}{ending}") for ending in (".ranks.json", ".0.et", ".0.et.gz"))
+
+
+def _one_file(path: str, comm_group: GroupSource | None, warnings: list[str]) -> Job:
+    from chakrasim.diagnosis.sniff import FileKind, sniff
+    from chakrasim.trace.chakra import read_trace
+
+    kind = sniff(Path(path)).kind
+    if kind in (FileKind.HOST, FileKind.DEVICE):
+        return _sniffed([Path(path)], path, comm_group, warnings)
+    return job_of([read_trace(path, warnings=warnings)], load_groups(comm_group, warnings).members)
+
+
+def _numbered(prefix: str) -> list[Path]:
+    folder, stem = os.path.split(prefix)
+    pattern = re.compile(re.escape(stem) + r"[^0-9]{0,2}[0-9]{1,6}([^0-9].*)?\.json(\.gz)?", re.ASCII)
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except (OSError, ValueError):
+        return []
+    return [Path(folder, name) for name in names if pattern.fullmatch(name)]
+
+
+def _sniffed(paths: Sequence[Path], source: str, comm_group: GroupSource | None, warnings: list[str]) -> Job:
+    from chakrasim.diagnosis.pairing import pair
+    from chakrasim.diagnosis.sniff import sniff
+
+    ranks, findings = pair([sniff(path) for path in paths])
+    warnings += [str(finding) for finding in findings]
+    if not ranks:
+        raise InputError("none of these files is a trace of PyTorch", file=source, found=", ".join(map(str, paths[:3])))
+    return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, warnings)
+
+
+def _converted(
+    files: Sequence[tuple[int, Path | None, Path | None]], comm_group: GroupSource | None, warnings: list[str]
+) -> Job:
+    """PyTorch's traces of all ranks, linked, compared and converted in memory."""
+    from chakrasim.converter.across_ranks import compare_ranks
+    from chakrasim.converter.api import convert
+    from chakrasim.linker.api import link
+
+    wrong = next((at for at, (rank, _, _) in enumerate(files) if rank != at), None)
+    if wrong is not None and len(files) > 1:
+        raise InputError(
+            f"the trace of rank {wrong} is missing",
+            found=f"ranks {', '.join(str(rank) for rank, _, _ in files[:8])}",
+            remedy="add it: all ranks take part in a replay",
+        )
+    linked = [link(host, device, rank=rank, warnings=warnings) for rank, host, device in files]
+    views, groups, said = compare_ranks(linked)
+    warnings += said
+    traces = [convert(one, rank=view, warnings=warnings) for one, view in zip(linked, views, strict=True)]
+    members = load_groups(comm_group, warnings).members if comm_group is not None else groups.members
+    return job_of(traces, members)

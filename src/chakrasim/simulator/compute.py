@@ -1,0 +1,162 @@
+"""How long compute nodes take that say what they compute: by a device profile, or by ASTRA-sim's roofline.
+
+Nodes that say nothing of their work keep the duration that was recorded for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.simulator.attributes import TOO_LARGE, optional, refuse, required
+from chakrasim.simulator.context import Context
+from chakrasim.trace import Trace
+from chakrasim.trace import work as names
+from chakrasim.trace.graph import AttrColumn
+from chakrasim.trace.kinds import STRING, NodeType
+from chakrasim.trace.work import Work, WorkKind
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Column = Callable[[str], AttrColumn]
+
+ROOFLINE: Final = "the roofline model"
+TOO_LATE: Final = 1 << 63
+"""ns"""
+
+_KINDS: Final = {kind.name.lower(): int(kind) for kind in WorkKind}
+
+
+def modelled(column: Column, gpu: Mask, context: Context) -> Mask:
+    """Which of the compute nodes ``gpu`` (bool[n]) a model of the device times; the others keep their duration."""
+    says_its_work = column(names.FLOPS).present | column(names.BYTES).present
+    if context.profile is not None:
+        return gpu & says_its_work
+    if not context.system.roofline_enabled:
+        return np.zeros_like(gpu)
+    # Nodes that come from a measurement and say nothing of their operations: the roofline has nothing to go by.
+    measured = gpu & column("duration_ns").present & ~says_its_work
+    if measured.any():
+        context.warn("compute nodes of measured traces take their recorded duration: the roofline model needs num_ops")
+    return gpu & ~measured
+
+
+def count_timed(trace: Trace) -> tuple[int, int]:
+    """How many of a trace's compute nodes a device profile times, and how many keep their recorded duration."""
+    gpu = (trace.types == NodeType.COMP_NODE) & (trace.attr("is_cpu_op").integers() == 0)
+    says_its_work = trace.attr(names.FLOPS).present | trace.attr(names.BYTES).present
+    return int((gpu & says_its_work).sum()), int((gpu & ~says_its_work).sum())
+
+
+def compute_ns(trace: Trace, column: Column, nodes: Ints, context: Context) -> tuple[Ints, Mask]:
+    """Times of the modelled nodes, int64[nodes] ns, and which of them do nothing at all and are skipped.
+
+    Raises InputError at a node that cannot be timed.
+    """
+    if context.profile is not None:
+        times = context.profile.durations_ns(work_of(trace, nodes, column=column, warn=context.warn))
+        late = np.flatnonzero(times >= TOO_LARGE)
+        if len(late):
+            refuse(trace, int(nodes[late[0]]), "the device profile gives a time beyond the clock's range")
+        return times, np.zeros(len(nodes), np.bool_)
+    off = "switch the roofline off (roofline-enabled: 0) to run on the recorded durations"
+    ops = required(column(names.FLOPS), nodes, ROOFLINE, off).astype(np.float64)
+    size = required(column(names.BYTES), nodes, ROOFLINE, off).astype(np.float64)
+    return _roofline_ns(trace, nodes, ops, size, context), size == 0
+
+
+def _roofline_ns(trace: Trace, nodes: Ints, ops: Floats, size: Floats, context: Context) -> Ints:
+    """ops / min(bandwidth * intensity, peak), truncated to ns: doubles in the reference's order (section 7)."""
+    system = context.system
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        perf = np.minimum(system.local_mem_bw * (ops / size), system.peak_perf_flops)
+        runtime = ops / perf * 1e9
+        # Work without operations (copies) is bound by memory: the limit of the formula, where the reference has 0 / 0.
+        runtime = np.where((ops == 0) & (system.local_mem_bw > 0), size / system.local_mem_bw * 1e9, runtime)
+    if system.peak_perf_flops == 0 or system.local_mem_bw == 0:
+        context.warn("the roofline model has no peak-perf or no local-mem-bw: compute takes no time, as in ASTRA-sim")
+    runtime = np.where(np.isinf(runtime) | (size == 0), 0.0, runtime)
+    bad = np.flatnonzero(~(runtime < float(TOO_LATE)))
+    if len(bad):
+        refuse(
+            trace,
+            int(nodes[bad[0]]),
+            "the roofline model gives a time beyond the clock's range",
+            found=f"num_ops {ops[bad[0]]:.0f}, tensor_size {size[bad[0]]:.0f}",
+            expected="num_ops > 0 and a time of less than 2^63 ns",
+        )
+    return runtime.astype(np.int64)
+
+
+def work_of(
+    trace: Trace, nodes: Ints, *, column: Column | None = None, warn: Callable[[str], None] | None = None
+) -> Work:
+    """What compute nodes do, by the attributes of ``chakrasim.trace.work``.
+
+    Parameters
+    ----------
+    nodes: int64[n], positions in the trace.
+    column: how to get an attribute's column, where they are kept already; else ``trace.attr``.
+    warn: told what was guessed.
+
+    An attribute that is missing counts as 0 (kernels: 1). A node that gives no bytes_read and bytes_written has half
+    its tensor_size of each. A node without a kind is a GEMM if it has m, n and k, else of kind OTHER, as is one of
+    unknown kind, which is a warning. Raises InputError for values that are no numbers from 0 to 2^62 - 1.
+    """
+    column = column or trace.attr
+    read, written = _traffic(column, nodes)
+    shape = [optional(column(name), nodes) for name in names.SHAPE]
+    kernels = optional(column(names.KERNELS), nodes, 1)
+    return Work(
+        kind=_kinds(column(names.KIND), nodes, shape, warn),
+        flops=optional(column(names.FLOPS), nodes),
+        bytes_read=read,
+        bytes_written=written,
+        batch=shape[0],
+        m=shape[1],
+        n=shape[2],
+        k=shape[3],
+        causal=optional(column(names.CAUSAL), nodes) != 0,
+        dtype=_strings(column(names.DTYPE), nodes),
+        kernels=np.maximum(kernels, 1),
+    )
+
+
+def _traffic(column: Column, nodes: Ints) -> tuple[Ints, Ints]:
+    """Bytes read and written. What tensor_size has beyond the two (it is at least 1) does not count."""
+    read, written = column(names.BYTES_READ), column(names.BYTES_WRITTEN)
+    given = read.present[nodes] | written.present[nodes]
+    total = optional(column(names.BYTES), nodes)
+    total = np.where(total == 1, 0, total)
+    return (
+        np.where(given, optional(read, nodes), total - total // 2),
+        np.where(given, optional(written, nodes), total // 2),
+    )
+
+
+def _kinds(column: AttrColumn, nodes: Ints, shape: list[Ints], warn: Callable[[str], None] | None) -> Ints:
+    spelt = _strings(column, nodes)
+    kinds = np.zeros(len(nodes), np.int64)
+    for name in np.unique(spelt).tolist():
+        if name in _KINDS:
+            kinds[spelt == name] = _KINDS[name]
+        elif name and warn is not None:
+            warn(f"op_kind {name[:40]!r} is not known: such nodes are timed by their operations and bytes alone")
+    _, m, n, k = shape
+    kinds[(spelt == "") & (m > 0) & (n > 0) & (k > 0)] = WorkKind.GEMM
+    return kinds
+
+
+def _strings(column: AttrColumn, nodes: Ints) -> NDArray[np.str_]:
+    """An attribute of few distinct texts, "" where missing. Raises InputError where it is no text."""
+    present = column.present[nodes]
+    wrong = np.flatnonzero(present & (column.kind[nodes] != STRING))
+    if len(wrong):
+        column.string(int(nodes[wrong[0]]))  # raises
+    distinct, which = np.unique(np.where(present, column.bits[nodes], np.uint64(0)), return_inverse=True)
+    texts = np.array([column.trace.strings[int(bits)] for bits in distinct] or [""], np.str_)
+    return texts[which]

@@ -1,0 +1,73 @@
+"""Where the time of one rank goes: kinds of computation, tensor-parallel communication, the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.generator.condense import PARTS as COMPUTE_PARTS
+from chakrasim.trace import NodeType
+
+if TYPE_CHECKING:
+    from chakrasim.simulator.result import SimulationResult
+    from chakrasim.trace import Trace
+
+Ints = NDArray[np.int64]
+Breakdown = Mapping[str, float]
+
+PARTS: Final = (*COMPUTE_PARTS, "tensor_parallel", "pipeline")
+"""Those of condensed nodes; tensor_parallel: its collectives where nothing computes; pipeline: the rest, that is
+waiting for other stages and for messages."""
+
+
+def breakdown(result: SimulationResult, rank: int) -> Breakdown:
+    """The `PARTS` of one rank in seconds; they sum to the makespan."""
+    record = result.records[int(result.classes[rank])]
+    trace, order = record.graph.trace, record.graph.order
+    ran = record.start_ns >= 0
+    start, end, nodes = record.start_ns[ran], record.end_ns[ran], order[ran]
+    types = trace.types[nodes]
+    computes = types == NodeType.COMP_NODE
+    parts = {name: int(_numbers(trace, nodes[computes], f"{name}_ns").sum()) for name in COMPUTE_PARTS}
+    # Nodes take whole microseconds, their parts add up to the nanosecond.
+    parts["other_compute"] += int((end - start)[computes].sum()) - sum(parts.values())
+    tensor = types == NodeType.COMM_COLL_NODE
+    tensor[tensor] = _role(trace, nodes[tensor]) == "tp"
+    parts["tensor_parallel"] = _exposed(start[computes], end[computes], start[tensor], end[tensor])
+    parts["pipeline"] = result.makespan_ns - sum(parts.values())
+    return {name: parts[name] / 1e9 for name in PARTS}
+
+
+def _numbers(trace: Trace, nodes: Ints, name: str) -> Ints:
+    """An integer attribute of nodes, 0 where it is missing."""
+    column = trace.attr(name)
+    return np.where(column.present[nodes], column.bits[nodes].astype(np.int64), 0)
+
+
+def _role(trace: Trace, nodes: Ints) -> NDArray[np.str_]:
+    return _texts(trace, nodes, "pg_name")
+
+
+def _texts(trace: Trace, nodes: Ints, name: str) -> NDArray[np.str_]:
+    """A text attribute of nodes, "" where it is missing."""
+    column = trace.attr(name)
+    numbers, which = np.unique(np.where(column.present[nodes], column.bits[nodes], 0), return_inverse=True)
+    return np.array([trace.strings[int(number)] for number in numbers] or [""], np.str_)[which]
+
+
+def _exposed(busy_from: Ints, busy_to: Ints, start: Ints, end: Ints) -> int:
+    """How much of the intervals from ``start`` to ``end``, none of which overlap, is outside the busy ones."""
+    if not len(start) or not len(busy_from):
+        return int((end - start).sum())
+    order = np.argsort(busy_from, kind="stable")
+    first, last = busy_from[order], busy_to[order]
+    before = np.cumsum(last - first) - (last - first)
+    inside = np.zeros(len(start), np.int64)
+    for edge, sign in ((end, 1), (start, -1)):
+        at = np.searchsorted(first, edge, side="right") - 1
+        done = np.where(at >= 0, before[at] + np.minimum(edge, last[at]) - first[at], 0)
+        inside += sign * done
+    return int((end - start - inside).sum())

@@ -1,0 +1,91 @@
+"""Programs that cannot be captured: one message that names the line and a way round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from captures import capture, program
+
+from chakrasim.cli.main import main
+from chakrasim.errors import InputError
+
+HEAD = """
+import torch, torch.distributed as dist
+weight = torch.nn.Parameter(torch.randn(4, 4, device="cuda"))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for number in range(3):
+    y = torch.randn(4, 4, device="cuda") @ weight
+"""
+TAIL = """
+    y.sum().backward()
+    optimizer.step()
+"""
+
+
+def failing(folder: Path, line: str, **options: Any) -> InputError:
+    """What capturing a program with this line ends with."""
+    with pytest.raises(InputError) as caught:
+        capture(program(folder, HEAD + line + TAIL), **{"world_size": 1, **options})
+    return caught.value
+
+
+@pytest.mark.parametrize("line", ["    y = y[y > 0]", "    y = y * torch.nonzero(y).sum()", "    y.unique()"])
+def test_shapes_that_depend_on_values(tmp_path: Path, line: str) -> None:
+    error = failing(tmp_path, line)
+    assert "depends on values" in error.message
+    assert error.place == f"{tmp_path}/program.py:7"
+    assert "fixed capacity" in str(error.remedy)
+
+
+def test_an_error_of_the_programs_own(tmp_path: Path) -> None:
+    error = failing(tmp_path, "    raise ValueError('mine')")
+    assert error.message == "the program failed while it was captured: ValueError: mine"
+    assert error.place == f"{tmp_path}/program.py:7"
+
+
+def test_a_division_by_a_placeholder(tmp_path: Path) -> None:
+    assert "ZeroDivisionError" in failing(tmp_path, "    1 / y.sum().item()").message
+
+
+def test_an_exit_code(tmp_path: Path) -> None:
+    assert failing(tmp_path, "    import sys; sys.exit(7)").message == "the program ended with 7"
+
+
+def test_too_few_steps(tmp_path: Path) -> None:
+    error = failing(tmp_path, "    if number == 1: break")
+    assert error.message == "the program ended before step 2 was over"
+    assert error.found == "1 step of an optimizer"
+    error = failing(tmp_path, "    continue")
+    assert "--step 0" in str(error.remedy)
+
+
+def test_a_message_from_anybody(tmp_path: Path) -> None:
+    lines = '    number or dist.init_process_group("nccl")\n    dist.recv(y)'
+    assert failing(tmp_path, lines, world_size=2).message == (
+        "a receive from any rank cannot be captured: who sends is not known"
+    )
+
+
+def test_an_object_that_nobody_sends(tmp_path: Path) -> None:
+    lines = '    number or dist.init_process_group("nccl")\n    dist.recv_object_list([None], src=1 - dist.get_rank())'
+    assert "waits for an object that rank" in failing(tmp_path, lines, world_size=2).message
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"), [("0,x", "these are no ranks"), ("0,9", "no such rank"), ([], "no such")]
+)
+def test_ranks_that_there_are_not(tmp_path: Path, ranks: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        capture(program(tmp_path, HEAD + TAIL), world_size=4, ranks=ranks)
+
+
+def test_a_script_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["capture", str(tmp_path / "none.py"), "--world-size", "2", "--output", str(tmp_path / "out")])
+    assert code == 2
+    assert "there is no such script" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

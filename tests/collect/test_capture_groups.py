@@ -1,0 +1,48 @@
+"""Process groups by role, and classes of ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from chakrasim.collect.capture_classes import classes
+from chakrasim.collect.capture_groups import Groups
+
+
+def test_groups_of_a_mesh_have_the_names_of_its_dimensions() -> None:
+    groups = Groups(4)
+    groups.add([0, 1], "mesh_tp", "7")
+    groups.add([2, 3], "mesh_tp", None)
+    groups.add([0, 2], "mesh_dp", "8")
+    assert groups.roles() == {"tp": ((0, 1), (2, 3)), "dp": ((0, 2),)}
+    assert groups.find("8") == ("dp", (0, 2))
+
+
+def test_groups_made_by_one_line_have_one_role() -> None:
+    groups = Groups(4)
+    for rank in range(2):
+        groups.add([rank, rank + 2], "undefined", None)
+        groups.add([2 * rank, 2 * rank + 1], None, f"{rank}")
+    assert groups.roles() == {"pg_1": ((0, 2), (1, 3)), "pg_2": ((0, 1), (2, 3))}
+
+
+def test_overlapping_groups_of_one_name_are_roles_apart() -> None:
+    groups = Groups(4)
+    for members in ([0, 1], [2, 3], [1, 2], [0, 1]):
+        groups.add(members, "mesh_tp", None)
+    assert groups.roles() == {"tp": ((0, 1), (2, 3)), "tp.2": ((1, 2),)}
+
+
+def test_the_group_of_all_ranks_has_no_name() -> None:
+    groups = Groups(2)
+    groups.add(None, None, "0")
+    groups.add([1, 0], "mesh_dp", "1")
+    assert groups.find("0") == ("", (0, 1)) and groups.find("1") == ("", (1, 0)) and not groups.roles()
+
+
+def test_ranks_at_the_same_place_of_message_groups_are_a_class() -> None:
+    roles = {"pp": ((0, 2), (1, 3)), "dp": ((0, 1), (2, 3))}
+    assert classes(4, roles, {"pp"}) == {(0,): [0, 1], (1,): [2, 3]}
+    assert classes(4, roles, set()) == {(): [0, 1, 2, 3]}
+    assert len(classes(4, roles, {""})) == 4

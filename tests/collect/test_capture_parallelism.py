@@ -1,0 +1,157 @@
+"""Every kind of parallelism, captured: which collectives of which size, in which group, on which stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from captures import attribute, capture, collectives, example, messages, phases, program
+
+from chakrasim.trace.kinds import NodeType
+
+
+def rules(trace: object, name: str) -> set[str]:
+    """Stream rules of the nodes of that name."""
+    found = attribute(trace, "stream_rule")  # type: ignore[arg-type]
+    return {found[node] for node in found if trace.name(node) == name}  # type: ignore[attr-defined]
+
+
+def test_ddp_reduces_all_gradients_beside_the_backward_pass() -> None:
+    done = example("train_ddp.py", 4, "--size", "tiny")
+    (trace,) = done.job.traces
+    parameters = done.captured.classes[0].result.summary.peak["parameters"]
+    reduced = {key: count for key, count in collectives(trace).items() if key[0] == "all_reduce"}
+    assert sum(size * count for (_, _, size), count in reduced.items()) == parameters
+    assert all(role == "" for _, role, _ in reduced)
+    assert rules(trace, "c10d::allreduce_") == {
+        "asynchronous collectives and batches of messages of the process group of all ranks"
+    }
+    assert done.job.trace_of_rank.tolist() == [0, 0, 0, 0]
+    assert done.captured.verified == (3,)
+
+
+def test_fsdp2_gathers_twice_and_scatters_once_on_streams_of_its_own() -> None:
+    done = example("train_fsdp2.py", 4, "--size", "tiny")
+    (trace,) = done.job.traces
+    found = collectives(trace)
+    gathered = sum(size * count for (kind, _, size), count in found.items() if kind == "all_gather")
+    scattered = sum(size * count for (kind, _, size), count in found.items() if kind == "reduce_scatter")
+    # Each of the two blocks is gathered in both passes, the root once; comm_size of an all-gather is one rank's part.
+    block = max(size for kind, _, size in found if kind == "all_gather")
+    assert found["all_gather", "", block] == 4
+    assert scattered == 4 * (gathered - 2 * block)
+    assert rules(trace, "c10d::_allgather_base_") == {
+        "FSDP2's stream for all-gather: synchronous collectives run on the stream of the caller"
+    }
+    assert set(attribute(trace, "stream").values()) == {0, 1, 2, 3}
+    assert phases(trace, "c10d::_reduce_scatter_base_") == {"backward": 3}
+
+
+def test_an_all_gather_waits_for_no_computation_but_the_copy_out_of_an_earlier_one() -> None:
+    trace = example("train_fsdp2.py", 4, "--size", "tiny", verify=False).job.traces[0]
+    streams = attribute(trace, "stream")
+    prefetched = [
+        node
+        for node, phase in attribute(trace, "phase").items()
+        if trace.name(node) == "c10d::_allgather_base_" and phase == "backward"
+    ]
+    assert len(prefetched) == 2
+    for node in prefetched:
+        waits = {int(dep) for dep in (*trace.ctrl_deps[node], *trace.data_deps[node])}
+        assert {trace.name(dep) for dep in waits if streams[dep] == 0} == {"fsdp::split_with_sizes_copy"}
+
+
+def test_tensor_parallel_reduces_every_half_of_a_layer_once_in_each_pass() -> None:
+    (trace,) = example("train_tp.py", 4, "--size", "tiny").job.traces
+    activation = 2 * 32 * 64 * 4
+    found = collectives(trace)
+    assert found["all_reduce", "", activation] == 2 * 2 + 2 * 2 + 1  # the output's input gradient too
+    assert phases(trace, "_c10d_functional::all_reduce")["forward"] == 4
+
+
+def test_sequence_parallel_gathers_and_scatters() -> None:
+    (trace,) = example("train_tp.py", 4, "--size", "tiny", "--sequence-parallel", "1").job.traces
+    activation = 2 * 32 * 64 * 4
+    found = collectives(trace)
+    assert found["reduce_scatter", "", activation] == 2 * 2 + 2 * 2 + 2
+    assert found["all_gather", "", activation // 4] >= 2 * 2 + 2 * 2
+
+
+def test_tensor_parallel_within_fsdp_has_the_roles_of_the_mesh() -> None:
+    done = example("train_tp.py", 8, "--size", "tiny", "--fsdp", "2")
+    assert {role: len(groups) for role, groups in done.job.process_groups.items()} == {"fsdp": 4, "tp": 2}
+    assert done.job.process_groups["tp"] == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert {role for _, role, _ in collectives(done.job.traces[0])} == {"fsdp", "tp"}
+
+
+def test_a_pipeline_has_a_trace_for_each_stage_in_the_order_1f1b() -> None:
+    done = example("train_pp.py", 2, "--size", "tiny")
+    first, last = done.job.traces
+    assert messages(first) == [("send", 1), ("send", 1), ("recv", 1)] + [("send", 1), ("recv", 1)] * 2 + [("recv", 1)]
+    assert messages(last).count(("recv", 0)) == messages(last).count(("send", 0)) == 4
+    assert sum(first.types == int(NodeType.COMM_SEND_NODE)) == 4
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_llama_shares_a_trace_in_each_stage(chunks: int) -> None:
+    done = example("train_llama.py", 16, "--model", "small", "--tp", "2", "--pp", "2", "--interleaved", f"{chunks}")
+    assert done.job.trace_of_rank.tolist() == [0] * 8 + [1] * 8
+    assert {role: len(groups) for role, groups in done.job.process_groups.items()} == {"pp": 8, "dp": 4, "tp": 8}
+    counts = [len(messages(trace)) for trace in done.job.traces]
+    assert counts == ([16, 16] if chunks == 1 else [48, 48])
+
+
+def test_a_job_runs_on_the_simulator() -> None:
+    from chakrasim import simulate
+
+    done = example("train_llama.py", 8, "--model", "small", "--tp", "2", "--pp", "2", device_profile="h100")
+    result = simulate(done.job, machine="hgx-h100-8", device_profile="h100")
+    compute = [entry.result.summary.compute_ns or 0 for entry in done.captured.classes]
+    assert result.makespan_ns > max(compute) > 0
+
+
+EXPERTS = """
+    import torch, torch.distributed as dist
+    from torch import nn
+
+    dist.init_process_group("nccl")
+    rank, world, experts = dist.get_rank(), dist.get_world_size(), 2
+    for start in range(0, world, experts):
+        group = dist.new_group(list(range(start, start + experts)))
+        own = group if start <= rank < start + experts else None
+        if own is not None:
+            mine = own
+    class Exchange(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = torch.empty_like(x)
+            dist.all_to_all_single(y, x.contiguous(), group=mine)
+            return y
+        @staticmethod
+        def backward(ctx, g):
+            return Exchange.apply(g)
+    w = nn.Parameter(torch.randn(16, 16, device="cuda"))
+    optimizer = torch.optim.SGD([w], lr=0.1)
+    for _ in range(3):
+        x = torch.randn(8, 16, device="cuda", requires_grad=True)
+        Exchange.apply(Exchange.apply(x) @ w).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_expert_parallel_exchanges_in_groups_of_the_programs_own(tmp_path: Path) -> None:
+    done = capture(program(tmp_path, EXPERTS), world_size=6)
+    assert done.job.process_groups == {"pg_1": ((0, 1), (2, 3), (4, 5))}
+    assert collectives(done.job.traces[0]) == {("all_to_all", "pg_1", 8 * 16 * 4): 4}
+
+
+def test_dependencies_have_smaller_numbers() -> None:
+    for trace in example("train_llama.py", 8, "--model", "small", "--pp", "2", verify=False).job.traces:
+        for deps in (trace.data_deps, trace.ctrl_deps):
+            owner = np.repeat(np.arange(len(trace)), np.diff(deps.offsets))
+            assert (deps.targets.astype(np.int64) < owner).all()

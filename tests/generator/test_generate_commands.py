@@ -1,0 +1,149 @@
+"""``chakrasim generate transformer`` and ``collective``: files, JSON, tables, and what ends in an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from step_machines import SYSTEM
+
+import chakrasim
+from chakrasim.cli.main import main
+
+STEP = """\
+model: {preset: llama-7b, layers: 4, sequence: 512}
+parallel: {dp: 2, tp: 2, pp: 2, sp: true}
+batch: {global_batch: 8}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "step.yaml").write_text(STEP)
+    return tmp_path
+
+
+def machine(ranks: int) -> dict[str, Any]:
+    network = {"topology": ["Switch"], "npus_count": [ranks], "bandwidth": [100], "latency": [500]}
+    return {"network": network, "system": SYSTEM}
+
+
+def test_a_transformer_is_written_and_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["generate", "transformer", "--spec", "step.yaml", "--output", "s", "--json", "totals.json"]
+    assert main(argv) == 0
+    said = capsys.readouterr().out
+    assert "dp 2, tp 2 with sp, pp 2" in said and "add up to those of the undivided model" in said
+    totals = json.loads((folder / "totals.json").read_text())
+    assert totals["files"] == ["s.class-0.et", "s.class-1.et", "s.ranks.json"]
+    assert totals["ranks"] == 8 and totals["total_flops"] == totals["model_flops"]
+    assert totals["executed_flops"] == totals["total_flops"] + totals["flash_recomputed_flops"]
+    assert set(totals["bytes_by_collective_type"]) == {"all_gather", "all_reduce", "reduce_scatter", "send", "receive"}
+    assert [entry["ranks"] for entry in totals["peak_memory_by_class"]] == [
+        {"first": 0, "count": 4},
+        {"first": 4, "count": 4},
+    ]
+    parts = totals["peak_memory_by_class"][0]
+    assert parts["peak_bytes"] == sum(
+        parts[f"{name}_bytes"] for name in ("parameters", "gradients", "optimizer", "activations", "working")
+    )
+    assert chakrasim.simulate("s", **machine(8)).makespan_ns > 0
+
+
+def test_expanded_and_shared_files_run_alike(folder: Path) -> None:
+    for prefix, more in (("s", []), ("x", ["--expand"])):
+        assert main(["generate", "transformer", "--spec", "step.yaml", "-o", prefix, "--quiet", *more]) == 0
+    written = {path.name for path in folder.glob("x*")}
+    assert written == {"x.comm_group.json", *(f"x.{rank}.et" for rank in range(8))}
+    shared = chakrasim.simulate("s", **machine(8))
+    expanded = chakrasim.simulate("x", comm_groups="x.comm_group.json", **machine(8))
+    assert shared.finish_ns.tolist() == expanded.finish_ns.tolist()
+
+
+def test_a_device_gives_durations_and_a_verdict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["generate", "transformer", "--spec", "step.yaml", "-o", "s", "--json", "totals.json", "--device-profile"]
+    assert main([*argv, "h100"]) == 0
+    assert "h100: fits: a peak of" in capsys.readouterr().out
+    totals = json.loads((folder / "totals.json").read_text())
+    assert totals["fits_memory"] and totals["device_profile"] == "h100"
+    trace = chakrasim.read_job("s").traces[0]
+    compute = trace.types == 4
+    nanoseconds = trace.attr("duration_ns").integers()
+    assert (nanoseconds[compute] > 0).all() and not nanoseconds[~compute].any()
+    assert (abs(trace.duration_micros[compute] * 1000.0 - nanoseconds[compute]) <= 1000).all()
+    own = chakrasim.simulate("s", **machine(8), device_profile="h100")
+    assert own.makespan_ns > 0
+    (folder / "step.yaml").write_text("model: llama-70b\n")
+    assert main([*argv, "h100"]) == 0
+    assert "h100: OUT OF MEMORY: a peak of" in capsys.readouterr().out
+    assert not json.loads((folder / "totals.json").read_text())["fits_memory"]
+
+
+def test_json_on_standard_output_is_all_there_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "transformer", "--spec", "step.yaml", "--output", "s", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] > 0
+
+
+def test_files_of_the_prefix_are_replaced(folder: Path) -> None:
+    argv = ["generate", "collective", "--type", "all_reduce", "--size", "1MiB", "--ranks", "4", "-o", "c", "--quiet"]
+    assert main(argv) == 0
+    first = (folder / "c.class-0.et").read_bytes()
+    argv[5] = "2 MiB"
+    assert main(argv) == 0
+    assert (folder / "c.class-0.et").read_bytes() != first
+
+
+def test_a_collective_is_written_and_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["generate", "collective", "--type", "all_reduce", "--size", "1MiB", "--ranks", "8", "--output", "c"]
+    assert main([*argv, "--json", "c.json"]) == 0
+    assert capsys.readouterr().out == "c: all_reduce of 1 MiB (what each rank has) on 8 ranks\n"
+    assert json.loads((folder / "c.json").read_text())["comm_size"] == 1 << 20
+    result = chakrasim.simulate("c", **machine(8))
+    assert result.message_bytes == 14 << 20
+    assert main([*argv, "--expand"]) == 0
+    assert len(list(folder.glob("c.*.et"))) >= 8 and not (folder / "c.ranks.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["transformer", "--spec", "none.yaml", "--output", "s"], "none.yaml: transformer spec: no such file"),
+        (["transformer", "--spec", "step.yaml", "--output", "no/s"], "its folder does not exist"),
+        (["transformer", "--spec", "step.yaml", "--output", "s", "--json", "step.yaml"], "would replace an input"),
+        (["collective", "--type", "all_reduce", "--ranks", "8", "--output", "c"], "--size: a size is needed"),
+        (["collective", "--type", "x", "--ranks", "8", "--output", "c"], "invalid choice: 'x'"),
+        (["collective", "--type", "barrier", "--ranks", "1", "--output", "c"], "expected an integer from 2"),
+    ],
+)
+def test_refusals_leave_nothing(
+    folder: Path, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", *argv]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["step.yaml"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a child's memory is in KiB on Linux")
+def test_1024_ranks_in_five_seconds_and_500_mb(folder: Path) -> None:
+    """The bar of generating. A second run: the first may have compiled."""
+    import resource
+
+    split = "parallel: {dp: 16, tp: 8, pp: 8, sp: true}\nbatch: {global_batch: 512}\n"
+    (folder / "large.yaml").write_text("model: llama-7b\n" + split)
+    command = [sys.executable, "-m", "chakrasim", "generate", "transformer", "--spec", "large.yaml", "--output", "l"]
+    package = Path(chakrasim.__file__).resolve().parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    seconds = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        subprocess.run([*command, "--quiet"], check=True, cwd=folder, env=environment)
+        seconds.append(time.perf_counter() - begin)
+    assert min(seconds) < 5
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 < 500e6
+    assert len(chakrasim.read_job(folder / "l").trace_of_rank) == 1024

@@ -1,0 +1,233 @@
+"""Device profiles: properties of their times, the shipped ones, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chakrasim.errors import InputError
+from chakrasim.machine import DeviceProfile, device_names, device_text, dump_device, load_device
+from chakrasim.machine.device import Efficiency
+from chakrasim.trace.work import Work, WorkKind
+
+PLAIN = {
+    "name": "plain",
+    "memory": "80 GB",
+    "bandwidth": "1000 GB/s",
+    "peak": {"bfloat16": "100 TFLOP/s", "float32": "10 TFLOP/s"},
+    "vector": "5 TFLOP/s",
+    "efficiency": {
+        "gemm": {"start": "2 us", "compute": 0.5, "bandwidth": 0.5},
+        "elementwise": {"start": "1 us", "compute": 1.0, "bandwidth": 0.8},
+    },
+}
+"""Knee and tail are infinite for practical purposes: max(compute, memory) after the start."""
+
+
+def work(kind: WorkKind = WorkKind.OTHER, **columns: object) -> Work:
+    """Work of one kind; columns that are not given are 0 (kernels: 1)."""
+    count = max((np.size(column) for column in columns.values()), default=1)
+    names = ("flops", "bytes_read", "bytes_written", "batch", "m", "n", "k")
+    integers = {name: np.broadcast_to(columns.pop(name, 0), count).astype(np.int64) for name in names}
+    return Work(
+        kind=np.full(count, kind, np.int64),
+        **integers,
+        causal=np.zeros(count, np.bool_),
+        dtype=np.full(count, columns.pop("dtype", "bfloat16")),
+        kernels=np.broadcast_to(columns.pop("kernels", 1), count).astype(np.int64),
+    )
+
+
+def product(m: object, n: object, k: object, **columns: object) -> Work:
+    m, n, k = (np.asarray(x, np.int64) for x in (m, n, k))
+    sizes = {"bytes_read": 2 * (m * k + n * k), "bytes_written": 2 * m * n}
+    return work(WorkKind.GEMM, flops=2 * m * n * k, m=m, n=n, k=k, **sizes, **columns)
+
+
+def times(profile: DeviceProfile, one: Work) -> list[int]:
+    return profile.durations_ns(one).tolist()
+
+
+def test_the_plain_roofline_with_shares_and_a_start() -> None:
+    profile = load_device(PLAIN)
+    assert profile.memory_bytes == 80 * 10**9
+    # 10^12 operations at 50 of 100 TFLOP/s: 20 ms; 10^9 bytes at 500 GB/s: 2 ms.
+    assert times(profile, work(WorkKind.GEMM, flops=10**12, bytes_read=10**9)) == [20_000_000 + 2_000]
+    assert times(profile, work(WorkKind.GEMM, flops=10**10, bytes_read=10**9)) == [2_000_000 + 2_000]
+    # 10^9 operations on the vector units: 0.2 ms; 10^9 bytes at 800 GB/s: 1.25 ms.
+    assert times(profile, work(WorkKind.ELEMENTWISE, flops=10**9, bytes_written=10**9)) == [1_250_000 + 1_000]
+
+
+def test_kinds_that_a_profile_lacks_have_the_efficiency_of_another() -> None:
+    profile = load_device(PLAIN)
+    assert profile.efficiency_of(WorkKind.OPTIMIZER) == profile.efficiency[WorkKind.ELEMENTWISE]
+    assert profile.efficiency_of(WorkKind.CONVOLUTION) == profile.efficiency[WorkKind.GEMM]
+    for kind in WorkKind:
+        assert times(profile, work(kind, flops=10**9, bytes_read=10**6)) > [0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "peak"),
+    [
+        ("bfloat16", 100e12),
+        ("", 100e12),
+        ("float16", 100e12),
+        ("float8_e4m3fn", 100e12),
+        ("float32", 10e12),
+        ("float64", 5e12),
+        ("int64", 5e12),
+    ],
+)
+def test_types_that_the_matrix_units_lack(dtype: str, peak: float) -> None:
+    assert load_device(PLAIN).peak_of(dtype) == peak
+
+
+def test_nothing_to_do_takes_no_time() -> None:
+    assert times(load_device("h100"), work()) == [0]
+    assert times(load_device("h100"), work(flops=np.zeros(0))) == []
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_each_kernel_costs_its_start(name: str) -> None:
+    profile = load_device(name)
+    for kind in WorkKind:
+        one, five = (times(profile, work(kind, flops=10**8, bytes_read=10**7, kernels=k))[0] for k in (1, 5))
+        assert five - one == pytest.approx(4 * profile.efficiency_of(kind).start_ns, abs=1)
+
+
+sizes = st.integers(1, 40_000)
+devices = st.sampled_from(device_names())
+
+
+@given(devices, sizes, sizes, sizes, st.integers(0, 20_000))
+def test_larger_products_never_take_less_time(name: str, m: int, n: int, k: int, more: int) -> None:
+    profile = load_device(name)
+    small, in_m, in_n, in_k = times(profile, product([m, m + more, m, m], [n, n, n + more, n], [k, k, k, k + more]))
+    assert small <= min(in_m, in_n, in_k)
+
+
+@given(devices, st.sampled_from(list(WorkKind)), st.integers(0, 10**13), st.integers(0, 10**11), st.integers(0, 10**11))
+def test_more_operations_or_bytes_never_take_less_time(
+    name: str, kind: WorkKind, flops: int, size: int, more: int
+) -> None:
+    profile = load_device(name)
+    found = times(profile, work(kind, flops=[flops, flops + more, flops], bytes_read=[size, size, size + more]))
+    assert found[0] <= min(found)
+
+
+@given(devices, st.sampled_from(list(WorkKind)), sizes, sizes, sizes)
+def test_never_below_the_data_sheet(name: str, kind: WorkKind, m: int, n: int, k: int) -> None:
+    profile = load_device(name)
+    one = replace(product(m, n, k), kind=np.array([int(kind)]))
+    compute_ns, memory_ns = profile.bounds_ns(one)
+    assert times(profile, one)[0] >= max(compute_ns[0], memory_ns[0])
+
+
+@given(st.permutations(range(6)))
+def test_no_element_depends_on_another(order: list[int]) -> None:
+    one = product([1, 16, 100, 512, 4096, 9000], [1024] * 6, [4096] * 6)
+    shuffled = Work(**{name: getattr(one, name)[order] for name in Work.__dataclass_fields__})
+    profile = load_device("h100")
+    assert profile.durations_ns(shuffled).tolist() == profile.durations_ns(one)[order].tolist()
+
+
+def test_absurd_work_takes_the_longest_time() -> None:
+    assert times(load_device(PLAIN), work(flops=2**62, kernels=2**62)) == [2**62]
+
+
+def test_a_finite_knee_rounds_off_the_ridge() -> None:
+    sharp = Efficiency(0.0, 0.0, 1.0, 1.0, 1000.0, 1000.0)
+    one, none = np.array([100.0]), np.zeros(1)
+    assert sharp.times_ns(one, one, none, none)[0] == pytest.approx(100.0, rel=1e-3)
+    assert replace(sharp, knee=1.0).times_ns(one, one, none, none)[0] == pytest.approx(200.0)
+    assert replace(sharp, knee=2.0).times_ns(one, one, none, none)[0] == pytest.approx(100 * 2**0.5)
+
+
+def test_the_shipped_devices() -> None:
+    asked_for = {"v100", "a100", "h100", "h200", "mi250", "rtx4090", "tpu-v5e", "tpu-v6e"}
+    assert asked_for <= set(device_names())
+    for name in device_names():
+        profile = load_device(name)
+        assert profile.name == name
+        assert len(profile.source) > 80, "where its figures come from"
+        # A large product reaches, and does not pass, what the data sheet promises.
+        took = times(profile, product(8192, 8192, 8192))[0]
+        share = 2 * 8192**3 / (took * 1e-9) / profile.peak_of("bfloat16")
+        assert 0.4 < share < 1.0, (name, share)
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_a_profile_survives_being_written(name: str) -> None:
+    profile = load_device(name)
+    again = load_device(yaml.safe_load(dump_device(profile)))
+    one = product([1, 100, 5000], [4096] * 3, [1024, 4096, 8192])
+    assert again.durations_ns(one).tolist() == pytest.approx(profile.durations_ns(one).tolist(), rel=1e-3)
+    assert (again.memory_bytes, again.peak, again.source) == (profile.memory_bytes, profile.peak, profile.source)
+
+
+def test_a_file_and_a_profile_are_devices_too(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(device_text("h100"))
+    assert load_device(file) == load_device(str(file)) == load_device("h100") == load_device("H100")
+    assert load_device(load_device("h100")) == load_device("h100")
+
+
+def refusal(**changes: object) -> str:
+    """The message about the plain profile with values changed; dots go down, None takes a key away."""
+    content = yaml.safe_load(yaml.safe_dump(PLAIN))
+    for path, value in changes.items():
+        *parents, key = path.split("__")
+        inner = content
+        for parent in parents:
+            inner = inner[parent]
+        if value is None:
+            del inner[key]
+        else:
+            inner[key] = value
+    with pytest.raises(InputError) as caught:
+        load_device(content)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"memory": None}, "device profile: $.memory: the key is missing"),
+        ({"memory": "80"}, "device profile: $.memory: the unit is missing"),
+        ({"memory": "0 GB"}, "device profile: $.memory: out of range"),
+        ({"bandwidth": "1 GB"}, "device profile: $.bandwidth: unknown unit 'GB'"),
+        ({"memry": "80 GB"}, "device profile: $.memry: unknown key"),
+        ({"format": 2}, "device profile: $.format: unknown format; found 2; expected 1"),
+        ({"peak": {}}, "device profile: $.peak: no types; expected at least one of float64"),
+        ({"peak__bf16": "1 TFLOP/s"}, "device profile: $.peak.bf16: unknown key"),
+        ({"efficiency__gemm": None}, "device profile: $.efficiency.gemm: the key is missing"),
+        ({"efficiency__gemm__compute": 1.5}, "device profile: $.efficiency.gemm.compute: out of range; found 1.5;"),
+        ({"efficiency__gemm__compute": 0}, "device profile: $.efficiency.gemm.compute: out of range; found 0;"),
+        ({"efficiency__gemm__knee": 0.5}, "device profile: $.efficiency.gemm.knee: out of range; found 0.5;"),
+        ({"efficiency__gemm__start": 3}, "device profile: $.efficiency.gemm.start: the unit is missing; found 3;"),
+        ({"efficiency__gemm__bandwidth": None}, "device profile: $.efficiency.gemm.bandwidth: the key is missing"),
+        ({"efficiency__gem": {}}, "device profile: $.efficiency.gem: unknown key"),
+        ({"efficiency": []}, "device profile: $.efficiency: not a mapping"),
+    ],
+)
+def test_refusals(changes: dict[str, object], expected: str) -> None:
+    assert refusal(**changes).startswith(expected)
+
+
+def test_a_name_that_is_no_device(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"neither a shipped device nor a file; found 'h10'.*did you mean 'h100'\?"):
+        load_device("h10")
+    with pytest.raises(InputError, match="device profile: no such file"):
+        load_device(str(tmp_path / "none.yaml"))
+    with pytest.raises(InputError, match="no such device; found 'x'; expected one of a100"):
+        device_text("x")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("- 1\n")
+    with pytest.raises(InputError, match="not a device profile"):
+        load_device(bad)

@@ -1,0 +1,164 @@
+"""Replays on two and three gloo ranks of this machine."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace as changed
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chakrasim import InputError, StallError
+from chakrasim.cli.main import main
+from chakrasim.replay import plan_replay, replay
+from chakrasim.replay.execute import Settings
+from chakrasim.replay.launch import run_processes
+from chakrasim.trace import Trace, write
+from chakrasim.trace.job import Job
+from made_jobs_chakra import Made
+
+pytest.importorskip("torch")
+
+EVERY_KIND = ("all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all", "reduce_scatter")
+
+
+def every_kind(rank: int) -> Trace:
+    """One of each, some at the same time, a message each way, compute between."""
+    made = Made()
+    for kind in EVERY_KIND:
+        root = 1 if kind in ("reduce", "gather", "scatter", "broadcast") else None
+        made.collective(kind, 1 << 12, after=[], root_rank=root)
+    made.compute(micros=3000, num_ops=2000, after=range(8))
+    made.collective("barrier", 0)
+    other = 1 - rank
+    if rank == 0:
+        made.send(512, comm_src=0, comm_dst=other, after=[9])
+        made.recv(256, comm_src=other, comm_dst=0, after=[9])
+    else:
+        made.recv(512, comm_src=other, comm_dst=1, after=[9])
+        made.send(256, comm_src=1, comm_dst=other, after=[9])
+    made.collective("all_reduce", 1 << 12, dtype="bfloat16")
+    return made.build()
+
+
+def job() -> Job:
+    return Job((every_kind(0), every_kind(1)), np.arange(2))
+
+
+def test_every_kind_runs_and_is_measured() -> None:
+    result = replay(job(), warmup=1, iterations=3, compute="sleep")
+    rows = {(row.collective, row.dtype): row for row in result.collectives}
+    assert {kind for kind, _ in rows} == {*EVERY_KIND, "barrier", "message"}
+    for row in result.collectives:
+        assert row.latency is not None
+        assert row.latency.samples == 3 * row.count
+        assert 0 < row.latency.min_ns <= row.latency.p50_ns <= row.latency.p99_ns <= row.latency.max_ns
+        assert row.group_size == 2
+    gather = rows["all_gather", "uint8"]
+    assert gather.latency is not None
+    assert gather.algbw_gb_s == pytest.approx(2 * 4096 / gather.latency.mean_ns)
+    assert gather.busbw_gb_s == pytest.approx(4096 / gather.latency.mean_ns)
+    assert rows["barrier", "uint8"].algbw_gb_s is None
+    assert result.pipelined is not None
+    assert result.pipelined.samples == 3
+    assert result.pipelined.min_ns > 3_000_000, "the stand-in compute lasts 3 ms"
+    assert all(not row.why for row in result.coverage)
+    assert (result.backend, result.device) == ("gloo", "cpu")
+    assert result.to_json()["collectives"][0]["latency"]["samples"] > 0
+    assert len(result.to_frame()) == len(result.collectives)
+
+
+def test_groups_messages_and_products_of_three_ranks() -> None:
+    traces = []
+    for rank in range(3):
+        made = Made()
+        if rank < 2:
+            made.collective("all_reduce", 64, "pair", after=[])
+        made.compute(m=8, n=8, k=8)
+        if rank:
+            made.collective("all_gather", 64, "late")
+        if rank < 2:
+            made.send(8, comm_src=rank, comm_dst=rank + 1)
+        if rank:
+            made.recv(8, comm_src=rank - 1, comm_dst=rank)
+        made.collective("all_reduce", 128)
+        traces.append(made.build())
+    made_job = Job(tuple(traces), np.arange(3), {"pair": ((0, 1),), "late": ((1, 2),)})
+    result = replay(made_job, warmup=0, iterations=2, compute="matmul")
+    assert [(row.collective, row.group_size, row.count) for row in result.collectives] == [
+        ("all_gather", 2, 1),
+        ("all_reduce", 3, 1),
+        ("all_reduce", 2, 1),
+        ("message", 2, 2),
+    ]
+    assert result.pipelined is not None
+
+
+def test_the_command_writes_json_and_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "run", [every_kind(0), every_kind(1)])
+    target, table = tmp_path / "replay.json", tmp_path / "latencies.csv"
+    words = ["replay", str(tmp_path / "run"), "--backend", "gloo", "--ranks", "2", "--json", str(target)]
+    assert main([*words, "--csv", str(table), "--blocking", "--iterations", "2", "--warmup", "0"]) == 0
+    assert "Collectives, most bytes first" in capsys.readouterr().out
+    content = json.loads(target.read_text())
+    assert content["pipelined"] is None
+    assert content["format"] == "chakrasim-replay-1"
+    assert sum(row["latency"]["samples"] for row in content["collectives"]) == 2 * content["meetings"]
+    rows = list(csv.DictReader(table.open()))
+    assert {row["collective"] for row in rows} == {*EVERY_KIND, "barrier", "message"}
+    assert all(float(row["mean_ns"]) > 0 for row in rows)
+
+
+def test_a_rank_that_never_comes_is_named() -> None:
+    plan = plan_replay(job())
+    short = changed(plan, programs=(plan.programs[0], plan.programs[1][:-1]))
+    with pytest.raises(StallError) as caught:
+        run_processes(short, Settings("gloo", 0, 1, True, 3.0))
+    assert len(caught.value.waits) == 2
+    assert "rank 0 waits in all_reduce of 4,096 bytes of ranks 0, 1 (node 12, 'all_reduce')" in str(caught.value)
+
+
+def test_a_rank_that_dies_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A rank whose process ends on its own: a wrapped interpreter that leaves for rank 1."""
+    fake = tmp_path / "python"
+    fake.write_text(f'#!/bin/sh\nif [ "$4" = 1 ]; then echo out of luck >&2; exit 7; fi\nexec {sys.executable} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(fake))
+    with pytest.raises(StallError, match=r"a rank failed.*rank 1 is starting \(ended with status 7\): out of luck"):
+        run_processes(plan_replay(job()), Settings("gloo", 0, 1, True, 3.0))
+
+
+def test_a_missing_back_end_is_refused() -> None:
+    with pytest.raises(InputError, match=r"this PyTorch has no back end 'mpi'.*expected .*gloo"):
+        replay(job(), backend="mpi")
+
+
+def test_processes_of_a_launcher_join(tmp_path: Path) -> None:
+    write(tmp_path / "run", [every_kind(0), every_kind(1)])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    words = [sys.executable, "-m", "chakrasim", "replay", str(tmp_path / "run"), "--iterations", "1", "--warmup", "0"]
+    started = []
+    for rank in range(2):
+        own = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo"}
+        environment = os.environ | own | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        more = ["--json", str(tmp_path / "replay.json")]
+        started.append(subprocess.Popen([*words, *more], env=environment, stdout=subprocess.PIPE, text=True))
+    texts = [process.communicate(timeout=120)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0]
+    assert "Collectives, most bytes first" in texts[0]
+    assert texts[1] == ""
+    assert json.loads((tmp_path / "replay.json").read_text())["ranks"] == 2
+
+
+def test_only_pytorch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"a replay needs PyTorch; pip install 'chakrasim\[torch\]'"):
+        replay(job())

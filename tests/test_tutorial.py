@@ -1,0 +1,44 @@
+"""The tutorial's notebook is the page, and all of it runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "tutorial.ipynb"
+
+
+def test_the_notebook_is_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import make_notebook
+
+    assert PAGE.read_text(encoding="utf-8") == make_notebook.notebook(), "run docs/make_notebook.py"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("torch", "sklearn", "ipykernel"):
+        pytest.importorskip(module)
+    client: Any = pytest.importorskip("nbclient")
+    nbformat: Any = pytest.importorskip("nbformat")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    # Commands run the chakrasim of this Python.
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "chakrasim"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chakrasim "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    book = nbformat.read(PAGE, 4)
+    client.NotebookClient(book, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    said = "\n".join(output.get("text", "") for cell in book.cells for output in cell.get("outputs", ()))
+    for expected in ("4 ranks: trustworthy", "64 of 4", "1024 ranks", "7b, 100g: "):
+        assert expected in said
+    assert (tmp_path / "where-the-time-goes.svg").stat().st_size > 2000
+    assert (tmp_path / "digits64.json.gz").stat().st_size > 2000
