@@ -16,6 +16,7 @@ import pytest
 
 from chakrasim.linker.api import link
 from chakrasim.linker.communication import sizes_of
+from chakrasim.linker.communication_groups import resolve_groups
 from chakrasim.linker.communication_names import (
     can_carry_out,
     element_bytes,
@@ -454,6 +455,19 @@ def test_the_rest_is_the_group_of_distributed_data_parallel(tmp_path: Path) -> N
 
     found = [entry for entry in listed(annotated_gloo(tmp_path, mark)) if entry[2] != "0"]
     assert found == [("broadcast", 1024, "3")]
+
+
+def test_a_gloo_group_that_has_all_its_threads_has_no_others() -> None:
+    """FSDP2 and tensor parallelism: all sizes prove two members, and only the second group's collectives are marked."""
+    groups = GroupTable(rank=0, world_size=4)
+    groups.add("0", "default_pg", range(4), backend="gloo")
+    groups.add("1", "mesh_fsdp", (0, 2), backend="gloo")
+    tensor = groups.add("3", "mesh_tp", (0, 1), backend="gloo")
+    gathered = int(C.ALL_GATHER)
+    unmarked, marked = Facts(in_bytes=8, out_bytes=16), Facts(in_bytes=8, out_bytes=16, group=tensor)
+    threads = [("thread", 1, tid) for tid in (50, 51, 63, 64)]
+    items = [(unmarked if at < 2 else marked, gathered, thread) for at, thread in enumerate(threads)]
+    assert resolve_groups(items, groups, {}) == [1, 1, tensor, tensor]
 
 
 # -- real traces -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
@@ -95,7 +95,8 @@ def _of_streams(
 
 
 def _of_threads(items: Sequence[Item], settled: list[int], groups: GroupTable) -> int:
-    """Collectives on worker threads: by the only group, by the order of threads, or by what proves their group."""
+    """Collectives on worker threads: by the only group, by the order of threads, or by what proves their group (or
+    another's: a group has so many threads and no more)."""
     of_thread: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at, (_, _, (place, pid, tid)) in enumerate(items):
         if place == "thread":
@@ -104,7 +105,14 @@ def _of_threads(items: Sequence[Item], settled: list[int], groups: GroupTable) -
         return 0
     candidates = _host_groups(groups)
     threads = sorted(of_thread)
-    possible = {thread: _possible(of_thread[thread], items, settled, groups, candidates) for thread in threads}
+    known = {thread: {settled[at] for at in of_thread[thread]} - {-1} for thread in threads}
+    staffed = Counter(group for found in known.values() for group in found)
+    full = {group for group, count in staffed.items() if count >= _GLOO_THREADS}
+    possible = {}
+    for thread in threads:
+        # A group that has all its threads cannot be that of another one.
+        left = candidates if known[thread] else [group for group in candidates if group not in full]
+        possible[thread] = _possible(of_thread[thread], items, known[thread], groups, left)
     chosen: dict[tuple[int, int], int] = {}
     if len(candidates) > 1:
         chosen = _by_order(threads, candidates)
@@ -138,10 +146,9 @@ def _host_groups(groups: GroupTable) -> list[int]:
 
 
 def _possible(
-    members: Sequence[int], items: Sequence[Item], settled: Sequence[int], groups: GroupTable, candidates: Sequence[int]
+    members: Sequence[int], items: Sequence[Item], known: set[int], groups: GroupTable, candidates: Sequence[int]
 ) -> list[int]:
-    """The candidates that nothing on a thread speaks against."""
-    known = {settled[at] for at in members} - {-1}
+    """The candidates that nothing on a thread speaks against, ``known`` being its groups as far as they are settled."""
     sizes = {proved_size(items[at][0], items[at][1]) for at in members} - {0}
     return [
         group for group in candidates if known <= {group} and (not groups.size(group) or sizes <= {groups.size(group)})
