@@ -9,11 +9,12 @@ TORCH ?= torch==2.13.*
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test test-all lint bench clean
 
 help:
 	@echo "make demo   a real run, and training steps on machines of up to 1,024 GPUs"
 	@echo "make test   style, types and tests"
+	@echo "make test-all   the same, with the tests that take minutes"
 	@echo "make lint   style and types only"
 	@echo "make bench  measure reading and simulating"
 	@echo "make clean  remove .venv, the demo's output and caches"
@@ -23,6 +24,9 @@ demo: $(RUNS)
 
 test: lint
 	$(BIN)/python -m pytest
+
+test-all: lint
+	$(BIN)/python -m pytest --slow
 
 lint: $(DEVELOPS)
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ class Size:
 
 SIZES = {
     "tiny": Size(layers=2, width=64, heads=4, kv_heads=4, hidden=128, vocabulary=256, sequence=32, batch=2),
-    "small": Size(layers=4, width=512, heads=8, kv_heads=4, hidden=1408, vocabulary=2048, sequence=128, batch=4),
+    "small": Size(layers=4, width=512, heads=8, kv_heads=4, hidden=1408, vocabulary=2048, sequence=256, batch=8),
     "7b": Size(layers=32, width=4096, heads=32, kv_heads=32, hidden=11008, vocabulary=32000, sequence=4096, batch=1),
     "70b": Size(layers=80, width=8192, heads=64, kv_heads=8, hidden=28672, vocabulary=32000, sequence=4096, batch=1),
 }

@@ -98,17 +98,19 @@ def test_a_pipeline_has_a_trace_for_each_stage_in_the_order_1f1b() -> None:
 
 @pytest.mark.parametrize("chunks", [1, 2])
 def test_llama_shares_a_trace_in_each_stage(chunks: int) -> None:
-    done = example("train_llama.py", 16, "--model", "small", "--tp", "2", "--pp", "2", "--interleaved", f"{chunks}")
+    arguments = ["--model", "small", "--tp", "2", "--pp", "2", "--interleaved", f"{chunks}", "--micro-batches", "2"]
+    done = example("train_llama.py", 16, *arguments, verify=False)
     assert done.job.trace_of_rank.tolist() == [0] * 8 + [1] * 8
     assert {role: len(groups) for role, groups in done.job.process_groups.items()} == {"pp": 8, "dp": 4, "tp": 8}
     counts = [len(messages(trace)) for trace in done.job.traces]
-    assert counts == ([16, 16] if chunks == 1 else [48, 48])
+    assert counts == ([4, 4] if chunks == 1 else [12, 12])
 
 
 def test_a_job_runs_on_the_simulator() -> None:
     from chakrasim import simulate
 
-    done = example("train_llama.py", 8, "--model", "small", "--tp", "2", "--pp", "2", device_profile="h100")
+    arguments = ["--model", "small", "--tp", "2", "--pp", "2", "--micro-batches", "2"]
+    done = example("train_llama.py", 8, *arguments, device_profile="h100", verify=False)
     result = simulate(done.job, machine="hgx-h100-8", device_profile="h100")
     compute = [entry.result.summary.compute_ns or 0 for entry in done.captured.classes]
     assert result.makespan_ns > max(compute) > 0
@@ -151,7 +153,9 @@ def test_expert_parallel_exchanges_in_groups_of_the_programs_own(tmp_path: Path)
 
 
 def test_dependencies_have_smaller_numbers() -> None:
-    for trace in example("train_llama.py", 8, "--model", "small", "--pp", "2", verify=False).job.traces:
+    for trace in example(
+        "train_llama.py", 8, "--model", "small", "--pp", "2", "--micro-batches", "2", verify=False
+    ).job.traces:
         for deps in (trace.data_deps, trace.ctrl_deps):
             owner = np.repeat(np.arange(len(trace)), np.diff(deps.offsets))
             assert (deps.targets.astype(np.int64) < owner).all()

@@ -156,8 +156,10 @@ def test_peak_between_marks_and_columns() -> None:
     assert peak.without(TEMPORARIES) == 0
     columns = timeline.timeline()
     assert columns["node"].tolist() == [0, 1]
-    assert columns["live"].tolist() == [0, 40]
+    assert columns["live"].tolist() == [4000, 40]
     assert columns[TEMPORARIES].tolist() == [0, 40]
+    assert columns[ACTIVATIONS].tolist() == [4000, 0]
+    assert timeline.timeline(start)["live"].tolist() == [0, 40]
     assert MemoryTimeline().peak().live_bytes == 0
 
 

@@ -200,3 +200,23 @@ def test_a_rank_that_fails(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "RuntimeError: out of luck" in done.stderr
     assert "the ranks failed" in done.stderr
+
+
+WORKERS = """
+    import torch
+    from torch.utils.data import DataLoader
+    data = [torch.full((4,), float(number)) for number in range(64)]
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(6):
+        for batch in DataLoader(data, 32, num_workers=1, multiprocessing_context="fork"):
+            model(batch + 1).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_workers_that_are_forked_while_recording_write_nothing(tmp_path: Path) -> None:
+    assert main(["collect", script(tmp_path, WORKERS), "-o", str(tmp_path / "t")]) == 0
+    host = json.loads(gzip.decompress((tmp_path / "t" / "host.0.json.gz").read_bytes()))
+    numbers = [node["id"] for node in host["nodes"]]
+    assert len(numbers) == len(set(numbers))

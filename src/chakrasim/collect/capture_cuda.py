@@ -6,16 +6,19 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
+from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode
 
 from chakrasim.collect import capture_streams as streams
-from chakrasim.collect.capture_device import CPU, DeviceTensor
+from chakrasim.collect.capture_device import CPU, DeviceTensor, program_place
 
 _MEMORY = 80 * 2**30
 """What programs that ask are told; the verdict on memory goes by the device profile."""
@@ -108,7 +111,7 @@ def _answers(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> No
         "get_device_name": properties.name,
         "get_device_capability": (9, 0),
         "mem_get_info": (_MEMORY, _MEMORY),
-        "memory_stats": {},
+        "memory_stats": Counter(),
         "memory_summary": "",
         **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
     }
@@ -127,6 +130,8 @@ def _answers(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> No
     )
     made.set(cuda, "device", _DeviceContext)
     made.set(cuda.nccl, "version", _always((2, 27, 3)))
+    if with_gpu:
+        made.set(torch.version, "cuda", "12.8")
     for name in ("range_push", "range_pop", "mark"):
         made.set(cuda.nvtx, name, _always(0))
     accelerator = getattr(torch, "accelerator", None)
@@ -163,6 +168,10 @@ def _tensors(made: Patches) -> None:
     made.set(torch.Tensor, "pin_memory", lambda self, *_: self)
     made.set(torch.Tensor, "is_pinned", _always(False))
     made.set(torch.Tensor, "cuda", lambda self, *_, **__: self.to(CPU))
+    for owner in (torch.Tensor, torch.nn.Module):
+        made.around(owner, "to", _to)
+    made.around(torch.Tensor, "numpy", _zeros)
+    made.around(torch.Tensor, "__format__", _format)
     original = torch.Generator
 
     class Generator(original):  # type: ignore[valid-type,misc]
@@ -172,6 +181,26 @@ def _tensors(made: Patches) -> None:
             return original.__new__(cls, CPU)
 
     made.set(torch, "Generator", Generator)
+
+
+def _zeros(original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tensor's values as NumPy's: zeros stand for those of a device tensor."""
+    if not isinstance(tensor, DeviceTensor):
+        return original(tensor, *args, **kwargs)
+    tensor.fake_mode.placeholders[f"numpy() = zeros at {program_place()}"] += 1
+    return np.zeros(tensor.shape, str(tensor.dtype).removeprefix("torch."))
+
+
+def _to(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """PyTorch refuses the number of a GPU before `Redirect` sees it."""
+    if "device" in kwargs:
+        kwargs["device"] = here(kwargs["device"])
+    return original(self, *map(here, args), **kwargs)
+
+
+def _format(original: Any, tensor: Any, form: str) -> str:
+    is_number = isinstance(tensor, DeviceTensor) and tensor.dim() == 0
+    return format(tensor.item(), form) if is_number else original(tensor, form)
 
 
 def _modes(made: Patches, with_gpu: bool) -> None:
@@ -187,6 +216,7 @@ def _modes(made: Patches, with_gpu: bool) -> None:
     made.around(torch.amp.autocast_mode.autocast, "__init__", autocast)
     made.around(torch, "get_autocast_dtype", lambda original, device: original("cpu"))
     made.around(torch, "is_autocast_enabled", lambda original, *device: original("cpu"))
+    made.around(torch.nn.attention, "_sdpa_kernel", _fused)
     from torch.optim import optimizer
 
     types = getattr(optimizer, "_foreach_supported_types", None)
@@ -195,6 +225,13 @@ def _modes(made: Patches, with_gpu: bool) -> None:
     if with_gpu:
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             made.around(optimizer, name, lambda original: [*original(), "cpu"])
+
+
+def _fused(original: Any, backends: Any, *args: Any, **kwargs: Any) -> None:
+    """Every fused attention of a GPU is the CPU's one."""
+    asked = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    here = [way if way is SDPBackend.MATH else SDPBackend.FLASH_ATTENTION for way in asked]
+    original(list(dict.fromkeys(here)), *args, **kwargs)
 
 
 class Redirect(TorchFunctionMode):  # type: ignore[misc]
@@ -209,12 +246,21 @@ class Redirect(TorchFunctionMode):  # type: ignore[misc]
             args = (args[0], *map(here, args[1:]))
         elif func is torch._C._nn.scaled_dot_product_attention:
             # A GPU's flash attention drops out too, the CPU's does not: it would write the scores to memory.
-            args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, dict(kwargs or {})
-            if "dropout_p" in kwargs:
+            kwargs = dict(kwargs or {})
+            if args[4] if len(args) > 4 else kwargs.get("dropout_p"):
+                DeviceTensor.fake_mode.placeholders[f"attention's dropout = 0 at {program_place()}"] += 1
+            if len(args) > 4:
+                args = (*args[:4], 0.0, *args[5:])
+            else:
                 kwargs["dropout_p"] = 0.0
         elif func is torch.Tensor.backward:
             with self:
                 return _backward(*args, **(kwargs or {}))
+        elif func in _FINITE:
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, DeviceTensor) and (func not in _ALL or args[0].placeholder):
+                result.placeholder = True
+            return result
         return func(*args, **(kwargs or {}))
 
 
@@ -224,9 +270,11 @@ def _backward(
     torch.autograd.backward(tensor, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-_WITH_DEVICE = frozenset(
-    {torch.Tensor.to, torch.Tensor.type, torch.Tensor.new_tensor, torch._C._nn._parse_to, torch.get_default_device}
-)
+_ALL = frozenset({torch.all, torch.Tensor.all})
+_FINITE = _ALL | {torch.isfinite, torch.Tensor.isfinite}
+"""Values are taken for finite: programs skip steps whose gradients are not."""
+
+_WITH_DEVICE = frozenset({torch.Tensor.to, torch._C._nn._parse_to})
 
 
 def here(value: Any) -> Any:
@@ -234,5 +282,7 @@ def here(value: Any) -> Any:
     if isinstance(value, torch.device):
         return value if value.type in ("cpu", "meta") else CPU
     if isinstance(value, str) and value.partition(":")[0] in ("cuda", "xpu", "hip"):
+        return CPU
+    if type(value) is int:  # the number of a GPU
         return CPU
     return value

@@ -47,8 +47,9 @@ class Listener(Protocol):
 
 
 class DeviceTensor(FakeTensor):  # type: ignore[misc]
-    """A tensor on the pretended device."""
+    """A tensor on the pretended device; ``placeholder`` stands for its values where a program asks for one."""
 
+    placeholder: bool = False
     _fake_device = CPU
     fake_mode: Any = None
     constant = None
@@ -229,6 +230,9 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         source = args[0]
         if not isinstance(source, FakeTensor):
             return func(*args, **kwargs)
+        if getattr(source, "placeholder", False):
+            self.placeholders[f"item() = True (all is finite) at {program_place()}"] += 1
+            return True
         self.placeholders[f"item() = 0 at {program_place()}"] += 1
         if source.dtype is torch.bool:
             return False

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Reducer
+from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
 from chakrasim.collect.capture_cuda import Patches
@@ -46,8 +47,10 @@ class Distributed:
 
     def install(self, made: Patches) -> None:
         """Replace the entry points."""
+        made.around(device_mesh, "init_process_group", self._init)
         for module in (dist, c10d):
             made.around(module, "init_process_group", self._init)
+            made.set(module, "is_nccl_available", lambda: True)
             made.around(module, "batch_isend_irecv", self._batch)
             made.around(module, "all_reduce", self._all_reduce)
             for name in ("all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list"):
@@ -65,6 +68,9 @@ class Distributed:
 
         asked = kwargs.get("backend") or (args[0] if args else None)
         self._backend = str(asked or "nccl").rpartition(":")[2]
+        ranks = kwargs.get("world_size", -1)
+        if ranks not in (-1, self.world):
+            self._count(f"init_process_group asked for {ranks} ranks, and got {self.world:,}")
         original("fake", rank=self.rank, world_size=self.world, store=FakeStore())
         group = c10d._get_default_group()
         self.listener.groups.add(None, None, str(group.group_name))

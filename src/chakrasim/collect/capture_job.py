@@ -217,8 +217,7 @@ class JobCapture:
                 equal += [ranks[-1]] * (len(ranks) > 1)
                 continue
             warnings.append(
-                f"rank {ranks[-1]} does not do what rank {ranks[0]} does ({last.summary.nodes:,} nodes and "
-                f"{last.summary.total_flops:,} FLOPs, not {first.summary.nodes:,} and {first.summary.total_flops:,}), "
+                f"rank {ranks[-1]} does not do what rank {ranks[0]} does ({_difference(last, first)}), "
                 f"whose trace {len(ranks):,} ranks share: capture all with --ranks all"
             )
         return tuple(equal)
@@ -252,6 +251,14 @@ class JobCapture:
             unknown.update(entry.result.unknown_flops)
         warnings += [unknown_warning(name, calls) for name, calls in sorted(unknown.items())]
         return CapturedJob(self.world, tuple(found), job, verified, tuple(warnings), roles)
+
+
+def _difference(one: RankResult, other: RankResult) -> str:
+    figures = [(result.summary.nodes, result.summary.total_flops) for result in (one, other)]
+    if figures[0] == figures[1]:
+        return "as many nodes and FLOPs, but others"
+    (nodes, flops), (nodes_of_other, flops_of_other) = figures
+    return f"{nodes:,} nodes and {flops:,} FLOPs, not {nodes_of_other:,} and {flops_of_other:,}"
 
 
 def _listed(ranks: Sequence[int]) -> str:

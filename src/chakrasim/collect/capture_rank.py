@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.multiprocessing
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from chakrasim.collect.capture_cuda import Patches, Redirect, patches, redirect_cuda
@@ -99,7 +100,7 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects) -> 
         made = stack.enter_context(patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
         distributed.install(made)
-        _program_surroundings(made, listener)
+        _program_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
         stack.enter_context(graph.memory.watch_resizes())
         stack.enter_context(labelled(graph.memory))
@@ -289,7 +290,7 @@ def _environment(rank: int, world: int, program: Program) -> Iterator[None]:
         sys.argv[:], sys.path[:] = before[1], before[2]
 
 
-def _program_surroundings(made: Patches, listener: Collectives) -> None:
+def _program_surroundings(made: Patches, listener: Collectives, rank: int) -> None:
     """Compilation, worker processes and files, which a capture does without."""
     from torch.utils.data import DataLoader
 
@@ -305,6 +306,12 @@ def _program_surroundings(made: Patches, listener: Collectives) -> None:
     def save(original: Any, *args: Any, **kwargs: Any) -> None:
         listener.counted["torch.save left out"] += 1
 
+    def spawn(original: Any, function: Any, args: Any = (), nprocs: int = 1, *_: Any, **__: Any) -> None:
+        listener.counted["torch.multiprocessing.spawn: this rank's call only"] += 1
+        function(rank % nprocs, *args)
+
+    for name in ("spawn", "start_processes"):
+        made.around(torch.multiprocessing, name, spawn)
     made.around(torch, "compile", compile_nothing)
     made.set(torch.nn.Module, "compile", lambda self, *_, **__: None)
     made.around(DataLoader, "__init__", loader)

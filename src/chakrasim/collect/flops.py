@@ -38,7 +38,7 @@ MATRIX_NAME: Final = re.compile(
 )
 """Names of operators that contract (or factor) matrices."""
 _NO_MATRIX: Final = re.compile(
-    r"upsample|slice_inverse|comm(?!_)|digamma|gamma|linspace|sparse_dim|common|quantize_weight"
+    r"upsample|slice_inverse|comm(?!_)|digamma|gamma|linspace|sparse_dim|common|quantize_weight|weight_norm"
 )
 
 

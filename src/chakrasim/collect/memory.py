@@ -151,15 +151,17 @@ class MemoryTimeline:
         return MemoryPeak(int(live[place]), by_category, self._nodes[place])
 
     def timeline(self, since: int = 0, until: int | None = None) -> dict[str, NDArray[np.int64]]:
-        """After each node that changed them, int64[changes]: ``node``, ``live`` bytes and those of each category."""
+        """Of each node that changed them, int64[nodes]: ``node``, the most ``live`` bytes, those of each category."""
         storages, deltas, live = self._columns(until)
         nodes = np.asarray(self._nodes[:until], dtype=np.int64)
-        last = np.flatnonzero(np.append(nodes[1:] != nodes[:-1], True)) if len(nodes) else np.empty(0, np.int64)
-        last = last[last >= since]
+        start = max(since - 1, 0)
+        stretch = np.cumsum(np.append(0, nodes[start + 1 :] != nodes[start:-1])) if len(nodes) > start else nodes[:0]
+        by_size = np.lexsort((live[start:], stretch))
+        most = start + by_size[np.flatnonzero(np.append(np.diff(stretch), 1))] if len(stretch) else nodes[:0]
         of = np.asarray(self._categories, dtype=np.int64)[storages]
-        columns = {"node": nodes[last], "live": live[last]}
+        columns = {"node": nodes[most], "live": live[most]}
         for position, name in enumerate(CATEGORIES):
-            columns[name] = np.cumsum(np.where(of == position, deltas, 0))[last]
+            columns[name] = np.cumsum(np.where(of == position, deltas, 0))[most]
         return columns
 
     def verdict(self, capacity_bytes: int, since: int = 0, until: int | None = None) -> MemoryVerdict:

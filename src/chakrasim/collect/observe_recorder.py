@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,21 @@ from chakrasim.collect.observe_job import job_facts, process_groups
 
 #: The node of a host trace that holds the process groups.
 _GROUPS_NODE = "## process_group:init ##"
+
+
+#: The recorders that record now, in this process or the one that it was forked from.
+_active: set[int] = set()
+
+
+def _leave_unrecorded() -> None:
+    """In a forked process (a worker of a data loader): its operators are not to be written into its parent's trace."""
+    if _active:
+        import torch
+
+        torch.autograd._enable_record_function(False)
+
+
+os.register_at_fork(after_in_child=_leave_unrecorded)
 
 
 class Recorder:
@@ -40,6 +56,7 @@ class Recorder:
 
     def prepare(self) -> None:
         """Warm up: on a GPU, its recording begins here, and is thrown away until `start`."""
+        _active.add(id(self))
         self._observer.register_callback(str(self._host))
         self._profiler.prepare_trace()
 
@@ -78,6 +95,7 @@ class Recorder:
         self._is_started = False
         self._profiler.stop_trace()
         self._observer.unregister_callback()
+        _active.discard(id(self))
 
     def export(self) -> None:
         """Write the device trace; the host trace is written already."""
@@ -99,6 +117,7 @@ class Recorder:
             self._profiler.stop_trace()
         with suppress(Exception):
             self._observer.unregister_callback()
+        _active.discard(id(self))
 
     def _synchronize(self) -> None:
         if self._has_gpu and self._torch.cuda.is_initialized():
