@@ -54,6 +54,7 @@ __all__ = [
     "link_directory",
     "read",
     "read_job",
+    "retarget",
     "simulate",
     "trace_directory",
     "write",

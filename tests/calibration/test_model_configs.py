@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from chakrasim.calibration.models import built_in_models, find_config, load_model_configs, same_model
+from chakrasim.calibration.models import (
+    built_in_models,
+    find_config,
+    load_model_configs,
+    same_model,
+    unlike_built_in,
+)
 from chakrasim.errors import InputError
 
 CONFIG = {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8}
@@ -75,6 +82,13 @@ def test_a_folder_of_configs(tmp_path: Path) -> None:
     empty.mkdir()
     with pytest.raises(InputError, match="no model configuration in this folder"):
         load_model_configs(empty)
+
+
+def test_a_config_of_another_model_is_told() -> None:
+    (mistaken,) = load_model_configs(CONFIG, "mistralai/Mixtral-8x7B-v0.1")
+    assert unlike_built_in(mistaken).endswith("experts 0 instead of 8")
+    assert unlike_built_in(replace(mistaken, name="lab/Mine")) == ""
+    assert [unlike_built_in(known) for known in built_in_models()] == [""] * len(built_in_models())
 
 
 def test_experts_have_their_own_width() -> None:

@@ -48,6 +48,13 @@ def test_an_error_of_the_programs_own(tmp_path: Path) -> None:
     assert error.place == f"{tmp_path}/program.py:7"
 
 
+def test_an_error_within_pythons_library_is_where_the_program_called_it(tmp_path: Path) -> None:
+    lines = "    import multiprocessing\n    multiprocessing.Process(target=print).start()"
+    error = failing(tmp_path, lines)
+    assert "daemonic processes" in error.message
+    assert error.place == f"{tmp_path}/program.py:8"
+
+
 def test_a_division_by_a_placeholder(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in failing(tmp_path, "    1 / y.sum().item()").message
 

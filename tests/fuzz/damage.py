@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import yaml
 from mutations import MUTATIONS
 
 Files = dict[str, bytes]
@@ -42,6 +44,7 @@ PIECES = (
     *(b'"ts": ', b'"dur": -1', b'"args": {', b'"traceEvents": [', b'{"ph": "X"}', b'{"id": 5}', b"NaN", b"-Infinity"),
     *(b'"nodes": [', b"1e400", b"123456789012345678901", b"0.0005", b"true", b"null", b"{}", b"[]", b"[[[[", b"//"),
 )
+AMOUNTS = ("0", "-1", "1e9", "1e400", "nan", ".inf", "9" * 30, "0.0000001", "1,000", "", "0x10", "1 k")
 NESTED = (b"[" * 3000, b'{"a":' * 3000, b'{"traceEvents": ' + b"[" * 2000 + b"]" * 2000 + b"}", b'{"nodes": [[[]]]}')
 
 
@@ -50,7 +53,11 @@ def damaged(name: str, files: Files, draw: random.Random) -> bytes:
     data = files[name]
     if draw.random() < 0.06:
         return _another_file(data, files, draw)
+    kept = name.endswith((".yaml", ".yml")) and draw.random() < 0.6
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
+        if kept:
+            data = _yaml(data, draw)
+            continue
         data = _structure(data, draw) if draw.random() < 0.65 else _bytes(data, files, draw)
     if draw.random() < 0.04:
         data = gzip.compress(data, 1, mtime=0)
@@ -99,6 +106,22 @@ def _structure(data: bytes, draw: random.Random) -> bytes:
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def _yaml(data: bytes, draw: random.Random) -> bytes:
+    """YAML that stays YAML; quantities among its texts get other numbers or units."""
+    try:
+        document = yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return data
+    _edit(document, draw)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=draw.random() < 0.7, width=200)
+    if draw.random() < 0.3:
+        amounts = list(re.finditer(r"[0-9.]+(?= [A-Za-z])", text))
+        if amounts:
+            at = draw.choice(amounts)
+            text = text[: at.start()] + draw.choice(AMOUNTS) + text[at.end() :]
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _place(document: Any, draw: random.Random) -> tuple[Any, Any] | None:

@@ -22,12 +22,16 @@ network:
   - {topology: Ring, npus: RANKS, bandwidth: 50 GB/s, latency: 2 us}
 compute: {profile: device.yaml}
 memory: {bandwidth: 3350 GB/s}
-collectives: {splits: 2, active-chunks: 1, algorithms: {all-reduce: ring, all-gather: ring, reduce-scatter: ring, all-to-all: direct}}
+collectives:
+  splits: 2
+  active-chunks: 1
+  algorithms: {all-reduce: ring, all-gather: ring, reduce-scatter: ring, all-to-all: direct}
 """
 MODEL = "{layers: 2, hidden: 64, heads: 4, vocabulary: 256, sequence: 16}"
 SPECS = (
     f"model: {MODEL}\nparallel: {{dp: 2, tp: 2, pp: 2, sp: true}}\nbatch: {{global_batch: 8, micro_batch: 1}}\n",
-    f"model: {MODEL}\nparallel:\n  dp: 4\n  zero: 3\n  fsdp: 2\nbatch:\n  micro_batches: 2\nrecompute: full\noptimizer: sgd\n",
+    f"model: {MODEL}\nparallel:\n  dp: 4\n  zero: 3\n  fsdp: 2\nbatch:\n  micro_batches: 2\nrecompute: full\n"
+    "optimizer: sgd\n",
     """\
 model:
   layers: 4
@@ -120,5 +124,10 @@ def layer_times() -> tuple[Files, ...]:
     folder = "H100/meta-llama/Llama-3.1-8B/tp1"
     return (
         {**files, "models.json": known},
-        {**first, f"{folder}/attention.csv": attention.encode(), "models.yaml": as_yaml.encode(), "device.yaml": _device()},
+        {
+            **first,
+            f"{folder}/attention.csv": attention.encode(),
+            "models.yaml": as_yaml.encode(),
+            "device.yaml": _device(),
+        },
     )

@@ -29,7 +29,7 @@ def _collective(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 
 def _prefix(draw: Draw, folder: str, files: Files) -> str:
     prefix = f"{folder}/job" if any(name.startswith("job.") for name in files) else f"{folder}/chakra"
-    return draw.choice((prefix, prefix, prefix, f"{prefix}.ranks.json"))
+    return f"{prefix}.ranks.json" if draw.random() < (0.25 if "job.ranks.json" in files else 0.03) else prefix
 
 
 def _groups(folder: str, files: Files) -> list[str]:
@@ -38,9 +38,11 @@ def _groups(folder: str, files: Files) -> list[str]:
 
 
 def _retarget(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
-    to = draw.choice((*("2", "4", "8", "16", "32") * 3, "1", "3", "1048576", "-1", "0", "x"))
-    chosen = some(draw, "--grow dp", "--grow 0", "--grow 1", "--keep tp", "--keep pp", "--keep 0", "--grow x", chance=0.1)
-    groups = _groups(folder, files) if draw.random() < 0.5 else []
+    to = draw.choice((*("4", "8", "16", "32") * 8, "1", "3", "1048576", "-1", "0", "x"))
+    chosen = some(
+        draw, "--grow dp", "--grow 0", "--grow 1", "--keep tp", "--keep pp", "--keep 0", "--grow x", chance=0.04
+    )
+    groups = _groups(folder, files) if draw.random() < 0.2 else []
     switches = some(draw, "--expand", f"--json {out}/r.json", "--quiet") if to != "1048576" else []
     return ["retarget", _prefix(draw, folder, files), "--to", to, "-o", f"{out}/r", *chosen, *groups, *switches]
 
@@ -63,7 +65,9 @@ def _calibrate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     words += ["--model-config", f"{folder}/{config}"] if config and draw.random() < 0.7 else []
     if "device.yaml" in files and draw.random() < 0.5:
         words += ["--device-profile", f"{folder}/device.yaml"]
-    words += some(draw, "--holdout Llama-3.1-8B", "--holdout x", "--gpu H100", "--gpu V100", "--dtype bfloat16", chance=0.1)
+    words += some(
+        draw, "--holdout Llama-3.1-8B", "--holdout x", "--gpu H100", "--gpu V100", "--dtype bfloat16", chance=0.1
+    )
     return [*words, *some(draw, f"--output {out}/fitted.yaml", f"--json {out}/c.json", "--quiet", chance=0.4)]
 
 
@@ -99,7 +103,7 @@ def _look(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 TOOLS = {
     "generate-transformer": Tool((job_inputs.specs,), _transformer),
     "generate-collective": Tool((tool_inputs.texts,), _collective),
-    "retarget": Tool((job_inputs.jobs, tool_inputs.traces), _retarget),
+    "retarget": Tool((job_inputs.jobs, job_inputs.jobs, tool_inputs.traces), _retarget),
     "replay": Tool((job_inputs.jobs, job_inputs.jobs, tool_inputs.traces, tool_inputs.jobs), _replay),
     "calibrate": Tool((job_inputs.layer_times,), _calibrate),
     "simulate-job": Tool((job_inputs.jobs,), _simulate, (0, 2, 3)),

@@ -81,7 +81,7 @@ def test_a_ring_of_messages() -> None:
     ("arguments", "message"),
     [
         (("all_redude", 1, 8), "no such type of collective; found 'all_redude'"),
-        (("all_reduce", 1, 1), "ranks is out of range; found 1; expected 2 or more"),
+        (("all_reduce", 1, 1), "ranks is out of range; found 1; expected 2 to 2"),
         (("all_reduce", -1, 8), "size is out of range"),
     ],
 )

@@ -99,6 +99,15 @@ def test_files_of_the_prefix_are_replaced(folder: Path) -> None:
     assert (folder / "c.class-0.et").read_bytes() != first
 
 
+def test_a_smaller_job_leaves_no_ranks_of_a_larger_one(folder: Path) -> None:
+    argv = ["generate", "collective", "--type", "barrier", "--output", "c", "--quiet", "--expand", "--ranks"]
+    assert main([*argv, "12"]) == 0
+    for name in ("c.1.et.gz", "cc.9.et", "c.9.json"):
+        (folder / name).write_bytes(b"")
+    assert main([*argv, "2"]) == 0
+    assert {path.name for path in folder.glob("c*.[0-9]*")} == {"c.0.et", "c.1.et", "cc.9.et", "c.9.json"}
+
+
 def test_a_collective_is_written_and_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["generate", "collective", "--type", "all_reduce", "--size", "1MiB", "--ranks", "8", "--output", "c"]
     assert main([*argv, "--json", "c.json"]) == 0
@@ -106,6 +115,8 @@ def test_a_collective_is_written_and_runs(folder: Path, capsys: pytest.CaptureFi
     assert json.loads((folder / "c.json").read_text())["comm_size"] == 1 << 20
     result = chakrasim.simulate("c", **machine(8))
     assert result.message_bytes == 14 << 20
+    assert main([*argv, "--type", "All-Reduce", "--quiet", "--json", "d.json"]) == 0
+    assert (folder / "d.json").read_text() == (folder / "c.json").read_text()
     assert main([*argv, "--expand"]) == 0
     assert len(list(folder.glob("c.*.et"))) >= 8 and not (folder / "c.ranks.json").exists()
 

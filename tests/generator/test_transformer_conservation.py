@@ -174,7 +174,7 @@ def test_operations_beyond_64_bits() -> None:
     assert generated.totals.model_flops > 2**63
     (trace,) = generated.job.traces
     assert trace.metadata["model_flops"] == float(generated.totals.model_flops)
-    with pytest.raises(InputError, match="operations or bytes of one node are beyond what a trace can hold"):
+    with pytest.raises(InputError, match="operations, bytes or the time of one node are beyond what a trace can hold"):
         generate_transformer({"model": {"preset": "llama-7b", "hidden": 2**30, "sequence": 2**20}})
 
 

@@ -74,6 +74,16 @@ def test_names_of_other_programs_are_understood() -> None:
     assert load_spec({"model": model, "parallel": parallel, "batch": batch}) == own
 
 
+def test_sections_and_models_have_other_names_too() -> None:
+    own = load_spec({"model": "llama3-8b", "parallel": {"dp": 2, "tp": 4}, "dtype": "float16", "recompute": "full"})
+    other = {"model": "Llama-3.1-8B", "parallelism": {"dp": 2, "tp": 4}, "precision": "fp16", "recomputation": "full"}
+    assert load_spec(other) == own
+    hub = ("meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-70B", "mistralai/Mixtral-8x7B-v0.1")
+    assert [load_spec({"model": name}).model.name for name in hub] == ["llama-7b", "llama3-70b", "mixtral-8x7b"]
+    gpt2 = {"n_layer": 4, "n_embd": 64, "n_head": 4, "vocab": 128, "seq": 16}
+    assert load_spec({"model": gpt2}) == load_spec({"model": TINY})
+
+
 def test_values_in_any_case_and_under_usual_names() -> None:
     model = {**TINY, "norm": "LayerNorm", "position": "RoPE"}
     given = {"schedule": "1F1B", "dtype": "BF16", "gradient_dtype": "fp32", "optimizer": "AdamW", "recompute": "Full"}
@@ -95,6 +105,13 @@ def test_fsdp_is_zero_3(fsdp: Any) -> None:
     [
         ({"modle": 1}, r"\$\.modle: unknown key; .*did you mean 'model'"),
         ({"tp": 2}, r"\$\.tp: unknown key; .*write it under parallel"),
+        ({"num_layers": 2}, r"\$\.num_layers: unknown key; .*write it under model, as layers"),
+        ({"micro_batches": 2}, r"\$\.micro_batches: unknown key; .*write it under batch"),
+        ({"model": {**TINY, "num_experts": 8}}, r"\.num_experts: unknown key; .*write it under model: moe, as experts"),
+        ({"model": {**TINY, "tp": 8}}, r"\$\.model\.tp: unknown key; .*write it under parallel"),
+        ({"model": {**TINY, "max_position_embeddings": 8}}, r"\.max_position_embeddings: .*write .*: sequence"),
+        ({"parallel": {"cp": 2}}, r"\$\.parallel\.cp: unknown key; .*context parallelism is not modelled"),
+        ({"parallel": {}, "parallelism": {}}, r"\$\.parallelism: this is another name of parallel, which is there too"),
         ({"model": {**TINY, "hiden": 1}}, r"\$\.model\.hiden: unknown key; .*did you mean 'hidden'"),
         ({"model": {**TINY, "hidden_size": 64}}, r"\$\.model\.hidden_size: this is another name of hidden"),
         ({"model": "lama-7b"}, r"\$\.model: no such model; .*did you mean 'llama-7b'"),
@@ -127,7 +144,7 @@ def test_fsdp_is_zero_3(fsdp: Any) -> None:
         ({"model": {**TINY, "sequence": 15}, "parallel": {"tp": 2, "sp": True}}, r"tp does not divide sequence"),
         ({"parallel": {"ep": 2}}, r"\$\.parallel\.ep: expert parallelism needs a model with experts"),
         ({"parallel": {"dp": 2, "zero": 4}}, r"\$\.parallel\.zero: no such stage; found 4"),
-        ({"parallel": {"dp": 4, "fsdp": 3}}, r"\$\.parallel\.fsdp: fsdp does not divide dp"),
+        ({"parallel": {"dp": 4, "fsdp": 3}}, r"\$\.parallel\.fsdp: fsdp does not divide dp .*; dp counts all replicas"),
         ({"parallel": {"dp": 4, "fsdp": True, "zero": 1}}, r"\$\.parallel\.zero: fsdp shards parameters"),
         (
             {"parallel": {"dp": 3}, "batch": {"global_batch": 32}},

@@ -78,6 +78,32 @@ def test_blocks_lie_the_better_way_round_and_stick_out_at_the_edge() -> None:
     assert slowdown(Tiling(1, 128, 256), 1, 300, 256, 8) == pytest.approx(3 * 128 / 300)
 
 
+def test_a_result_that_is_smaller_than_a_block_has_smaller_blocks() -> None:
+    # 20 batches fill two waves: blocks of 64 x 64, 64 x 256 and 256 x 64 around results of 60 x 60 and 60 x 1000.
+    assert slowdown(Tiling(10, 128, 256), 20, 60, 60, 512) == pytest.approx(64 * 64 / 3600)
+    assert slowdown(Tiling(10, 128, 256), 20, 60, 1000, 512) == pytest.approx(64 * 1024 / 60_000)
+    assert slowdown(Tiling(10, 128, 256), 20, 60, 1000, 512) == slowdown(Tiling(10, 128, 256), 20, 1000, 60, 512)
+    # No block is narrower than 64.
+    assert slowdown(Tiling(10, 128, 256), 20, 16, 256, 512) == pytest.approx(4)
+
+
+def test_smaller_blocks_where_the_largest_are_too_few() -> None:
+    # Nine blocks of 128 x 256, 18 of 128 x 128 or 36 of 64 x 128 leave more processors idle than 72 of 64 x 64.
+    assert slowdown(Tiling(10, 128, 256), 1, 9 * 128, 256, 256) == pytest.approx(80 / 72)
+    # Each wave begins with the time of 16 steps of the largest block, 64 of one of 64 x 64.
+    costs = [waves * (256 + ramp) / 256 * 10 * size / (9 * 2) for waves, ramp, size in ((1, 16, 2), (2, 32, 1))]
+    assert slowdown(Tiling(10, 128, 256, ramp=16), 1, 9 * 128, 256, 256) == pytest.approx(min(costs))
+    # Enough blocks: no smaller ones, though they would fill the last wave.
+    assert slowdown(Tiling(10, 128, 256), 1, 11 * 128, 256, 256) == pytest.approx(20 / 11)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 64])
+def test_few_rows_take_about_as_long_as_their_weights_are_read(rows: int) -> None:
+    work = products((1, rows, 14336, 4096), (1, rows, 4096, 14336))
+    profile = load_device("a100")
+    assert (profile.durations_ns(work) < 1.3 * np.maximum(*profile.bounds_ns(work))).all()
+
+
 def test_work_without_a_shape_loses_nothing() -> None:
     assert slowdown(Tiling(10, 128, 256, ramp=128), 0, 0, 0, 0) == 1.0
 

@@ -16,6 +16,7 @@ import pytest
 
 from chakrasim import InputError, StallError
 from chakrasim.cli.main import main
+from chakrasim.generator.collective import collective_job
 from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.execute import Settings
 from chakrasim.replay.launch import run_processes
@@ -162,3 +163,18 @@ def test_only_pytorch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match=r"a replay needs PyTorch; pip install 'chakrasim\[torch\]'"):
         replay(job())
+
+
+def test_a_rank_that_nobody_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    variables = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "x"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    job = collective_job("all_reduce", 8, 2)
+    with pytest.raises(InputError, match=r"MASTER_PORT is no port; found 'x'; expected 1 to 65535"):
+        replay(job, timeout_s=1)
+    monkeypatch.setenv("MASTER_PORT", str(port))
+    with pytest.raises(StallError, match="rank 0 waits for the other ranks to join: Timed out"):
+        replay(job, timeout_s=1)

@@ -52,6 +52,16 @@ def test_without_a_profile_nothing_changes() -> None:
     assert finish([compute(0, 7, **GEMM)]) == 7_000
 
 
+def test_work_that_nothing_times_is_a_warning() -> None:
+    told = "not how long it takes, take no time: the machine has neither a device profile nor the roofline"
+    case = Case([[compute(0, 0, **GEMM)]], RING)
+    assert [told in warning for warning in case.run().warnings] == [True]
+    assert not any(told in warning for warning in case.run(device_profile=PROFILE).warnings)
+    idle = {**GEMM, "num_ops": 0}
+    rest = [compute(0, 7, **GEMM), compute(1, 0, **idle), bare(2, 0), compute(3, 0), collective(4, 0, 64)]
+    assert not any(told in warning for warning in Case([rest], RING).run().warnings)
+
+
 def test_operations_and_bytes_alone_are_enough() -> None:
     only = [bare(0, 7, num_ops=10**10, tensor_size=10**6)]
     assert finish(only, device_profile=PROFILE) == 200_000 + 2_000

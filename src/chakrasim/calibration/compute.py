@@ -15,7 +15,7 @@ from chakrasim.calibration.errors import LayerError, pooled
 from chakrasim.calibration.fit import Samples, fit_efficiency
 from chakrasim.calibration.layers import ITEMSIZE, PROJECTIONS, attention_work, join, layer_work, plain_name, work_for
 from chakrasim.calibration.measured import PREFILL, Series, read_measured
-from chakrasim.calibration.models import ModelConfig, find_config, load_model_configs, same_model
+from chakrasim.calibration.models import ModelConfig, find_config, load_model_configs, same_model, unlike_built_in
 from chakrasim.calibration.split import unsplit_layers
 from chakrasim.errors import InputError
 from chakrasim.machine.device import DeviceProfile, Efficiency, chain_steps
@@ -112,6 +112,9 @@ def calibrate_compute(
     nameless = holdout[0] if len(holdout) == 1 else models[0] if len(models) == 1 else None
     given = load_model_configs(model_config, nameless) if model_config is not None else ()
     configs = {model: _config(model, given, str(data)) for model in models}
+    for model, config in configs.items():
+        if unlike := unlike_built_in(config):
+            warnings.append(f"{config.source}: not the dimensions of {model} as it is known: {unlike}")
     unsplit = unsplit_layers(measured)
     timed = list(_timed(measured, configs, unsplit, dtype, warnings))
     if not timed:
@@ -199,15 +202,16 @@ def _timed(
     unknown: dict[str, int] = {}
     for series in measured:
         config = configs[series.model]
+        where = f"{series.file}: layer {series.layer!r}"
         parts = 1 if (series.model, series.layer) in unsplit else series.parts
         if series.layer == PREFILL:
-            work, fitted = attention_work(config, series.parts, series.tokens, series.keys, dtype), True
+            work, fitted = attention_work(config, series.parts, series.tokens, series.keys, dtype, where), True
         else:
             layer = layer_work(series.layer, config, parts, ITEMSIZE[dtype])
             if layer is None:
                 unknown[series.layer] = unknown.get(series.layer, 0) + len(series)
                 continue
-            work, fitted = work_for(layer, series.tokens, dtype), layer.fitted
+            work, fitted = work_for(layer, series.tokens, dtype, where), layer.fitted
         yield Timed(series, config, work, fitted)
     for layer_name, rows in unknown.items():
         warnings.append(f"layer {layer_name!r} is not modelled: {rows:,} times are left out")

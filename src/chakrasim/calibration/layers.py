@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.calibration.models import ModelConfig
+from chakrasim.errors import InputError
 from chakrasim.trace.work import Work, WorkKind
 
 Ints = NDArray[np.int64]
@@ -94,11 +95,25 @@ def layer_work(layer: str, config: ModelConfig, parts: int, itemsize: int) -> La
     return None
 
 
-def work_for(layer: LayerWork, tokens: Ints, dtype: str) -> Work:
-    """The layer's work at each number of tokens."""
+def _check_size(where: str, *amounts: int) -> None:
+    """Raise InputError for operations or bytes that 64 bits do not hold."""
+    if max(amounts) >= 1 << 62:
+        raise InputError(
+            "operations or bytes of a layer are beyond 2^62",
+            file=where,
+            found=f"{max(amounts):.3g}",
+            remedy="check the model's dimensions (--model-config) and the numbers of tokens",
+        )
+
+
+def work_for(layer: LayerWork, tokens: Ints, dtype: str, where: str = "layer") -> Work:
+    """The layer's work at each number of tokens. Raises InputError, about ``where``, for work beyond 64 bits."""
     itemsize = ITEMSIZE[dtype]
     count = len(tokens)
     product = layer.n > 0
+    rows = int(tokens.max(initial=0))
+    _check_size(where, 8 * rows * layer.n * layer.k, 8 * (rows + layer.n) * (layer.k + layer.n))
+    _check_size(where, rows * max(layer.bytes_per_token, layer.flops_per_token))
     n, k = layer.n, layer.k
     read = itemsize * (tokens * k + n * k) if product else tokens * (layer.bytes_per_token // 2)
     written = itemsize * tokens * n if product else tokens * (layer.bytes_per_token - layer.bytes_per_token // 2)
@@ -117,14 +132,19 @@ def work_for(layer: LayerWork, tokens: Ints, dtype: str) -> Work:
     )
 
 
-def attention_work(config: ModelConfig, parts: int, queries: Ints, keys: Ints, dtype: str) -> Work:
+def attention_work(
+    config: ModelConfig, parts: int, queries: Ints, keys: Ints, dtype: str, where: str = "attention"
+) -> Work:
     """One sequence's attention of ``queries`` new tokens to ``keys``, all of them, on one of ``parts`` devices.
 
-    Queries, keys, values and the result move through memory once, as in FlashAttention.
+    Queries, keys, values and the result move through memory once, as in FlashAttention. Raises InputError as `work_for`
+    does.
     """
     itemsize = ITEMSIZE[dtype]
     heads = max(config.heads // parts, 1)
     kv_heads = max(config.kv_heads // parts, 1)
+    longest = int(max(queries.max(initial=0), keys.max(initial=0)))
+    _check_size(where, 4 * heads * config.head_dim * longest**2, 24 * config.head_dim * heads * longest)
     flops = 4 * heads * config.head_dim * queries * keys
     count = len(queries)
     return Work(

@@ -23,7 +23,7 @@ from chakrasim.machine.device_file import device_like
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_FILES = ("layers.csv", "layers.csv.gz", "attention.csv", "attention.csv.gz")
+FILES: Final = ("layers.csv", "layers.csv.gz", "attention.csv", "attention.csv.gz")
 _TOKENS = ("input", "tokens", "num_tokens", "m")
 _LAYER = ("layer_name", "layer", "name")
 _PARTS = ("tp_size", "tp", "num_tensor_parallel_workers")
@@ -67,9 +67,10 @@ def read_measured(folder: str | os.PathLike[str], warnings: list[str]) -> list[S
     Raises InputError for no files, and with file and line for what is no measurement.
     """
     root = Path(folder)
-    if not root.is_dir():
-        message = "not a folder" if root.exists() else "no such folder"
-        raise InputError(message, file=str(folder), expected="a folder DEVICE/ORGANISATION/MODEL/tpN/layers.csv")
+    if not os.fspath(folder) or not root.is_dir():
+        message = "not a folder" if os.path.isfile(folder) else "no such folder"
+        name = str(folder) or "''"
+        raise InputError(message, file=name, expected="a folder DEVICE/ORGANISATION/MODEL/tpN/layers.csv")
     files = sorted(_files(root))
     if not files:
         raise InputError(
@@ -95,7 +96,7 @@ def _files(root: Path) -> Iterator[Path]:
             inner.clear()
             continue
         seen.add(real)
-        yield from (Path(folder, name) for name in names if name.lower() in _FILES)
+        yield from (Path(folder, name) for name in names if name.lower() in FILES)
 
 
 def _place(path: Path) -> tuple[str, str, int | None]:

@@ -84,6 +84,16 @@ def find_config(name: str, configs: Sequence[ModelConfig]) -> ModelConfig | None
     return None
 
 
+def unlike_built_in(config: ModelConfig) -> str:
+    """In which dimensions a configuration is not the built-in model of its name, for people; "" if in none."""
+    known = find_config(config.name, ())
+    if known is None:
+        return ""
+    names = ("hidden", "intermediate", "heads", "kv_heads", "experts")
+    pairs = ((name, getattr(config, name), getattr(known, name)) for name in names)
+    return ", ".join(f"{name} {own:,} instead of {usual:,}" for name, own, usual in pairs if own != usual)
+
+
 def _file(path: Path, nameless: str | None) -> Iterator[ModelConfig]:
     data, name = read_bytes(path, _KIND), str(path)
     content = decode_json(data, name, []) if path.suffix.lower() == ".json" else decode_yaml(data, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json
@@ -67,6 +68,13 @@ def _compute(options: argparse.Namespace) -> int:
     outputs = {"--json": options.json, "--output": options.output}
     check_targets(outputs, [options.model_config, options.device_profile])
     from chakrasim.calibration import calibrate_compute
+    from chakrasim.calibration.measured import FILES
+
+    for option, path in outputs.items():
+        if path and path != "-" and os.path.basename(path).lower() in FILES and os.path.exists(path):
+            raise InputError(f"{option} would replace measured times", file=path, remedy="name another file")
+    if options.output == "-":
+        raise InputError("--output takes a file", found="-", expected="the profile's name, such as device.yaml")
     from chakrasim.calibration.json_form import calibration_json
 
     calibration = calibrate_compute(

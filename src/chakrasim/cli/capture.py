@@ -7,7 +7,7 @@ import os
 import sys
 
 from chakrasim.cli.options import add_program_arguments, whole_number
-from chakrasim.cli.output import check_target, print_sections, print_warnings, write_json, write_out
+from chakrasim.cli.output import check_job_outputs, print_sections, print_warnings, write_json, write_out
 
 SUMMARY = "Take one step of a PyTorch script for any number of GPUs, on fake tensors"
 EXAMPLES = """\
@@ -61,9 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Capture, write and print. Raises InputError."""
-    check_target(f"{options.output}.ranks.json")
-    if options.json is not None and options.json != "-":
-        check_target(options.json)
+    check_job_outputs(options.output, options.json, [options.script])
     from chakrasim.collect.capture_api import capture
 
     if options.traceback:

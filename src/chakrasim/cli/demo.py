@@ -20,8 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
     parser.add_argument(
         "--out",
-        type=Path,
-        default=Path("demo-out"),
+        default="demo-out",
         metavar="DIR",
         help="folder for traces, pictures; default: demo-out",
     )
@@ -30,13 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show. Raises InputError."""
+    if not options.out:
+        raise InputError("this is no name of a folder", place="--out", found="''")
     for room in ("trace", "simulator"):
         announce_compilation(room)
     from chakrasim.demo.show import show
 
+    folder = Path(options.out)
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise InputError(f"the folder cannot be made: {fault.strerror}", file=options.out) from None
-    show(options.out, lambda line: write_out(line, "\n"), with_torch=options.live)
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as fault:
+        raise InputError(f"the folder cannot be made: {getattr(fault, 'strerror', fault)}", file=folder) from None
+    show(folder, lambda line: write_out(line, "\n"), with_torch=options.live)
     return 0

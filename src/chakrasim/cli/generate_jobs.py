@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chakrasim.cli.options import amount, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
-    check_target,
-    check_targets,
+    check_job_outputs,
     print_sections,
     write_json,
     write_out,
@@ -50,7 +49,9 @@ def add_collective(kinds: Any) -> None:
     parser = kinds.add_parser(
         "collective", help="one collective, or messages in a pattern, on N ranks", description=COLLECTIVE_NOTE
     )
-    parser.add_argument("--type", required=True, choices=TYPES, metavar="TYPE", help="one of " + ", ".join(TYPES))
+    parser.add_argument(
+        "--type", type=_type, required=True, choices=TYPES, metavar="TYPE", help="one of " + ", ".join(TYPES)
+    )
     parser.add_argument(
         "--size", type=amount, default=0, metavar="SIZE", help="bytes, or 1MiB, 1GB; a barrier has none"
     )
@@ -61,6 +62,11 @@ def add_collective(kinds: Any) -> None:
     parser.add_argument("--root", type=whole_number(0), default=0, metavar="RANK", help="of a rooted one; default: 0")
     _common(parser)
     parser.set_defaults(make=make_collective)
+
+
+def _type(text: str) -> str:
+    """A type as machine files and result tables spell it too: all-reduce."""
+    return text.lower().replace("-", "_")
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -134,8 +140,7 @@ def make_collective(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace, inputs: list[str]) -> None:
-    check_target(f"{options.output}.ranks.json")
-    check_targets({"--json": options.json}, inputs)
+    check_job_outputs(options.output, options.json, inputs)
 
 
 def _write(options: argparse.Namespace, job: Job) -> list[str]:

@@ -8,7 +8,7 @@ import os
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import (
     announce_compilation,
-    check_targets,
+    check_job_outputs,
     print_sections,
     print_warnings,
     write_json,
@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Retarget and write. Raises InputError."""
-    check_targets({"--json": options.json}, [options.prefix, options.comm_group])
-    if os.path.realpath(options.output) == os.path.realpath(options.prefix):
+    check_job_outputs(options.output, options.json, [options.prefix, options.comm_group])
+    if os.path.realpath(options.output) == os.path.realpath(options.prefix.removesuffix(".ranks.json")):
         raise InputError("--output would replace the input", file=options.output, remedy="name another prefix")
     announce_compilation("trace")
     from chakrasim.converter.retarget import retarget

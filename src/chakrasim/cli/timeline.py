@@ -58,9 +58,10 @@ def run(options: argparse.Namespace) -> int:
     inputs, output = files(options)
     warnings: list[str] = []
     from chakrasim.diagnosis.sniff import FileKind, sniff
+    from chakrasim.trace.job_file import is_job
 
     kinds = {path: sniff(Path(path)).kind if Path(path).is_file() else None for path in inputs}
-    if len(inputs) == 1 and kinds[inputs[0]] is FileKind.OTHER:
+    if len(inputs) == 1 and kinds[inputs[0]] is FileKind.OTHER and not is_job(inputs[0]):
         _log(inputs[0], output, options, warnings)
     elif options.compat:
         raise InputError("--compat chakra is for logs of a simulation", file=inputs[0], remedy="leave it out")
@@ -107,7 +108,7 @@ def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warni
             raise InputError(
                 "this file has no times to draw",
                 file=path,
-                found=kind.value if kind else "no such file or folder",
+                found="a job" if is_job(path) else kind.value if kind else "no such file or folder",
                 expected="a device, linked or Chakra trace, a folder of device traces, or a log of a simulation",
                 remedy=f"simulate the job: chakrasim simulate {path} --timeline FILE" if is_job(path) else None,
             )

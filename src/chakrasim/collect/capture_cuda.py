@@ -118,13 +118,16 @@ def _answers(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> No
     ignored = (
         "_lazy_init init set_device empty_cache ipc_collect reset_peak_memory_stats reset_max_memory_allocated"
         " manual_seed manual_seed_all seed seed_all reset_accumulated_memory_stats set_per_process_memory_fraction"
-        " set_rng_state"
+        " set_rng_state set_rng_state_all"
     )
     for name, value in fixed.items():
         made.set(cuda, name, _always(value))
     for name in ignored.split():
         made.set(cuda, name, _always(None))
     made.set(cuda, "get_rng_state", lambda *_: torch.get_rng_state())
+    made.set(cuda, "get_rng_state_all", lambda: [torch.get_rng_state()] * cuda.device_count())
+    for name in ("_record_memory_history", "_dump_snapshot"):
+        made.set(cuda.memory, name, _always(None))
     made.around(
         torch.utils._device.DeviceContext, "__init__", lambda original, self, device: original(self, here(device))
     )

@@ -9,12 +9,13 @@ import os
 import random
 import runpy
 import sys
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.multiprocessing
@@ -230,12 +231,16 @@ def _ended_early(program: Program, recorder: _Recorder) -> None:
     )
 
 
+_LIBRARY: Final = sysconfig.get_paths()["stdlib"] + "/"
+
+
 def failure(error: BaseException, program: Program) -> InputError:
     """What a program's exception is told as: where in the program, what, and what it may come from."""
     place = ""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         parts = frame.filename.split("/")
-        if "torch" not in parts and "chakrasim" not in parts and not frame.filename.startswith("<"):
+        is_pythons = frame.filename.startswith(_LIBRARY) and "site-packages" not in parts
+        if not {"torch", "chakrasim"} & set(parts) and not is_pythons and not frame.filename.startswith("<"):
             place = f"{frame.filename}:{frame.lineno}"
             break
     text = " ".join(str(error).split())[:400]

@@ -13,7 +13,7 @@ from chakrasim.machine.groups import GroupSource, load_groups
 from chakrasim.trace.chakra import read
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import Job
-from chakrasim.trace.job_file import is_job, read_job
+from chakrasim.trace.job_file import is_job, ranks_file, read_job
 from chakrasim.trace.job_groups import EVERYONE, named_groups, root_column
 from chakrasim.trace.kinds import INT64, NodeType
 
@@ -33,7 +33,7 @@ def load_job(prefix: PathLike, *, comm_group: GroupSource | None = None, warning
     if is_job(given):
         job = read_job(given, warnings=said)
         if comm_group is not None:
-            said.append(f"{given}.ranks.json states the process groups: the group file has no effect")
+            said.append(f"{ranks_file(given)} states the process groups: the group file has no effect")
         return job
     traces = read(given, warnings=said)
     source = comm_group if comm_group is not None else find_group_file(given)

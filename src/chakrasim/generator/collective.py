@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from chakrasim.trace.builder import TraceBuilder
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import PEER, Job
 from chakrasim.trace.kinds import NodeType
+
+MOST_NODES: Final = 4_000_000
 
 
 def collective_job(kind: str, size_bytes: int, ranks: int, *, repeat: int = 1, root: int = 0) -> Job:
@@ -30,16 +33,30 @@ def collective_job(kind: str, size_bytes: int, ranks: int, *, repeat: int = 1, r
         raise InputError("no such type of collective", found=repr(kind), expected="one of " + ", ".join(TYPES))
     for name, value, low in (("size", size_bytes, 0), ("ranks", ranks, 2), ("repeat", repeat, 1), ("root", root, 0)):
         if not low <= value < 2**62:
-            raise InputError(f"{name} is out of range", found=value, expected=f"{low} or more")
+            raise InputError(f"{name} is out of range", found=value, expected=f"{low} to 2^62 - 1")
     if root >= ranks:
         raise InputError("the root is no rank", found=root, expected=f"0 to {ranks - 1}")
     if root and kind not in ROOTED:
         raise InputError(f"{kind} has no root", found=root, expected="a root for " + ", ".join(ROOTED))
     if kind in COLLECTIVES:
+        _check_nodes(kind, repeat, ranks, repeat)
         return Job((_collective(kind, size_bytes, ranks, repeat, root),), np.zeros(ranks, np.int64))
+    _check_nodes(kind, 2 * repeat * ranks * (1 if kind == "send_recv" else ranks - 1), ranks, repeat)
     peers = _ring if kind == "send_recv" else _others
     traces = tuple(_messages(kind, size_bytes, ranks, repeat, rank, peers) for rank in range(ranks))
     return Job(traces, np.arange(ranks, dtype=np.int64))
+
+
+def _check_nodes(kind: str, nodes: int, ranks: int, repeat: int) -> None:
+    """Raise InputError for more nodes than are made in minutes: messages differ from rank to rank, so that no traces
+    are shared."""
+    if nodes > MOST_NODES:
+        raise InputError(
+            f"{kind} of {ranks:,} ranks, {repeat:,} times, has more nodes than are made",
+            found=f"{nodes:,} nodes",
+            expected=f"at most {MOST_NODES:,}",
+            remedy="make the ranks or the repetitions fewer" + (", or use all_to_all" if kind == "all_pairs" else ""),
+        )
 
 
 def _builder(kind: str, size_bytes: int, ranks: int, rank: int = 0) -> TraceBuilder:

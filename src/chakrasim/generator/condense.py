@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.tape import DURATION, MICRO_BATCH, Row, Tape
+from chakrasim.generator.tape import DURATION, MICRO_BATCH, TOO_LARGE, Row, Tape, too_large
 from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.work import (
     BYTES_READ,
@@ -76,10 +76,13 @@ def condense(tape: Tape, durations_ns: Callable[[Work], Ints], contention: Conte
 
 
 def work_of_rows(rows: Sequence[Row]) -> Work:
-    """What compute rows do."""
+    """What compute rows do. Raises InputError for more than a trace can state."""
 
     def whole(name: str, missing: int = 0) -> Ints:
-        return np.array([int(row.values.get(name, missing)) for row in rows], np.int64)
+        values = [int(row.values.get(name, missing)) for row in rows]
+        if max(values, default=0) >= TOO_LARGE:
+            raise too_large(max(values))
+        return np.array(values, np.int64)
 
     batch, m, n, k = (whole(name) for name in SHAPE)
     return Work(

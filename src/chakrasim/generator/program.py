@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.errors import InputError
-from chakrasim.generator.tape import DURATION, Outside, Row, Tape
+from chakrasim.generator.tape import DURATION, TOO_LARGE, Outside, Row, Tape, too_large
 from chakrasim.trace.graph import Attributes, Csr, StringTable, Trace
 from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
 
 Ints = NDArray[np.int64]
 
-TOO_LARGE = 1 << 62
 VERSION = "0.0.4"
 
 
@@ -180,7 +178,7 @@ def _value(value: Any, strings: Strings) -> tuple[int, int]:
     if isinstance(value, float):
         return DOUBLE, struct.unpack("<q", struct.pack("<d", value))[0]
     if value >= TOO_LARGE:
-        raise InputError("operations or bytes of one node are beyond what a trace can hold", found=value)
+        raise too_large(value)
     return INT64, int(value)
 
 

@@ -7,8 +7,8 @@ from typing import Final
 from chakrasim.generator.spec import Spec
 from chakrasim.machine.section import Section
 
-MOST_PASSES: Final = 1_000_000
-"""Layers times micro-batches: some fifty nodes each, 400 bytes a node."""
+MOST_PASSES: Final = 200_000
+"""Layers times micro-batches: 26 to some fifty nodes each, and a kilobyte of memory for a node while it is made."""
 MOST_RANKS: Final = 2**20
 
 
@@ -105,7 +105,7 @@ def _sharding(spec: Spec, parallel: Section) -> None:
     split = spec.parallel
     if split.zero > 3:
         parallel.fail("zero", "no such stage", found=split.zero, expected="0, 1, 2 or 3")
-    _divides(parallel, "fsdp", split.fsdp, split.dp, "dp")
+    _divides(parallel, "fsdp", split.fsdp, split.dp, "dp", "dp counts all replicas, those that share parameters too")
     if split.ep > 1 and split.zero == 3 and split.fsdp != split.dp:
         parallel.fail(
             "fsdp",

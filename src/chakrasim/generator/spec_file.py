@@ -24,7 +24,7 @@ from chakrasim.generator.spec import (
     default_state_bytes,
 )
 from chakrasim.generator.spec_checks import check_spec
-from chakrasim.generator.spec_names import ALIASES, VALUE_ALIASES
+from chakrasim.generator.spec_names import ALIASES, REMEDIES, VALUE_ALIASES
 from chakrasim.machine.decode import Scalar
 from chakrasim.machine.section import Section, near, open_section, string_keys
 
@@ -52,7 +52,7 @@ def load_spec(source: str | Path | Mapping[str, Any]) -> Spec:
 
     Raises InputError for a key that is not known, a value of the wrong type, and values that do not go together.
     """
-    root = open_section(source, "transformer spec", "yaml", [])
+    root = _renamed(open_section(source, "transformer spec", "yaml", []), ALIASES[""])
     _known(root, _TOP)
     model_section = _model_section(root)
     model = _model(model_section)
@@ -84,9 +84,29 @@ def load_spec(source: str | Path | Mapping[str, Any]) -> Spec:
 def _known(section: Section, keys: tuple[str, ...]) -> None:
     for key in section.entries:
         if key not in keys:
-            home = next((name for name, inner in _SECTIONS.items() if name in keys and key in inner), None)
-            remedy = f"write it under {home}" if home else near(key, keys)
+            remedy = _remedy(key, keys)
             section.fail(key, "unknown key", expected="one of " + ", ".join(keys), remedy=remedy)
+
+
+def _remedy(key: str, keys: tuple[str, ...]) -> str:
+    """Where a key belongs that is not among ``keys``, or what it is perhaps meant to be."""
+    for home, inner in _SECTIONS.items():
+        own = ALIASES.get(home, {}).get(key, key)
+        if own in inner and inner is not keys:
+            path = "model: moe" if home == "moe" else home
+            return f"write it under {path}" + (f", as {own}" if own != key else "")
+    return REMEDIES.get(key) or near(key, keys)
+
+
+def _renamed(section: Section, aliases: Mapping[str, str]) -> Section:
+    """The section with our names for keys. Raises InputError for two names of one key."""
+    renamed: dict[str, object] = {}
+    for name, entry in section.entries.items():
+        own = aliases.get(name, name)
+        if own in renamed or (own != name and own in section.entries):
+            section.fail(name, f"this is another name of {own}, which is there too", found=entry)
+        renamed[own] = entry
+    return Section(renamed, section.file, section.warnings, section.path, section.folder)
 
 
 def _child(section: Section, key: str, keys: tuple[str, ...]) -> Section:
@@ -98,13 +118,7 @@ def _child(section: Section, key: str, keys: tuple[str, ...]) -> Section:
         section.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(keys))
     entries = string_keys(value, section.file, section.at(key))
     child = Section(entries, section.file, section.warnings, section.at(key), section.folder)
-    renamed: dict[str, object] = {}
-    for name, entry in entries.items():
-        own = ALIASES.get(key, {}).get(name, name)
-        if own in renamed or (own != name and own in entries):
-            child.fail(name, f"this is another name of {own}, which is there too", found=entry)
-        renamed[own] = entry
-    child = Section(renamed, section.file, section.warnings, section.at(key), section.folder)
+    child = _renamed(child, ALIASES.get(key, {}))
     _known(child, keys)
     return child
 
@@ -117,7 +131,7 @@ def _model_section(root: Section) -> Section:
     if isinstance(value, str):
         entries: dict[str, object] = {"preset": value}
         section = Section(entries, root.file, root.warnings, root.at("model"), root.folder)
-        if value.lower() not in MODELS:
+        if _word(value) not in MODELS:
             names = "one of " + ", ".join(MODELS)
             root.fail("model", "no such model", found=value, expected=names, remedy=near(value, MODELS))
     else:
@@ -249,11 +263,17 @@ def _bytes(section: Section, key: str, default: int) -> int:
     return int(match[1]) * _SIZES[match[2] or "B"]
 
 
+def _word(value: str) -> str:
+    """Our name of a value; of a model's, the organisation before it on the Hugging Face hub does not count."""
+    word = value.lower().rpartition("/")[2].removesuffix("-hf")
+    return VALUE_ALIASES.get(word, word)
+
+
 def _choice(section: Section, key: str, default: str, choices: Collection[str]) -> str:
     """One of a list, in any case, or another name of it."""
     value = section.entries.get(key, default)
     if isinstance(value, str):
-        word = VALUE_ALIASES.get(value.lower(), value.lower())
+        word = _word(value)
         if word in choices:
             return word
     return section.choice(key, default, choices)

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from typing import Final
 
 ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
+    "": {
+        "parallelism": "parallel",
+        "precision": "dtype",
+        **dict.fromkeys(("recomputation", "recompute_granularity"), "recompute"),
+    },
     "model": {
-        **dict.fromkeys(("num_layers", "num_hidden_layers", "num_blocks"), "layers"),
-        **dict.fromkeys(("hidden_size", "d_model"), "hidden"),
-        **dict.fromkeys(("ffn_hidden_size", "intermediate_size", "feedforward"), "feed_forward"),
-        **dict.fromkeys(("num_attention_heads", "num_heads", "attn_heads"), "heads"),
-        **dict.fromkeys(("num_key_value_heads", "num_query_groups"), "kv_heads"),
+        **dict.fromkeys(("num_layers", "num_hidden_layers", "num_blocks", "n_layers", "n_layer"), "layers"),
+        **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim"), "hidden"),
+        **dict.fromkeys(("ffn_hidden_size", "intermediate_size", "feedforward", "d_ff", "n_inner"), "feed_forward"),
+        **dict.fromkeys(("num_attention_heads", "num_heads", "attn_heads", "n_heads", "n_head"), "heads"),
+        **dict.fromkeys(("num_key_value_heads", "num_query_groups", "num_kv_heads", "n_kv_heads"), "kv_heads"),
         **dict.fromkeys(("head_dim", "kv_channels", "attn_size"), "head_size"),
-        "vocab_size": "vocabulary",
-        **dict.fromkeys(("seq_length", "sequence_length", "seq_len", "seq_size"), "sequence"),
+        **dict.fromkeys(("vocab_size", "vocab", "padded_vocab_size"), "vocabulary"),
+        **dict.fromkeys(("seq_length", "sequence_length", "seq_len", "seq_size", "seq"), "sequence"),
         "tie_word_embeddings": "tied_embeddings",
         "swiglu": "gated",
     },
@@ -30,14 +35,27 @@ ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
         "sequence_parallel": "sp",
         **dict.fromkeys(("expert_parallel", "expert_model_parallel_size", "expert_parallel_size"), "ep"),
         "zero_stage": "zero",
+        **dict.fromkeys(("vpp", "virtual_pipeline_model_parallel_size"), "virtual_stages"),
     },
     "batch": {
         "global_batch_size": "global_batch",
         "micro_batch_size": "micro_batch",
-        **dict.fromkeys(("num_microbatches", "num_micro_batches"), "micro_batches"),
+        **dict.fromkeys(("num_microbatches", "num_micro_batches", "microbatches"), "micro_batches"),
     },
 }
-"""By section: another name, and ours."""
+"""By section ("": the spec itself): another name, and ours."""
+
+REMEDIES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("max_position_embeddings", "n_positions", "max_seq_len"),
+        "that is the longest sequence; write how long the step's are: sequence",
+    ),
+    **dict.fromkeys(("cp", "context_parallel", "context_parallel_size"), "context parallelism is not modelled"),
+    **dict.fromkeys(("activation_checkpointing", "gradient_checkpointing"), "write recompute: full or selective"),
+    **dict.fromkeys(("world_size", "ranks", "num_gpus", "gpus"), "there are dp x tp x pp ranks: write these"),
+    "gradient_accumulation_steps": "write it under batch, as micro_batches",
+}
+"""What to write for keys of other programs that have no equal here."""
 
 VALUE_ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("bf16", "torch.bfloat16"), "bfloat16"),
@@ -48,5 +66,12 @@ VALUE_ALIASES: Final[Mapping[str, str]] = {
     "adam": "adamw",
     "rope": "rotary",
     "attn_only": "selective",
+    "mixtral-8x7b-v0.1": "mixtral-8x7b",
+    **{f"{other}-{size}": f"llama-{size}" for other in ("llama2", "llama-2") for size in ("7b", "13b", "70b")},
+    **{
+        f"{other}-{size}": f"llama3-{size}"
+        for other in ("llama-3", "llama3.1", "llama-3.1", "meta-llama-3", "meta-llama-3.1")
+        for size in ("8b", "70b", "405b")
+    },
 }
 """Another name of a value, and ours. Case does not count."""

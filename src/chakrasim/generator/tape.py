@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+from chakrasim.errors import InputError
 from chakrasim.trace.job import PEER
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.trace.work import (
@@ -35,6 +36,21 @@ DURATION: Final = "duration_ns"
 
 STREAMS: Final = {"tp": 1, "ep": 2, "fsdp": 3, "dp": 4, "expert_dp": 5, "embedding": 6, "pp": 7}
 """Stream of each role's communication; 0 computes."""
+
+
+TOO_LARGE: Final = 1 << 62
+"""What an attribute of a node must stay below."""
+
+
+def too_large(value: int) -> InputError:
+    """The refusal of work that no node can state."""
+    return InputError(
+        "operations, bytes or the time of one node are beyond what a trace can hold",
+        file="transformer spec",
+        found=f"{value:.3g}",
+        expected="less than 2^62",
+        remedy="make the model's sizes, the sequence or the micro-batch smaller",
+    )
 
 
 class Outside(IntEnum):

@@ -171,9 +171,16 @@ def _profile(compute: Section) -> DeviceProfile | None:
         if _boolean(compute, other):
             compute.fail("profile", f"does not go with {other}: true", remedy="leave one of them out")
     name = compute.text("profile", "")
+    if not name:
+        compute.fail("profile", "no name", expected="a file, or one of " + ", ".join(device_names()))
     if name in device_names():
         return load_device(name)
-    return load_device(resolve(name, compute.folder, os.path.exists))
+    try:
+        return load_device(resolve(name, compute.folder, os.path.exists))
+    except InputError as error:
+        if error.file is not None:
+            raise
+        compute.fail("profile", error.message, found=name, expected=error.expected or "", remedy=error.remedy or "")
 
 
 def _local_memory(section: Section) -> dict[str, object]:

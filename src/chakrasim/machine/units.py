@@ -42,6 +42,8 @@ def quantity(section: Section, key: str, units: dict[str, Fraction], unit: str, 
     found_unit = match[2] if match else ""
     if match is None or found_unit not in units:
         message = f"unknown unit {found_unit[:20]!r}" if found_unit else "the unit is missing"
+        if found_unit[:1].isdigit():
+            section.fail(key, "the number is out of range", found=value, expected=f"a quantity such as {example}")
         remedy = near(found_unit, units) if found_unit else f"write it out, such as {example}"
         section.fail(key, message, found=value, expected="a unit of " + ", ".join(units), remedy=remedy)
     return Fraction(match[1]) * units[found_unit] / units[unit]

@@ -38,6 +38,10 @@ def decode(data: bytes, file: str) -> object:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1} column {mark.column + 1}" if mark else None
         raise InputError(f"not YAML: {error.problem or error.context}", file=file, place=place) from None
+    except yaml.reader.ReaderError as error:
+        place = f"byte {error.position}" if isinstance(error.position, int) else None
+        text = f"not YAML: {error.reason}"
+        raise InputError(text, file=file, place=place, expected="text in UTF-8 without control characters") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = (str(error).splitlines() or ["unreadable"])[0]
         raise InputError(f"not YAML: {first[:60]}", file=file) from None

@@ -109,6 +109,9 @@ def _join(plan: ReplayPlan, settings: Settings, compute: str, joined: Launched, 
     # MPI and SLURM set no address: PARAM's defaults (trace-analysis.md, 2.7).
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
+    port = os.environ["MASTER_PORT"]
+    if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 1 << 16:
+        raise InputError("the variable MASTER_PORT is no port", found=repr(port[:40]), expected="1 to 65535")
     try:
         _, everybody = run_rank(plan, joined.rank, joined.local_rank, settings, "env://", lambda what, at: None)
     except Stuck as fault:
@@ -122,7 +125,7 @@ def _check(compute: str, warmup: int, iterations: int, timeout_s: float) -> None
     if iterations < 1 or warmup < 0:
         raise InputError("there must be an iteration", found=f"warmup {warmup}, iterations {iterations}")
     if not 0 < timeout_s < 1e6:
-        raise InputError("the timeout is out of range", found=timeout_s, expected="seconds, more than 0")
+        raise InputError("the timeout is out of range", found=timeout_s, expected="more than 0, less than 10^6 s")
 
 
 def buffer_bytes(plan: ReplayPlan, rank: int) -> int:

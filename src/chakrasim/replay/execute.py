@@ -113,7 +113,11 @@ def run_rank(
     if rendezvous != "env://":
         where = {"store": _store(distributed, rendezvous, rank, plan.ranks)}
     timeout = timedelta(seconds=settings.timeout_s)
-    distributed.init_process_group(settings.backend, rank=rank, world_size=plan.ranks, timeout=timeout, **where)
+    try:
+        distributed.init_process_group(settings.backend, rank=rank, world_size=plan.ranks, timeout=timeout, **where)
+    except (OSError, RuntimeError, ValueError) as fault:
+        said = (str(fault).splitlines() or [type(fault).__name__])[0]
+        raise Stuck(f"rank {rank} waits for the other ranks to join: {said}") from None
     try:
         runner = _Runner(torch, plan, rank, device, settings, mark)
         samples = runner.run()

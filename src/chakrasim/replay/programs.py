@@ -160,8 +160,8 @@ class _Planner:
                 f"a {kind} without another rank on the other side",
                 file=trace.source,
                 place=trace.place(node),
-                found=str(peer),
-                expected=f"a rank from 0 to {self.job.ranks - 1}",
+                found=f"{peer}, the rank itself" if peer == rank else str(peer),
+                expected=f"another rank from 0 to {self.job.ranks - 1}",
             )
         if peer >= self.ranks:
             self.account.add(kind, _NO_PEER, size)

@@ -12,6 +12,7 @@ from chakrasim.errors import InputError
 from chakrasim.machine.groups import GroupSource, load_groups
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import Job
+from chakrasim.trace.job_file import is_job
 
 PathLike = str | os.PathLike[str]
 
@@ -52,7 +53,7 @@ def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, 
 
 
 def _has_chakra(path: str) -> bool:
-    return any(os.path.exists(f"{path}{ending}") for ending in (".ranks.json", ".0.et", ".0.et.gz"))
+    return is_job(path) or any(os.path.exists(f"{path}{ending}") for ending in (".0.et", ".0.et.gz"))
 
 
 def _one_file(path: str, comm_group: GroupSource | None, warnings: list[str]) -> Job:

@@ -45,6 +45,18 @@ def modelled(column: Column, gpu: Mask, context: Context) -> Mask:
     return gpu & ~measured
 
 
+def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], context: Context) -> None:
+    """Warn of compute nodes ``chosen`` (bool[n]), on their recorded duration, that have work but no duration."""
+    operations = column(names.FLOPS)
+    # A kind is what traces made for device profiles have. Bits: an attribute that nothing uses may be of any type.
+    works = column(names.KIND).present & operations.present & (operations.bits != 0)
+    if (chosen & (micros == 0) & works).any():
+        context.warn(
+            "compute nodes that say what they compute, but not how long it takes, take no time: the machine has "
+            "neither a device profile nor the roofline; give a profile (--device-profile NAME)"
+        )
+
+
 def count_timed(trace: Trace) -> tuple[int, int]:
     """How many of a trace's compute nodes a device profile times, and how many keep their recorded duration."""
     gpu = (trace.types == NodeType.COMP_NODE) & (trace.attr("is_cpu_op").integers() == 0)

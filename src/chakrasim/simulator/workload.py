@@ -61,6 +61,10 @@ def check_count(job: Job, ranks: int | None, npus: int) -> None:
         raise InputError(
             f"{ranks} ranks are asked for, but the network has {npus} NPUs", remedy="make the two numbers equal"
         )
+    if ranks is not None and ranks != job.ranks == npus:
+        raise InputError(
+            f"{ranks} ranks are asked for, but the workload and the network have {npus}", remedy="leave ranks out"
+        )
     if job.ranks != (npus if ranks is None else ranks) or job.ranks != npus:
         raise InputError(
             f"the workload has {job.ranks} ranks, but the network has {npus} NPUs",

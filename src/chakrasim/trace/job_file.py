@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -62,7 +63,7 @@ def read_job(
     if ranks is not None and ranks != content["ranks"]:
         raise _wrong(source, "$.ranks", "not the number of ranks that was asked for", content["ranks"], f"{ranks}")
     ranks = int(content["ranks"])
-    files = _file_names(content["files"], source)
+    files = _file_names(content["files"], ranks, source)
     which = _file_of_rank(content["file_of_rank"], ranks, len(files), source)
     groups = _process_groups(content["process_groups"], ranks, source)
     unused = sorted(set(range(len(files))) - set(np.unique(which).tolist()))
@@ -107,8 +108,13 @@ def _load(source: str) -> dict[str, Any]:
         raise _wrong(source, None, "the ranks file is nested too deeply", None, "a ranks file") from None
     except _Repeated as repeated:
         raise _wrong(source, None, "a key is there twice", str(repeated), "every key once") from None
+    except UnicodeDecodeError as fault:
+        raise _wrong(source, f"byte {fault.start}", "the ranks file is no text", None, "JSON in UTF-8") from None
+    except json.JSONDecodeError as fault:
+        place, message = f"line {fault.lineno} column {fault.colno}", f"the ranks file is no JSON: {fault.msg}"
+        raise _wrong(source, place, message, None, "a ranks file") from None
     except ValueError as fault:
-        raise _wrong(source, None, "the ranks file is no JSON", str(fault)[:200], "a ranks file") from None
+        raise _wrong(source, None, f"the ranks file is no JSON: {str(fault)[:80]}", None, "a ranks file") from None
     if not isinstance(content, dict):
         raise _wrong(source, "$", "not a ranks file", _shown(content), "an object")
     if content.get("format") != FORMAT:
@@ -141,7 +147,7 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _file_names(files: list[Any], source: str) -> list[str]:
+def _file_names(files: list[Any], ranks: int, source: str) -> list[str]:
     """Names of files in the folder of the ranks file, or below it."""
     for index, name in enumerate(files):
         place = f"$.files[{index}]"
@@ -149,6 +155,8 @@ def _file_names(files: list[Any], source: str) -> list[str]:
             raise _wrong(source, place, "not a file's name", _shown(name), "text")
         if os.path.isabs(name) or ".." in Path(name).parts:
             raise _wrong(source, place, "the file is not beside the ranks file", name, "a name in its folder")
+    if len(files) > ranks:
+        raise _wrong(source, "$.files", "there are more traces than ranks", len(files), f"at most {ranks}")
     if not files:
         raise _wrong(source, "$.files", "there are no traces", "[]", "at least one file")
     return files
@@ -198,17 +206,43 @@ def job_targets(prefix: str | os.PathLike[str], job: Job, *, expand: bool = Fals
     return [*(f"{stem}.class-{index}{ending}" for index in range(len(job.traces))), stem + RANKS_ENDING]
 
 
+def check_prefix(prefix: str | os.PathLike[str]) -> None:
+    """Raise InputError for what cannot be the beginning of the names of a job's files."""
+    name = os.fspath(prefix)
+    if name.endswith(RANKS_ENDING):
+        remedy = f"give {name.removesuffix(RANKS_ENDING)}"
+        raise InputError("this is a ranks file's name, not a prefix", found=repr(name), remedy=remedy)
+    if not os.path.basename(name) or "\0" in name:
+        message = "this is no prefix of file names"
+        raise InputError(message, found=repr(name), expected="a folder and the beginning of names, such as out/job")
+
+
 def write_job(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False, compress: bool = False) -> list[str]:
     """Write a job's files, all or none; returns their names.
 
     Shared traces become ``PREFIX.class-I.et`` and ``PREFIX.ranks.json``. With ``expand`` every rank gets a trace of its
-    own, ``PREFIX.RANK.et``, and the groups stand in ``PREFIX.comm_group.json``; a ranks file of that prefix is removed.
+    own, ``PREFIX.RANK.et``, and the groups stand in ``PREFIX.comm_group.json``; a ranks file and traces of other ranks
+    under that prefix are removed.
     ``compress`` makes ``.et.gz`` of the traces. Raises InputError for a job that makes no sense, or if writing fails.
     """
     check_job(job)
+    check_prefix(prefix)
     stem, ending = os.fspath(prefix), ".et.gz" if compress else ".et"
     files = (_expanded_files if expand else _shared_files)(stem, job, ending)
-    return storage.write_together(files, stem + RANKS_ENDING)
+    written = storage.write_together(files, stem + RANKS_ENDING)
+    if expand:
+        _remove_other_ranks(stem, written)
+    return written
+
+
+def _remove_other_ranks(stem: str, written: Sequence[str]) -> None:
+    """Remove traces by rank that an earlier job left under the prefix: they would be read as ranks of this one."""
+    folder, base = os.path.split(stem)
+    by_rank = re.compile(re.escape(base) + r"\.[0-9]+\.et(\.gz)?")
+    keep = {os.path.basename(name) for name in written}
+    for name in os.listdir(folder or "."):
+        if by_rank.fullmatch(name) and name not in keep:
+            storage.remove(os.path.join(folder, name))
 
 
 def _shared_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, bytes]]:

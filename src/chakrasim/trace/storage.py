@@ -267,6 +267,14 @@ def write_together(files: Iterable[tuple[str, bytes]], last: str) -> list[str]:
             Path(left).unlink(missing_ok=True)
 
 
+def remove(path: str) -> None:
+    """Remove a file. Raises InputError if that is not possible."""
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as fault:
+        raise InputError(f"cannot be removed: {fault.strerror}", file=path) from None
+
+
 def _write_beside(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
     """Write a temporary file in the folder of ``path``; its name."""
     temporary = None
