@@ -49,6 +49,6 @@ $(RUNS): pyproject.toml | $(BIN)/python
 
 $(DEVELOPS): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet '$(TORCH)' --extra-index-url $(TORCH_INDEX) \
+	$(BIN)/python -m pip install --quiet '$(TORCH)' --retries 1 --extra-index-url $(TORCH_INDEX) \
 	  || echo "PyTorch cannot be installed: tests that need it are skipped"
 	@touch $@ $(RUNS)
