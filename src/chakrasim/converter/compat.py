@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,10 @@ def convert_text(text: str, source: str) -> Converted:
     for at in sorted(dependencies):
         head, tail = parts[at]
         waits = dependencies[at]
-        deps = wire.packed(wire.DATA_DEPS, waits) if waits else b""
+        try:
+            deps = wire.packed(wire.DATA_DEPS, [index(other) for other in waits]) if waits else b""
+        except TypeError as fault:
+            raise _crash(nodes[at], "TypeError", str(fault), source) from None
         frames += wire.varint(len(head) + len(deps) + len(tail)), head, deps, tail
     return Converted(nodes, dependencies, b"".join(frames))
 
@@ -112,9 +116,9 @@ def _parts(order: list[LinkedNode], nodes: dict[Any, LinkedNode], source: str) -
             if node.inputs is not None:
                 number, more = communication(node, nodes)
                 kind, tail = wire.TYPE + wire.varint(number), tail + more
+            ctrl = wire.packed(wire.CTRL_DEPS, [index(node.parent)]) if node.parent in parts else b""
         except FAULTS as fault:
             raise _crash(node, type(fault).__name__, str(fault), source) from None
-        ctrl = wire.packed(wire.CTRL_DEPS, [node.parent]) if node.parent in parts else b""
         parts[node.id] = node.head + kind + ctrl, tail
     return parts
 
