@@ -29,6 +29,7 @@ from chakrasim.collect.capture_groups import Groups
 from chakrasim.collect.capture_listener import Collectives
 from chakrasim.collect.capture_streams import DeviceStream, Streams
 from chakrasim.collect.memory import MemoryPeak, labelled
+from chakrasim.collect.script_modules import own_modules
 from chakrasim.errors import InputError
 
 
@@ -283,12 +284,16 @@ def _environment(rank: int, world: int, program: Program) -> Iterator[None]:
     }
     before = dict(os.environ), list(sys.argv), list(sys.path)
     os.environ.update({name: str(value) for name, value in values.items()})
-    if program.script is not None:
-        sys.argv = [program.script, *program.arguments]
-        sys.path.insert(0, os.path.dirname(os.path.abspath(program.script)))
     random.seed(0)
     try:
-        yield
+        if program.script is None:
+            yield
+        else:
+            folder = os.path.dirname(os.path.abspath(program.script))
+            sys.argv = [program.script, *program.arguments]
+            sys.path.insert(0, folder)
+            with own_modules(folder):
+                yield
     finally:
         os.environ.clear()
         os.environ.update(before[0])

@@ -16,6 +16,7 @@ from typing import Any
 
 from chakrasim.collect.observation import Schedule, Steps, observing
 from chakrasim.collect.observe_job import require_torch
+from chakrasim.collect.script_modules import own_modules
 from chakrasim.errors import InputError
 
 
@@ -87,11 +88,13 @@ def _as_main(script: str, arguments: Sequence[str], is_module: bool) -> Iterator
     """What a program sees when Python starts it: its arguments, its folder first among the places of modules."""
     argv, path, collects = sys.argv, list(sys.path), gc.isenabled()
     sys.argv = [script, *arguments]
-    sys.path.insert(0, os.getcwd() if is_module else os.path.dirname(os.path.abspath(script)))
+    folder = os.getcwd() if is_module else os.path.dirname(os.path.abspath(script))
+    sys.path.insert(0, folder)
     # The command line has switched the collection of garbage off; a training loop needs it.
     gc.enable()
     try:
-        yield
+        with own_modules(folder):
+            yield
     finally:
         sys.argv, sys.path[:] = argv, path
         if not collects:
