@@ -140,6 +140,7 @@ def linked(*nodes: dict[str, Any], **header: Any) -> str:
         ('{"schema": "1.0.2-chakra.0.0.4", "nodes": []}', "no 'pid' .*KeyError"),
         (linked(node(0, 0, THREAD), node(1, 0.0)), r"node 1 .*cannot be converted: 'float'.*TypeError"),
         (linked(node(0, 0, THREAD), node(1, 0), node(2, 0, inter_thread_dep=1.0)), r"node 2 .*'float'.*TypeError"),
+        (linked(node(0, 0, THREAD), node(1, 0), node(2, 0, inter_thread_dep=[1])), r"node 2 .*'list'.*TypeError"),
         (linked(node(0, 0, THREAD) | {"attrs": []}), r"node 0 \(.*no attribute 'rf_id' .*AttributeError"),
         (linked(node(0, 0, THREAD), {"id": 5}), r"node 5 \(None, number 1 in the file\): .*no 'name' .*KeyError"),
         (

@@ -90,16 +90,13 @@ def convert_text(text: str, source: str) -> Converted:
     children = children_of(nodes, source)
     order = converted_order(nodes, children)
     parts = _parts(order, nodes, source)
-    dependencies = without_dangling(data_dependencies(nodes, order, children))
+    dependencies = without_dangling(data_dependencies(nodes, order, children, source))
     check_acyclic(dependencies, nodes, source)
     frames = [wire.frame(_metadata(header, source))]
     for at in sorted(dependencies):
         head, tail = parts[at]
         waits = dependencies[at]
-        try:
-            deps = wire.packed(wire.DATA_DEPS, [index(other) for other in waits]) if waits else b""
-        except TypeError as fault:
-            raise _crash(nodes[at], "TypeError", str(fault), source) from None
+        deps = wire.packed(wire.DATA_DEPS, waits) if waits else b""
         frames += wire.varint(len(head) + len(deps) + len(tail)), head, deps, tail
     return Converted(nodes, dependencies, b"".join(frames))
 

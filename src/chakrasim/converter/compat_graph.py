@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Final
 
 from chakrasim.converter.compat_nodes import LinkedNode
@@ -37,8 +38,11 @@ def converted_order(nodes: Nodes, children: Dependencies) -> list[LinkedNode]:
     return order
 
 
-def data_dependencies(nodes: Nodes, order: list[LinkedNode], children: Dependencies) -> Dependencies:
-    """What each id of ``order`` waits for: a thread's host nodes for the one before, kernels for their caller."""
+def data_dependencies(nodes: Nodes, order: list[LinkedNode], children: Dependencies, source: str) -> Dependencies:
+    """What each id of ``order`` waits for: a thread's host nodes for the one before, kernels for their caller.
+
+    Raises InputError for what is no number of a node.
+    """
     dependencies: Dependencies = {node.id: [] for node in order}
     for root in order:
         if root.name not in THREADS:
@@ -57,7 +61,7 @@ def data_dependencies(nodes: Nodes, order: list[LinkedNode], children: Dependenc
                     waits.append(last)
             else:
                 if node.waits_for and node.waits_for not in waits:
-                    waits.append(node.waits_for)
+                    waits.append(_number(node, source))
                 if last is not None and last not in waits:
                     waits.append(last)
                 last = at
@@ -67,6 +71,14 @@ def data_dependencies(nodes: Nodes, order: list[LinkedNode], children: Dependenc
                     child for child in sorted(below, reverse=True) if child in dependencies and child not in visited
                 ]
     return dependencies
+
+
+def _number(node: LinkedNode, source: str) -> int:
+    try:
+        return index(node.waits_for)
+    except TypeError as fault:
+        place = f"node {node.id!r} ({node.name!r})"
+        raise crash(f"a node cannot be converted: {fault}", "TypeError", file=source, place=place) from None
 
 
 def without_dangling(dependencies: Dependencies) -> Dependencies:
