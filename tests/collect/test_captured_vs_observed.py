@@ -21,8 +21,10 @@ CASES = [
 """`benchmarks/bench_captured_vs_observed.py` has more."""
 
 
+QUICK = ("train_fsdp2.py", "train_pp.py")
 MARKED = [
-    pytest.param(*case, id=f"{case[0]}-{case[1]}", marks=pytest.mark.slow if case[1] > 2 else ()) for case in CASES
+    pytest.param(*case, id=f"{case[0]}-{case[1]}", marks=pytest.mark.slow if case[0] not in QUICK else ())
+    for case in CASES
 ]
 
 

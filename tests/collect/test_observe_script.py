@@ -141,7 +141,9 @@ def collectives(trace: LinkedTrace) -> Counter[tuple[str, str]]:
     return Counter(zip([OPERATION_NAMES[one] for one in found.operation.tolist()], groups, strict=True))
 
 
-@pytest.mark.parametrize("example", ["ddp", "fsdp2", "tp", "pp"])
+@pytest.mark.parametrize(
+    "example", ["ddp", "fsdp2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tp", "pp"))]
+)
 def test_examples_on_two_ranks(tmp_path: Path, example: str) -> None:
     out = tmp_path / "t"
     done = collect(2, str(EXAMPLES / f"train_{example}.py"), out, "--size", "tiny", "--steps", "7")
