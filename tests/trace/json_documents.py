@@ -30,6 +30,11 @@ def texts(draw: st.DrawFn, of: st.SearchStrategy[str] = plain_texts) -> str:
     return '"' + "".join(parts) + '"'
 
 
+def names_beside(*known: str) -> st.SearchStrategy[str]:
+    """Names of members that a reader does not know. Hypothesis draws words of the code under test too."""
+    return texts(plain_texts.filter(lambda name: name not in known))
+
+
 @st.composite
 def _list(draw: st.DrawFn, parts: st.SearchStrategy[str]) -> str:
     found = draw(st.lists(parts, max_size=4))

@@ -89,6 +89,10 @@ _VALUES = st.recursive(
 _LISTS = st.lists(_VALUES, max_size=3).map(lambda found: "[" + ",".join(found) + "]")
 _INTEGERS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
 _TEXTS = ("op_schema", "kernel_backend", "kernel_file")
+_KNOWN = (
+    *("id", "name", "parent", "ctrl_deps", "attrs", "input_shapes", "input_types", "output_shapes", "output_types"),
+    *("inputs", "outputs", *_INTEGERS, *_TEXTS, *h.RARE_ATTRIBUTES),
+)
 _RARE_VALUES = st.one_of(
     st.integers(-(2**63), 2**63 - 1).map(str),
     st.floats(allow_nan=False, allow_infinity=False).map(repr).filter(lambda text: "." in text or "e" in text),
@@ -126,7 +130,7 @@ def _node(draw: st.DrawFn) -> str:
         pairs.append(('"parent"', draw(_SMALL)))
     for name in draw(st.lists(st.sampled_from((*_INTEGERS, *_TEXTS, *h.RARE_ATTRIBUTES)), max_size=3)):
         pairs.append((draw(jd.texts(st.just(name))), draw(_values_of(name))))
-    pairs += draw(st.lists(st.tuples(jd.texts(), jd.values), max_size=2))
+    pairs += draw(st.lists(st.tuples(jd.names_beside(*_KNOWN), jd.values), max_size=2))
     return draw(jd.members(draw(st.permutations(pairs))))
 
 

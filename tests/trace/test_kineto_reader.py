@@ -110,7 +110,7 @@ def _args(draw: st.DrawFn) -> str:
         else:
             value = draw(_RARE_VALUES)
         pairs.append((draw(jd.texts(st.just(name))), value))
-    pairs += draw(st.lists(st.tuples(jd.texts(), jd.values), max_size=2))
+    pairs += draw(st.lists(st.tuples(jd.names_beside(*_ARGS), jd.values), max_size=2))
     return draw(jd.members(draw(st.permutations(pairs))))
 
 
@@ -125,7 +125,7 @@ def _event(draw: st.DrawFn) -> str:
     pairs = [(draw(jd.texts(st.just(name))), draw(values[name])) for name in names]
     for _ in range(draw(st.integers(0, 2))):
         pairs.append(('"args"', draw(st.one_of(_args(), _args(), st.just("null")))))
-    pairs += draw(st.lists(st.tuples(jd.texts(), jd.values), max_size=2))
+    pairs += draw(st.lists(st.tuples(jd.names_beside(*_KEYS, "args"), jd.values), max_size=2))
     return draw(jd.members(draw(st.permutations(pairs))))
 
 
@@ -133,7 +133,7 @@ def _event(draw: st.DrawFn) -> str:
 def _documents(draw: st.DrawFn) -> str:
     events = draw(st.lists(_event(), max_size=4))
     inside = ",".join(f"{draw(jd.spaces)}{event}{draw(jd.spaces)}" for event in events)
-    pairs = draw(st.lists(st.tuples(jd.texts(), jd.values), max_size=3))
+    pairs = draw(st.lists(st.tuples(jd.names_beside("traceEvents"), jd.values), max_size=3))
     pairs.append(('"traceEvents"', f"[{inside}{draw(jd.spaces)}]"))
     return draw(jd.spaces) + draw(jd.members(draw(st.permutations(pairs)))) + draw(jd.spaces)
 
