@@ -7,6 +7,8 @@ DEVELOPS := $(VENV)/.develops
 # The PyTorch that the tests run with; a build for the processor alone where there is one, since others are ten times as large.
 TORCH ?= torch==2.13.*
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# One process of tests for each core; what a file's tests share is made once.
+WORKERS ?= --numprocesses auto --maxprocesses 8 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint bench clean
@@ -23,10 +25,10 @@ demo: $(RUNS)
 	$(BIN)/chakrasim demo --out demo-out
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 test-all: lint
-	$(BIN)/python -m pytest --slow
+	$(BIN)/python -m pytest $(WORKERS) --slow
 
 lint: $(DEVELOPS)
 	$(BIN)/ruff check .

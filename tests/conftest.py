@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 
@@ -20,6 +21,13 @@ def shared_dir() -> Path:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--slow`` runs the tests that take minutes as well."""
     parser.addoption("--slow", action="store_true", help="run tests that take minutes, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Made examples are the same in every run, so that a tree passes or fails; ``--slow`` looks for new ones."""
+    settings.register_profile("same", derandomize=True)
+    if not config.getoption("--slow"):
+        settings.load_profile("same")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

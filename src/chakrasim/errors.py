@@ -5,6 +5,8 @@ Each says which file, where in it, what was found, what was expected and what to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class ChakrasimError(Exception):
     """Base of all errors that chakrasim raises on purpose.
@@ -75,3 +77,11 @@ class StallError(ChakrasimError):
         self.waits = waits
         self.cycle = cycle
         super().__init__(message)
+
+
+def near(word: str, choices: Iterable[str]) -> str:
+    """A remedy that names the choice most like ``word``, or nothing."""
+    import difflib  # only failing or warning runs need it
+
+    match = difflib.get_close_matches(word[:80], list(choices), 1, 0.6)
+    return f"did you mean {match[0]}?" if match else ""

@@ -212,7 +212,7 @@ def test_machines(cli, refused):
     listed = cli("machines").out
     assert "hgx-h100-8" in listed and "paper-torus-8x8" in listed and "Ring 8 x Ring 8" in listed
     assert cli("machines", "hgx-h100-8").out.startswith("#")
-    assert "did you mean 'hgx-h100-8'?" in refused("machines", "hgx-h100-9")
+    assert "did you mean hgx-h100-8?" in refused("machines", "hgx-h100-9")
 
 
 def test_info(cli, job):

@@ -221,7 +221,7 @@ def test_refusals(changes: dict[str, object], expected: str) -> None:
 
 
 def test_a_name_that_is_no_device(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"neither a shipped device nor a file; found 'h10'.*did you mean 'h100'\?"):
+    with pytest.raises(InputError, match=r"neither a shipped device nor a file; found 'h10'.*did you mean h100\?"):
         load_device("h10")
     with pytest.raises(InputError, match="device profile: no such file"):
         load_device(str(tmp_path / "none.yaml"))

@@ -297,7 +297,7 @@ def test_names_that_are_no_preset() -> None:
     assert str(caught.value).startswith(
         "neither a preset nor a machine file; found 'hgx-h100-9'; expected a path, or one of"
     )
-    assert "did you mean 'hgx-h100-8'?" in str(caught.value)
+    assert "did you mean hgx-h100-8?" in str(caught.value)
     with pytest.raises(InputError, match="no such preset"):
         preset_text("../machine")
     with pytest.raises(InputError, match="machine file: no such file"):

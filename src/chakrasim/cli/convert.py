@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from chakrasim.cli.options import near, whole_number
+from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_target,
@@ -16,7 +16,7 @@ from chakrasim.cli.output import (
     write_json,
     write_out,
 )
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, near
 
 SUMMARY = "Convert a linked trace or a text workload to Chakra traces"
 EXAMPLES = """\

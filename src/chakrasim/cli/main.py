@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Final
 
 from chakrasim import __version__
-from chakrasim.cli.options import Parser, near, near_option, prepare
-from chakrasim.errors import ChakrasimError, InputError, StallError
+from chakrasim.cli.options import Parser, near_option, prepare
+from chakrasim.errors import ChakrasimError, InputError, StallError, near
 from chakrasim.startup import without_gc
 
 #: The subcommands, each a module of this package, in the order of the road.

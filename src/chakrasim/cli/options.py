@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, near
 
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _AMOUNT = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?(?:[eE][0-9]{1,2})?)\s*([KMGT]I?)?B?", re.ASCII | re.IGNORECASE)
@@ -59,14 +59,6 @@ def prepare(argv: list[str]) -> list[str]:
 def _after(argv: list[str], option: str) -> list[str]:
     """The words that directly follow an option."""
     return [following for word, following in pairwise(argv) if word == option]
-
-
-def near(word: str, choices: Iterable[str]) -> str:
-    """A remedy that names the choice most like ``word``, or nothing."""
-    import difflib  # only failing runs need it
-
-    match = difflib.get_close_matches(word[:80], list(choices), 1, 0.6)
-    return f"did you mean {match[0]}?" if match else ""
 
 
 def near_option(word: str, parser: argparse.ArgumentParser) -> str:

@@ -10,10 +10,9 @@ import torch
 from torch._C._distributed_c10d import ProcessGroup, _resolve_process_group
 
 from chakrasim.trace.kinds import CollectiveType as Type
+from chakrasim.trace.linked import RECV, SEND
 
-SEND: Final = -1
-RECEIVE: Final = -2
-WAIT: Final = -3
+WAIT: Final = -1
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Call:
 
     Attributes
     ----------
-    type: a `CollectiveType`, SEND or RECEIVE.
+    type: a `CollectiveType`, SEND or RECV.
     name: PyTorch's name of it ("c10d::allreduce_").
     handle: PyTorch's name of the process group.
     reads, writes: tensors.
@@ -90,8 +89,8 @@ _C10D: Final = {
     "barrier": _Form(Type.BARRIER, 1),
     "monitored_barrier_": _Form(Type.BARRIER, 1),
     "send": _Form(SEND, 1, -1, 0, peer=2, tag=3, is_async=True),
-    "recv_": _Form(RECEIVE, 1, 0, -1, sized_by="writes", peer=2, tag=3, is_async=True),
-    "recv_any_source_": _Form(RECEIVE, 1, 0, -1, sized_by="writes", tag=2, is_async=True),
+    "recv_": _Form(RECV, 1, 0, -1, sized_by="writes", peer=2, tag=3, is_async=True),
+    "recv_any_source_": _Form(RECV, 1, 0, -1, sized_by="writes", tag=2, is_async=True),
 }
 
 _FUNCTIONAL: Final = {
@@ -102,7 +101,7 @@ _FUNCTIONAL: Final = {
     "all_to_all_single": Type.ALL_TO_ALL,
     "shard_dim_alltoall": Type.ALL_TO_ALL,
     "isend": SEND,
-    "irecv": RECEIVE,
+    "irecv": RECV,
     "wait_tensor": WAIT,
     "wait_tensors": WAIT,
 }
@@ -164,7 +163,7 @@ def decode_functional(func: Any, args: Any, kwargs: Any, result: Any) -> Call:
         int(kind),
         str(func._schema.name),
         handle,
-        () if kind == RECEIVE else reads,
+        () if kind == RECV else reads,
         () if kind == SEND else writes,
         size_of(reads),
         True,

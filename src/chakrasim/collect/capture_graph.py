@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import torch
 
-from chakrasim.collect.capture_calls import RECEIVE, SEND, Call
+from chakrasim.collect.capture_calls import Call
 from chakrasim.collect.capture_streams import Stream, Streams
 from chakrasim.collect.memory import COMMUNICATION, MemoryTimeline
 from chakrasim.collect.operator_kinds import OVERWRITES
 from chakrasim.collect.operators import OperatorWork, describe
+from chakrasim.trace.linked import RECV, SEND
 
 _graph_task: Final = torch._C._current_graph_task_id
 
@@ -173,7 +174,7 @@ class Graph:
         current, group = self.streams.current, f"process group {role}" if role else "the process group of all ranks"
         if not call.is_async:
             return current, current.order(), f"{current.rule}: synchronous collectives run on the stream of the caller"
-        if call.type in (SEND, RECEIVE) and self._batch is None:
+        if call.type in (SEND, RECV) and self._batch is None:
             rule = f"messages of {group}, a stream for each peer"
             stream = self.streams.of(("message", call.handle, call.peer), rule)
         else:

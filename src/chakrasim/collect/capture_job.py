@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from chakrasim.collect.capture_calls import RECEIVE, SEND
 from chakrasim.collect.capture_classes import classes
 from chakrasim.collect.capture_summary import StepSummary, summarise
 from chakrasim.collect.capture_trace import build_trace, durations_of
@@ -20,6 +19,7 @@ from chakrasim.collect.flops import unknown_warning
 from chakrasim.errors import InputError
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import Job
+from chakrasim.trace.linked import RECV, SEND
 
 CHEAP_NODES: Final = 4_000
 """A job whose captured ranks have no more nodes than this is checked by default."""
@@ -101,7 +101,7 @@ def rank_task(program: Any, world: int, profile: Any, objects: Objects) -> Calla
             hashlib.blake2b(repr(nodes).encode()).digest(),
             summary,
             captured.roles,
-            frozenset(node.role for node in nodes if node.work is None and node.type in (SEND, RECEIVE)),
+            frozenset(node.role for node in nodes if node.work is None and node.type in (SEND, RECV)),
             captured.placeholders,
             captured.counted,
             captured.unknown_flops,

@@ -16,6 +16,7 @@ from chakrasim.collect.capture_graph import Graph
 from chakrasim.collect.capture_groups import Groups
 from chakrasim.errors import InputError
 from chakrasim.trace.kinds import CollectiveType as Type
+from chakrasim.trace.linked import RECV, SEND
 
 
 class Handle(dist.Work):  # type: ignore[misc]
@@ -102,7 +103,7 @@ class Collectives:
             if not func._schema.returns:  # a check of values
                 return None
             raise _unknown(func)
-        if call.type not in (Type.BARRIER, capture_calls.SEND) and not any(
+        if call.type not in (Type.BARRIER, SEND) and not any(
             isinstance(tensor, FakeTensor) for tensor in call.reads + call.writes
         ):
             self._answer_on_host(call)
@@ -130,7 +131,7 @@ class Collectives:
 
     def _answer_on_host(self, call: Call) -> None:
         """Real tensors get what they would get if all ranks held what this one holds."""
-        if call.type == capture_calls.RECEIVE:
+        if call.type == RECV:
             self.counted[f"received value = 0 at {program_place()}"] += 1
             return
         ranks = capture_calls.size_of_group(call.handle)

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from chakrasim.collect.capture_calls import RECEIVE, SEND
 from chakrasim.collect.capture_graph import Node
 from chakrasim.collect.flops import FlopAudit, FlopSource
-from chakrasim.trace.kinds import CollectiveType
+from chakrasim.trace.linked import OPERATION_NAMES
 
 _POINTS: Final = 500
 
@@ -85,7 +84,7 @@ def summarise(
     moved = operators = 0
     for node in nodes:
         if node.work is None:
-            entry = traffic.setdefault((type_name(node.type), node.role), [0, 0])
+            entry = traffic.setdefault((OPERATION_NAMES[node.type], node.role), [0, 0])
             entry[0] += 1
             entry[1] += node.size_bytes
             continue
@@ -107,13 +106,6 @@ def summarise(
         {name: size for name, size in peak.by_category.items() if size},
         _thinned(timeline),
     )
-
-
-def type_name(kind: int) -> str:
-    """all_reduce, ..., send, recv."""
-    if kind == SEND:
-        return "send"
-    return "recv" if kind == RECEIVE else CollectiveType(kind).name.lower()
 
 
 def _thinned(timeline: Mapping[str, Any]) -> dict[str, list[int]]:

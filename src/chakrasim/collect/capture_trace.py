@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.collect.capture_calls import RECEIVE, SEND
 from chakrasim.collect.capture_graph import Node
 from chakrasim.collect.operators import OperatorWork
 from chakrasim.trace import work as names
@@ -15,6 +14,7 @@ from chakrasim.trace.builder import TraceBuilder
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import PEER
 from chakrasim.trace.kinds import CollectiveType, NodeType
+from chakrasim.trace.linked import RECV, SEND
 from chakrasim.trace.work import Work, WorkKind
 
 _ROOTED = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.GATHER, CollectiveType.SCATTER)
@@ -65,7 +65,7 @@ def _communication(node: Node, attributes: dict[str, object]) -> NodeType:
     attributes["pg_name"] = node.role
     if node.dtype:
         attributes[names.DTYPE] = node.dtype
-    if node.type in (SEND, RECEIVE):
+    if node.type in (SEND, RECV):
         attributes[PEER] = node.peer
         attributes["comm_tag"] = node.tag
         return NodeType.COMM_SEND_NODE if node.type == SEND else NodeType.COMM_RECV_NODE

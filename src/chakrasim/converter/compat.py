@@ -55,7 +55,7 @@ def convert_compat(
     naming the node and the exception, where the reference converter stops.
     """
     source = os.fspath(linked)
-    data = unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
+    data = _read(source)
     large = len(data) >= PLAIN_FROM_BYTES
     if large and compiles is not None and is_cold():
         compiles()
@@ -63,25 +63,27 @@ def convert_compat(
     if plain is not None:
         write_in_pieces(Path(output), (wire.frame(_metadata(plain.header, source)), plain.data))
         return plain.nodes
-    converted = convert_text(_decoded(data, source), source)
-    write_atomically(Path(output), converted.data)
-    return len(converted.dependencies)
+    return len(_convert_and_write(data, source, output).dependencies)
 
 
 def convert_and_keep(linked: str | os.PathLike[str], output: str | os.PathLike[str]) -> Converted:
     """The same, with the nodes and dependencies for a simulation."""
     source = os.fspath(linked)
-    data = unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
-    converted = convert_text(_decoded(data, source), source)
-    write_atomically(Path(output), converted.data)
-    return converted
+    return _convert_and_write(_read(source), source, output)
 
 
-def _decoded(data: bytes, source: str) -> str:
+def _read(source: str) -> bytes:
+    return unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
+
+
+def _convert_and_write(data: bytes, source: str, output: str | os.PathLike[str]) -> Converted:
     try:
-        return data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as fault:
         raise InputError("this is no linked trace: no UTF-8 text", file=source, place=f"byte {fault.start}") from None
+    converted = convert_text(text, source)
+    write_atomically(Path(output), converted.data)
+    return converted
 
 
 def convert_text(text: str, source: str) -> Converted:

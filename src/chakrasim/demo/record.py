@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from chakrasim.collect import observe
+from chakrasim.demo.program import network
 
 STEPS = 3
 WARMUP = 2
@@ -27,7 +27,7 @@ def record(folder: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(dist.get_rank())
-    model = torch.nn.parallel.DistributedDataParallel(_network(torch), bucket_cap_mb=1)
+    model = torch.nn.parallel.DistributedDataParallel(network(torch.nn), bucket_cap_mb=1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loss_of = torch.nn.CrossEntropyLoss()
     images, labels = torch.randn(BATCH, 1, 28, 28), torch.randint(0, 10, (BATCH,))
@@ -38,22 +38,6 @@ def record(folder: Path) -> None:
             optimizer.step()
     dist.barrier()
     dist.destroy_process_group()
-
-
-def _network(torch: Any) -> Any:
-    nn = torch.nn
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(32 * 7 * 7, 256),
-        nn.ReLU(),
-        nn.Linear(256, 10),
-    )
 
 
 if __name__ == "__main__":

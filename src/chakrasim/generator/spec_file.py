@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from chakrasim.errors import near
 from chakrasim.generator.models import MODELS
 from chakrasim.generator.spec import (
     BYTES_OF,
@@ -26,7 +28,7 @@ from chakrasim.generator.spec import (
 from chakrasim.generator.spec_checks import check_spec
 from chakrasim.generator.spec_names import ALIASES, REMEDIES, VALUE_ALIASES
 from chakrasim.machine.decode import Scalar
-from chakrasim.machine.section import Section, near, open_section, string_keys
+from chakrasim.machine.section import Section, open_section
 
 MOST: Final = 2**40
 _TOP: Final = (
@@ -111,14 +113,10 @@ def _renamed(section: Section, aliases: Mapping[str, str]) -> Section:
 
 def _child(section: Section, key: str, keys: tuple[str, ...]) -> Section:
     """The mapping below a key (empty if it is not there), its keys checked."""
-    value = section.entries.get(key, {})
+    value = section.entries.get(key)
     if isinstance(value, Scalar) and value.is_null:
-        value = {}
-    if not isinstance(value, Mapping):
-        section.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(keys))
-    entries = string_keys(value, section.file, section.at(key))
-    child = Section(entries, section.file, section.warnings, section.at(key), section.folder)
-    child = _renamed(child, ALIASES.get(key, {}))
+        section = replace(section, entries={})
+    child = _renamed(section.below(key, keys), ALIASES.get(key, {}))
     _known(child, keys)
     return child
 

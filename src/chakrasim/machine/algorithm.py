@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from chakrasim.machine.section import Section, near
+from chakrasim.errors import near
+from chakrasim.machine.section import Section
 
 NATIVE = ("ring", "oneRing", "doubleBinaryTree", "halvingDoubling", "oneHalvingDoubling")
 WINDOWED = ("direct", "oneDirect")

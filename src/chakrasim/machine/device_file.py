@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, near
 from chakrasim.machine.decode import decode_yaml, describe, parse_decimal
 from chakrasim.machine.device import DeviceProfile, Efficiency
-from chakrasim.machine.section import Section, near, open_section, string_keys
+from chakrasim.machine.section import Section, open_section, string_keys
 from chakrasim.machine.tiling import Tiling
 from chakrasim.machine.units import BANDWIDTH, COMPUTE, TIME, real
 from chakrasim.trace.work import WorkKind
@@ -86,13 +86,13 @@ def load_device(source: str | os.PathLike[str] | Mapping[str, Any] | DeviceProfi
 
 
 def _profile(section: Section) -> DeviceProfile:
-    _strict(section, _KEYS)
+    section.refuse_unknown(_KEYS)
     if str(section.entries.get("format", "1")) != "1":
         section.fail("format", "unknown format", found=section.entries["format"], expected="1")
     for key in ("name", "memory", "bandwidth", "peak", "efficiency"):
         if key not in section:
             section.fail(key, "the key is missing")
-    peaks = _child(section, "peak", _DTYPES)
+    peaks = section.strictly_below("peak", _DTYPES)
     peak = {dtype: _flops(peaks, dtype) for dtype in peaks.entries}
     if not peak:
         section.fail("peak", "no types", expected="at least one of " + ", ".join(_DTYPES))
@@ -103,7 +103,7 @@ def _profile(section: Section) -> DeviceProfile:
         bandwidth=_amount(section, "bandwidth", BANDWIDTH, "B/s", '"3350 GB/s"'),
         peak=peak,
         vector=_flops(section, "vector") if "vector" in section else min(peak.values()),
-        efficiency=_efficiencies(_child(section, "efficiency", tuple(_KIND_NAMES))),
+        efficiency=_efficiencies(section.strictly_below("efficiency", tuple(_KIND_NAMES))),
     )
 
 
@@ -111,7 +111,7 @@ def _efficiencies(section: Section) -> dict[WorkKind, Efficiency]:
     for needed in ("gemm", "elementwise"):
         if needed not in section:
             section.fail(needed, "the key is missing", expected="at least gemm and elementwise")
-    return {_KIND_NAMES[name]: _efficiency(_child(section, name, _EFFICIENCY_KEYS)) for name in section.entries}
+    return {_KIND_NAMES[name]: _efficiency(section.strictly_below(name, _EFFICIENCY_KEYS)) for name in section.entries}
 
 
 def _efficiency(section: Section) -> Efficiency:
@@ -147,22 +147,6 @@ def _tiling(section: Section) -> Tiling | None:
         if value != int(value):
             section.fail(key, "not a whole number", found=section.entries[key], expected=counts)
     return Tiling(int(processors), int(sides[1]), int(sides[2]), int(ramp))
-
-
-def _strict(section: Section, known: tuple[str, ...]) -> None:
-    for key in section.entries:
-        if key not in known:
-            section.fail(key, "unknown key", expected="one of " + ", ".join(known), remedy=near(key, known))
-
-
-def _child(section: Section, key: str, known: tuple[str, ...]) -> Section:
-    value = section.entries[key]
-    if not isinstance(value, Mapping):
-        section.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(known))
-    entries = string_keys(value, section.file, section.at(key))
-    child = Section(entries, section.file, section.warnings, section.at(key), section.folder)
-    _strict(child, known)
-    return child
 
 
 def _amount(section: Section, key: str, units: dict[str, Fraction], unit: str, example: str) -> float:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, near
 from chakrasim.machine.algorithm import ONE_RING_OF_ALL, Algorithm, parse_algorithm
 from chakrasim.machine.decode import Scalar, decode_yaml, describe
 from chakrasim.machine.device import DeviceProfile
@@ -19,7 +19,7 @@ from chakrasim.machine.machine import Machine
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
 from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
-from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, near, open_section, resolve, string_keys
+from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, string_keys
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
 from chakrasim.machine.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, quantity, real, whole
@@ -45,14 +45,17 @@ def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
     else:
         _check_exists(source)
         section = open_section(source, KIND, "yaml", warnings)
-    _strict(section, ("format", "name", "source", "network", "compute", "memory", "collectives"), _HINT)
+    section.refuse_unknown(("format", "name", "source", "network", "compute", "memory", "collectives"), _HINT)
     if "format" in section and _integer(section, "format", 0, 0) != 1:
         section.fail("format", "unknown format", found=section.entries["format"], expected="1")
     network = _network(section)
-    collectives = _collectives(_child(section, "collectives", _COLLECTIVE_KEYS, required=True), network.dimensions)
-    computing = _child(section, "compute", ("peak", "roofline", "replay-only", "profile"))
+    if "collectives" not in section:
+        expected = "a mapping of " + ", ".join(_COLLECTIVE_KEYS)
+        section.fail("collectives", "the key is missing", expected=expected)
+    collectives = _collectives(section.strictly_below("collectives", _COLLECTIVE_KEYS), network.dimensions)
+    computing = section.strictly_below("compute", ("peak", "roofline", "replay-only", "profile"))
     compute, profile = _compute(computing), _profile(computing)
-    memory = _child(section, "memory", ("bandwidth", "track", "track-file", "shared-bus", "expansion"))
+    memory = section.strictly_below("memory", ("bandwidth", "track", "track-file", "shared-bus", "expansion"))
     system = System(**collectives, **compute, **_local_memory(memory), **_shared_bus(memory))  # type: ignore[arg-type]
     _warn(section, memory, system)
     expansion = _expansion(memory)
@@ -76,25 +79,6 @@ def _check_exists(source: object) -> None:
         expected="a path, or one of " + ", ".join(names),
         remedy=near(source, names) or None,
     )
-
-
-def _strict(section: Section, known: tuple[str, ...], hint: str = "") -> None:
-    for key in section.entries:
-        if key not in known:
-            section.fail(key, "unknown key", expected="one of " + ", ".join(known), remedy=near(key, known) or hint)
-
-
-def _child(section: Section, key: str, known: tuple[str, ...], *, required: bool = False) -> Section:
-    """The mapping below ``key`` (empty if it is not there), its keys checked."""
-    if key not in section and required:
-        section.fail(key, "the key is missing", expected="a mapping of " + ", ".join(known))
-    value = section.entries.get(key, {})
-    if not isinstance(value, Mapping):
-        section.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(known))
-    entries = string_keys(value, section.file, section.at(key))
-    child = Section(entries, section.file, section.warnings, section.at(key), section.folder)
-    _strict(child, known)
-    return child
 
 
 def _need(section: Section, keys: tuple[str, ...]) -> None:
@@ -137,7 +121,7 @@ def _network(section: Section) -> Network:
             listing.fail(index, "not a mapping", found=entry, expected="a mapping of " + ", ".join(keys))
         entries = string_keys(entry, section.file, listing.at(index))
         dimension = Section(entries, section.file, section.warnings, listing.at(index))
-        _strict(dimension, keys)
+        dimension.refuse_unknown(keys)
         _need(dimension, keys)
         columns["topology"].append(dimension.choice("topology", "", ("Ring", "FullyConnected", "Switch")))
         columns["npus_count"].append(_integer(dimension, "npus", 0, 2))
@@ -198,7 +182,7 @@ def _shared_bus(memory: Section) -> dict[str, object]:
     if "shared-bus" not in memory:
         return {}
     keys = ("latency", "overhead", "gap", "gap-per-byte", "reduction-delay")
-    bus = _child(memory, "shared-bus", keys)
+    bus = memory.strictly_below("shared-bus", keys)
     _need(bus, keys)
     times = {key: whole(bus, key, TIME, "ns", '"10 ns"', INT32_MAX) for key in keys if key != "gap-per-byte"}
     per_byte = float(quantity(bus, "gap-per-byte", TIME_PER_BYTE, "ns/B", '"0.0038 ns/B"'))
@@ -216,7 +200,7 @@ def _shared_bus(memory: Section) -> dict[str, object]:
 def _expansion(memory: Section) -> RemoteMemory:
     if "expansion" not in memory:
         return RemoteMemory()
-    section = _child(memory, "expansion", ("kind", "latency", "bandwidth", "nodes", "npus-per-node"))
+    section = memory.strictly_below("expansion", ("kind", "latency", "bandwidth", "nodes", "npus-per-node"))
     _need(section, ("kind", "latency", "bandwidth"))
     kind = EXPANSIONS[section.choice("kind", "", tuple(EXPANSIONS))]
     latency = whole(section, "latency", TIME, "ns", '"1000 ns"', TIME_MAX - 1)
@@ -248,8 +232,8 @@ _COLLECTIVE_KEYS = (
 
 def _collectives(section: Section, dimensions: int) -> dict[str, object]:
     _need(section, ("splits",))
-    algorithms = _child(section, "algorithms", COLLECTIVES)
-    custom = _child(section, "custom", COLLECTIVES)
+    algorithms = section.strictly_below("algorithms", COLLECTIVES)
+    custom = section.strictly_below("custom", COLLECTIVES)
     settings: dict[str, object] = {
         "preferred_dataset_splits": _integer(section, "splits", 0, 1),
         "active_chunks_per_dimension": _integer(section, "active-chunks", 1, 1),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, near
 from chakrasim.machine.decode import as_sequence, decode_json, decode_yaml, describe, plain, printable, read_bytes, step
 
 INT32_MAX = 2**31 - 1
@@ -123,6 +123,26 @@ class Section:
             self.fail(key, "not a list", found=value, expected=expected)
         return list(listed)
 
+    def below(self, key: str, known: Collection[str]) -> Section:
+        """The mapping below ``key``, empty if it is not there; ``known`` are the keys it may have."""
+        value = self.entries.get(key, {})
+        if not isinstance(value, Mapping):
+            self.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(known))
+        entries = string_keys(value, self.file, self.at(key))
+        return Section(entries, self.file, self.warnings, self.at(key), self.folder)
+
+    def strictly_below(self, key: str, known: Collection[str]) -> Section:
+        """The same; a key that is not ``known`` is an error."""
+        section = self.below(key, known)
+        section.refuse_unknown(known)
+        return section
+
+    def refuse_unknown(self, known: Collection[str], hint: str = "") -> None:
+        """Raise an :class:`InputError` for a key that is not ``known``; ``hint`` is for one that is like none."""
+        for key in self.entries:
+            if key not in known:
+                self.fail(key, "unknown key", expected="one of " + ", ".join(known), remedy=near(key, known) or hint)
+
 
 def warn_unknown(section: Section, known: Collection[str]) -> None:
     """A warning for every key that is not ``known``; past the first 20 they are only counted."""
@@ -131,14 +151,6 @@ def warn_unknown(section: Section, known: Collection[str]) -> None:
         section.warn(key, f"the key has no effect; {near(key, known)}".removesuffix("; "))
     if len(unknown) > 20:
         section.warn(None, f"{len(unknown) - 20} more keys have no effect")
-
-
-def near(word: str, choices: Iterable[str]) -> str:
-    """A remedy that names the choice most like ``word``, or nothing."""
-    import difflib  # only failing or warning runs need it
-
-    match = difflib.get_close_matches(word[:80], list(choices), 1, 0.6)
-    return f"did you mean {match[0]!r}?" if match else ""
 
 
 def open_section(source: object, kind: str, decode: str, warnings: list[str]) -> Section:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from chakrasim.machine.section import Section, near
+from chakrasim.errors import near
+from chakrasim.machine.section import Section
 
 TIME = {"ns": Fraction(1), "us": Fraction(10**3), "ms": Fraction(10**6), "s": Fraction(10**9)}
 """Units of time, in ns."""

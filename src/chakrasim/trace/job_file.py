@@ -196,16 +196,6 @@ def _wrong(source: str, place: str | None, message: str, found: object, expected
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def job_targets(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False, compress: bool = False) -> list[str]:
-    """The files that `write_job` makes or replaces with these arguments, for a check before the work."""
-    stem, ending = os.fspath(prefix), ".et.gz" if compress else ".et"
-    if expand:
-        # A ranks file would be read instead of the expanded traces: it goes.
-        own = [f"{stem}.{rank}{ending}" for rank in range(job.ranks)]
-        return [*own, stem + GROUPS_ENDING, *([stem + RANKS_ENDING] if os.path.exists(stem + RANKS_ENDING) else [])]
-    return [*(f"{stem}.class-{index}{ending}" for index in range(len(job.traces))), stem + RANKS_ENDING]
-
-
 def check_prefix(prefix: str | os.PathLike[str]) -> None:
     """Raise InputError for what cannot be the beginning of the names of a job's files."""
     name = os.fspath(prefix)
