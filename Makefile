@@ -7,8 +7,8 @@ DEVELOPS := $(VENV)/.develops
 # The PyTorch that the tests run with; a build for the processor alone where there is one, since others are ten times as large.
 TORCH ?= torch==2.13.*
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-# One process of tests for each core; what a file's tests share is made once.
-WORKERS ?= --numprocesses auto --maxprocesses 8 --dist loadfile
+# One process of tests for each core, who take work from each other towards the end.
+WORKERS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint bench clean
