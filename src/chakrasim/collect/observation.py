@@ -127,7 +127,7 @@ class Steps:
             recorder.export()
             last = self.schedule.end if unfinished is None else unfinished
             recorded = tuple(range(self.schedule.first, last))
-            self._files.write(self._manifest(recorder, recorded), unfinished)
+            self._files.write(self._manifest(recorder, recorded), unfinished, has_shapes=recorder.records_shapes)
         except BaseException:
             self._files.discard()
             raise

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrasim.collect.observe_job import Place
+from chakrasim.collect.observe_shapes import add_shapes
 from chakrasim.errors import InputError
 from chakrasim.trace.storage import write_atomically
 
@@ -97,9 +98,10 @@ class RankFolder:
         """The manifest, written last: where it is, the traces are complete."""
         return self.folder / f"manifest.{self.place.rank}.json"
 
-    def write(self, facts: dict[str, Any], unfinished: int | None) -> None:
-        """Compress what PyTorch wrote, move it into place, then the manifest."""
+    def write(self, facts: dict[str, Any], unfinished: int | None, *, has_shapes: bool) -> None:
+        """Add shapes where there are none, compress what PyTorch wrote, move it into place, then the manifest."""
         try:
+            lacking = 0 if has_shapes else add_shapes(self.raw_device, self.raw_host)
             packed = [_pack(raw, unfinished) for raw in (self.raw_host, self.raw_device)]
             sizes = {raw.name: raw.stat().st_size for raw in (self.raw_host, self.raw_device)}
             for file in packed:
@@ -113,6 +115,7 @@ class RankFolder:
             "host": packed[0].name,
             "device": packed[1].name,
             "uncompressed_bytes": sizes,
+            **({"operators_without_shapes": lacking} if lacking else {}),
             **facts,
         }
         write_atomically(self.manifest, _text(content))

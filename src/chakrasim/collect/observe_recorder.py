@@ -40,11 +40,13 @@ class Recorder:
         self._device = device
         self._observer: Any = ExecutionTraceObserver()
         self._has_gpu = torch.cuda.is_available()
+        #: On a CPU it would cost too much: `observe_shapes`.
+        self.records_shapes = self._has_gpu
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._has_gpu else [])]
         self._host = host
         self._profiler: Any = profile(
             activities=activities,
-            record_shapes=True,
+            record_shapes=self.records_shapes,
             execution_trace_observer=self._observer,
             experimental_config=_sync_events() if self._has_gpu else None,
         )
