@@ -152,6 +152,42 @@ def test_expert_parallel_exchanges_in_groups_of_the_programs_own(tmp_path: Path)
     assert collectives(done.job.traces[0]) == {("all_to_all", "pg_1", 8 * 16 * 4): 4}
 
 
+SPLIT_ATTENTION = """
+    import torch
+    from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k, self.v, self.o = (nn.Linear(64, 64) for _ in range(4))
+
+        def forward(self, x):
+            parts = [layer(x).view(2, 16, 8, 8).transpose(1, 2) for layer in (self.q, self.k, self.v)]
+            found = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+            return self.o(found.transpose(1, 2).reshape(2, 16, 64))
+
+    mesh = init_device_mesh("cuda", (4,), mesh_dim_names=("tp",))
+    whole = ColwiseParallel(use_local_output=False)
+    net = parallelize_module(Attention().cuda(), mesh, {"q": whole, "k": whole, "v": whole, "o": RowwiseParallel()})
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(2):
+        net(torch.randn(2, 16, 64, device="cuda")).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_attention_of_tensors_that_know_their_split_is_split_by_heads(tmp_path: Path) -> None:
+    (trace,) = capture(program(tmp_path, SPLIT_ATTENTION), world_size=4).job.traces
+    assert sum(collectives(trace).values()) == 1  # the sum of the output
+    attentions = {
+        trace.name(node): batch for node, batch in attribute(trace, "batch").items() if "flash" in trace.name(node)
+    }
+    assert set(attentions.values()) == {2 * 8 // 4}
+    assert len(attentions) == 2
+
+
 def test_dependencies_have_smaller_numbers() -> None:
     for trace in example(
         "train_llama.py", 8, "--model", "small", "--pp", "2", "--micro-batches", "2", verify=False

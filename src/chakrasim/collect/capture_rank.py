@@ -21,6 +21,7 @@ import torch
 import torch.multiprocessing
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from chakrasim.collect.capture_attention import teach_attention_to_dtensor
 from chakrasim.collect.capture_cuda import Patches, Redirect, patches, redirect_cuda
 from chakrasim.collect.capture_device import DeviceMode
 from chakrasim.collect.capture_distributed import Distributed, NeedsRank, Objects
@@ -91,6 +92,7 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects) -> 
     Raises InputError for what cannot be captured, `NeedsRank` if an object of a rank that is not in ``received`` is
     needed. Meant to be called once in a process: PyTorch keeps state.
     """
+    teach_attention_to_dtensor()
     streams = Streams()
     DeviceStream.streams = streams
     mode, graph, groups = DeviceMode(), Graph(streams), Groups(world)
