@@ -152,6 +152,27 @@ def test_expert_parallel_exchanges_in_groups_of_the_programs_own(tmp_path: Path)
     assert collectives(done.job.traces[0]) == {("all_to_all", "pg_1", 8 * 16 * 4): 4}
 
 
+DEEP = """
+    import torch, torch.distributed as dist
+    from torch import nn
+
+    dist.init_process_group("nccl")
+    net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(100)]).cuda()
+    net = nn.parallel.DistributedDataParallel(net, bucket_cap_mb=1)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(3):
+        net(torch.randn(2, 64, device="cuda")).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_ddp_of_many_parameters_agrees_on_its_buckets(tmp_path: Path) -> None:
+    (trace,) = capture(program(tmp_path, DEEP), world_size=4).job.traces
+    sizes = [size for (_, _, size), count in collectives(trace).items() for _ in range(count)]
+    assert sum(sizes) == 100 * (64 * 64 + 64) * 4
+    assert len(sizes) == 2  # of 1 MiB
+
+
 SPLIT_ATTENTION = """
     import torch
     from torch import nn

@@ -88,6 +88,8 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         self.listener: Listener | None = None
         self.placeholders: Counter[str] = Counter()
         self.host_operators = 0
+        #: What `torch.empty` and its like make of integers stays real up to so many elements.
+        self.host_elements = HOST_ELEMENTS
         self._plans: dict[Any, Handler] = {}
         self._twins: Any = torch.utils.weak.WeakIdKeyDictionary()
         self._depth = 0
@@ -210,7 +212,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         if shape.dtype.is_floating_point or shape.dtype.is_complex or not hasattr(shape, "numel"):
             return False
         listed = func.name().startswith(("aten::arange", "aten::randperm"))
-        return bool(shape.numel() <= (HOST_LITERALS if listed else HOST_ELEMENTS))
+        return bool(shape.numel() <= (HOST_LITERALS if listed else self.host_elements))
 
     def _copy_to(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A copy in another type or place: of a host tensor to the device if it is large."""

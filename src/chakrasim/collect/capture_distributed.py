@@ -13,6 +13,7 @@ from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
 from chakrasim.collect.capture_cuda import Patches
+from chakrasim.collect.capture_device import HOST_LITERALS
 from chakrasim.collect.capture_listener import Collectives
 
 Objects = dict[tuple[str, int, int, int], bytes]
@@ -145,7 +146,7 @@ class Distributed:
             original(self, module, **kwargs)
 
         made.around(DistributedDataParallel, "__init__", replicate)
-        made.around(Reducer, "_rebuild_buckets", self._unrecorded)
+        made.around(Reducer, "_rebuild_buckets", self._rebuild)
         # It exchanges shapes, which all ranks have alike, through the memory of tensors.
         made.set(
             sys.modules[DistributedDataParallel.__module__],
@@ -168,14 +169,16 @@ class Distributed:
 
         made.around(FSDPCommContext, "lazy_init", name_streams)
 
-    def _unrecorded(self, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """DistributedDataParallel agrees on its buckets, once, in its second step: no part of a steady step."""
-        graph = self.listener.graph
-        recording, graph.recording = graph.recording, False
+    def _rebuild(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """DistributedDataParallel agrees on its buckets, once, in its second step: no part of a steady step. It writes
+        their numbers, one for each parameter, into the memory of tensors."""
+        graph, mode = self.listener.graph, self.listener.mode
+        before = graph.recording, mode.host_elements
+        graph.recording, mode.host_elements = False, HOST_LITERALS
         try:
             return original(*args, **kwargs)
         finally:
-            graph.recording = recording
+            graph.recording, mode.host_elements = before
 
     def _in_backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """What belongs to the backward pass and runs after it."""
