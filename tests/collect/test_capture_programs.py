@@ -193,3 +193,21 @@ def test_streams_of_the_program_are_those_of_the_trace(tmp_path: Path) -> None:
 def test_without_gpus_a_program_finds_none(tmp_path: Path) -> None:
     text = STEPS.replace("import torch\n", "import torch\n    assert not torch.cuda.is_available()\n", 1)
     assert len(capture(program(tmp_path, text), world_size=1, with_gpu=False).job.traces[0])
+
+
+ONE_GPU = """
+    import torch
+    from torch import nn
+
+    net = nn.DataParallel(nn.Linear(8, 8)).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(2):
+        net(torch.randn(2, 8).cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_data_parallel_computes_on_one_gpu(tmp_path: Path) -> None:
+    done = capture(program(tmp_path, ONE_GPU), world_size=1)
+    assert phases(done.job.traces[0], "aten::addmm") == {"forward": 1}
+    assert "DataParallel: all is computed on the one GPU of its rank: 1" in done.assumptions

@@ -137,8 +137,11 @@ class Distributed:
             made.around(pipelining.PipelineStage, "_warmup_backward_result", result)
 
     def _data_parallel(self, made: Patches) -> None:
-        """DistributedDataParallel sees a module on the CPU; FSDP2 names its streams."""
-        from torch.nn.parallel import DistributedDataParallel
+        """DistributedDataParallel sees a module on the CPU, DataParallel one GPU; FSDP2 names its streams."""
+        from torch.nn.parallel import DistributedDataParallel, data_parallel
+
+        def without_device(original: Any) -> None:
+            self.listener.counted["DataParallel: all is computed on the one GPU of its rank"] += 1
 
         def replicate(original: Any, self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
             for name in ("device_ids", "output_device"):
@@ -146,6 +149,7 @@ class Distributed:
             original(self, module, **kwargs)
 
         made.around(DistributedDataParallel, "__init__", replicate)
+        made.around(sys.modules[data_parallel.__module__], "_get_available_device_type", without_device)
         made.around(Reducer, "_rebuild_buckets", self._rebuild)
         # It exchanges shapes, which all ranks have alike, through the memory of tensors.
         made.set(
