@@ -152,6 +152,28 @@ def test_expert_parallel_exchanges_in_groups_of_the_programs_own(tmp_path: Path)
     assert collectives(done.job.traces[0]) == {("all_to_all", "pg_1", 8 * 16 * 4): 4}
 
 
+ROOTED = """
+    import torch, torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    net = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    parts = [torch.zeros(16, device="cuda") for _ in range(4)]
+    for _ in range(2):
+        root = dist.get_rank() == 0
+        dist.scatter(torch.zeros(16, device="cuda"), parts if root else None, src=0)
+        dist.gather(parts[0], parts if root else None, dst=0)
+        net(torch.randn(2, 8, device="cuda")).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_scatter_has_the_bytes_of_its_root_and_a_gather_those_of_a_part(tmp_path: Path) -> None:
+    for trace in capture(program(tmp_path, ROOTED), world_size=4).job.traces:
+        sizes = {kind: size for kind, _, size in collectives(trace)}
+        assert sizes == {"scatter": 4 * 16 * 4, "gather": 16 * 4}
+
+
 DEEP = """
     import torch, torch.distributed as dist
     from torch import nn

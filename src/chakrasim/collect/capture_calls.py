@@ -25,8 +25,8 @@ class Call:
     name: PyTorch's name of it ("c10d::allreduce_").
     handle: PyTorch's name of the process group.
     reads, writes: tensors.
-    size_bytes: what Chakra calls comm_size: of an all-gather, gather or scatter the part of one rank, else this rank's
-        whole input (of a receive, what arrives).
+    size_bytes: what Chakra calls comm_size: of an all-gather or gather the part of one rank, of a scatter all that the
+        root has, else this rank's whole input (of a receive, what arrives).
     is_async: whether the caller's stream goes on meanwhile.
     peer: rank in the group at the other end of a message, or the root of a rooted collective; -1 for others.
     tag: of a message.
@@ -128,6 +128,8 @@ def decode_c10d(func: Any, args: Any, kwargs: Any) -> Call | None:
     is_async = form.is_async or ("async_op" in names and given is not False)
     group = ProcessGroup.unbox(values[form.group])
     size = 0 if form.type == Type.BARRIER else size_of(reads if form.sized_by == "reads" else writes)
+    if form.type == Type.SCATTER:
+        size *= group.size()
     return Call(
         int(form.type),
         str(func._schema.name),
