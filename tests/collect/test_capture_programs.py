@@ -211,3 +211,27 @@ def test_data_parallel_computes_on_one_gpu(tmp_path: Path) -> None:
     done = capture(program(tmp_path, ONE_GPU), world_size=1)
     assert phases(done.job.traces[0], "aten::addmm") == {"forward": 1}
     assert "DataParallel: all is computed on the one GPU of its rank: 1" in done.assumptions
+
+
+FLEXIBLE = """
+    import torch
+    from torch import nn
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    net = nn.Linear(32, 96).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    attention = torch.compile(flex_attention)
+    mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 128, 128)
+    for _ in range(2):
+        parts = net(torch.randn(2, 128, 32, device="cuda")).view(2, 128, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        attention(*parts, block_mask=mask).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_attention_with_a_function_of_the_users_counts_all_scores(tmp_path: Path) -> None:
+    done = capture(program(tmp_path, FLEXIBLE), world_size=1)
+    (trace,) = done.job.traces
+    (flops,) = [value for node, value in attribute(trace, "num_ops").items() if trace.name(node).endswith("for_cpu")]
+    assert flops == 4 * 2 * 4 * 128 * 128 * 8
+    assert any("flex_attention of all scores at" in line for line in done.assumptions)

@@ -1,4 +1,4 @@
-"""How DTensor splits attention: PyTorch knows it of a GPU's fused attention, not of the CPU's, which stands for it."""
+"""Attention as on a GPU: which kernel stands for which, and how DTensor splits it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,50 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, flex_attention
+
+from chakrasim.collect.capture_device import DeviceTensor, program_place
+from chakrasim.collect.capture_patches import Patches
 
 BATCH, HEADS = 0, 1
 
 
-@cache
-def teach_attention_to_dtensor() -> None:
-    """Accept queries, keys and values that are replicated, or split by batch or by heads, for the rest of this process.
+def install_attention(made: Patches) -> None:
+    """Every fused attention of a GPU is the CPU's one until the patches are undone, and DTensor can split it."""
+    made.around(torch.nn.attention, "_sdpa_kernel", _fused)
+    made.around(flex_attention, "flex_attention", _flexible)
+    _teach_dtensor()
 
-    The choices are those of `aten._scaled_dot_product_flash_attention`.
+
+def _fused(original: Any, backends: Any, *args: Any, **kwargs: Any) -> None:
+    asked = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    here = [way if way is SDPBackend.MATH else SDPBackend.FLASH_ATTENTION for way in asked]
+    original(list(dict.fromkeys(here)), *args, **kwargs)
+
+
+def _flexible(
+    original: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Any = None,
+    block_mask: Any = None,
+    scale: Any = None,
+    enable_gqa: bool = False,
+    **more: Any,
+) -> Any:
+    """Which scores a function leaves out hangs on values: all count."""
+    if any(more.get(name) for name in ("return_lse", "return_aux")):
+        return original(query, key, value, score_mod, block_mask, scale, enable_gqa, **more)
+    DeviceTensor.fake_mode.placeholders[f"flex_attention of all scores at {program_place()}"] += 1
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=enable_gqa)
+
+
+@cache
+def _teach_dtensor() -> None:
+    """Queries, keys and values may be replicated, or split by batch or by heads, for the rest of this process.
+
+    PyTorch knows these choices of `aten._scaled_dot_product_flash_attention`, not of the CPU's.
     """
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.experimental import register_sharding

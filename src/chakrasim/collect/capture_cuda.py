@@ -1,77 +1,22 @@
-"""What a captured program finds under `torch.cuda`, and where "cuda" leads: to the pretended device.
-
-`Patches` puts things in the place of others and puts them back.
-"""
+"""What a captured program finds under `torch.cuda`, and where "cuda" leads: to the pretended device."""
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode
 
 from chakrasim.collect import capture_streams as streams
 from chakrasim.collect.capture_device import CPU, DeviceTensor, program_place
+from chakrasim.collect.capture_patches import Patches
 
 _MEMORY = 80 * 2**30
 """What programs that ask are told; the verdict on memory goes by the device profile."""
-
-
-class Patches:
-    """Replaces attributes; `undo` restores them."""
-
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
-
-    def set(self, owner: Any, name: str, value: Any) -> None:
-        """``owner.name`` is ``value`` until `undo`; nothing happens if this PyTorch has no such name."""
-        if not hasattr(owner, name):
-            return
-        own = name in vars(owner)
-        before = vars(owner)[name] if own else None
-
-        def undo() -> None:
-            if own:
-                setattr(owner, name, before)
-            else:
-                delattr(owner, name)
-
-        setattr(owner, name, value)
-        self._undo.append(undo)
-
-    def around(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        """``owner.name(*args)`` calls ``wrapper(original, *args)`` until `undo`."""
-        original = getattr(owner, name, None)
-        if original is None:
-            return
-
-        @functools.wraps(original)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            return wrapper(original, *args, **kwargs)
-
-        self.set(owner, name, replacement)
-
-    def undo(self) -> None:
-        """Put everything back."""
-        while self._undo:
-            self._undo.pop()()
-
-
-@contextmanager
-def patches() -> Iterator[Patches]:
-    """Patches for a while."""
-    made = Patches()
-    try:
-        yield made
-    finally:
-        made.undo()
 
 
 def redirect_cuda(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:
@@ -207,7 +152,7 @@ def _format(original: Any, tensor: Any, form: str) -> str:
 
 
 def _modes(made: Patches, with_gpu: bool) -> None:
-    """Autocast, optimizers and attention as they are on a GPU."""
+    """Autocast and optimizers as they are on a GPU."""
 
     def autocast(
         original: Any, self: Any, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None
@@ -219,7 +164,6 @@ def _modes(made: Patches, with_gpu: bool) -> None:
     made.around(torch.amp.autocast_mode.autocast, "__init__", autocast)
     made.around(torch, "get_autocast_dtype", lambda original, device: original("cpu"))
     made.around(torch, "is_autocast_enabled", lambda original, *device: original("cpu"))
-    made.around(torch.nn.attention, "_sdpa_kernel", _fused)
     from torch.optim import optimizer
 
     types = getattr(optimizer, "_foreach_supported_types", None)
@@ -228,13 +172,6 @@ def _modes(made: Patches, with_gpu: bool) -> None:
     if with_gpu:
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             made.around(optimizer, name, lambda original: [*original(), "cpu"])
-
-
-def _fused(original: Any, backends: Any, *args: Any, **kwargs: Any) -> None:
-    """Every fused attention of a GPU is the CPU's one."""
-    asked = [backends] if isinstance(backends, SDPBackend) else list(backends)
-    here = [way if way is SDPBackend.MATH else SDPBackend.FLASH_ATTENTION for way in asked]
-    original(list(dict.fromkeys(here)), *args, **kwargs)
 
 
 class Redirect(TorchFunctionMode):  # type: ignore[misc]

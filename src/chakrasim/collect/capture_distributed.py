@@ -12,9 +12,9 @@ from torch._C._distributed_c10d import Reducer
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
-from chakrasim.collect.capture_cuda import Patches
 from chakrasim.collect.capture_device import HOST_LITERALS
 from chakrasim.collect.capture_listener import Collectives
+from chakrasim.collect.capture_patches import Patches
 
 Objects = dict[tuple[str, int, int, int], bytes]
 """Pickled objects by (kind, sender, receiver or -1, how many of these before)."""

@@ -21,13 +21,14 @@ import torch
 import torch.multiprocessing
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from chakrasim.collect.capture_attention import teach_attention_to_dtensor
-from chakrasim.collect.capture_cuda import Patches, Redirect, patches, redirect_cuda
+from chakrasim.collect.capture_attention import install_attention
+from chakrasim.collect.capture_cuda import Redirect, redirect_cuda
 from chakrasim.collect.capture_device import DeviceMode
 from chakrasim.collect.capture_distributed import Distributed, NeedsRank, Objects
 from chakrasim.collect.capture_graph import Graph, Node
 from chakrasim.collect.capture_groups import Groups
 from chakrasim.collect.capture_listener import Collectives
+from chakrasim.collect.capture_patches import Patches, patches
 from chakrasim.collect.capture_streams import DeviceStream, Streams
 from chakrasim.collect.memory import MemoryPeak, labelled
 from chakrasim.collect.script_modules import own_modules
@@ -92,7 +93,6 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects) -> 
     Raises InputError for what cannot be captured, `NeedsRank` if an object of a rank that is not in ``received`` is
     needed. Meant to be called once in a process: PyTorch keeps state.
     """
-    teach_attention_to_dtensor()
     streams = Streams()
     DeviceStream.streams = streams
     mode, graph, groups = DeviceMode(), Graph(streams), Groups(world)
@@ -103,6 +103,7 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects) -> 
         stack.enter_context(_silence())
         made = stack.enter_context(patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
+        install_attention(made)
         distributed.install(made)
         _program_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
