@@ -88,7 +88,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 def make_transformer(options: argparse.Namespace) -> int:
     """Read the spec, generate, write, say what it amounts to. Raises InputError."""
-    _check(options, [options.spec])
+    check_job_outputs(options.output, options.json, [options.spec])
     from chakrasim.generator.summary import summary
     from chakrasim.generator.transformer import generate_transformer
 
@@ -112,7 +112,7 @@ def make_collective(options: argparse.Namespace) -> int:
     """Make one collective on all ranks. Raises InputError."""
     from chakrasim.errors import InputError
 
-    _check(options, [])
+    check_job_outputs(options.output, options.json, [])
     from chakrasim.generator.collective import collective_job
     from chakrasim.generator.collective_kinds import SIZES
     from chakrasim.report.amounts import plural, size_text
@@ -137,10 +137,6 @@ def make_collective(options: argparse.Namespace) -> int:
         times = f", {options.repeat:,} times" if options.repeat > 1 else ""
         write_out(f"{options.output}: {options.type}{size} on {plural(options.ranks, 'rank')}{times}\n")
     return 0
-
-
-def _check(options: argparse.Namespace, inputs: list[str]) -> None:
-    check_job_outputs(options.output, options.json, inputs)
 
 
 def _write(options: argparse.Namespace, job: Job) -> list[str]:

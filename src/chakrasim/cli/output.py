@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from glob import escape, glob
@@ -91,15 +90,13 @@ def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None
 
 def check_job_outputs(prefix: str, json: str | None, inputs: Iterable[str | None]) -> None:
     """The same for a job's files, written under a prefix, and the file of ``--json`` beside them."""
-    from chakrasim.trace.job_file import check_prefix
+    from chakrasim.trace.job_file import check_prefix, is_file_of_job, ranks_file
 
     check_prefix(prefix)
-    check_target(f"{prefix}.ranks.json")
+    check_target(ranks_file(prefix))
     check_targets({"--json": json}, inputs)
-    if json not in (None, "-") and os.path.dirname(os.path.realpath(json)) == os.path.dirname(os.path.realpath(prefix)):
-        rest = os.path.basename(json).removeprefix(f"{os.path.basename(prefix)}.")
-        if rest in ("ranks.json", "comm_group.json") or re.fullmatch(r"(class-)?[0-9]+\.et(\.gz)?", rest):
-            raise InputError("--json would replace a file of the job", file=json, remedy="name another file")
+    if json is not None and json != "-" and is_file_of_job(prefix, json):
+        raise InputError("--json would replace a file of the job", file=json, remedy="name another file")
 
 
 def check_target(path: str) -> None:

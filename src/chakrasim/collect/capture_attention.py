@@ -21,6 +21,16 @@ def install_attention(made: Patches) -> None:
     _teach_dtensor()
 
 
+def without_dropout(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of `scaled_dot_product_attention` without dropout: a GPU's flash attention has it, the CPU's has
+    not, and PyTorch would write the scores to memory."""
+    if args[4] if len(args) > 4 else kwargs.get("dropout_p"):
+        DeviceTensor.fake_mode.placeholders[f"attention's dropout = 0 at {program_place()}"] += 1
+    if len(args) > 4:
+        return (*args[:4], 0.0, *args[5:]), kwargs
+    return args, {**kwargs, "dropout_p": 0.0}
+
+
 def _fused(original: Any, backends: Any, *args: Any, **kwargs: Any) -> None:
     asked = [backends] if isinstance(backends, SDPBackend) else list(backends)
     here = [way if way is SDPBackend.MATH else SDPBackend.FLASH_ATTENTION for way in asked]

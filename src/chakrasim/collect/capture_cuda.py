@@ -12,6 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from chakrasim.collect import capture_streams as streams
+from chakrasim.collect.capture_attention import without_dropout
 from chakrasim.collect.capture_device import CPU, DeviceTensor, program_place
 from chakrasim.collect.capture_patches import Patches
 
@@ -185,14 +186,7 @@ class Redirect(TorchFunctionMode):  # type: ignore[misc]
         if func in _WITH_DEVICE and len(args) > 1:
             args = (args[0], *map(here, args[1:]))
         elif func is torch._C._nn.scaled_dot_product_attention:
-            # A GPU's flash attention drops out too, the CPU's does not: it would write the scores to memory.
-            kwargs = dict(kwargs or {})
-            if args[4] if len(args) > 4 else kwargs.get("dropout_p"):
-                DeviceTensor.fake_mode.placeholders[f"attention's dropout = 0 at {program_place()}"] += 1
-            if len(args) > 4:
-                args = (*args[:4], 0.0, *args[5:])
-            else:
-                kwargs["dropout_p"] = 0.0
+            args, kwargs = without_dropout(args, kwargs or {})
         elif func is torch.Tensor.backward:
             with self:
                 return _backward(*args, **(kwargs or {}))

@@ -20,6 +20,7 @@ from chakrasim.converter.compat_graph import (
     children_of,
     converted_order,
     data_dependencies,
+    node_crash,
     without_dangling,
 )
 from chakrasim.converter.compat_nodes import FAULTS, LinkedNode, text_attribute
@@ -111,20 +112,15 @@ def _parts(order: list[LinkedNode], nodes: dict[Any, LinkedNode], source: str) -
         kind, tail = metadata if node.is_metadata else compute, node.tail
         try:
             if node.fault is not None:
-                raise _crash(node, *node.fault, source)
+                raise node_crash(node, *node.fault, source)
             if node.inputs is not None:
                 number, more = communication(node, nodes)
                 kind, tail = wire.TYPE + wire.varint(number), tail + more
             ctrl = wire.packed(wire.CTRL_DEPS, [index(node.parent)]) if node.parent in parts else b""
         except FAULTS as fault:
-            raise _crash(node, type(fault).__name__, str(fault), source) from None
+            raise node_crash(node, type(fault).__name__, str(fault), source) from None
         parts[node.id] = node.head + kind + ctrl, tail
     return parts
-
-
-def _crash(node: LinkedNode, kind: str, reason: str, source: str) -> InputError:
-    place = f"node {node.id!r} ({node.name!r})"
-    return crash(f"a node cannot be converted: {reason}", kind, file=source, place=place)
 
 
 def _metadata(header: dict[str, Any], source: str) -> bytes:

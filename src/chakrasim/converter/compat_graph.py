@@ -6,6 +6,7 @@ from operator import index
 from typing import Any, Final
 
 from chakrasim.converter.compat_nodes import LinkedNode
+from chakrasim.errors import InputError
 from chakrasim.linker.compat_errors import crash
 
 Nodes = dict[Any, LinkedNode]
@@ -77,8 +78,13 @@ def _number(node: LinkedNode, source: str) -> int:
     try:
         return index(node.waits_for)
     except TypeError as fault:
-        place = f"node {node.id!r} ({node.name!r})"
-        raise crash(f"a node cannot be converted: {fault}", "TypeError", file=source, place=place) from None
+        raise node_crash(node, "TypeError", str(fault), source) from None
+
+
+def node_crash(node: LinkedNode, kind: str, reason: str, source: str) -> InputError:
+    """The refusal of a node at which the reference converter stops with an exception of class ``kind``."""
+    place = f"node {node.id!r} ({node.name!r})"
+    return crash(f"a node cannot be converted: {reason}", kind, file=source, place=place)
 
 
 def without_dangling(dependencies: Dependencies) -> Dependencies:

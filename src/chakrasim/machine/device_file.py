@@ -89,9 +89,7 @@ def _profile(section: Section) -> DeviceProfile:
     section.refuse_unknown(_KEYS)
     if str(section.entries.get("format", "1")) != "1":
         section.fail("format", "unknown format", found=section.entries["format"], expected="1")
-    for key in ("name", "memory", "bandwidth", "peak", "efficiency"):
-        if key not in section:
-            section.fail(key, "the key is missing")
+    section.need(("name", "memory", "bandwidth", "peak", "efficiency"))
     peaks = section.strictly_below("peak", _DTYPES)
     peak = {dtype: _flops(peaks, dtype) for dtype in peaks.entries}
     if not peak:
@@ -115,9 +113,7 @@ def _efficiencies(section: Section) -> dict[WorkKind, Efficiency]:
 
 
 def _efficiency(section: Section) -> Efficiency:
-    for key in ("start", "compute", "bandwidth"):
-        if key not in section:
-            section.fail(key, "the key is missing")
+    section.need(("start", "compute", "bandwidth"))
     return Efficiency(
         start_ns=real(section, "start", TIME, "ns", '"2.9 us"'),
         step_ns=real(section, "step", TIME, "ns", '"1.2 ns"') if "step" in section else 0.0,

@@ -81,12 +81,6 @@ def _check_exists(source: object) -> None:
     )
 
 
-def _need(section: Section, keys: tuple[str, ...]) -> None:
-    for key in keys:
-        if key not in section:
-            section.fail(key, "the key is missing")
-
-
 def _integer(section: Section, key: str, default: int, low: int) -> int:
     if key not in section:
         return default
@@ -122,7 +116,7 @@ def _network(section: Section) -> Network:
         entries = string_keys(entry, section.file, listing.at(index))
         dimension = Section(entries, section.file, section.warnings, listing.at(index))
         dimension.refuse_unknown(keys)
-        _need(dimension, keys)
+        dimension.need(keys)
         columns["topology"].append(dimension.choice("topology", "", ("Ring", "FullyConnected", "Switch")))
         columns["npus_count"].append(_integer(dimension, "npus", 0, 2))
         bandwidth = real(dimension, "bandwidth", BANDWIDTH, "GiB/s", '"400 GiB/s"')
@@ -183,7 +177,7 @@ def _shared_bus(memory: Section) -> dict[str, object]:
         return {}
     keys = ("latency", "overhead", "gap", "gap-per-byte", "reduction-delay")
     bus = memory.strictly_below("shared-bus", keys)
-    _need(bus, keys)
+    bus.need(keys)
     times = {key: whole(bus, key, TIME, "ns", '"10 ns"', INT32_MAX) for key in keys if key != "gap-per-byte"}
     per_byte = float(quantity(bus, "gap-per-byte", TIME_PER_BYTE, "ns/B", '"0.0038 ns/B"'))
     rounded = Section({"gap-per-byte": per_byte}, bus.file, bus.warnings, bus.path).float32("gap-per-byte", unit="ns/B")
@@ -201,7 +195,7 @@ def _expansion(memory: Section) -> RemoteMemory:
     if "expansion" not in memory:
         return RemoteMemory()
     section = memory.strictly_below("expansion", ("kind", "latency", "bandwidth", "nodes", "npus-per-node"))
-    _need(section, ("kind", "latency", "bandwidth"))
+    section.need(("kind", "latency", "bandwidth"))
     kind = EXPANSIONS[section.choice("kind", "", tuple(EXPANSIONS))]
     latency = whole(section, "latency", TIME, "ns", '"1000 ns"', TIME_MAX - 1)
     bandwidth = whole(section, "bandwidth", BANDWIDTH, "GB/s", '"50 GB/s"', INT32_MAX)
@@ -212,7 +206,7 @@ def _expansion(memory: Section) -> RemoteMemory:
             if key in section:
                 section.fail(key, "only expansion of kind per-node has memory nodes", remedy="leave the key out")
         return RemoteMemory(kind, latency, bandwidth)
-    _need(section, ("nodes", "npus-per-node"))
+    section.need(("nodes", "npus-per-node"))
     return RemoteMemory(
         kind, latency, bandwidth, _integer(section, "nodes", 0, 1), _integer(section, "npus-per-node", 0, 1)
     )
@@ -231,7 +225,7 @@ _COLLECTIVE_KEYS = (
 
 
 def _collectives(section: Section, dimensions: int) -> dict[str, object]:
-    _need(section, ("splits",))
+    section.need(("splits",))
     algorithms = section.strictly_below("algorithms", COLLECTIVES)
     custom = section.strictly_below("custom", COLLECTIVES)
     settings: dict[str, object] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -136,6 +136,12 @@ class Section:
         section = self.below(key, known)
         section.refuse_unknown(known)
         return section
+
+    def need(self, keys: Iterable[str]) -> None:
+        """Raise an :class:`InputError` for the first of ``keys`` that is missing."""
+        for key in keys:
+            if key not in self:
+                self.fail(key, "the key is missing")
 
     def refuse_unknown(self, known: Collection[str], hint: str = "") -> None:
         """Raise an :class:`InputError` for a key that is not ``known``; ``hint`` is for one that is like none."""

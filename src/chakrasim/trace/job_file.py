@@ -26,6 +26,8 @@ from chakrasim.trace.job_groups import check_groups, check_job, number_groups
 FORMAT: Final = "chakrasim-ranks-1"
 RANKS_ENDING: Final = ".ranks.json"
 GROUPS_ENDING: Final = ".comm_group.json"
+_TRACE_NAME: Final = re.compile(r"(class-)?[0-9]+\.et(\.gz)?")
+"""Of a job's traces, behind the prefix and a dot."""
 MAX_RANKS_BYTES: Final = 256 << 20
 """The ranks file of a million ranks in four roles has some 40 MB."""
 
@@ -205,6 +207,14 @@ def check_prefix(prefix: str | os.PathLike[str]) -> None:
     if not os.path.basename(name) or "\0" in name:
         message = "this is no prefix of file names"
         raise InputError(message, found=repr(name), expected="a folder and the beginning of names, such as out/job")
+
+
+def is_file_of_job(prefix: str | os.PathLike[str], path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` has the name of a file that `write_job` writes under this prefix, in the same folder."""
+    if os.path.dirname(os.path.realpath(path)) != os.path.dirname(os.path.realpath(prefix)):
+        return False
+    rest = os.path.basename(path).removeprefix(f"{os.path.basename(prefix)}.")
+    return rest in (RANKS_ENDING[1:], GROUPS_ENDING[1:]) or _TRACE_NAME.fullmatch(rest) is not None
 
 
 def write_job(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False, compress: bool = False) -> list[str]:
