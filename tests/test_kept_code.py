@@ -306,6 +306,6 @@ def test_the_command_says_it_in_a_line(
         warnings.simplefilter("default")
         assert main.main(["machines"]) == 0
     assert capsys.readouterr().err == (
-        f"chakrasim: warning: {made}: others can write to it (mode 0777), so compiled code is neither loaded from there "
-        "nor kept; remove it, or name a folder of your own in CHAKRASIM_CACHE_DIR\n"
+        f"chakrasim: warning: {made}: others can write to it (mode 0777), so compiled code is neither loaded from "
+        "there nor kept; remove it, or name a folder of your own in CHAKRASIM_CACHE_DIR\n"
     )

@@ -98,8 +98,9 @@ class _KeptOverloads:
         from numba.core.compiler import CompileResult
         from numba.core.serialize import dumps
 
+        result: Any = CompileResult
         self._folder, self._dump = folder, dumps
-        self._reduce, self._rebuild = CompileResult._reduce, CompileResult._rebuild
+        self._reduce, self._rebuild = result._reduce, result._rebuild
         self._name = function.__qualname__
         source = _file_digest(function.__code__.co_filename)
         self._made_by = function.__module__, self._name, source, sys.implementation.cache_tag, numba.__version__
