@@ -128,8 +128,8 @@ def test_a_rank_that_never_comes_is_named() -> None:
 def test_a_rank_that_dies_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A rank whose process ends on its own: a wrapped interpreter that leaves for rank 1."""
     fake = tmp_path / "python"
-    last = 'for last in "$@"; do :; done'
-    fake.write_text(f'#!/bin/sh\n{last}\nif [ "$last" = 1 ]; then echo out of luck >&2; exit 7; fi\nexec {sys.executable} "$@"\n')
+    leave = 'for last in "$@"; do :; done; if [ "$last" = 1 ]; then echo out of luck >&2; exit 7; fi'
+    fake.write_text(f'#!/bin/sh\n{leave}\nexec {sys.executable} "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(fake))
     with pytest.raises(StallError, match=r"a rank failed.*rank 1 is starting \(ended with status 7\): out of luck"):
