@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from chakrasim import InputError
-from chakrasim.report.files import open_whole, write_whole
+from chakrasim.outputs import open_whole, write_whole
 
 
 def test_replaces_what_was_there(tmp_path):

@@ -144,7 +144,12 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
 def _limit_arguments(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits that end absurd inputs")
     limits.add_argument("--max-events", type=amount, metavar="N", help="events, for instance 1e9")
-    limits.add_argument("--max-bytes", type=amount, metavar="N", help="memory of the simulation, for instance 8GiB")
+    limits.add_argument(
+        "--max-bytes",
+        type=amount,
+        metavar="N",
+        help="memory of the simulation and of reading a trace: 8GiB",
+    )
     limits.add_argument("--max-nodes", type=amount, metavar="N", help="graph nodes over all simulated ranks")
 
 
@@ -265,11 +270,7 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json not in (None, "-"):
         result.to_json(options.json)
     if options.timeline is not None:
-        try:
-            result.to_perfetto(options.timeline)
-        except KeyboardInterrupt:
-            written = "nothing was" if options.json in (None, "-") else f"only {options.json} was"
-            raise KeyboardInterrupt(f"{written} written") from None
+        result.to_perfetto(options.timeline)
     if options.memory_trace is not None:
         result.to_memory_traces(options.memory_trace)
 

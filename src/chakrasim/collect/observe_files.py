@@ -16,7 +16,7 @@ from typing import Any
 from chakrasim.collect.observe_job import Place
 from chakrasim.collect.observe_shapes import add_shapes
 from chakrasim.errors import InputError
-from chakrasim.trace.storage import write_atomically
+from chakrasim.outputs import write_whole
 
 FORMAT = "chakrasim-observed-1"
 _OURS = re.compile(r"(?:host|device)\.(\d+)\.json\.gz|manifest\.(\d+)\.json")
@@ -118,13 +118,13 @@ class RankFolder:
             **({"operators_without_shapes": lacking} if lacking else {}),
             **facts,
         }
-        write_atomically(self.manifest, _text(content))
+        write_whole(self.manifest, _text(content))
         self.discard()
 
     def amend(self, facts: dict[str, Any]) -> None:
         """Put what is known later into the manifest."""
         content = json.loads(self.manifest.read_bytes())
-        write_atomically(self.manifest, _text({**content, **facts}))
+        write_whole(self.manifest, _text({**content, **facts}))
 
     def discard(self) -> None:
         """Remove what was being written."""
