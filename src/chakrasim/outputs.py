@@ -63,10 +63,10 @@ def open_whole(path: _Path) -> Iterator[BinaryIO]:
         with _beside(target) as (file, temporary):
             yield file
             bring_to_disk(file)
-            with _undisturbed():
+            with undisturbed():
                 os.replace(temporary, target)
                 placed.append(os.fspath(path))
-        _clean(os.path.dirname(target), (os.path.basename(target),))
+        clean(os.path.dirname(target), (os.path.basename(target),))
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as fault:
@@ -89,7 +89,7 @@ def _beside(target: str) -> Iterator[tuple[BinaryIO, str]]:
     os.makedirs(folder or ".", exist_ok=True)
     temporary = None
     try:
-        with _undisturbed():
+        with undisturbed():
             handle, temporary = tempfile.mkstemp(prefix=beginning(name), suffix=".part", dir=folder or ".")
         with os.fdopen(handle, "wb") as file:
             os.chmod(temporary, 0o666 & ~_mask())
@@ -156,7 +156,7 @@ def write_together(files: Iterable[tuple[str, bytes]], replaced: re.Pattern[str]
                 bring_to_disk(file)
         there = sorted(os.listdir(folder or ".")) if replaced else []
         removals = [name for name in there if replaced and replaced.fullmatch(name) and name not in temporary]
-        with _undisturbed():
+        with undisturbed():
             begun = True
             move_together(folder, temporary, removals)
             placed.extend(names)
@@ -175,7 +175,7 @@ def move_together(folder: str, moves: dict[str, str], removals: Collection[str] 
     Signals wait until all is done. Raises InputError if the system refuses; if it does so halfway, the mark stays.
     """
     change, done = Change(moves, tuple(removals)), 0
-    with _undisturbed():
+    with undisturbed():
         before = [one for one in changes(folder) if not one.names() <= change.names() and one.left(folder)]
         try:
             _set_mark(folder, [*before, change])
@@ -193,7 +193,7 @@ def move_together(folder: str, moves: dict[str, str], removals: Collection[str] 
                 _set_mark(folder, [*before, Change({**moves, **waiting}, change.removals)] if done else before)
             _remove(*(os.path.join(folder, at) for at in moves.values()))
             raise _refusal(os.path.join(folder, next(iter(moves))), fault) from None
-        _clean(folder, {*change.names(), MARK})
+        clean(folder, {*change.names(), MARK})
 
 
 def _set_mark(folder: str, marked: list[Change]) -> None:
@@ -210,7 +210,7 @@ def _set_mark(folder: str, marked: list[Change]) -> None:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Let signals that end a process wait, where the system can do that."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -233,7 +233,7 @@ def folder_beside(target: str) -> Iterator[str]:
     os.makedirs(above or ".", exist_ok=True)
     staging = None
     try:
-        with _undisturbed():
+        with undisturbed():
             staging = tempfile.mkdtemp(prefix=beginning(name), suffix=".part", dir=above or ".")
         os.chmod(staging, 0o777 & ~_mask())
         yield staging
@@ -252,7 +252,7 @@ def put_folder(staging: str, target: str) -> None:
         with open(os.path.join(staging, name), "rb+") as file:
             bring_to_disk(file)
     bring_names_to_disk(staging)
-    with _undisturbed():
+    with undisturbed():
         if not os.path.lexists(target) or not os.listdir(target):
             if os.name != "posix" and os.path.lexists(target):
                 os.rmdir(target)
@@ -260,10 +260,10 @@ def put_folder(staging: str, target: str) -> None:
             bring_names_to_disk(os.path.dirname(target))
         else:
             beside = os.path.relpath(staging, target)
-            old = [name for name in os.listdir(target) if name not in names and name != MARK]
+            old = [name for name in os.listdir(target) if name not in names and not is_ours(name)]
             move_together(target, {name: os.path.join(beside, name) for name in names}, sorted(old))
         placed.append(target)
-    _clean(os.path.dirname(target), (os.path.basename(target),))
+    clean(os.path.dirname(target), (os.path.basename(target),))
 
 
 # -- temporary names ---------------------------------------------------------------------------------------------------
@@ -272,6 +272,11 @@ def put_folder(staging: str, target: str) -> None:
 def beginning(name: str) -> str:
     """What temporary names for ``name`` begin with: hidden, and short enough whatever the length of ``name``."""
     return f".{_kept(name)}.{os.getpid()}-{_surroundings()}."
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is none of a file of results: that of a mark, or temporary."""
+    return name == MARK or _TEMPORARY.fullmatch(name) is not None
 
 
 def _kept(name: str) -> str:
@@ -289,7 +294,7 @@ def _surroundings() -> str:
     return f"{zlib.crc32(f'{platform.node()} {space}'.encode()):08x}"
 
 
-def _clean(folder: str, names: Collection[str]) -> None:
+def clean(folder: _Path, names: Collection[str]) -> None:
     """Remove what processes that are no more left behind under temporary names for these."""
     kept = set(map(_kept, names))
     with suppress(OSError):

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chakrasim.errors import InputError
-from chakrasim.outputs import folder_beside, nearest, put_folder
-from chakrasim.unfinished import MARK
+from chakrasim.outputs import folder_beside, is_ours, nearest, put_folder
 
 _OURS = re.compile(r"chakra\.[0-9]+\.et|linked\.[0-9]+\.json|comm_group\.json|report\.json")
 
@@ -39,7 +38,7 @@ def _check_existing(path: str | os.PathLike[str], target: Path, *, force: bool) 
         raise InputError("the results go into a folder, and this is a file", file=path, remedy="name another folder")
     if target == Path.cwd():
         raise InputError("the results cannot replace the current folder", file=path, remedy="name a folder in it")
-    names = sorted(name for name in os.listdir(target) if name != MARK)
+    names = sorted(name for name in os.listdir(target) if not is_ours(name))
     foreign = [name for name in names if not _OURS.fullmatch(name)]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
