@@ -86,7 +86,11 @@ def test_on_a_terminal_the_table_is_styled(job):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_ctrl_c_leaves_nothing_behind(job):
+@pytest.mark.parametrize(
+    ("sent", "status", "said"),
+    [(signal.SIGINT, 130, b"chakrasim: interrupted; "), (signal.SIGTERM, 143, b"chakrasim: terminated; ")],
+)
+def test_signals_leave_nothing_behind(job, sent, status, said):
     builder = TraceBuilder()
     for number in range(300):
         attrs = {"is_cpu_op": False, "comm_type": 0, "comm_size": 1 << 20}
@@ -98,7 +102,7 @@ def test_ctrl_c_leaves_nothing_behind(job):
     process = start(*argv, "--congestion", "aware", "--json", figures, env={"CHAKRASIM_JIT": "0"})
     assert process.stderr.readline() == b"chakrasim: warning: --comm-scale has no effect\n"
     time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err.splitlines()[-1]) == (130, b"", b"chakrasim: interrupted; nothing was written")
+    assert (process.returncode, out, err.splitlines()[-1]) == (status, b"", said + b"nothing was written")
     assert not [name for name in os.listdir(job.folder) if "r.json" in name]
