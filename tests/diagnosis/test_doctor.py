@@ -66,6 +66,20 @@ def test_files_given_instead_of_a_folder(tmp_path: Path) -> None:
     assert one(diagnose([]), "no-traces").cause == "there are no traces of the PyTorch profiler in the list"
 
 
+def test_delays_that_no_dependency_explains(tmp_path: Path) -> None:
+    def delayed(document: Document) -> None:
+        kernels(document)[-1].update(ts=US + 2880, dur=25)  # launched from 2165 to 2170
+
+    assert alone(tmp_path / "right").ranks[0].delay_only_share == {"0": 0.0, "1": 0.0, "2": 0.0}
+    diagnosis = alone(tmp_path / "late", delayed)
+    finding = one(diagnosis, "unexplained-delays")
+    assert finding.severity is Severity.WARNING
+    assert finding.cause == "71.7 % of the critical path of step 2 is delay that no dependency explains"
+    assert "enable_cuda_sync_events" in finding.remedy
+    assert diagnosis.ranks[0].to_mapping()["delay_only_share"]["0"] == 0.0
+    assert finding.evidence["delay_only_share"] == diagnosis.ranks[0].delay_only_share
+
+
 # -- host and device ---------------------------------------------------------------------------------------------------
 
 

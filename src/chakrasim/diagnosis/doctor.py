@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from chakrasim.diagnosis import remedies
 from chakrasim.diagnosis.check_device import check_device, partial_steps
 from chakrasim.diagnosis.check_host import check_host, check_pair
+from chakrasim.diagnosis.check_linked import check_linked
 from chakrasim.diagnosis.check_ranks import check_ranks
 from chakrasim.diagnosis.comparison import compare
 from chakrasim.diagnosis.device_rows import DeviceRows
@@ -26,7 +27,7 @@ from chakrasim.linker.memory import give_back
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kineto import KinetoTrace
 from chakrasim.trace.kineto_work import only_work
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked import LinkedTrace, shares_by_step
 from chakrasim.trace.linked_parts import begun
 
 #: Repairs after which nothing is missing.
@@ -145,7 +146,8 @@ def _rank(files: RankFiles, findings: list[Finding], linked: list[LinkedTrace], 
         del trace
     findings += _missing_side(files)
     if host is not None or held:
-        _link(files, host, held, findings, linked, said, taker)
+        shares = _link(files, host, held, findings, linked, said, taker)
+        facts = replace(facts, delay_only_share=shares)
     return facts
 
 
@@ -166,8 +168,9 @@ def _link(
     linked: list[LinkedTrace],
     said: list[str],
     taker: Taker | None,
-) -> None:
-    """Link the traces; that they cannot be linked is a finding, unless it is known already that one is empty."""
+) -> dict[str, float]:
+    """Link the traces; that they cannot be linked is a finding, unless it is known already that one is empty. Returns
+    `RankFacts.delay_only_share`."""
     try:
         whole = link_given(host, held, rank=files.rank, warnings=said)
     except InputError as fault:
@@ -175,10 +178,12 @@ def _link(
             names = tuple(path.name for path in (files.host, files.device) if path is not None)
             consequence, remedy = "they cannot be linked", fault.remedy or "record again"
             findings.append(Finding("unlinkable", ERROR, str(fault), consequence, remedy, (files.rank,), names))
-        return
+        return {}
+    findings += check_linked(files.rank, whole, tuple(path.name for path in (files.host, files.device) if path))
     linked.append(begun(whole))
     if taker is not None:
         taker(files, whole, said)
+    return shares_by_step(whole)
 
 
 def _name(path: Path | None) -> str:
