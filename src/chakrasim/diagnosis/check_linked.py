@@ -21,8 +21,8 @@ def check_linked(rank: int, linked: LinkedTrace, files: tuple[str, ...]) -> Iter
         "unexplained-delays",
         WARNING,
         f"{100 * worst.delay_only_share:.1f} % of the critical path {where} is delay that no dependency explains",
-        "most often these are waits between streams that were not recorded: replay repeats them, so its error says "
-        "nothing about them, and faster compute or communication does not shorten them",
+        "most often these are waits between streams that were not recorded: a replay repeats them as they were, so its "
+        "error says nothing about them; a simulation on a machine leaves them out",
         f"record synchronisation: {remedies.SYNC_EVENTS}",
         (rank,),
         files,

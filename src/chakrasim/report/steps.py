@@ -94,9 +94,9 @@ def delay_only_warnings(steps: Sequence[StepTime]) -> list[str]:
     all_of_them = f"above {100 * MOST_DELAY_ONLY:.0f} % on {'ranks' if len(ranks) > 1 else 'rank'} {ranks_text(ranks)}"
     return [
         f"up to {percent_text(worst.delay_only_share)} of a step's critical path ({where}; {all_of_them}) is delay "
-        "that no dependency explains, most often waits between streams that were not recorded: the replay repeats it, "
-        "so that its error says nothing about it, and faster compute or communication does not shorten it; record "
-        f"again with {SYNC_EVENTS}"
+        "that no dependency explains, most often waits between streams that were not recorded: the replay repeats it "
+        "as it was, so that its error says nothing about it, and a simulation on a machine leaves it out; record again "
+        f"with {SYNC_EVENTS}"
     ]
 
 
