@@ -12,6 +12,7 @@ import pytest
 import chakrasim
 from chakrasim.diagnosis.doctor import Diagnosis, diagnose
 from chakrasim.diagnosis.findings import Finding, Severity
+from chakrasim.errors import InputError
 from made_jobs import US, Document, device, event, host, job, save
 
 
@@ -149,6 +150,43 @@ def test_one_side_alone_is_usable(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path / "h")
     assert one(diagnosis, "no-device-trace").cause == "rank 0 has a host trace only (host.0.json)"
     assert diagnosis.exit_code == 1
+
+
+def test_a_schedule_that_never_became_active(tmp_path: Path) -> None:
+    whole = device()
+    save(tmp_path / "host.0.json", host(whole))
+    diagnosis = diagnose(tmp_path)
+    finding = one(diagnosis, "schedule-never-active")
+    assert (finding.severity, finding.evidence) == (Severity.WARNING, {"profiler_steps": 3})
+    assert finding.cause.startswith("the observer saw 3 profiler steps, but there is no device trace")
+    assert "skip_first + wait + warmup" in finding.remedy
+    # What export_chrome_trace writes of a profiler that was warming up.
+    marks = [event("PyTorch Profiler (0)", "Trace", 0, 6000, pid="Spans", tid="PyTorch Profiler")]
+    marks.append({"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": US + 6000})
+    save(tmp_path / "device.0.json", whole | {"traceEvents": marks})
+    diagnosis = diagnose(tmp_path)
+    assert [found.code for found in diagnosis.findings] == ["schedule-never-active"]
+    assert diagnosis.findings[0].cause == (
+        "the profiler was on and recorded nothing: no step, operator, call or kernel, though the observer saw 3 "
+        "profiler steps"
+    )
+    assert diagnosis.exit_code == 2
+    with pytest.raises(InputError, match=r"no work in this trace.*after skip_first \+ wait \+ warmup steps only"):
+        chakrasim.trace_directory(tmp_path, tmp_path / "out")
+
+
+def test_a_host_trace_of_some_ranks_alone_is_a_missing_file(tmp_path: Path) -> None:
+    job(tmp_path)
+    (tmp_path / "device.1.json").unlink()
+    codes = {finding.code for finding in diagnose(tmp_path).findings}
+    assert "no-device-trace" in codes and "schedule-never-active" not in codes
+
+
+def test_an_observer_around_the_whole_loop_is_trustworthy_and_passes_strictly(tmp_path: Path) -> None:
+    recorded = Path(__file__).resolve().parents[1] / "data" / "torch" / "whole-loop"
+    assert diagnose(recorded).findings == ()
+    report = chakrasim.trace_directory(recorded, tmp_path / "out", strict=True)
+    assert report.warnings == () and report.ranks[0].warnings == ()
 
 
 def test_faults_of_the_host_trace_alone(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         edge_flags=flags,
         annotations=replace(notes, name=moved[7]),
         lanes=table.lanes,
-        step_paths=paths,
+        step_paths=paths if kineto is not None else (),
         counts=counts,
         header=header,
     )
