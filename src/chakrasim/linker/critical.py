@@ -15,6 +15,7 @@ from chakrasim.trace.linked import ON_CRITICAL_PATH, EdgeKind, StepPath
 
 #: Edges, or rows, that are looked at together.
 _CHUNK = 1 << 18
+_MOST_NS = (1 << 61) - 1
 
 
 def critical_paths(table: RowTable, edges: Edges, delay_ns: Ints) -> tuple[NDArray[np.uint8], tuple[StepPath, ...]]:
@@ -33,11 +34,11 @@ def critical_paths(table: RowTable, edges: Edges, delay_ns: Ints) -> tuple[NDArr
     sources = np.ascontiguousarray(edges.source)
     _walk(binding, sources, int(np.argmax(ends)), flags)
     numbers = np.unique(table.step)
-    columns = tuple(np.ascontiguousarray(column) for column in (table.step, table.duration_ns, delay_ns))
+    step_of, duration, delays = (np.ascontiguousarray(column) for column in (table.step, table.duration_ns, delay_ns))
     paths = []
     for step, row in zip(numbers.tolist(), _last_rows(table.step, ends, numbers).tolist(), strict=True):
         if step >= 0 or len(numbers) == 1:
-            length, delay = _measure(binding, sources, *columns, row)
+            length, delay = _measure(binding, sources, step_of, duration, delays, row)
             paths.append(StepPath(step, int(length), int(delay)))
     return flags, tuple(paths)
 
@@ -63,15 +64,16 @@ def _walk(binding: NDArray[np.int32], source: NDArray[np.int32], row: int, flags
 
 
 @kernel
-def _measure(binding: Any, source: Any, step: Any, duration: Any, delay: Any, row: int) -> tuple[int, int]:
+def _measure(binding: Any, source: Any, step: Any, duration: Any, delay: Any, row: int) -> Any:
     """The length of the path that ends with ``row``, as far as it is of that row's step, and the delays on it."""
     number = step[row]
     length = np.int64(0)
     delayed = np.int64(0)
     going = True
     while going:
-        length += duration[row] + delay[row]
-        delayed += delay[row]
+        # Times of damaged traces add up to more than there is room for.
+        length = min(min(length + delay[row], _MOST_NS) + duration[row], _MOST_NS)
+        delayed = min(delayed + delay[row], _MOST_NS)
         edge = binding[row]
         going = edge >= 0 and step[source[edge]] == number
         if going:

@@ -113,7 +113,8 @@ def _in_window(host: HostTrace, nodes: Ints, matched: Ints, device_ids: Ints) ->
         return nodes
     of_nodes = host.rf_id[nodes]
     # Nodes without an id may be of any time.
-    return nodes[((of_nodes >= ids.min()) & (of_nodes <= ids.max())) | (of_nodes <= 0)]
+    inside: Ints = nodes[((of_nodes >= ids.min()) & (of_nodes <= ids.max())) | (of_nodes <= 0)]
+    return inside
 
 
 def _by_shifted_ids(
