@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chakrasim.diagnosis import remedies
+from chakrasim.diagnosis.check_delays import check_delays
 from chakrasim.diagnosis.check_device import check_device, partial_steps
 from chakrasim.diagnosis.check_host import check_host, check_pair, profiler_steps
-from chakrasim.diagnosis.check_linked import check_linked
 from chakrasim.diagnosis.check_ranks import check_ranks
 from chakrasim.diagnosis.comparison import compare
 from chakrasim.diagnosis.device_rows import DeviceRows
@@ -109,6 +109,7 @@ def diagnose(
         if progress is not None:
             progress(number + 1, len(ranks))
     findings += compare(linked)
+    findings += check_delays(facts)
     findings += check_ranks(facts, have_one_clock=any(len(trace.communication) for trace in linked))
     findings.sort(key=lambda finding: (-finding.severity, finding.ranks, finding.code))
     return Diagnosis(directory, tuple(facts), tuple(findings), ignored)
@@ -185,7 +186,6 @@ def _link(
             consequence, remedy = "they cannot be linked", fault.remedy or "record again"
             findings.append(Finding("unlinkable", ERROR, str(fault), consequence, remedy, (files.rank,), names))
         return {}
-    findings += check_linked(files.rank, whole, tuple(path.name for path in (files.host, files.device) if path))
     linked.append(begun(whole))
     if taker is not None:
         taker(files, whole, said)
