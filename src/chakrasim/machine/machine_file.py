@@ -22,6 +22,7 @@ from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, string_keys
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
+from chakrasim.machine.topology import TOPOLOGIES
 from chakrasim.machine.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, quantity, real, whole
 
 KIND = "machine file"
@@ -117,7 +118,7 @@ def _network(section: Section) -> Network:
         dimension = Section(entries, section.file, section.warnings, listing.at(index))
         dimension.refuse_unknown(keys)
         dimension.need(keys)
-        columns["topology"].append(dimension.choice("topology", "", ("Ring", "FullyConnected", "Switch")))
+        columns["topology"].append(dimension.choice("topology", "", tuple(TOPOLOGIES)))
         columns["npus_count"].append(_integer(dimension, "npus", 0, 2))
         bandwidth = real(dimension, "bandwidth", BANDWIDTH, "GiB/s", '"400 GiB/s"')
         if bandwidth == 0:

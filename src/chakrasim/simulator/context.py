@@ -56,7 +56,7 @@ class Context:
     @property
     def carries_messages_to_itself(self) -> bool:
         """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
-        return self.aware and self.network.topology == ("Switch",)
+        return self.aware and self.network.dimensions == 1 and self.network.kinds[0].returns
 
     def group_text(self, group: int) -> str:
         """A group for messages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -198,16 +199,13 @@ def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:
 
 def _link_name(rank: int, port: int, layout: Layout, context: Context) -> str:
     d = int(np.searchsorted(layout.ports, port, side="right")) - 1
-    kind = context.network.topology[d]
-    number = port - layout.ports[d]
-    dim = f"dim {d} " if len(context.network.topology) > 1 else ""
-    if kind == "Switch":
-        return f"{dim}{rank} -> switch" if number == 0 else f"{dim}switch -> {rank}"
-    stride = int(np.prod(context.network.npus_count[:d], dtype=np.int64))
+    stride = math.prod(context.network.npus_count[:d])
     count = context.network.npus_count[d]
     own = rank // stride % count
-    other = number if kind == "FullyConnected" else (own + (1 if number == 0 else -1)) % count
-    return f"{dim}{rank} -> {rank + (other - own) * stride}"
+    ends = context.network.kinds[d].ends(own, port - layout.ports[d], count)
+    first, last = ("switch" if end is None else str(rank + (end - own) * stride) for end in ends)
+    dim = f"dim {d} " if context.network.dimensions > 1 else ""
+    return f"{dim}{first} -> {last}"
 
 
 BUS_FACTORS = {
