@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from chakrasim.errors import InputError, near
-from chakrasim.machine.algorithm import ONE_RING_OF_ALL, Algorithm, parse_algorithm
+from chakrasim.machine.algorithm import Algorithm, parse_algorithm
 from chakrasim.machine.decode import Scalar, decode_yaml, describe
 from chakrasim.machine.device import DeviceProfile
 from chakrasim.machine.device_file import device_names, load_device
@@ -248,14 +248,14 @@ def _algorithms(section: Section, key: str, dimensions: int) -> tuple[Algorithm,
     """One name for all dimensions, or a list with one name per dimension."""
     if isinstance(section.entries[key], str):
         algorithm = parse_algorithm(section.text(key, ""), section, key, 0)
-        return (algorithm,) * (1 if algorithm.name in ONE_RING_OF_ALL else dimensions)
+        return (algorithm,) * (1 if algorithm.spans_all_ranks else dimensions)
     names = section.sequence(key, "the name of an algorithm, or a list of them, one per dimension")
     algorithms = []
     for index, name in enumerate(names):
         if not isinstance(name, str):
             section.fail((key, index), "not a string", found=name, expected="the name of an algorithm")
         algorithms.append(parse_algorithm(str(name), section, key, index))
-    spanning = [algorithm.name in ONE_RING_OF_ALL for algorithm in algorithms]
+    spanning = [algorithm.spans_all_ranks for algorithm in algorithms]
     if (any(spanning) and len(algorithms) > 1) or (not any(spanning) and len(algorithms) != dimensions):
         expected = f"one name per dimension of the network ({dimensions}), or one algorithm that spans all ranks"
         section.fail(key, "the list does not fit the network", found=section.entries[key], expected=expected)

@@ -70,17 +70,3 @@ class Context:
         if text not in self.warnings:
             self.warnings.append(text)
 
-
-COLLECTIVE_KEYS: Mapping[int, str] = {
-    0: "all-reduce",
-    1: "reduce",
-    2: "all-gather",
-    3: "gather",
-    4: "scatter",
-    5: "broadcast",
-    6: "all-to-all",
-    7: "reduce-scatter",
-    8: "reduce-scatter-block",
-    9: "barrier",
-}
-"""The configuration's name of each collective type of the Chakra schema."""

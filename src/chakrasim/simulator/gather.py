@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.collectives.kinds import KINDS
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.local_memory import nodes_without_tensors, peak_memory
 from chakrasim.simulator.plans import Plan
@@ -208,15 +209,6 @@ def _link_name(rank: int, port: int, layout: Layout, context: Context) -> str:
     return f"{dim}{first} -> {last}"
 
 
-BUS_FACTORS = {
-    Collective.ALL_REDUCE: 2.0,
-    Collective.ALL_GATHER: 1.0,
-    Collective.REDUCE_SCATTER: 1.0,
-    Collective.REDUCE_SCATTER_BLOCK: 1.0,
-    Collective.ALL_TO_ALL: 1.0,
-}
-
-
 def _collectives(
     records: tuple[NodeRecord, ...],
     layout: Layout,
@@ -251,13 +243,11 @@ Kind = tuple[Collective, int, int, str]
 def _figures(kind: Kind, callers: int, calls: int, spent_ns: int) -> CollectiveFigures:
     collective, size, members, algorithm = kind
     mean = spent_ns / calls
-    # The size of an all-gather is what one rank contributes; bandwidths count the whole buffer.
-    moved = size * members if collective == Collective.ALL_GATHER else size
-    algbw = moved / mean if mean else 0.0
-    factor = BUS_FACTORS[collective] * (members - 1) / members if collective in BUS_FACTORS else 1.0
-    name = COLLECTIVE_KEYS[collective]
+    meaning = KINDS[collective]
+    algbw = meaning.whole_bytes(size, members) / mean if mean else 0.0
+    busbw = algbw * meaning.bus_factor(members)
     groups = callers // members
-    return CollectiveFigures(name, size, members, groups, algorithm, calls, mean, algbw, algbw * factor)
+    return CollectiveFigures(meaning.key, size, members, groups, algorithm, calls, mean, algbw, busbw)
 
 
 def _member_count(plan: Plan, context: Context) -> int:
