@@ -20,13 +20,14 @@ from chakrasim.trace.linked import OPERATION_NAMES, LinkedTrace
 if TYPE_CHECKING:
     import pandas
 
+
 @dataclass(frozen=True, eq=False)
 class Collectives(Result):
     """One row a collective or message, by group and number.
 
     group: name of the process group; number: sequence number, or ordinal where PyTorch wrote none; operation: what it
-    is; bytes: the whole buffer, which one rank gives to all or gets from all (of a message, its size); members: ranks of the group (0: unknown), ranks: those with a
-    trace that took part. first_arrival_ns: since the first arrival of all; last_rank: for whom the others waited;
+    is; bytes: the whole buffer, which one rank gives to all or gets from all (of a message, its size); members: ranks
+    of the group (0: unknown), ranks: those with a trace that took part. first_arrival_ns: since the first arrival of all; last_rank: for whom the others waited;
     late_ns: how much later than the next to last it arrived; cost_ns: what the others waited, together; transfer_ns:
     from the last arrival to the last end; algbw_gbs, busbw_gbs: bytes over that time, and the same times the factor of
     nccl-tests (`chakrasim.collectives.kinds`).

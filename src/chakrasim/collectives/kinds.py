@@ -1,8 +1,8 @@
 """The kinds of collectives: their names, what their size means, and what bandwidths refer to.
 
-Bandwidths are those of nccl-tests: the *algorithm* bandwidth is the whole buffer over the time, the *bus* bandwidth that
-times a factor that makes it the rate of each rank's link, whatever the number of ranks (its PERFORMANCE.md). The whole
-buffer is what one rank has that gives to all or gets from all.
+Bandwidths are those of nccl-tests: the *algorithm* bandwidth is the whole buffer over the time, the *bus* bandwidth is
+that times a factor that makes it the rate of each rank's link, whatever the number of ranks (its PERFORMANCE.md). The
+whole buffer is what one rank has that gives to all or gets from all.
 """
 
 from __future__ import annotations

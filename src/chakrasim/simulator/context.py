@@ -69,4 +69,3 @@ class Context:
         """Note a warning once."""
         if text not in self.warnings:
             self.warnings.append(text)
-

@@ -1,11 +1,11 @@
 """Finds a symmetry of workload, machine and schedules: digits of the rank number that may be shifted.
 
-A network has the symmetries that its topologies state (`chakrasim.machine.topology`), and none that they do not. A digit
-is folded when shifting it by one maps every rank onto one that runs the same graph in the image of its
-groups, with the images of its peers, and when the shift commutes with all partner maps of the collectives. A digit of
-a dimension whose symmetries are rotations, a ring, is the coordinate itself (or its multiples of a period). Where any
-permutation is a symmetry, behind a switch or fully connected, the digits follow the strides of the groups, and powers of
-two under halving-doubling.
+A network has the symmetries that its topologies state (`chakrasim.machine.topology`), and no others. A digit is folded
+when shifting it by one maps every rank onto one that runs the same graph in the image of its groups, with the images
+of its peers, and when the shift commutes with all partner maps of the collectives. A digit of a dimension whose
+symmetries are rotations, a ring, is the coordinate itself (or its multiples of a period). Where any permutation is a
+symmetry, behind a switch or fully connected, the digits follow the strides of the groups, and powers of two under
+halving-doubling.
 
 Ties that the symmetry cannot decide are found while the folded simulation runs (``symmetry``); the digit at fault is
 then unfolded.
