@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from chakrasim.errors import InputError, near
-from chakrasim.machine.algorithm import ONE_RING_OF_ALL, Algorithm, parse_algorithm
+from chakrasim.machine.algorithm import Algorithm, parse_algorithm
 from chakrasim.machine.decode import Scalar, decode_yaml, describe
 from chakrasim.machine.device import DeviceProfile
 from chakrasim.machine.device_file import device_names, load_device
@@ -22,6 +22,7 @@ from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, string_keys
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
+from chakrasim.machine.topology import TOPOLOGIES
 from chakrasim.machine.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, quantity, real, whole
 
 KIND = "machine file"
@@ -117,7 +118,7 @@ def _network(section: Section) -> Network:
         dimension = Section(entries, section.file, section.warnings, listing.at(index))
         dimension.refuse_unknown(keys)
         dimension.need(keys)
-        columns["topology"].append(dimension.choice("topology", "", ("Ring", "FullyConnected", "Switch")))
+        columns["topology"].append(dimension.choice("topology", "", tuple(TOPOLOGIES)))
         columns["npus_count"].append(_integer(dimension, "npus", 0, 2))
         bandwidth = real(dimension, "bandwidth", BANDWIDTH, "GiB/s", '"400 GiB/s"')
         if bandwidth == 0:
@@ -247,14 +248,14 @@ def _algorithms(section: Section, key: str, dimensions: int) -> tuple[Algorithm,
     """One name for all dimensions, or a list with one name per dimension."""
     if isinstance(section.entries[key], str):
         algorithm = parse_algorithm(section.text(key, ""), section, key, 0)
-        return (algorithm,) * (1 if algorithm.name in ONE_RING_OF_ALL else dimensions)
+        return (algorithm,) * (1 if algorithm.spans_all_ranks else dimensions)
     names = section.sequence(key, "the name of an algorithm, or a list of them, one per dimension")
     algorithms = []
     for index, name in enumerate(names):
         if not isinstance(name, str):
             section.fail((key, index), "not a string", found=name, expected="the name of an algorithm")
         algorithms.append(parse_algorithm(str(name), section, key, index))
-    spanning = [algorithm.name in ONE_RING_OF_ALL for algorithm in algorithms]
+    spanning = [algorithm.spans_all_ranks for algorithm in algorithms]
     if (any(spanning) and len(algorithms) > 1) or (not any(spanning) and len(algorithms) != dimensions):
         expected = f"one name per dimension of the network ({dimensions}), or one algorithm that spans all ranks"
         section.fail(key, "the list does not fit the network", found=section.entries[key], expected=expected)

@@ -56,7 +56,7 @@ class Context:
     @property
     def carries_messages_to_itself(self) -> bool:
         """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
-        return self.aware and self.network.topology == ("Switch",)
+        return self.aware and self.network.dimensions == 1 and self.network.kinds[0].returns
 
     def group_text(self, group: int) -> str:
         """A group for messages."""
@@ -69,18 +69,3 @@ class Context:
         """Note a warning once."""
         if text not in self.warnings:
             self.warnings.append(text)
-
-
-COLLECTIVE_KEYS: Mapping[int, str] = {
-    0: "all-reduce",
-    1: "reduce",
-    2: "all-gather",
-    3: "gather",
-    4: "scatter",
-    5: "broadcast",
-    6: "all-to-all",
-    7: "reduce-scatter",
-    8: "reduce-scatter-block",
-    9: "barrier",
-}
-"""The configuration's name of each collective type of the Chakra schema."""

@@ -21,7 +21,6 @@ from chakrasim.simulator.sharing import by_columns
 
 Ints = NDArray[np.int64]
 
-KINDS = {"Ring": at.RING, "FullyConnected": at.FULLY_CONNECTED, "Switch": at.SWITCH}
 MEMORY_KINDS = {
     "NO_MEMORY_EXPANSION": at.NO_REMOTE,
     "PER_NPU_MEMORY_EXPANSION": at.PER_NPU,
@@ -130,10 +129,9 @@ def _network(arena: ArenaBuilder, context: Context, header: dict[int, int], slot
     table = []
     ports = [0]
     stride = 1
-    for name, count in zip(context.network.topology, context.network.npus_count, strict=True):
-        kind = KINDS[name]
-        table += [count, stride, kind, ports[-1]]
-        ports.append(ports[-1] + (count if kind == at.FULLY_CONNECTED else 2))
+    for kind, count in zip(context.network.kinds, context.network.npus_count, strict=True):
+        table += [count, stride, kind.number, ports[-1]]
+        ports.append(ports[-1] + kind.ports(count))
         stride *= count
     header[at.DIMS] = len(context.network.topology)
     header[at.DIM_TABLE] = arena.add(table)
