@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from chakrasim.errors import InputError, near
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
-from chakrasim.machine.decode import Scalar, decode_yaml, describe
+from chakrasim.machine.decode import Scalar, as_sequence, decode_yaml, describe
 from chakrasim.machine.device import DeviceProfile
 from chakrasim.machine.device_file import device_names, load_device
 from chakrasim.machine.machine import Machine
@@ -28,6 +28,7 @@ from chakrasim.machine.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, qua
 KIND = "machine file"
 EXPANSIONS = {"per-npu": PER_NPU, "per-node": PER_NODE, "pool": MEMORY_POOL}
 _HINT = "ASTRA-sim's own files are given as network, system and memory, not as a machine"
+_KEYS = ("format", "name", "source", "network", "compute", "memory", "collectives", "placeholders")
 _PLAIN_INTEGER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
@@ -46,7 +47,7 @@ def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
     else:
         _check_exists(source)
         section = open_section(source, KIND, "yaml", warnings)
-    section.refuse_unknown(("format", "name", "source", "network", "compute", "memory", "collectives"), _HINT)
+    section.refuse_unknown(_KEYS, _HINT)
     if "format" in section and _integer(section, "format", 0, 0) != 1:
         section.fail("format", "unknown format", found=section.entries["format"], expected="1")
     network = _network(section)
@@ -59,6 +60,7 @@ def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
     memory = section.strictly_below("memory", ("bandwidth", "track", "track-file", "shared-bus", "expansion"))
     system = System(**collectives, **compute, **_local_memory(memory), **_shared_bus(memory))  # type: ignore[arg-type]
     _warn(section, memory, system)
+    _warn_of_placeholders(section)
     expansion = _expansion(memory)
     return Machine(network, system, expansion, profile, section.text("name", ""), section.text("source", "").strip())
 
@@ -269,3 +271,26 @@ def _warn(section: Section, memory: Section, system: System) -> None:
         memory.warn("track-file", "the key has no effect without track")
     if not system.implementations and not system.custom and not system.per_node_custom:
         section.warn("collectives", "no algorithms: the machine can run no collective")
+
+
+def _warn_of_placeholders(section: Section) -> None:
+    """A warning for each figure that the file itself calls a placeholder, by its place in the file."""
+    placeholders = section.below("placeholders", ())
+    for place in placeholders.entries:
+        if not _stands_in(section.entries, place):
+            placeholders.fail(place, "the file has no such key", expected="a place such as memory.bandwidth")
+        section.warnings.append(f"{section.file}: $.{place} is a placeholder: {placeholders.text(place, '')}")
+
+
+def _stands_in(entries: object, place: str) -> bool:
+    """Whether there is something at a place such as ``network[0].bandwidth``."""
+    found = entries
+    for step in re.findall(r"[^.\[\]]+", place):
+        if isinstance(found, Mapping) and step in found:
+            found = found[step]
+            continue
+        listed = as_sequence(found) if _PLAIN_INTEGER.fullmatch(step) else None
+        if listed is None or int(step) >= len(listed):
+            return False
+        found = listed[int(step)]
+    return found is not entries
