@@ -17,8 +17,13 @@ class Limits:
     max_nodes: int = 200_000_000
     """Graph nodes over all simulated ranks."""
     max_events: int = 50_000_000_000
-    max_bytes: int = 12 * 2**30
-    """Memory of the simulation's arena."""
+    max_bytes: int | None = None
+    """Memory of the simulation's arena (None: 12 GiB), and of reading a trace (None: see `chakrasim.inputs.bound`)."""
+
+    @property
+    def arena_bytes(self) -> int:
+        """Memory of the simulation's arena."""
+        return 12 * 2**30 if self.max_bytes is None else self.max_bytes
 
 
 Replay = Literal["recorded", "transfer"]

@@ -101,10 +101,10 @@ def build(
 
 
 def _check_size(words: int, context: Context) -> None:
-    if words * 8 > context.limits.max_bytes:
+    if words * 8 > context.limits.arena_bytes:
         raise InputError(
             f"the simulation needs {words * 8 / 2**20:,.1f} MiB of memory",
-            expected=f"at most {context.limits.max_bytes / 2**20:,.1f} MiB",
+            expected=f"at most {context.limits.arena_bytes / 2**20:,.1f} MiB",
             remedy="cut collectives into fewer chunks, simulate fewer ranks, or raise the limit (max_bytes)",
         )
 
@@ -138,7 +138,7 @@ def _network(arena: ArenaBuilder, context: Context, header: dict[int, int], slot
     header[at.AWARE] = int(context.aware)
     header[at.PORTS] = ports[-1]
     if context.aware:
-        if slots * ports[-1] * at.LINK_WORDS * 8 > context.limits.max_bytes:
+        if slots * ports[-1] * at.LINK_WORDS * 8 > context.limits.arena_bytes:
             raise InputError(f"the network has {slots * ports[-1]} links", remedy="raise the limit (max_bytes)")
         links = np.zeros((slots, ports[-1], at.LINK_WORDS), np.int64)
         for d in range(len(ports) - 1):
