@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import Any
 
 from chakrasim.errors import InputError
 from chakrasim.inputs import Bound, bound, file_bound, open_input, refuse_special, take
+from chakrasim.trace.temporary import file_beside
 
 GZIP_MAGIC = b"\x1f\x8b"
 _STEP = 1 << 20
@@ -265,7 +265,7 @@ def _write_beside(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
     """Write a temporary file in the folder of ``path``; its name."""
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        handle, temporary = file_beside(path)
         with os.fdopen(handle, "wb") as file:
             file.writelines(pieces)
         mask = os.umask(0)
