@@ -14,7 +14,7 @@ ELEMENTS: Final = 1 << 16
 """Of a flag for each sequence, at most."""
 
 _OR: Final = ("bitwise_or", "__or__")
-_LOGICAL: Final = {"logical_or": True, "logical_and": False}
+_LOGICAL: Final = {"logical_or": 1, "logical_and": 0}
 _ABSORBING: Final = frozenset({*_OR, *_LOGICAL, "bitwise_and", "__and__", "mul"})
 
 
@@ -36,9 +36,9 @@ def known_result(func: Any, real: list[Any], result: Any) -> Any:
         if name in _LOGICAL:
             value, operand = _LOGICAL[name], operand.bool()
         elif name in _OR:
-            value = True if kind is torch.bool else -1
+            value = 1 if kind is torch.bool else -1
         else:
-            value = False if kind is torch.bool else 0
+            value = 0
         if bool((operand.to(kind) == value).all()):
             return torch.full(result.shape, value, dtype=kind)
     return None

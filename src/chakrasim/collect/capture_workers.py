@@ -36,7 +36,8 @@ def run_all(
                 process.start()
                 theirs.close()
                 running[mine] = rank, process
-            for connection in wait(list(running)):
+            ready: list[Any] = wait(list(running))
+            for connection in ready:
                 rank, process = running[connection]
                 result = _received(connection, process, rank)
                 if isinstance(result, _Saying):
