@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from chakrasim.collect import capture_known
 from chakrasim.errors import InputError
 
 HOST_ELEMENTS: Final = 64
@@ -83,6 +84,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     Attributes
     ----------
     listener: who is told; None: nobody.
+    asked: is called when the program asks for a value that is not known.
     placeholders: how often which value was made up, by what and where.
     host_operators: operators on real tensors.
     """
@@ -97,6 +99,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.listener: Listener | None = None
+        self.asked: Callable[[], None] = lambda: None
         self.placeholders: Counter[str] = Counter()
         self.host_operators = 0
         #: What `torch.empty` and its like make of integers stays real up to so many elements.
@@ -135,7 +138,18 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             return self._run
         if any(check(func) for check, _ in fake_impls.op_implementations_checks) or not fake_impls.has_meta(func):
             return self._stock
+        if capture_known.absorbs(func):
+            return self._absorb
         return self._run
+
+    def _absorb(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """As `_run`; a result whose values follow from the real operands' stays real."""
+        result = self._run(func, types, args, kwargs)
+        if "out" in kwargs or not isinstance(result, DeviceTensor):
+            return result
+        real = [value for value in _tensors(args, kwargs, []) if is_host_value(value)]
+        known = capture_known.known_result(func, real, result)
+        return result if known is None else known
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """By the meta kernel; for real if all tensors are."""
@@ -223,6 +237,8 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         if shape.dtype.is_floating_point or shape.dtype.is_complex or not hasattr(shape, "numel"):
             return False
         listed = func.name().startswith(("aten::arange", "aten::randperm"))
+        if shape.dtype is torch.bool and shape.dim() == 1 and func.name().startswith("aten::full"):
+            return bool(shape.numel() <= capture_known.ELEMENTS)
         return bool(shape.numel() <= (HOST_LITERALS if listed else self.host_elements))
 
     def _copy_to(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -246,6 +262,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         source = args[0]
         if not isinstance(source, FakeTensor):
             return func(*args, **kwargs)
+        self.asked()
         if getattr(source, "placeholder", False):
             self.placeholders[f"item() = True (all is finite) at {program_place()}"] += 1
             return True

@@ -27,6 +27,8 @@ from chakrasim.collect.capture_listener import Collectives
 from chakrasim.collect.capture_patches import patches
 from chakrasim.collect.capture_streams import DeviceStream, Streams
 from chakrasim.collect.capture_surroundings import install_surroundings
+from chakrasim.collect.capture_watch import Watch
+from chakrasim.collect.capture_workers import End, Say
 from chakrasim.collect.memory import MemoryPeak, labelled
 from chakrasim.collect.script_modules import as_main, run_main
 from chakrasim.errors import InputError
@@ -86,18 +88,21 @@ class _StepIsOver(BaseException):
     """Ends the program after the recorded step; no handler of a program's own errors stops it."""
 
 
-def capture_rank(program: Program, rank: int, world: int, received: Objects) -> RankCapture:
+def capture_rank(
+    program: Program, rank: int, world: int, received: Objects, watch: Watch, say: Say, end: End
+) -> RankCapture:
     """Run ``program`` as ``rank`` of ``world`` and record its step.
 
     Raises InputError for what cannot be captured, `NeedsRank` if an object of a rank that is not in ``received`` is
-    needed. Meant to be called once in a process: PyTorch keeps state.
+    needed. Meant to be called once in a process: PyTorch keeps state. ``watch`` says meanwhile what the program is at,
+    and ends it.
     """
     streams = Streams()
     DeviceStream.streams = streams
     mode, graph, groups = DeviceMode(), Graph(streams), Groups(world)
     listener = Collectives(mode, graph, groups)
     distributed = Distributed(rank, world, listener, received)
-    recorder = _Recorder(program, graph)
+    recorder = _Recorder(program, graph, watch)
     with ExitStack() as stack:
         stack.enter_context(_silence())
         made = stack.enter_context(patches())
@@ -109,7 +114,8 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects) -> 
         stack.enter_context(graph.memory.watch_resizes())
         stack.enter_context(labelled(graph.memory))
         stack.enter_context(recorder.hooks())
-        mode.listener = listener
+        stack.enter_context(watch.running(lambda: len(graph.nodes), say, end))
+        mode.listener, mode.asked = listener, watch.loops.ask
         _run(program, mode, recorder)
     since, until = recorder.bounds
     return RankCapture(
@@ -128,9 +134,10 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects) -> 
 class _Recorder:
     """Begins and ends recording at the right optimizer steps of the first optimizer that steps."""
 
-    def __init__(self, program: Program, graph: Graph) -> None:
+    def __init__(self, program: Program, graph: Graph, watch: Watch) -> None:
         self.program = program
         self.graph = graph
+        self.watch = watch
         self.steps = 0
         self.bounds: tuple[int, int | None] = (0, None)
         self._leader: Any = None
@@ -165,6 +172,7 @@ class _Recorder:
 
     def _after(self, optimizer: Any, *_: Any) -> None:
         self.graph.optimizing = False
+        self.watch.step()
         if self._leader is None:
             self._leader = optimizer
         if optimizer is not self._leader or self.program.function is not None:
@@ -208,6 +216,7 @@ def _run(program: Program, mode: DeviceMode, recorder: _Recorder) -> None:
 def _run_function(function: Callable[[], object], program: Program, recorder: _Recorder) -> None:
     for _ in range(max(program.step, 1) - 1):
         function()
+        recorder.watch.step()
     recorder.begin()
     function()
     recorder.end()
