@@ -97,7 +97,7 @@ def _print_findings(diagnosis: Diagnosis) -> None:
 
 
 def _print(report: TraceReport) -> None:
-    from chakrasim.report.amounts import ranks_text, time_text
+    from chakrasim.report.amounts import ranks_text, share_text, time_text
     from chakrasim.report.layout import Section
 
     rows = tuple(
@@ -108,10 +108,11 @@ def _print(report: TraceReport) -> None:
             ranks_text(list(rank.steps)) if rank.steps else "-",
             time_text(rank.start_offset_ns),
             time_text(rank.clock_shift_ns),
+            share_text(max(rank.delay_only_share.values(), default=0), 1 if rank.delay_only_share else 0),
         )
         for rank in report.ranks
     )
-    columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by")
+    columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by", "delay only")
     lines = (f"written to {report.output}; next, for instance:", *_next(report))
     print_sections([Section("Chakra traces", columns, rows, (), lines)])
 

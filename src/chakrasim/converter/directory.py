@@ -17,7 +17,7 @@ from chakrasim.converter.process_groups import GroupNumbers
 from chakrasim.converter.redaction import pseudonym
 from chakrasim.converter.workers import how_many, run_all
 from chakrasim.errors import InputError
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked import LinkedTrace, shares_by_step
 from chakrasim.trace.linked_parts import begun, put_away, taken_up
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RankReport:
-    """What became of one rank: its files, the nodes in its trace, ``LinkedTrace.counts``, and warnings."""
+    """What became of one rank: its files, the nodes in its trace, ``LinkedTrace.counts``, and warnings;
+    ``delay_only_share`` as in `RankFacts`."""
 
     rank: int
     host: str
@@ -44,6 +45,7 @@ class RankReport:
     clock_shift_ns: int
     steps: tuple[int, ...]
     collectives: int
+    delay_only_share: dict[str, float]
     counts: dict[str, int]
     warnings: tuple[str, ...]
 
@@ -309,6 +311,7 @@ def _report(task: _Task, linked: _Linked, outline: LinkedTrace, nodes: int, said
         clock_shift_ns=outline.clock_shift_ns,
         steps=tuple(dict.fromkeys(steps[steps >= 0].tolist())),
         collectives=len(outline.communication),
+        delay_only_share=shares_by_step(outline),
         counts=outline.counts,
         warnings=(*linked.warnings, *said),
     )

@@ -166,8 +166,19 @@ def simulate(
         if check:
             return session.check()
         result = session.run(fold=fold, progress=progress)
+        if replay_durations is not None:
+            result = _with_delays(result, warnings)
         _refuse_warnings(strict, warnings)
         return result
+
+
+def _with_delays(result: SimulationResult, warnings: list[str]) -> SimulationResult:
+    """The result of a replay, with a warning where much of what is repeated are delays that nothing explains."""
+    from chakrasim.report.steps import delay_only_warnings
+
+    found = delay_only_warnings(result.steps)
+    warnings += found
+    return replace(result, warnings=(*result.warnings, *found))
 
 
 @contextmanager
