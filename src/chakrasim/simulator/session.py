@@ -26,6 +26,7 @@ from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
 from chakrasim.simulator.sharing import by_columns, lower_traces
 from chakrasim.simulator.stall import stall_error, waiting_entries
+from chakrasim.simulator.traffic import check_totals
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -50,6 +51,8 @@ class Session:
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, self.graph_of, self.plans)
+        calls = by_columns(self.graphs, calls_by_use)
+        check_totals(context, self.graphs, self.graph_of, self.plans, calls)
         self._count()
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
