@@ -21,6 +21,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
 from chakrasim.simulator.preflight import calls_by_use, check_ranks
+from chakrasim.simulator.queues import warn_of_stalls
 from chakrasim.simulator.replay import hold_meetings
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
@@ -53,6 +54,7 @@ class Session:
         check_ranks(context, self.graphs, self.graph_of, self.plans)
         calls = by_columns(self.graphs, calls_by_use)
         check_totals(context, self.graphs, self.graph_of, self.plans, calls)
+        warn_of_stalls(self.plans, context)
         self._count()
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
@@ -88,7 +90,7 @@ class Session:
             if int(m[at.FINISHED]) == len(layout.ranks):
                 break
             if not folding.digits:
-                raise stall_error(m, layout, self.context)
+                raise stall_error(m, layout, self.context, self.plans)
             # The wait-for chain names ranks, not classes: stall again with every rank by itself.
             folding = Folding((), "")
         self._warn_of_lost_messages(m)
