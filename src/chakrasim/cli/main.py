@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near_option, prepare
+from chakrasim.cli.streams import take_streams, tell
 from chakrasim.errors import ChakrasimError, InputError, StallError, near
 from chakrasim.kept_code import NotKept
 from chakrasim.startup import without_gc
@@ -60,6 +61,7 @@ examples:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command with these arguments (without the program's name); returns its exit code."""
+    take_streams()
     with suppress(AttributeError, OSError, ValueError):
         # A name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -156,19 +158,14 @@ def _report(error: ChakrasimError) -> int:
     if isinstance(error, StallError):
         for line in error.waits:
             if line not in str(error):
-                _print(f"  {line}")
+                tell(f"  {line}")
     return error.exit_code
 
 
 def _complain(text: str) -> None:
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    _print(f"chakrasim: {text}")
-
-
-def _print(text: str) -> None:
-    with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    tell(f"chakrasim: {text}")
 
 
 def _discard_output() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
+from chakrasim.cli.streams import tell
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def write_out(*texts: str) -> None:
 def print_warnings(warnings: Iterable[str]) -> None:
     """Each warning once, on standard error."""
     for warning in dict.fromkeys(warnings):
-        print(f"chakrasim: warning: {warning}", file=sys.stderr)
+        tell(f"chakrasim: warning: {warning}")
 
 
 def print_sections(sections: Sequence[Section]) -> None:
@@ -62,7 +63,7 @@ def announce_compilation(room: str = "simulator") -> None:
 
 def say_compiling() -> None:
     """Say on standard error that this run compiles first."""
-    print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
+    tell("chakrasim: compiling (first run only, up to a minute)")
 
 
 def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
