@@ -15,7 +15,7 @@ from typing import Final
 
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near_option, prepare
-from chakrasim.errors import ChakrasimError, InputError, StallError, near
+from chakrasim.errors import ChakrasimError, InputError, StallError, near, shown
 from chakrasim.startup import without_gc
 
 #: The subcommands, each a module of this package, in the order of the road.
@@ -147,7 +147,7 @@ def _complain(text: str) -> None:
 
 def _print(text: str) -> None:
     with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(shown(text), file=sys.stderr, flush=True)
 
 
 def _discard_output() -> None:
