@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from chakrasim.cli.options import whole_number
+from chakrasim.cli.options import add_redaction, redaction, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_target,
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --compat: also the reference's rough check of a converted linked trace, into --log-filename",
     )
     parser.add_argument("--log-filename", metavar="FILE", help="file for the lines of --simulate; default: none")
-    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    add_redaction(parser)
     parser.add_argument("--force", action="store_true", help="replace outputs that exist (--compat always does)")
     parser.add_argument("--json", metavar="FILE", help="write what was converted as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
@@ -97,13 +97,13 @@ def _words(options: argparse.Namespace) -> tuple[str, str]:
 
 def _check_options(options: argparse.Namespace, kind: str) -> None:
     text_only = [("--num-npus", options.num_npus is not None), ("--num-passes", options.num_passes is not None)]
-    linked_only = [("--simulate", options.simulate), ("--redact", options.redact)]
+    linked_only = [("--simulate", options.simulate), ("--redact", options.redact), ("--redact-key", options.redact_key)]
     for option, given in linked_only if kind == "Text" else text_only:
         if given:
             raise InputError(f"{option} cannot be used with {kind}", remedy="leave it out")
     if options.simulate and not options.compat:
         raise InputError("--simulate needs --compat chakra", remedy="or run the trace with chakrasim simulate")
-    if options.redact and options.compat:
+    if (options.redact or options.redact_key) and options.compat:
         raise InputError("--redact cannot be used with --compat chakra", remedy="leave one of them out")
 
 
@@ -117,7 +117,8 @@ def _refuse_existing(options: argparse.Namespace, paths: list[str]) -> None:
 
 def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
     log = options.log_filename if options.simulate else None
-    check_targets({"--output": options.output, "--json": options.json, "--log-filename": log}, [source])
+    outputs = {"--output": options.output, "--json": options.json, "--log-filename": log}
+    check_targets(outputs, [source, options.redact_key])
     _refuse_existing(options, [options.output])
     if options.compat:
         return _compat(options, source, log)
@@ -127,7 +128,7 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
     from chakrasim.trace.linked_file import read_linked
 
     linked = read_linked(source)
-    nodes = write_converted(options.output, linked, redact=options.redact, warnings=warnings)
+    nodes = write_converted(options.output, linked, redact=redaction(options), warnings=warnings)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
 
 

@@ -113,3 +113,22 @@ def truth(text: str) -> bool:
     if text.lower() not in known:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected true or false")
     return known[text.lower()]
+
+
+def add_redaction(parser: argparse.ArgumentParser) -> None:
+    """The options of pseudonyms."""
+    parser.add_argument("--redact", action="store_true", help="replace names by pseudonyms, for sharing")
+    parser.add_argument(
+        "--redact-key",
+        metavar="FILE",
+        help="the same, with the key in FILE: equal names are equal in every run with it",
+    )
+
+
+def redaction(options: argparse.Namespace) -> bool | bytes:
+    """What to redact with: a key, True (one of this run), or False. Raises InputError."""
+    if options.redact_key is None:
+        return bool(options.redact)
+    from chakrasim.converter.redaction import read_key
+
+    return read_key(options.redact_key)

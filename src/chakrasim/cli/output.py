@@ -9,15 +9,23 @@ from glob import escape, glob
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.streams import tell
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, shown
 
 if TYPE_CHECKING:
     from chakrasim.report.layout import Section
 
 
 def write_out(*texts: str) -> None:
-    """Write text to standard output as it is."""
-    sys.stdout.writelines(texts)
+    """Write text to standard output, line by line as a terminal can show it."""
+    sys.stdout.writelines("\n".join(map(shown, text.split("\n"))) for text in texts)
+
+
+def write_data(*texts: str) -> None:
+    """Write what a program reads to standard output as it is, unless that is a terminal."""
+    if sys.stdout.isatty():
+        write_out(*texts)
+    else:
+        sys.stdout.writelines(texts)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
@@ -46,7 +54,7 @@ def write_json(content: object, path: str) -> None:
 
     text = json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
     if path == "-":
-        write_out(text.decode())
+        write_data(text.decode())
         return
     from chakrasim.report.files import write_whole
 

@@ -9,7 +9,14 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import amount, real_number, truth, whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    print_sections,
+    print_warnings,
+    write_data,
+    write_out,
+)
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -281,13 +288,13 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json == "-":
-        write_out(result.to_json())
+        write_data(result.to_json())
     elif options.compat_log:
         from chakrasim.report.compat_log import compat_log
 
         if not result.records:
             print_warnings(["the times of single nodes were not kept, so the log has no statistics"])
-        write_out(*(f"{line}\n" for line in compat_log(result)))
+        write_data(*(f"{line}\n" for line in compat_log(result)))
     elif options.check and not options.quiet:
         count = len(result.warnings)
         noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"

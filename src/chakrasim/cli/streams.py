@@ -9,6 +9,8 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
+from chakrasim.errors import shown
+
 
 class ClosedOutput(io.TextIOBase):
     """Stands for a standard output that is closed: the first text that is written fails, as on a full disk."""
@@ -34,6 +36,6 @@ def take_streams() -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line on standard error. That nobody can read it must not end a run."""
+    """Print a line on standard error, as a terminal can show it. That nobody can read it must not end a run."""
     with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(shown(text), file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import amount, whole_number
+from chakrasim.cli.options import add_redaction, amount, redaction, whole_number
 from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json, write_out
 from chakrasim.cli.progress import count_ranks
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="stop at whatever the doctor warns of")
     parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
-    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    add_redaction(parser)
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="most processes; default: one a core")
     parser.add_argument(
         "--memory-limit",
@@ -63,7 +63,7 @@ def _step(text: str) -> int | str:
 
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
-    check_targets({"--json": options.json}, [options.map, options.directory])
+    check_targets({"--json": options.json}, [options.map, options.redact_key, options.directory])
     from chakrasim.converter.directory import trace_directory
 
     quiet = options.quiet or options.json == "-"
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         step=options.step,
         strict=options.strict,
         force=options.force,
-        redact=options.redact,
+        redact=redaction(options),
         jobs=options.jobs,
         memory_limit=options.memory_limit,
         progress=None if quiet else count_ranks,

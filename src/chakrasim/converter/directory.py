@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,7 @@ from chakrasim.converter.across_ranks import RankInRun, compare_ranks
 from chakrasim.converter.api import write_converted
 from chakrasim.converter.output_folder import check_folder, whole_folder
 from chakrasim.converter.process_groups import GroupNumbers
-from chakrasim.converter.redaction import pseudonym
+from chakrasim.converter.redaction import key_of, pseudonym
 from chakrasim.converter.workers import how_many, run_all
 from chakrasim.errors import InputError
 from chakrasim.trace.linked import LinkedTrace, shares_by_step
@@ -70,6 +70,7 @@ class TraceReport:
     diagnosis: Diagnosis
     warnings: tuple[str, ...]
     redacted: bool
+    _key: bytes = field(default=b"", repr=False)
 
     @property
     def prefix(self) -> str:
@@ -112,7 +113,8 @@ class TraceReport:
         name = self.groups.names[number]
         members = self.groups.members.get(number, tuple(range(self.groups.world_size)))
         whole = name.isascii() and name.isdigit()
-        return {"name": pseudonym("group", name) if self.redacted and not whole else name, "ranks": list(members)}
+        shown = pseudonym("group", name, self._key) if self.redacted and not whole else name
+        return {"name": shown, "ranks": list(members)}
 
     def _rank(self, rank: RankReport) -> dict[str, Any]:
         content = {field.name: getattr(rank, field.name) for field in fields(rank)}
@@ -130,7 +132,7 @@ class _Task:
     files: RankFiles
     step: int | str
     strict: bool
-    redact: bool
+    redact: bool | bytes
     store: Path
     target: Path
 
@@ -151,7 +153,7 @@ def trace_directory(
     step: int | str = "all",
     strict: bool = False,
     force: bool = False,
-    redact: bool = False,
+    redact: bool | bytes = False,
     jobs: int | None = None,
     memory_limit: int | None = None,
     progress: Progress | None = None,
@@ -187,6 +189,8 @@ def trace_directory(
     from chakrasim.diagnosis.doctor import diagnose
 
     check_folder(output, force=force)
+    key = key_of(redact)
+    redact = redact is not False and key
     ranks = discover(directory, map_file=map_file)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     with whole_folder(output, force=force) as folder:
@@ -219,7 +223,7 @@ def trace_directory(
             _report(task, one, outline, nodes, said)
             for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
         )
-        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), redact)
+        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), bool(redact), key)
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report

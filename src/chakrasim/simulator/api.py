@@ -32,7 +32,7 @@ from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.session import Session
-from chakrasim.simulator.workload import Workload, check_count, load_workload
+from chakrasim.simulator.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.startup import without_gc
 from chakrasim.trace import Job, Trace
 from chakrasim.trace.job_groups import JobGroups, number_groups
@@ -136,6 +136,7 @@ def simulate(
         if job is None:
             job = load_workload(workload, ranks, lenient, warnings, max_bytes=most)
         check_count(job, ranks, count)
+        check_memory(count, limits.arena_bytes)
         given = {} if groups is None else dict(groups.members)
         shared = number_groups(job, given) if job.process_groups else JobGroups({}, {})
         context = Context(
