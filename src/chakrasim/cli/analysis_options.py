@@ -154,6 +154,6 @@ def _write(path: str, text: str) -> None:
     if path == "-":
         write_data(text)
         return
-    from chakrasim.report.files import write_whole
+    from chakrasim.outputs import write_whole
 
     write_whole(path, text.encode("utf-8", "surrogatepass"))

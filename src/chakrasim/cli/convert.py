@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from itertools import chain
 from typing import Any
 
 from chakrasim.cli.options import add_redaction, redaction, whole_number
@@ -11,6 +12,7 @@ from chakrasim.cli.output import (
     announce_compilation,
     check_target,
     check_targets,
+    json_bytes,
     print_warnings,
     say_compiling,
     write_json,
@@ -173,15 +175,17 @@ def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict
     _refuse_existing(options, [*paths, groups_path])
     announce_compilation("trace")
     from chakrasim.converter.text import convert_text
-    from chakrasim.trace.chakra import write
+    from chakrasim.outputs import write_together
+    from chakrasim.trace.chakra import rank_contents
 
     made = convert_text(source, ranks, passes, like_reference=bool(options.compat), warnings=warnings)
-    write(options.output, made.traces)
+    files = rank_contents(options.output, made.traces)
+    groups = [(groups_path, json_bytes(made.groups))] if made.groups else []
+    write_together(chain(files, groups))
     nodes = sum(len(trace) for trace in made.traces)
     lines = [f"{paths[0]} to {paths[-1]}: {nodes:,} nodes" if ranks > 1 else f"{paths[0]}: {nodes:,} nodes"]
     content: dict[str, Any] = {"output": paths, "nodes": nodes, "lines": lines}
     if made.groups:
-        write_json(made.groups, groups_path)
         content["comm_group"] = groups_path
         lines.append(f"{groups_path}: {len(made.groups)} communicator groups, for simulate --comm-group")
     return content

@@ -50,7 +50,7 @@ def _write(texts: Iterator[str], output: str) -> None:
     if output == "-":
         write_data(*texts)
         return
-    from chakrasim.report.files import open_whole
+    from chakrasim.outputs import open_whole
 
     with open_whole(output) as file:
         for text in texts:

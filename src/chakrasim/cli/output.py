@@ -50,15 +50,20 @@ def print_sections(sections: Sequence[Section]) -> None:
 
 def write_json(content: object, path: str) -> None:
     """Write plain values as JSON to a file; "-" is standard output."""
-    import json
-
-    text = json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
+    text = json_bytes(content)
     if path == "-":
         write_data(text.decode())
         return
-    from chakrasim.report.files import write_whole
+    from chakrasim.outputs import write_whole
 
     write_whole(path, text)
+
+
+def json_bytes(content: object) -> bytes:
+    """Plain values as JSON."""
+    import json
+
+    return json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def announce_compilation(room: str = "simulator") -> None:
@@ -114,7 +119,7 @@ def check_target(path: str) -> None:
         raise InputError("this is no file name", found=repr(path))
     if os.path.isdir(path):
         raise InputError("the file cannot be written: it is a folder", file=path, remedy="name a file in it")
-    from chakrasim.trace.temporary import nearest
+    from chakrasim.outputs import nearest
 
     folder = nearest(os.path.dirname(path) or ".")
     if not os.path.isdir(folder):

@@ -277,11 +277,7 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json not in (None, "-"):
         result.to_json(options.json)
     if options.timeline is not None:
-        try:
-            result.to_perfetto(options.timeline)
-        except KeyboardInterrupt:
-            written = "nothing was" if options.json in (None, "-") else f"only {options.json} was"
-            raise KeyboardInterrupt(f"{written} written") from None
+        result.to_perfetto(options.timeline)
     if options.memory_trace is not None:
         result.to_memory_traces(options.memory_trace)
 

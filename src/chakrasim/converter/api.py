@@ -19,13 +19,13 @@ from chakrasim.converter.node_columns import NodeRange
 from chakrasim.converter.nodes import JOIN, OFFSET, REASONS, part_of, plan_nodes
 from chakrasim.converter.redaction import Pseudonyms, key_of
 from chakrasim.converter.spans import find_spans, span_metadata
+from chakrasim.outputs import write_pieces
 from chakrasim.trace.assemble import Column, Strings, attributes, metadata, no_metadata
 from chakrasim.trace.encode import encode_trace
 from chakrasim.trace.graph import Csr, Trace
 from chakrasim.trace.kinds import INT32, NodeType
 from chakrasim.trace.linked import RECV, SEND, LinkedTrace
 from chakrasim.trace.linked_parts import LinkedParts, in_parts
-from chakrasim.trace.storage import write_in_pieces
 
 SCHEMA = "chakrasim-1"
 _NODES_AT_A_TIME = 1 << 16
@@ -78,7 +78,7 @@ def write_converted(
     conversion = Conversion(parts, rank, redact=redact)
     if warnings is not None:
         warnings += conversion.warnings
-    write_in_pieces(Path(path), conversion.pieces())
+    write_pieces(Path(path), conversion.pieces())
     return len(conversion.plan)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike, fspath
 from typing import BinaryIO, cast
 
-from chakrasim.report.files import open_whole
+from chakrasim.outputs import open_whole
 
 
 def write_chrome(path: str | PathLike[str], events: Iterable[str]) -> None:
