@@ -108,7 +108,7 @@ def capture_rank(
         stack.enter_context(_silence())
         made = stack.enter_context(patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
-        install_attention(made)
+        install_attention(made, program.with_gpu)
         distributed.install(made)
         _program_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
