@@ -66,8 +66,8 @@ def test_inputs(refused, job):
 
 
 def test_outputs_are_checked_before_the_run(refused, job):
-    none = job.folder / "none" / "r.json"
-    assert "its folder does not exist; create it first" in refused(*job.simulate, "--json", none)
+    beyond = f"{job.system}/none/r.json"
+    assert f"its folder cannot be made; found no folder: {job.system}" in refused(*job.simulate, "--json", beyond)
     assert "it is a folder" in refused(*job.simulate, "--timeline", job.folder)
     assert "no file name" in refused(*job.simulate, "--json", "a\0b")
     same = job.folder / "r.json"

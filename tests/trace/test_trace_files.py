@@ -83,9 +83,21 @@ def test_written_file_is_complete_deterministic_and_without_leftovers(tmp_path: 
     assert stat.S_IMODE((tmp_path / "a.et").stat().st_mode) == 0o666 & ~mask
 
 
-def test_writing_into_a_missing_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be written: No such file or directory; create the folder first"):
-        ct.write_trace(tmp_path / "no" / "a.et", _small())
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    ct.write_trace(tmp_path / "no" / "where" / "a.et", _small())
+    assert ct.read_trace(tmp_path / "no" / "where" / "a.et").same_content(_small())
+    with pytest.raises(InputError, match="cannot be written"):
+        ct.write_trace(tmp_path / "no" / "where" / "a.et" / "b.et", _small())
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "輪"])
+def test_names_as_long_as_the_file_system_takes(tmp_path: Path, letter: str) -> None:
+    name = letter * (252 // len(letter.encode())) + ".et"
+    ct.write_trace(tmp_path / name, _small())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    with pytest.raises(InputError, match="File name too long"):
+        ct.write_trace(tmp_path / f"{letter * 256}.et", _small())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_ranks_with_equal_bytes_share_one_trace(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ examples:
   chakrasim capture train.py --world-size 1024 --output step --device-profile h100 --json summary.json
   chakrasim capture train.py --world-size 16 --ranks all --expand --output step
   chakrasim capture train.py --world-size 16 --ranks 0,8 --output step
+  chakrasim capture -m package.train --world-size 8 --output step -- --epochs 1
 
 The script is run unchanged, as torchrun would run each rank; its prints are not shown. A step ends when the
 script's first optimizer has stepped; the second step is recorded, then the script is stopped.
@@ -29,6 +30,7 @@ exit codes: 0 done; 2 the script fails, or does what cannot be captured
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
     parser.add_argument("script", metavar="SCRIPT", help="the training script, run unchanged")
+    parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument(
         "--world-size", required=True, type=whole_number(1, 2**20), metavar="N", help="ranks that there seem to be"
     )
@@ -69,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Capture, write and print. Raises InputError."""
-    check_job_outputs(options.output, options.json, [options.script])
+    check_job_outputs(options.output, options.json, [] if options.module else [options.script])
     from chakrasim.collect.capture_api import capture
 
     if options.traceback:
@@ -80,6 +82,7 @@ def run(options: argparse.Namespace) -> int:
             world_size=options.world_size,
             ranks=options.ranks,
             arguments=options.arguments,
+            is_module=options.module,
             step=options.step,
             device_profile=options.device_profile,
             with_gpu=not options.cpu,

@@ -101,12 +101,16 @@ def check_job_outputs(prefix: str, json: str | None, inputs: Iterable[str | None
 
 def check_target(path: str) -> None:
     """Raise InputError for an output file that cannot be written, without touching it."""
-    folder = os.path.dirname(path) or "."
     if "\0" in path or not path:
         raise InputError("this is no file name", found=repr(path))
     if os.path.isdir(path):
         raise InputError("the file cannot be written: it is a folder", file=path, remedy="name a file in it")
+    from chakrasim.trace.temporary import nearest
+
+    folder = nearest(os.path.dirname(path) or ".")
     if not os.path.isdir(folder):
-        raise InputError("the file cannot be written: its folder does not exist", file=path, remedy="create it first")
+        raise InputError(
+            "the file cannot be written: its folder cannot be made", file=path, found=f"no folder: {folder}"
+        )
     if not os.access(folder, os.W_OK) and not os.path.exists(path):
         raise InputError("the file cannot be written: its folder is read-only", file=path, remedy="name another folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import amount, whole_number
@@ -62,7 +63,7 @@ def _step(text: str) -> int | str:
 
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
-    check_targets({"--json": options.json}, [options.map])
+    check_targets({"--json": options.json}, [options.map, options.directory])
     from chakrasim.converter.directory import trace_directory
 
     quiet = options.quiet or options.json == "-"
@@ -111,9 +112,18 @@ def _print(report: TraceReport) -> None:
         for rank in report.ranks
     )
     columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by")
-    lines = (
-        f"written to {report.output}; next, for instance:",
-        f"chakrasim simulate {report.prefix} --replay-durations",
-        f"chakrasim simulate {report.prefix} --comm-group {report.comm_group} --machine NAME",
-    )
+    lines = (f"written to {report.output}; next, for instance:", *_next(report))
     print_sections([Section("Chakra traces", columns, rows, (), lines)])
+
+
+def _next(report: TraceReport) -> list[str]:
+    """Commands that run what was written."""
+    from chakrasim.report.amounts import ranks_text
+
+    replayable, prefix, groups = map(quote, (report.replayable, report.prefix, report.comm_group))
+    lines = [f"chakrasim simulate {replayable} --replay-durations"]
+    if report.missing:
+        lines.append(f"a machine runs all ranks together, and there is no trace of {ranks_text(list(report.missing))}")
+    else:
+        lines.append(f"chakrasim simulate {prefix} --comm-group {groups} --machine NAME")
+    return lines

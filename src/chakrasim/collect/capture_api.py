@@ -106,6 +106,7 @@ def capture(
     world_size: int,
     ranks: str | Iterable[int] = "representative",
     arguments: Sequence[str] = (),
+    is_module: bool = False,
     step: int = 2,
     device_profile: Any = None,
     with_gpu: bool = True,
@@ -124,6 +125,7 @@ def capture(
     world_size: how many ranks the program believes that there are.
     ranks: "representative": ranks that are equal by construction are captured once; "all"; or the ranks to capture.
     arguments: of the script.
+    is_module: ``program`` is the name of a module, found from the current folder as ``python -m`` does.
     step: which step is recorded, from 1; a script's steps end when its first optimizer has stepped. 0: all that the
         script does.
     device_profile: name, file, mapping or DeviceProfile that gives compute nodes durations, and says whether memory
@@ -155,9 +157,9 @@ def capture(
         what = Program(None, (), program, step, with_gpu, devices_per_node)
     else:
         script = os.fspath(program)
-        if not os.path.isfile(script):
-            raise InputError("there is no such script", file=script)
-        what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node)
+        if not is_module and not os.path.isfile(script):
+            raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
+        what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
     count = workers or min(len(os.sched_getaffinity(0)), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)

@@ -59,6 +59,17 @@ class DeviceTensor(FakeTensor):  # type: ignore[misc]
     real_tensor = None
     _nonzero_memo = _item_memo = _unique_memo = _unique_consecutive_memo = _nested_int_memo = None
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """What a program makes by ``type(parameter)(...)``, which is the class of all tensors here: a parameter over a
+        tensor, else a tensor of these sizes or values."""
+        data = args[0] if args else kwargs.get("data")
+        if isinstance(data, torch.Tensor):
+            return torch.nn.Parameter(data, args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
+        return torch.Tensor(*args, **kwargs)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
 
 def wrap(meta: Any) -> Any:
     """A device tensor over a meta tensor, sharing its storage."""
@@ -100,7 +111,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for kind in types:
-            if kind is not DeviceTensor and not issubclass(kind, (FakeTensor, torch.nn.Parameter)):
+            if kind not in (DeviceTensor, torch.Tensor) and not issubclass(kind, (FakeTensor, torch.nn.Parameter)):
                 return NotImplemented
         plan = self._plans.get(func)
         if plan is None:
@@ -233,11 +244,14 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     def _copy_to(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A copy in another type or place: of a host tensor to the device if it is large."""
         source = args[0]
+        target = kwargs.get("device")
+        to_meta = target is not None and torch.device(target).type == "meta"
         if isinstance(source, DeviceTensor):
+            if to_meta:
+                return self._meta_kernel(func, args, kwargs)
             kwargs = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")}
             return self._run(func, types, args, kwargs)
-        target = kwargs.get("device")
-        if target is not None and torch.device(target).type == "meta":
+        if to_meta:
             return func(*args, **kwargs)
         if source.device.type == "meta" or not is_host_value(source):
             return self._copy_to(func, types, (self.on_device(source), *args[1:]), kwargs)

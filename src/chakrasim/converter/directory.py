@@ -79,6 +79,17 @@ class TraceReport:
         """The file of communicator groups."""
         return os.path.join(self.output, GROUPS)
 
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks of the run without a trace."""
+        return tuple(sorted(set(range(self.groups.world_size)) - {rank.rank for rank in self.ranks}))
+
+    @property
+    def replayable(self) -> str:
+        """What ``simulate(..., replay_durations=...)`` takes: the prefix, or with ranks missing the first one's file,
+        which runs by itself."""
+        return f"{self.prefix}.{self.ranks[0].rank}.et" if self.missing else self.prefix
+
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON: the contents of ``report.json``."""
         findings = [finding.to_mapping() for finding in self.diagnosis.findings]
@@ -158,7 +169,7 @@ def trace_directory(
     step:
         Keep ``ProfilerStep#N`` only; "all" keeps everything.
     strict:
-        Stop at whatever the doctor finds, notes excepted, and at damaged files.
+        Stop at whatever the doctor warns of, and at damaged files; without it, at what makes the traces unusable.
     force:
         Replace earlier results in ``output``.
     redact:
@@ -193,8 +204,7 @@ def trace_directory(
         diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"), taker=taker)
         if told is not None:
             told(diagnosis)
-        if strict:
-            _refuse_findings(diagnosis, directory)
+        _refuse_findings(diagnosis, directory, strict=strict)
         rest = [task for task in tasks if task.files.rank not in linked_by_rank]
         more = _collect(run_all(_link, rest, processes), len(rest), _stage(progress, "linked"))
         linked_by_rank |= {task.files.rank: one for task, one in zip(rest, more, strict=True)}
@@ -226,17 +236,22 @@ def _collect(results: Iterator[T], total: int, progress: Callable[[int, int], No
     return collected
 
 
-def _refuse_findings(diagnosis: Diagnosis, directory: PathLike) -> None:
+def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, strict: bool) -> None:
+    """Stop at traces that the doctor calls unusable; a strict run stops at its warnings too."""
     from chakrasim.diagnosis.findings import Severity
 
-    codes = list(dict.fromkeys(f.code for f in diagnosis.findings if f.severity > Severity.NOTE))
-    if codes:
-        raise InputError(
-            "the doctor's findings stop a strict run",
-            file=directory,
-            found=", ".join(codes),
-            remedy="record again, or run without --strict",
-        )
+    if diagnosis.exit_code < (Severity.WARNING if strict else Severity.ERROR):
+        return
+    unusable = diagnosis.exit_code == Severity.ERROR
+    least = Severity.ERROR if unusable and not strict else Severity.WARNING
+    raise InputError(
+        "the doctor calls these traces unusable" if unusable else "the doctor's findings stop a strict run",
+        file=directory,
+        found=", ".join(dict.fromkeys(f.code for f in diagnosis.findings if f.severity >= least)),
+        remedy="see chakrasim doctor for cause and remedy of each; --map FILE names the ranks that can be used"
+        if unusable
+        else "record again, or run without --strict",
+    )
 
 
 def _link(task: _Task) -> _Linked:

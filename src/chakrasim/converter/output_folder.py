@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chakrasim.errors import InputError
+from chakrasim.trace.temporary import beginning, nearest
 
 _OURS = re.compile(r"chakra\.[0-9]+\.et|linked\.[0-9]+\.json|comm_group\.json|report\.json")
 
@@ -24,9 +25,10 @@ def check_folder(path: str | os.PathLike[str], *, force: bool) -> Path:
     try:
         if target.exists():
             _check_existing(path, target, force=force)
-        elif not target.parent.is_dir():
-            raise InputError("the folder cannot be made: the one that it is to be in does not exist", file=path)
-        if not os.access(target.parent, os.W_OK):
+        parent = nearest(target.parent)
+        if not os.path.isdir(parent):
+            raise InputError("the folder cannot be made", file=path, found=f"no folder: {parent}")
+        if not os.access(parent, os.W_OK):
             raise InputError("the folder cannot be made: the one that it is to be in is read-only", file=path)
     except OSError as fault:
         raise _refusal(path, fault) from None
@@ -67,7 +69,8 @@ def whole_folder(path: str | os.PathLike[str], *, force: bool = False) -> Iterat
     target = check_folder(path, force=force)
     staging: str | None = None
     try:
-        staging = tempfile.mkdtemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = tempfile.mkdtemp(prefix=beginning(target.name), suffix=".part", dir=target.parent)
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(staging, 0o777 & ~mask)
@@ -85,7 +88,7 @@ def _put_in_place(staging: Path, target: Path) -> None:
     if not target.exists():
         staging.rename(target)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", suffix=".old", dir=target.parent))
+    old = Path(tempfile.mkdtemp(prefix=beginning(target.name), suffix=".old", dir=target.parent))
     target.rename(old / target.name)
     try:
         staging.rename(target)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from chakrasim.errors import InputError
+from chakrasim.trace.temporary import file_beside
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -54,8 +54,7 @@ def _direct(target: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _renamed(target: str) -> Iterator[BinaryIO]:
-    folder, name = os.path.split(target)
-    handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".part", dir=folder)
+    handle, temporary = file_beside(target)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
