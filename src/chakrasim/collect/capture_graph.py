@@ -6,7 +6,7 @@ dependencies; so are writes after reads and after writes, where they cross strea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,6 +67,7 @@ class Graph:
     recording: whether nodes are made.
     optimizing: whether an optimizer steps now.
     override: the phase, whatever seems to run; "" for none.
+    precision: an operator's work in the type that the device computes it in.
     unknown: matrix-like operators without a formula for their FLOPs, how often.
     """
 
@@ -77,6 +78,7 @@ class Graph:
         self.recording = False
         self.optimizing = False
         self.override = ""
+        self.precision: Callable[[OperatorWork], OperatorWork] = lambda work: work
         self.unknown: dict[str, int] = {}
         self._storages: dict[int, _Storage] = {}
         self._written: dict[Any, tuple[tuple[int, str], ...]] = {}
@@ -110,6 +112,7 @@ class Graph:
                 memory.at(len(self.nodes) - 1, self.phase())
                 memory.observe(result)
             return
+        work = self.precision(work)
         phase = self.phase()
         memory.at(len(self.nodes), phase)
         numbers = [memory.storage(tensor) for tensor in inputs]

@@ -25,6 +25,7 @@ from chakrasim.collect.capture_graph import Graph, Node
 from chakrasim.collect.capture_groups import Groups
 from chakrasim.collect.capture_listener import Collectives
 from chakrasim.collect.capture_patches import patches
+from chakrasim.collect.capture_precision import Precision
 from chakrasim.collect.capture_streams import DeviceStream, Streams
 from chakrasim.collect.capture_surroundings import install_surroundings
 from chakrasim.collect.capture_watch import Watch
@@ -103,6 +104,9 @@ def capture_rank(
     listener = Collectives(mode, graph, groups)
     distributed = Distributed(rank, world, listener, received)
     recorder = _Recorder(program, graph, watch)
+    precision = Precision()
+    if program.with_gpu:
+        graph.precision = precision
     with ExitStack() as stack:
         stack.enter_context(_silence())
         made = stack.enter_context(patches())
@@ -125,7 +129,7 @@ def capture_rank(
         graph.memory.peak(since, until),
         graph.memory.timeline(since, until),
         dict(mode.placeholders),
-        dict(listener.counted),
+        dict(listener.counted + precision.counted),
         dict(graph.unknown),
         distributed.sent,
     )
