@@ -26,6 +26,7 @@ from chakrasim.collect.capture_groups import Groups
 from chakrasim.collect.capture_listener import Collectives
 from chakrasim.collect.capture_patches import patches
 from chakrasim.collect.capture_precision import Precision
+from chakrasim.collect.capture_scans import Scans
 from chakrasim.collect.capture_streams import DeviceStream, Streams
 from chakrasim.collect.capture_surroundings import install_surroundings
 from chakrasim.collect.capture_watch import Watch
@@ -72,6 +73,7 @@ class RankCapture:
     placeholders, counted: what was made up or left out, how often.
     unknown_flops: matrix-like operators that nobody counts, how often.
     sent: objects that this rank sent.
+    scans: its loops of small operators.
     """
 
     rank: int
@@ -83,6 +85,7 @@ class RankCapture:
     counted: dict[str, int] = field(default_factory=dict)
     unknown_flops: dict[str, int] = field(default_factory=dict)
     sent: Objects = field(default_factory=dict)
+    scans: Scans = field(default_factory=Scans)
 
 
 class _StepIsOver(BaseException):
@@ -132,6 +135,7 @@ def capture_rank(
         dict(listener.counted + precision.counted),
         dict(graph.unknown),
         distributed.sent,
+        graph.scans,
     )
 
 
