@@ -58,7 +58,7 @@ def test_no_row_of_a_real_trace_has_crossing_slices(shared_dir: Path, unlinked: 
     for path in paths:
         if sniff(path).kind is not FileKind.DEVICE:
             continue
-        events = kineto_events(0, read_kineto(path, keep="work"))
+        events = kineto_events(0, read_kineto(path))
         assert sum(map(len, rows_of(events))) == len(events.start_ns), path
         assert [crossings(spans) for spans in rows_of(events)] == [0] * len(events.tracks), path
         seen += 1
@@ -92,7 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(slices=SLICES)
 def test_slices_that_cross_go_to_rows_of_their_own(place: Path, slices: list[tuple[str, int, int, int]]) -> None:
     (place / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event(*one) for one in slices]}))
-    events = kineto_events(0, read_kineto(place / "t.json", keep="work"))
+    events = kineto_events(0, read_kineto(place / "t.json"))
     rows = rows_of(events)
     assert sum(map(len, rows)) == len(slices)
     assert [crossings(spans) for spans in rows] == [0] * len(rows)
