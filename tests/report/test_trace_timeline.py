@@ -137,6 +137,25 @@ def test_nor_do_those_of_a_log_at_any_frequency(ends: list[int], mhz: float) -> 
     assert all(later[0] >= earlier[1] for earlier, later in pairwise(rows[1]))
 
 
+@pytest.mark.parametrize("name", ["x.html", "x.svg.gz", "x.trace", "x.2"])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["timeline", str(TRACES / "device.0.json.gz"), "-o"],
+        ["simulate", "none", "--machine", "hgx-h100-4", "--timeline"],
+        ["analyze", "critical-path", str(TRACES / "device.0.json.gz"), "--overlay"],
+    ],
+    ids=["timeline", "simulate", "critical-path"],
+)
+def test_a_name_that_says_something_else_than_json_is_refused(
+    argv: list[str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*argv, str(tmp_path / name)]) == 2
+    assert "is JSON in Chrome's trace format, which this name does not say" in (said := capsys.readouterr().err)
+    assert f"{tmp_path / name}: " in said and "expected .json or .json.gz" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_has_the_rows_that_were_made(tmp_path: Path) -> None:
     slices = [event("user_annotation", 0, 100, 1), event("cpu_op", 10, 20, 1), event("cpu_op", 90, 30, 1)]
     (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": slices}))

@@ -7,7 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    check_timeline,
+    print_sections,
+    print_warnings,
+    write_json,
+)
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,6 +73,7 @@ def _instance(text: str) -> int | tuple[int, int] | None:
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
     check_targets({"--json": options.json, "--overlay": options.overlay}, [options.trace, options.host])
+    check_timeline(options.overlay)
     if options.compat is None and (options.zero_weight_launch_edges or options.data_load_event):
         raise InputError("--zero-weight-launch-edges and --data-load-event need --compat")
     if options.compat is not None and options.host is not None:

@@ -9,7 +9,14 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import amount, real_number, truth, whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    check_timeline,
+    print_sections,
+    print_warnings,
+    write_out,
+)
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -128,7 +135,7 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
     output.add_argument(
-        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev (compressed if it ends in .gz)"
+        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev: FILE.json or FILE.json.gz"
     )
     output.add_argument(
         "--memory-trace",
@@ -259,6 +266,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
         *(options.system, options.network, options.memory, options.comm_group),
     ]
     check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)
+    check_timeline(options.timeline)
 
 
 def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
