@@ -39,7 +39,10 @@ ASTRA-sim's own options, and its lines instead of the tables:
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
 """
 
-NO_EFFECT = ("logging_configuration", "logging_folder", "compute_scale", "comm_scale")
+NO_EFFECT = (
+    *("logging_configuration", "logging_folder", "compute_scale", "comm_scale"),
+    *("path", "run_name", "total_stat_rows", "stat_row"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
