@@ -54,6 +54,8 @@ def test_command_lines(refused, argv, message):
 
 def test_inputs(refused, job):
     assert "there are no trace files under this prefix" in refused("simulate", job.folder / "x", *job.machine)
+    one = f"{job.prefix}.0.et"
+    assert refused("simulate", one, *job.machine).startswith(f"{one}: this is one file, not the prefix of the traces")
     assert "neither a preset nor a machine file" in refused("simulate", job.prefix, "--machine", "hgx-h100-5")
     assert "system" in refused("simulate", job.prefix, "--system", job.folder / "x", "--network", job.network)
     assert "the network has 4 NPUs" in refused("simulate", job.prefix, "--machine", "hgx-h100-4")
