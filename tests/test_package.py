@@ -106,7 +106,7 @@ def test_installed_package_is_complete(installed: Path, tmp_path: Path) -> None:
     )
     home, typed, presets, ranks, traces = json.loads(run_installed(installed, "python", "-c", code, folder=tmp_path))
     assert Path(home).is_relative_to(installed.parent) and typed
-    assert len(presets) == 14
+    assert len(presets) == 20
     assert ranks == [16, 16, 16, 16]
     assert traces == 16
 

@@ -10,6 +10,7 @@ import sys
 from chakrasim.cli.options import add_program_arguments, whole_number
 from chakrasim.cli.output import print_warnings
 from chakrasim.errors import InputError
+from chakrasim.startup import own_python
 
 SUMMARY = "Run a PyTorch training script and record some of its steps"
 EXAMPLES = """\
@@ -103,10 +104,10 @@ def _run_ranks(options: argparse.Namespace) -> int:
         raise InputError("--nproc starts the ranks, and this is one already", remedy="leave --nproc or torchrun out")
     schedule = [f"--{name}={getattr(options, name)}" for name in ("wait", "warmup", "active")]
     switches = [f"--{name}" for name in ("module", "stop", "force") if getattr(options, name)]
+    words = ("collect", options.script, "--output", options.output, "--no-verdict", *schedule, *switches)
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.nproc}"),
-        *("-m", "chakrasim", "collect", options.script, "--output", options.output, "--no-verdict"),
-        *(*schedule, *switches, "--", *options.arguments),
+        *(sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.nproc}"),
+        *("--no-python", *own_python("chakrasim", *words, "--", *options.arguments)),
     ]
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     if subprocess.run(command, env=environment).returncode:

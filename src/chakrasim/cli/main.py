@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near_option, prepare
 from chakrasim.cli.output import print_warnings
 from chakrasim.cli.reference_names import old_name_warnings
 from chakrasim.errors import ChakrasimError, InputError, StallError, near
+from chakrasim.kept_code import NotKept
 from chakrasim.startup import without_gc
 
 #: The subcommands, each a module of this package, in the order of the road.
@@ -64,7 +66,8 @@ def main(argv: list[str] | None = None) -> int:
         # A name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _run(sys.argv[1:] if argv is None else list(argv))
+        with _own_warnings():
+            code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
     except ChakrasimError as error:
@@ -82,6 +85,24 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         _discard_output()
         return _report(InputError(f"the operating system refuses: {error.strerror or error}", file=error.filename))
+
+
+@contextmanager
+def _own_warnings() -> Iterator[None]:
+    """Let a warning of ours look like the others of a command, without a line of source."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, NotKept):
+            _complain(f"warning: {message}")
+        else:
+            before(message, category, *place, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def _run(argv: list[str]) -> int:

@@ -154,7 +154,12 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
 def _limit_arguments(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits that end absurd inputs")
     limits.add_argument("--max-events", type=amount, metavar="N", help="events, for instance 1e9")
-    limits.add_argument("--max-bytes", type=amount, metavar="N", help="memory of the simulation, for instance 8GiB")
+    limits.add_argument(
+        "--max-bytes",
+        type=amount,
+        metavar="N",
+        help="memory of the simulation and of reading a trace: 8GiB",
+    )
     limits.add_argument("--max-nodes", type=amount, metavar="N", help="graph nodes over all simulated ranks")
 
 

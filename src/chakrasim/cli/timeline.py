@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_timeline, print_warnings
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chakrasim.diagnosis.sniff import FileKind
     from chakrasim.report.trace_timeline import RankEvents
 
+_LONGEST_LINE = 1 << 20
 SUMMARY = "Draw traces or a simulation's log on a time line"
 EXAMPLES = """\
 examples:
@@ -192,17 +193,19 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a log, plain or gzip. Raises InputError if they cannot be read."""
-    import gzip
-    import zlib
+    from chakrasim.trace.storage import Stream
 
-    try:
-        with open(path, "rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with (gzip.open if packed else open)(path, "rt", encoding="utf-8", errors="replace") as lines:
-            yield from cast(IO[str], lines)
-    except (OSError, EOFError, zlib.error) as fault:
-        reason = getattr(fault, "strerror", None) or fault
-        raise InputError(f"the log cannot be read: {reason}", file=path) from None
+    rest, window = b"", memoryview(bytearray(_LONGEST_LINE))
+    with Stream(path, "a log of a simulation") as file:
+        while size := file.fill(window):
+            *lines, rest = (rest + window[:size]).split(b"\n")
+            if len(rest) > _LONGEST_LINE:
+                raise InputError("a line is too long for a log", file=path, expected=f"at most {_LONGEST_LINE:,} bytes")
+            yield from (line.removesuffix(b"\r").decode("utf-8", "replace") for line in lines)
+        if file.fault:
+            raise InputError(f"the log cannot be read: the gzip data are damaged ({file.fault})", file=path)
+    if rest:
+        yield rest.decode("utf-8", "replace")
 
 
 def _mhz(text: str | None) -> float:

@@ -49,10 +49,28 @@ def _flexible(
     **more: Any,
 ) -> Any:
     """Which scores a function leaves out hangs on values: all count."""
-    if any(more.get(name) for name in ("return_lse", "return_aux")):
-        return original(query, key, value, score_mod, block_mask, scale, enable_gqa, **more)
     DeviceTensor.fake_mode.placeholders[f"flex_attention of all scores at {program_place()}"] += 1
-    return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    out = torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    asked = more.get("return_aux")
+    if asked is not None:
+        lse = _PerQuery.apply(out) if asked.lse else None
+        return out, flex_attention.AuxOutput(lse, _PerQuery.apply(out).detach() if asked.max_scores else None)
+    return (out, _PerQuery.apply(out)) if more.get("return_lse") else out
+
+
+class _PerQuery(torch.autograd.Function):  # type: ignore[misc]
+    """A number for each query and head that the attention's kernel gives along with its output.
+
+    Its gradient goes into the attention's backward kernel, which runs once for both.
+    """
+
+    @staticmethod
+    def forward(context: Any, out: Any) -> Any:
+        return torch.empty_like(out[..., 0], dtype=torch.float32)
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> None:
+        return None
 
 
 @cache

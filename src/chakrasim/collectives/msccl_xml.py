@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import open_input, take
 
 STEP_TYPES = ("s", "r", "rcs", "rrc", "rrs", "rrcs", "re", "cpy", "nop")
 """Send; receive; receive-copy-send; receive-reduce-copy; receive-reduce-send (result not kept);
@@ -62,10 +63,11 @@ class MscclAlgorithm:
 def read_msccl(path: str | Path) -> MscclAlgorithm:
     """Read an algorithm file. Raises `InputError`, with the line, for whatever is wrong in it."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError("cannot read the MSCCL algorithm", file=path, found=error.strerror or str(error)) from None
+        with open_input(path, "an MSCCL algorithm") as file:
+            data = take(file, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("cannot read the MSCCL algorithm", file=path, found=reason) from None
     return parse_msccl(data, str(path))
 
 

@@ -30,9 +30,10 @@ from chakrasim.converter.compat_types import communication
 from chakrasim.errors import InputError
 from chakrasim.linker.compat_errors import crash
 from chakrasim.trace.kinds import NodeType
-from chakrasim.trace.storage import read_bytes, unpack, write_atomically, write_in_pieces
+from chakrasim.trace.storage import read_unpacked, write_atomically, write_in_pieces
 
-MAX_BYTES = 64 << 30
+#: Bytes of memory for one of the document, whose values are Python's.
+_HELD = 8
 #: Smaller files are converted by the time compiled code is loaded.
 PLAIN_FROM_BYTES = 2 << 20
 
@@ -74,7 +75,7 @@ def convert_and_keep(linked: str | os.PathLike[str], output: str | os.PathLike[s
 
 
 def _read(source: str) -> bytes:
-    return unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
+    return read_unpacked(source, expected="a linked trace", held=_HELD)
 
 
 def _convert_and_write(data: bytes, source: str, output: str | os.PathLike[str]) -> Converted:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import open_input
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -32,13 +33,13 @@ def how_many(files: Sequence[Sequence[Path]], jobs: int | None, memory_limit: in
 def unpacked_bytes(path: Path) -> int:
     """The size of a file, unpacked if it is gzip (whose trailer holds it modulo 2^32)."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_input(path, "a trace") as file:
+            size = os.fstat(file.fileno()).st_size
             if file.read(2) != b"\x1f\x8b" or size < 18:
                 return size
             file.seek(-4, os.SEEK_END)
             return max(size, int.from_bytes(file.read(4), "little"))
-    except OSError:
+    except (OSError, InputError):
         return 0
 
 

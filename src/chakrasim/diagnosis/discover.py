@@ -13,10 +13,12 @@ from chakrasim.diagnosis.findings import Finding, Severity
 from chakrasim.diagnosis.pairing import RankFiles
 from chakrasim.diagnosis.sniff import FileFacts, FileKind, sniff
 from chakrasim.errors import InputError
+from chakrasim.trace.storage import read_bytes
 
 __all__ = ["RankFiles", "Survey", "discover", "survey"]
 
 _MOST_FILES = 100_000
+_MOST_MAP_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -181,9 +183,7 @@ def _given(root: Path, name: str, map_file: Path, rank: int, side: str) -> Path:
 
 def _read_map(map_file: Path) -> list[tuple[int, dict[str, str]]]:
     try:
-        document = json.loads(map_file.read_bytes())
-    except OSError as fault:
-        raise InputError(f"the map cannot be read: {fault.strerror or fault}", file=map_file) from None
+        document = json.loads(read_bytes(str(map_file), _MOST_MAP_BYTES, "a map of ranks to files"))
     except (ValueError, RecursionError) as fault:
         raise InputError(f"the map is no JSON: {fault}", file=map_file, expected=_MAP_FORM) from None
     if not isinstance(document, dict) or not document:

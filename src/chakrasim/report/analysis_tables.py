@@ -20,7 +20,7 @@ NOTHING: Final = "n/a"
 def result_section(result: Result, title: str = "", most: int = MOST_ROWS) -> Section:
     """The table of a result: its first ``most`` rows, then its notes. Figures that do not exist are "n/a"."""
     rows = result.records()[:most]
-    names = [name for name in result.columns() if not _is_tacit(name, rows)]
+    names = [name for name in result.columns() if name not in result.NOT_IN_TABLES and not _is_tacit(name, rows)]
     shown = [tuple(_cell(result, name, row[name]) for name in names) for row in rows]
     left = tuple(i for i, name in enumerate(names) if any(isinstance(row[name], str) for row in rows))
     more = len(result) - len(shown)

@@ -103,8 +103,8 @@ def _groups(trace: Trace, keys: Sequence[str], group: Ints) -> tuple[Box, ...]:
     np.add.at(sums, group, trace.duration_micros.astype(np.int64) * 1000)
     boxes = []
     for number, key in enumerate(keys):
-        types = np.bincount(np.maximum(trace.types[group == number], 0), minlength=1)
-        kind = type_name(int(types.argmax()))
+        types, often = np.unique(trace.types[group == number], return_counts=True)
+        kind = type_name(int(types[often.argmax()]))
         label = f"{key}\n{plural(counts[number], 'node')}, {time_text(int(sums[number]))}"
         boxes.append(Box(str(number), label, kind, counts[number], int(sums[number])))
     return tuple(boxes)

@@ -117,12 +117,14 @@ def simulate(
         When some rank cannot finish; it says who waits for what.
     """
     warnings: list[str] = []
+    limits = limits or Limits()
+    most = limits.max_bytes
     with without_gc(), _told(warnings):
         groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
         job: Job | None
         if replay_durations is not None:
             _check_replay(replay_durations, (system, network, memory, machine, device_profile), warnings)
-            job = load_workload(workload, ranks, lenient, warnings, one=True)
+            job = load_workload(workload, ranks, lenient, warnings, one=True, max_bytes=most)
             described = _no_machine(job.ranks)
             count = job.ranks
         else:
@@ -132,7 +134,7 @@ def simulate(
             raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
         _check_options(num_queues_per_dim, injection_scale)
         if job is None:
-            job = load_workload(workload, ranks, lenient, warnings)
+            job = load_workload(workload, ranks, lenient, warnings, max_bytes=most)
         check_count(job, ranks, count)
         given = {} if groups is None else dict(groups.members)
         shared = number_groups(job, given) if job.process_groups else JobGroups({}, {})
@@ -152,7 +154,7 @@ def simulate(
             replay=replay_durations,
             profile=described.profile,
             common_start=common_start,
-            limits=limits or Limits(),
+            limits=limits,
             warnings=warnings,
         )
         if groups is not None and replay_durations is None:

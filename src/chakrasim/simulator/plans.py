@@ -8,16 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build
+from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build, traits_of
 from chakrasim.collectives.custom import custom_programs
 from chakrasim.collectives.custom_program import CustomProgram
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.collectives.schedule import ROOTED
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
 from chakrasim.simulator.arena import ArenaBuilder
 from chakrasim.simulator.attributes import TOO_LARGE
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 
 Ints = NDArray[np.int64]
@@ -222,11 +223,11 @@ def _default_phases(
 
 
 def _rings(algorithms: tuple[Algorithm, ...], context: Context) -> list[Members]:
-    """Each dimension's ring; a one-* algorithm takes all ranks at once and ends the list (8.3)."""
+    """Each dimension's ring; an algorithm that takes all ranks at once ends the list (8.3)."""
     rings = []
     stride = 1
     for algorithm, count in zip(algorithms, context.network.npus_count, strict=False):
-        if algorithm.name.startswith("one"):
+        if algorithm.spans_all_ranks:
             rings.append(Members(context.ranks, 1))
             return rings
         rings.append(Members(count, stride))
@@ -248,7 +249,7 @@ def _phase(
 ) -> Phase:
     if data_bytes > TOO_LARGE // members.count:
         raise InputError("a collective moves too much", found=f"{data_bytes} bytes on {members.count} ranks")
-    tree = algorithm.name == "doubleBinaryTree"
+    tree = traits_of(algorithm.name).alternates
     schedules = tuple(
         build(
             algorithm.name,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import StallError
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.gather import slot_table
 from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at

@@ -17,21 +17,28 @@ Workload = str | PathLike[str] | Trace | Sequence[Trace] | Job
 
 
 def load_workload(
-    workload: Workload, ranks: int | None, lenient: bool, warnings: list[str], *, one: bool = False
+    workload: Workload,
+    ranks: int | None,
+    lenient: bool,
+    warnings: list[str],
+    *,
+    one: bool = False,
+    max_bytes: int | None = None,
 ) -> Job:
     """The job that a prefix, a trace, a list of traces or a job stands for, checked; ``one``: a single trace needs no
-    number of ranks. Raises InputError.
+    number of ranks; ``max_bytes`` bounds the memory that reading a trace takes. Raises InputError.
     """
     if isinstance(workload, Job):
         check_job(workload)
         return workload
     if isinstance(workload, str | PathLike):
         if is_job(workload):
-            return read_job(workload, lenient=lenient, warnings=warnings)
+            return read_job(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
         if (one or ranks is not None) and isfile(workload) and not str(workload).endswith(RANKS_ENDING):
-            return _of_one(read_trace(workload, lenient=lenient, warnings=warnings), ranks or 1)
+            trace = read_trace(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
+            return _of_one(trace, ranks or 1)
         _refuse_one_file(fspath(workload))
-        return _of_list(read(workload, lenient=lenient, warnings=warnings), ranks)
+        return _of_list(read(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes), ranks)
     if isinstance(workload, Trace):
         if ranks is None and not one:
             raise InputError("one trace needs to be told how many ranks run it", remedy="give ranks=N")

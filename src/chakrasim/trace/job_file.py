@@ -16,7 +16,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.trace import storage
-from chakrasim.trace.chakra import MAX_BYTES, parse_trace
+from chakrasim.trace.chakra import read_trace
 from chakrasim.trace.encode import encode_trace
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import Job
@@ -52,12 +52,13 @@ def read_job(
     ranks: int | None = None,
     lenient: bool = False,
     warnings: list[str] | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Job:
     """The job of ``PREFIX.ranks.json``, each of its traces read once.
 
-    ``ranks`` is the expected number of ranks. ``max_bytes`` bounds each trace's uncompressed size; ``lenient`` is as in
-    `parse_trace`. An InputError names the place in the ranks file, or the node of a trace, that is at fault.
+    ``ranks`` is the expected number of ranks. ``max_bytes`` bounds the memory that reading each trace takes;
+    ``lenient`` is as in `parse_trace`. An InputError names the place in the ranks file, or the node of a trace, that is
+    at fault.
     """
     notes = [] if warnings is None else warnings
     source = ranks_file(prefix)
@@ -81,15 +82,14 @@ def read_job(
         path = os.path.join(os.path.dirname(source), name)
         if not os.path.isfile(path):
             raise _wrong(source, f"$.files[{index}]", "there is no such file", path, "the trace beside the ranks file")
-        data = storage.unpack(storage.read_bytes(path, max_bytes), path, max_bytes, lenient, notes)
-        traces.append(parse_trace(data, path, lenient=lenient, warnings=notes))
+        traces.append(read_trace(path, lenient=lenient, warnings=notes, max_bytes=max_bytes))
     job = Job(tuple(traces), which, groups)
     check_job(job, source)
     return job
 
 
 def read_expanded(
-    prefix: str | os.PathLike[str], ranks: int | None, lenient: bool, warnings: list[str], max_bytes: int
+    prefix: str | os.PathLike[str], ranks: int | None, lenient: bool, warnings: list[str], max_bytes: int | None
 ) -> list[Trace]:
     """One trace per rank of a job, for those that know nothing of shared traces: what `chakrasim.trace.read` gives."""
     job = read_job(prefix, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
@@ -103,7 +103,7 @@ def read_expanded(
 
 def _load(source: str) -> dict[str, Any]:
     """The ranks file's content with its fields' types checked."""
-    raw = storage.read_bytes(source, MAX_RANKS_BYTES)
+    raw = storage.read_bytes(source, MAX_RANKS_BYTES, "a ranks file")
     try:
         content = json.loads(raw, object_pairs_hook=_no_repeats)
     except RecursionError:
