@@ -18,6 +18,7 @@ from chakrasim.cli.output import (
     write_json,
     write_out,
 )
+from chakrasim.cli.reference_names import add_old_names, new_form
 from chakrasim.errors import InputError, near
 
 SUMMARY = "Convert a linked trace or a text workload to Chakra traces"
@@ -60,6 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace outputs that exist (--compat always does)")
     parser.add_argument("--json", metavar="FILE", help="write what was converted as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    parser.add_argument("--input_type", "--input-type", metavar="KIND", help=argparse.SUPPRESS)
+    names = {f"--{name}": name for name in ("num_npus", "num_passes", "log_filename")}
+    names |= {"--input-filename": "input", "--output-filename": "output"}
+    add_old_names(parser, names, valued={"--num_dims": "collectives run in all dimensions of the machine"})
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,6 +85,10 @@ def run(options: argparse.Namespace) -> int:
 def _words(options: argparse.Namespace) -> tuple[str, str]:
     """What the input is, and its name."""
     words = list(options.words)
+    if options.input_type is not None:
+        if words and words[0] in KINDS:
+            raise InputError("the kind of input is given twice", found=f"{words[0]} and --input_type")
+        words.insert(0, _kind(options.input_type))
     kind = words.pop(0) if words and words[0] in KINDS else KINDS[0]
     if options.input is not None:
         words.append(options.input)
@@ -95,6 +104,14 @@ def _words(options: argparse.Namespace) -> tuple[str, str]:
             remedy=f"did you mean {known}?" if known else "see chakrasim convert --help",
         )
     return kind, words[0]
+
+
+def _kind(name: str) -> str:
+    """What older versions of chakra_converter call a kind of input, whatever its case."""
+    found = next((kind for kind in KINDS if kind.lower() == name.lower()), None)
+    if found is None:
+        raise InputError("--input_type is not known", found=repr(name), expected=" or ".join(KINDS))
+    return found
 
 
 def _check_options(options: argparse.Namespace, kind: str) -> None:
@@ -129,9 +146,26 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
     from chakrasim.converter.api import write_converted
     from chakrasim.trace.linked_file import read_linked
 
+    _refuse_reference_form(options, source)
     linked = read_linked(source)
     nodes = write_converted(options.output, linked, redact=redaction(options), warnings=warnings)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
+
+
+def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
+    """What chakra_trace_link wrote is for its converter: raise InputError with the command that converts it so."""
+    from pathlib import Path
+
+    from chakrasim.diagnosis.sniff import FileKind, sniff
+
+    if sniff(Path(source)).kind is FileKind.LINKED:
+        words = new_form("convert", "PyTorch", "--input", source, "--output", options.output, "--compat", "chakra")
+        raise InputError(
+            "this is a linked trace of chakra_trace_link",
+            file=source,
+            expected="one of chakrasim link",
+            remedy=f"link again with chakrasim link, or say {words}",
+        )
 
 
 def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:

@@ -102,6 +102,14 @@ def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         seen[target] = option
 
 
+def check_timeline(path: str | None) -> None:
+    """Raise InputError for a timeline whose name says that it is something else."""
+    if path is not None:
+        from chakrasim.report.chrome import check_name
+
+        check_name(path)
+
+
 def check_job_outputs(prefix: str, json: str | None, inputs: Iterable[str | None]) -> None:
     """The same for a job's files, written under a prefix, and the file of ``--json`` beside them."""
     from chakrasim.trace.job_file import check_prefix, is_file_of_job, ranks_file

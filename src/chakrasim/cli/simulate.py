@@ -12,6 +12,7 @@ from chakrasim.cli.options import amount, real_number, truth, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_targets,
+    check_timeline,
     print_sections,
     print_warnings,
     write_data,
@@ -39,7 +40,10 @@ ASTRA-sim's own options, and its lines instead of the tables:
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
 """
 
-NO_EFFECT = ("logging_configuration", "logging_folder", "compute_scale", "comm_scale")
+NO_EFFECT = (
+    *("logging_configuration", "logging_folder", "compute_scale", "comm_scale"),
+    *("path", "run_name", "total_stat_rows", "stat_row"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +139,7 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
     output.add_argument(
-        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev (compressed if it ends in .gz)"
+        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev: FILE.json or FILE.json.gz"
     )
     output.add_argument(
         "--memory-trace",
@@ -271,6 +275,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
         *(options.system, options.network, options.memory, options.comm_group),
     ]
     check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)
+    check_timeline(options.timeline)
 
 
 def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
+from os import PathLike, fspath
 from os.path import isfile
 
 import numpy as np
@@ -40,6 +40,7 @@ def load_workload(
         if (one or ranks is not None) and isfile(workload) and not str(workload).endswith(RANKS_ENDING):
             trace = read_trace(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
             return _of_one(trace, ranks or 1)
+        _refuse_one_file(fspath(workload))
         return _of_list(read(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes), ranks)
     if isinstance(workload, Trace):
         if ranks is None and not one:
@@ -49,6 +50,17 @@ def load_workload(
     if not all(isinstance(trace, Trace) for trace in traces):
         raise InputError("the workload is neither a path nor a job nor a list of traces", found=repr(workload)[:80])
     return _of_list(traces, ranks)
+
+
+def _refuse_one_file(path: str) -> None:
+    """A file where a prefix is expected is a trace of which nobody said how many ranks run it."""
+    if isfile(path) and not any(isfile(f"{path}.0{ending}") for ending in (".et", ".et.gz")):
+        raise InputError(
+            "this is one file, not the prefix of the traces of all ranks",
+            file=path,
+            expected=f"{path}.0.et and so on, or the number of ranks that run this trace",
+            remedy="give ranks=N (--ranks N)",
+        )
 
 
 def _of_one(trace: Trace, ranks: int) -> Job:
