@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import pickle
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
+
+from chakrasim.kept_code import Store, store
+
+_ENDING = ".kept"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,33 +31,17 @@ def enabled() -> bool:
 
 
 @cache
-def cache_dir(room: str) -> Path | None:
-    """The folder for a room's compiled code, or None where none can be written (then every process compiles anew)."""
-    base = os.environ.get("CHAKRASIM_CACHE_DIR")
-    if base is None:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        base = os.path.join(home, "chakrasim")
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    temporary = Path(tempfile.gettempdir()) / f"chakrasim-{user}"
-    for root in (Path(base), temporary):
-        folder = root / f"{room}-{_source_digest(room)}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                # Compiled code is loaded unseen: in a folder open to all, only what is our own.
-                if root is not temporary or root.stat().st_uid == user:
-                    return folder
-        except OSError:
-            continue
-    return None
+def kept(room: str) -> Store | None:
+    """Where a room's compiled code is kept, or None where it is not (then every process compiles anew)."""
+    return store(f"{room}-{_source_digest(room)}")
 
 
 def is_cold(room: str) -> bool:
-    """Whether the next run has to compile first: nothing is cached for this room's sources yet."""
+    """Whether the next run has to compile first: nothing is kept for this room's sources yet."""
     if not enabled() or not _kernel_sources(room):
         return False
-    folder = cache_dir(room)
-    return folder is None or next(folder.rglob("*.nbi"), None) is None
+    folder = kept(room)
+    return folder is None or not folder.holds(f"*{_ENDING}")
 
 
 def room_of(module: str) -> str:
@@ -79,45 +69,70 @@ def kernel(function: F) -> F:
     """
     if not enabled():
         return function
-    config, njit = _numba()
-    folder = cache_dir(room_of(function.__module__))
-    before = config.CACHE_DIR
+    compiled: Any = _njit()(error_model="numpy", nogil=True, _nrt=False)(function)
+    folder = kept(room_of(function.__module__))
     if folder is not None:
-        config.CACHE_DIR = str(folder)
-    try:
-        compiled: F = njit(cache=folder is not None, error_model="numpy", nogil=True, _nrt=False)(function)
-    finally:
-        config.CACHE_DIR = before
-    _load_lightly(compiled)
-    return compiled
+        _keep(compiled, function, folder)
+    result: F = compiled
+    return result
 
 
-def _load_lightly(compiled: Any) -> None:
-    """Load kept code without first preparing the compiler, which a run from the cache never needs.
+def _keep(compiled: Any, function: Callable[..., Any], folder: Store) -> None:
+    """Let the dispatcher look into ``folder``. A version of Numba that lacks the parts for it compiles every time."""
+    with suppress(ImportError, AttributeError):
+        if hasattr(compiled, "_cache") and function.__closure__ is None:
+            compiled._cache = _KeptOverloads(function, folder)
 
-    Preparing it is a seventh of a small run's time. Numba prepares it again, at the latest, when it compiles. Should a
-    version of Numba not have these parts, nothing changes.
+
+class _KeptOverloads:
+    """What a dispatcher asks for kept code, instead of Numba's cache, which unpickles whatever lies in its folder.
+
+    Loading does without preparing the compiler first, which a run from kept code never needs: that is a seventh of a
+    small run's time. Numba prepares it at the latest when it compiles.
     """
-    cache = getattr(compiled, "_cache", None)
-    load = getattr(cache, "_load_overload", None)
-    guard = getattr(cache, "_guard_against_spurious_io_errors", None)
-    if load is None or guard is None:
-        return
 
-    def load_overload(signature: Any, target_context: Any) -> Any:
-        with guard():
-            return load(signature, target_context)
+    cache_path = None
 
-    cache.load_overload = load_overload  # type: ignore[union-attr]
+    def __init__(self, function: Callable[..., Any], folder: Store) -> None:
+        import numba
+        from numba.core import serialize
+        from numba.core.compiler import CompileResult
+
+        result: Any = CompileResult
+        untyped: Any = serialize
+        self._folder, self._dump = folder, untyped.dumps
+        self._reduce, self._rebuild = result._reduce, result._rebuild
+        self._name = function.__qualname__
+        source = _file_digest(function.__code__.co_filename)
+        self._made_by = function.__module__, self._name, source, sys.implementation.cache_tag, numba.__version__
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        data = self._folder.read(self._file(signature, target))
+        return None if data is None else self._rebuild(target, *pickle.loads(data))
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        if not result.lifted and not result.library.has_dynamic_globals:
+            self._folder.write(self._file(signature, result.target_context), self._dump(self._reduce(result)))
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _file(self, signature: Any, target: Any) -> str:
+        made_for = repr((self._made_by, signature, target.codegen().magic_tuple()))
+        return f"{self._name}-{hashlib.sha256(made_for.encode()).hexdigest()[:24]}{_ENDING}"
+
+
+@cache
+def _file_digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def inner(function: F) -> F:
     """A part of a kernel, called only by kernels: compiled into them, with nothing for Python to call."""
     if not enabled():
         return function
-    _, njit = _numba()
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
+    compiled: F = _njit()(error_model="numpy", nogil=True, _nrt=False, **options)(function)
     return compiled
 
 
@@ -125,15 +140,13 @@ def leaf(function: F) -> F:
     """A small part of a kernel that is always put in place of its call: calls cost more than such functions do."""
     if not enabled():
         return function
-    _, njit = _numba()
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
+    compiled: F = _njit()(error_model="numpy", nogil=True, _nrt=False, **options)(function)
     return compiled
 
 
-def _numba() -> tuple[Any, Any]:
-    """Numba's configuration and compiler, imported when first needed; its stubs do not know all options."""
+def _njit() -> Any:
+    """Numba's compiler, imported when first needed; its stubs do not know all options."""
     import numba
-    from numba.core import config
 
-    return config, numba.njit
+    return numba.njit

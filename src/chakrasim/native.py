@@ -8,9 +8,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from chakrasim import jit
@@ -42,8 +40,8 @@ class Native:
 
     def is_cold(self) -> bool:
         """Whether the first call compiles: nothing is kept."""
-        folder = jit.cache_dir(jit.room_of(self._module)) if jit.enabled() else None
-        return jit.enabled() and (folder is None or next(folder.glob(f"{self._name}-*.o"), None) is None)
+        folder = jit.kept(jit.room_of(self._module)) if jit.enabled() else None
+        return jit.enabled() and (folder is None or not folder.holds(f"{self._name}-*.native"))
 
     def _load(self) -> Callable[..., int]:
         """The entry point, out of kept object code if there is some for this processor."""
@@ -52,19 +50,23 @@ class Native:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         machine = llvm.Target.from_default_triple().create_target_machine()
-        folder = jit.cache_dir(jit.room_of(self._module))
-        kept = folder / f"{self._name}-{_processor(llvm)}.o" if folder is not None else None
-        symbol, code = _read(kept) or self._compile(kept)
+        folder, name = jit.kept(jit.room_of(self._module)), f"{self._name}-{_processor(llvm)}.native"
+        found = folder.read(name) if folder is not None else None
+        if found is None:
+            found = self._compile()
+            if folder is not None:
+                folder.write(name, found)
+        symbol, _, code = found.partition(b"\n")
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         kinds = (ctypes.c_int64 if kind == "int" else ctypes.c_void_p for kind in self._parameters)
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *kinds)
-        entry: Callable[..., int] = prototype(self._engine.get_function_address(symbol))
+        entry: Callable[..., int] = prototype(self._engine.get_function_address(symbol.decode()))
         return entry
 
-    def _compile(self, kept: Path | None) -> tuple[str, bytes]:
-        """Symbol and object code, written to ``kept`` for the next process."""
+    def _compile(self) -> bytes:
+        """Symbol and object code, with a line's end between."""
         from numba import types
 
         pointer: Any = types.CPointer
@@ -75,9 +77,7 @@ class Native:
         result = compiled.overloads[signature.args]
         code: bytes = result.library._get_compiled_object()
         symbol: str = result.fndesc.llvm_func_name
-        if kept is not None:
-            _write(kept, symbol, code)
-        return symbol, code
+        return symbol.encode() + b"\n" + code
 
 
 def _address(argument: Any) -> Any:
@@ -88,22 +88,3 @@ def _processor(llvm: Any) -> str:
     """What object code depends on beside its source."""
     text = f"{llvm.llvm_version_info} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _read(kept: Path | None) -> tuple[str, bytes] | None:
-    """Symbol and object code in the file; None if it is not there or not whole."""
-    try:
-        digest, symbol, code = kept.read_bytes().split(b"\n", 2) if kept is not None else (b"", b"", b"")
-    except (OSError, ValueError):
-        return None
-    whole = digest == hashlib.sha256(symbol + code).hexdigest().encode()
-    return (symbol.decode(), code) if whole else None
-
-
-def _write(kept: Path, symbol: str, code: bytes) -> None:
-    from chakrasim.errors import InputError
-    from chakrasim.trace.storage import write_atomically
-
-    digest = hashlib.sha256(symbol.encode() + code).hexdigest()
-    with suppress(InputError):  # then the next process compiles again
-        write_atomically(kept, b"\n".join((digest.encode(), symbol.encode(), code)))

@@ -1,8 +1,10 @@
-"""Starting quickly."""
+"""Starting quickly, and starting others safely."""
 
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,3 +23,30 @@ def without_gc() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+_START = """\
+import runpy, sys
+source, module = sys.argv.pop(1), sys.argv.pop(1)
+installed = [at for at, path in enumerate(sys.path) if path.endswith(("site-packages", "dist-packages"))]
+sys.path.insert(installed[0] if installed else len(sys.path), source)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+def own_python(module: str, *arguments: str) -> list[str]:
+    """The command that runs this chakrasim's ``module`` in a process of its own.
+
+    Modules come from where Python has its own, from here and from what is installed, in this order, and never from the
+    current folder, where a file named ``numpy.py`` would be run.
+    """
+    source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return [sys.executable, "-P", "-c", _START, source, module, *arguments]
+
+
+def own_environment() -> dict[str, str]:
+    """The environment for it: an empty place in ``PYTHONPATH`` is the current folder, too."""
+    environment = dict(os.environ)
+    if "PYTHONPATH" in environment:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, environment["PYTHONPATH"].split(os.pathsep)))
+    return environment

@@ -13,6 +13,7 @@ from hand_timelines import Timeline
 
 from chakrasim.cli.analyze import ANALYSES
 from chakrasim.cli.main import main
+from chakrasim.demo import TRACES
 
 DATA = Path(__file__).parents[1] / "data" / "hta"
 ALEXNET = str(DATA / "alexnet.json.gz")
@@ -177,3 +178,21 @@ def test_what_cannot_be_done_is_one_message(
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+def test_a_summary_without_work_of_a_device_shows_the_times_of_the_host(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "summary", str(TRACES)]) == 0
+    said = capsys.readouterr()
+    titles = [line for line in said.out.splitlines() if line and not line.startswith(" ")]
+    assert titles == ["User annotations", "Who holds up the others"]
+    assert "gloo:all_reduce" in said.out and "nothing to show" not in said.out
+    assert "no work of a device was recorded" in said.err
+    assert {"temporal", "kernel", "annotations", "stragglers"} < as_json(capsys, "summary", str(TRACES)).keys()
+
+
+def test_what_a_summary_has_nothing_of_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = Timeline()
+    line.kernel("gemm", 100, 20)
+    assert main(["analyze", "summary", str(line.write(tmp_path / "t.json"))]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith("\nNothing to show\n  Idle time by cause, Launches by call, Queue length\n")

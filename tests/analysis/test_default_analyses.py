@@ -14,7 +14,9 @@ import chakrasim.analysis as analysis
 from chakrasim import InputError
 from chakrasim.analysis.kernel_classes import CLASS_NAMES, class_of_name, hta_class_of_name, pinned_hta_class_of_name
 from chakrasim.analysis.result import Result
+from chakrasim.demo import TRACES
 from chakrasim.errors import ChakrasimError
+from chakrasim.linker.api import link
 
 
 def records(result: Result) -> list[dict[str, Any]]:
@@ -401,6 +403,17 @@ def test_comparison_per_complete_step(tmp_path: Path) -> None:
         analysis.compare_traces(a, b, side="gpu")
 
 
+def test_as_often_but_not_as_long_is_slower_or_faster(tmp_path: Path) -> None:
+    lines = Timeline(0), Timeline(1)
+    for line, length in zip(lines, (20, 57), strict=True):
+        line.kernel("gemm", 100, length, launch=(90, 1))
+        line.kernel("relu", 200, 5, launch=(190, 1))
+    a, b = (line.open(tmp_path) for line in lines)
+    for pair, change, sign in (((a, b), "slower", 1), ((b, a), "faster", -1)):
+        rows = [(r["name"], r["diff_ns"], r["change"]) for r in records(analysis.compare_traces(*pair, side="device"))]
+        assert rows == [("gemm", 37 * sign, change), ("relu", 0, "=")]
+
+
 def test_who_comes_last_to_collectives_whatever_the_clocks_say(tmp_path: Path) -> None:
     traces = []
     for rank, lengths in enumerate(((500, 300), (100, 300), (450, 320))):
@@ -416,7 +429,26 @@ def test_who_comes_last_to_collectives_whatever_the_clocks_say(tmp_path: Path) -
     assert [found[rank]["waited_ns"] for rank in range(3)] == [400, 0, 370]
     alone = analysis.find_stragglers(traces[:1])
     assert alone.notes[0] == "one rank alone: nobody to compare it with"
-    assert records(alone)[0]["waited_pct"] is None
+    assert records(alone) == []
+
+
+def test_collectives_of_the_host_tell_who_comes_last_where_no_device_communicates() -> None:
+    """As `collective_split` has it, of gloo's ranks in the demo."""
+    found = {row["rank"]: row for row in records(analysis.find_stragglers(str(TRACES)))}
+    split = analysis.collective_split([link(None, TRACES / f"device.{rank}.json.gz", rank=rank) for rank in range(4)])
+    expected = {row["rank"]: row for row in records(split.ranks)}
+    pairs = ("collectives", "collectives"), ("caused_ns", "wait_caused_ns"), ("waited_ns", "wait_suffered_ns")
+    for mine, theirs in (*pairs, ("last", "times_last")):
+        assert {rank: row[mine] for rank, row in found.items()} == {rank: row[theirs] for rank, row in expected.items()}
+    assert list(found) == [1, 0, 2, 3] and found[1]["caused_ns"] > 100_000_000
+    by_step = [records(analysis.find_stragglers(str(TRACES), steps=[step])) for step in (2, 3, 4)]
+    for rank in range(4):
+        assert (
+            sum(row["caused_ns"] for rows in by_step for row in rows if row["rank"] == rank)
+            == (found[rank]["caused_ns"])
+        )
+    none = analysis.find_stragglers(str(TRACES), steps=[99])
+    assert records(none) == [] and "nothing to compare" in none.notes[-1]
 
 
 def test_ranks_by_record_by_name_and_by_place(tmp_path: Path) -> None:

@@ -81,6 +81,23 @@ def test_doctor_with_a_map(cli: Cli, traces: Path, tmp_path: Path) -> None:
     assert [(rank["rank"], rank["rank_from"]) for rank in content["ranks"]] == [(1, "the map file")]
 
 
+def test_doctor_of_a_file(cli: Cli, refused: Callable[..., str], traces: Path, tmp_path: Path) -> None:
+    whole = json.loads(cli("doctor", traces, "--json", "-").out)
+    outcome = cli("doctor", traces / "device.1.json", "--json", "-")
+    one = json.loads(outcome.out)
+    assert outcome.code == 1 and len(one["ranks"]) == 1
+    for key in ("rank", "world_size", "kernels", "collectives", "busy_ns", "steps"):
+        assert one["ranks"][0][key] == whole["ranks"][1][key]
+    assert {finding["code"] for finding in one["findings"]} == {"missing-ranks", "no-host-trace"}
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    outcome = cli("doctor", tmp_path / "notes.txt")
+    assert outcome.code == 2 and f"no traces of the PyTorch profiler in {tmp_path / 'notes.txt'}" in outcome.out
+    assert "this is no trace of the PyTorch profiler" in refused("trace", tmp_path / "notes.txt", "-o", tmp_path / "o")
+    assert "replace an input" in refused("doctor", traces / "device.1.json", "--json", traces / "device.1.json")
+    map_ = save(tmp_path / "map.json", {"1": {"device": "device.0.json"}})
+    assert "a map is for a folder" in refused("doctor", traces / "device.1.json", "--map", map_)
+
+
 def test_doctor_of_nothing(refused: Callable[..., str], tmp_path: Path) -> None:
     assert "the folder cannot be listed" in refused("doctor", tmp_path / "none")
     (tmp_path / "map.json").write_text("[]")

@@ -52,7 +52,7 @@ def job(cli: Cli, spec: Path, tmp_path: Path) -> Path:
         ("out/", "no prefix of file names; found 'out/'"),
         ("a\0b", "no prefix of file names"),
         ("job.ranks.json", "a ranks file's name, not a prefix; found 'job.ranks.json'; give job"),
-        ("no/job", "its folder does not exist"),
+        ("step.yaml/no/job", "its folder cannot be made; found no folder: step.yaml"),
     ],
 )
 def test_prefixes_of_outputs(refused: Refused, job: Path, tmp_path: Path, prefix: str, message: str) -> None:

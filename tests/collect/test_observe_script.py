@@ -161,6 +161,21 @@ def test_examples_on_two_ranks(tmp_path: Path, example: str) -> None:
     assert all(abs(step.simulated_ns / step.measured_ns - 1) < 0.1 for step in steps)
 
 
+def test_modules_do_not_come_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But they do come from the folder of the program, as when Python runs it."""
+    (tmp_path / "here").mkdir()
+    for name in ("argparse", "numpy", "torch", "chakrasim"):
+        (tmp_path / "here" / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'a').write('{name} ')\n")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PYTHONPATH", str(Path(cs.__file__).parents[1]))
+    program, said = script(tmp_path), tmp_path / "said"
+    words = ["collect", program, "--nproc", "1", "-o", str(tmp_path / "t"), "--no-verdict"]
+    assert main([*words, "--", "7", str(said)]) == 0
+    assert said.read_text() == f"7 __main__ True {program}"
+    assert (tmp_path / "t" / "manifest.0.json").exists()
+    assert not (tmp_path / "mark").exists()
+
+
 def test_groups_that_gloo_does_not_record(tmp_path: Path) -> None:
     """Two groups with the same members, so that nothing but the annotations tells them apart."""
     program = script(

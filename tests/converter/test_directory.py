@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tarfile
 from pathlib import Path
@@ -92,8 +93,8 @@ class TestOutput:
         (tmp_path / "file").write_text("x")
         with pytest.raises(InputError, match=r"go into a folder, and this is a file"):
             trace_directory(folder, tmp_path / "file", force=True)
-        with pytest.raises(InputError, match=r"the one that it is to be in does not exist"):
-            trace_directory(folder, tmp_path / "no" / "out")
+        with pytest.raises(InputError, match=r"file/out: the folder cannot be made; found no folder: .*file"):
+            trace_directory(folder, tmp_path / "file" / "out")
 
     def test_nothing_is_left_of_a_run_that_fails(self, tmp_path: Path) -> None:
         folder = record(tmp_path / "in")
@@ -167,6 +168,35 @@ class TestCommandLine:
         assert main(["trace", str(folder), "-o", str(tmp_path / "out"), "--step", "3", "--quiet"]) == 0
         assert main(["trace", str(folder), "-o", str(tmp_path / "out2"), "--step", "9", "--quiet"]) == 2
         assert main(["trace", str(folder), "-o", str(tmp_path / "out2"), "--step", "x", "--quiet"]) == 2
+
+    def test_what_the_doctor_calls_unusable_is_refused_and_nothing_written(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        folder = record(tmp_path / "in")
+        traced = json.loads((folder / "device.1.json").read_text())
+        traced["traceEvents"] = [e for e in traced["traceEvents"] if "_runtime" not in e.get("cat", "")]
+        (folder / "device.1.json").write_text(json.dumps(traced))
+        assert main(["doctor", str(folder), "--quiet"]) == 2
+        for out in ("out", "new/out"):
+            assert main(["trace", str(folder), "-o", str(tmp_path / out)]) == 2
+        said = capsys.readouterr()
+        assert said.err.count("in: the doctor calls these traces unusable; found ") == 2
+        assert not (tmp_path / "out").exists() and not (tmp_path / "new" / "out").exists()
+
+    @pytest.mark.parametrize("have", [(0, 1), (0,), (1,), (3,), (1, 3), (0, 1, 2, 3)])
+    def test_the_commands_that_it_prints_run(
+        self, tmp_path: Path, have: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        folder = record(tmp_path / "in", 4)
+        for rank in set(range(4)) - set(have):
+            (folder / f"device.{rank}.json").unlink()
+        assert main(["trace", str(folder), "-o", str(tmp_path / "an out $folder")]) == 0
+        lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+        printed = [shlex.split(line) for line in lines if line.startswith("chakrasim ")]
+        assert len(printed) == (2 if len(have) == 4 else 1)
+        assert any("there is no trace of" in line for line in lines) is (len(have) < 4)
+        for words in printed:
+            assert main([word.replace("NAME", "hgx-h100-4") for word in words[1:]]) == 0
 
     def test_a_folder_without_traces_is_told(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "in").mkdir()

@@ -121,7 +121,7 @@ def test_a_collective_is_written_and_runs(folder: Path, capsys: pytest.CaptureFi
     ("argv", "message"),
     [
         (["transformer", "--spec", "none.yaml", "--output", "s"], "none.yaml: transformer spec: no such file"),
-        (["transformer", "--spec", "step.yaml", "--output", "no/s"], "its folder does not exist"),
+        (["transformer", "--spec", "step.yaml", "--output", "step.yaml/s"], "its folder cannot be made"),
         (["transformer", "--spec", "step.yaml", "--output", "s", "--json", "step.yaml"], "would replace an input"),
         (["collective", "--type", "all_reduce", "--ranks", "8", "--output", "c"], "--size: a size is needed"),
         (["collective", "--type", "x", "--ranks", "8", "--output", "c"], "invalid choice: 'x'"),

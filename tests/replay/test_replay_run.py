@@ -128,11 +128,22 @@ def test_a_rank_that_never_comes_is_named() -> None:
 def test_a_rank_that_dies_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A rank whose process ends on its own: a wrapped interpreter that leaves for rank 1."""
     fake = tmp_path / "python"
-    fake.write_text(f'#!/bin/sh\nif [ "$4" = 1 ]; then echo out of luck >&2; exit 7; fi\nexec {sys.executable} "$@"\n')
+    leave = 'for last in "$@"; do :; done; if [ "$last" = 1 ]; then echo out of luck >&2; exit 7; fi'
+    fake.write_text(f'#!/bin/sh\n{leave}\nexec {sys.executable} "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(fake))
     with pytest.raises(StallError, match=r"a rank failed.*rank 1 is starting \(ended with status 7\): out of luck"):
         run_processes(plan_replay(job()), Settings("gloo", 0, 1, True, 3.0))
+
+
+def test_modules_do_not_come_from_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Files there with the names of modules that every rank imports are not run, nor by an empty place in a path."""
+    for name in ("numpy", "pickle", "torch", "chakrasim"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'a').write('{name} ')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}")
+    assert len(run_processes(plan_replay(job()), Settings("gloo", 0, 1, True, 30.0))) == 2
+    assert not (tmp_path / "mark").exists()
 
 
 def test_a_missing_back_end_is_refused() -> None:

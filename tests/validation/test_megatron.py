@@ -120,7 +120,7 @@ def test_the_command_prints_and_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(megatron, "megatron_runs", lambda: QUICK[:2])
-    target = tmp_path / "errors.json"
+    target = tmp_path / "new" / "errors.json"
     assert main(["validate", "megatron", "--json", str(target)]) == 0
     printed = capsys.readouterr().out
     assert "22B selective      8      1.10" in printed
@@ -136,7 +136,7 @@ def test_the_command_prints_and_writes(
     ("arguments", "message"),
     [
         (["--device-profile", "a1000"], "neither a shipped device nor a file"),
-        (["--json", "nowhere/errors.json"], "its folder does not exist"),
+        (["--json", "/dev/null/errors.json"], "its folder cannot be made"),
     ],
 )
 def test_what_cannot_be_done_is_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

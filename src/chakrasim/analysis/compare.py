@@ -24,7 +24,8 @@ class TraceComparison(Result):
     """One row for each operator and each kernel of either trace, the largest change of time first.
 
     ``kind``: "operator" or the class of device work. Counts and times are per step (the mean over complete steps) where
-    both traces have steps, else of the whole traces; ``change`` is "added", "deleted", "+", "-" or "=" by count.
+    both traces have steps, else of the whole traces; ``change`` is "added", "deleted", "+" or "-" by count; where that
+    is the same, "slower" or "faster" by time, or "=".
     """
 
     TITLE: ClassVar[str] = "Changes from the first trace to the second"
@@ -141,7 +142,7 @@ def _joined(a: _Table, b: _Table, notes: tuple[str, ...]) -> TraceComparison:
     figures = np.array([(*a.get(key, none), *b.get(key, none)) for key in keys], np.float64).reshape(-1, 4)
     order = np.argsort(-np.abs(figures[:, 3] - figures[:, 1]), kind="stable")
     figures, keys = figures[order], [keys[i] for i in order.tolist()]
-    change = tuple(_change(before, after) for before, after in figures[:, [0, 2]].tolist())
+    change = tuple(_change(*row) for row in figures.tolist())
     return TraceComparison.of(
         notes,
         kind=tuple(kind for kind, _ in keys),
@@ -156,9 +157,11 @@ def _joined(a: _Table, b: _Table, notes: tuple[str, ...]) -> TraceComparison:
     )
 
 
-def _change(before: float, after: float) -> str:
+def _change(before: float, before_ns: float, after: float, after_ns: float) -> str:
     if not before:
         return "added"
     if not after:
         return "deleted"
-    return "=" if before == after else "+" if after > before else "-"
+    if before != after:
+        return "+" if after > before else "-"
+    return "=" if before_ns == after_ns else "slower" if after_ns > before_ns else "faster"

@@ -26,7 +26,6 @@ from chakrasim.trace.linked import EdgeKind, LinkedTrace, RowKind
 _DRAWN: Final = (DEPENDENCY, KERNEL_LAUNCH_DELAY, SYNC_DEPENDENCY)
 _CONTEXT: Final = ("user_annotation", "python_function")
 _WITHIN_A_LANE: Final = (EdgeKind.CONTROL, EdgeKind.THREAD, EdgeKind.STREAM)
-_MOST_BYTES: Final = 1 << 36
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,15 @@ def write_overlay(
     The file is taken event by event: what is held is its text and the events that ``arrows`` refer to. Returns the
     number of arrows. Raises InputError if a file cannot be read, is no Kineto trace, or cannot be written.
     """
-    from chakrasim.trace.storage import read_bytes, unpack, write_in_pieces
+    from chakrasim.outputs import write_pieces
+    from chakrasim.trace.storage import read_unpacked
 
     source = os.fspath(trace)
-    raw = unpack(read_bytes(source, _MOST_BYTES), source, _MOST_BYTES, False, [])
+    raw = read_unpacked(source, expected="a Kineto trace", held=2)
     needed = {end for arrow in arrows for end in (arrow.source, arrow.target)}
     pieces = _overlaid(raw.decode("utf-8", "replace"), source, events, needed, arrows, keep_all)
     target = Path(out)
-    write_in_pieces(target, _compressed(pieces) if target.name.endswith(".gz") else pieces)
+    write_pieces(target, _compressed(pieces) if target.name.endswith(".gz") else pieces)
     return len(arrows)
 
 

@@ -1,28 +1,35 @@
 """Which rank the others wait for: who comes last to collectives, and how long that holds up the rest.
 
 A collective ends at about the same time on all its ranks, so the rank that runs it for the shortest time came last.
-That needs no common clock: only durations are compared.
+That needs no common clock: only durations are compared. Where no device communicates (gloo), the host's collectives
+are compared, whose ends differ: there the clocks of the ranks are brought together first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
 
+from chakrasim.analysis.collectives import collective_split
 from chakrasim.analysis.compare import short_name
 from chakrasim.analysis.kernel_classes import COMMUNICATION
 from chakrasim.analysis.result import Ints, Reals, Result, percentage, texts
 from chakrasim.analysis.statistics import group_keys
 from chakrasim.analysis.traces import RankTrace, Traces, open_traces
+from chakrasim.errors import InputError
+from chakrasim.linker.api import link
+from chakrasim.linker.clocks import align
+from chakrasim.trace.linked import LinkedTrace
 
 
 @dataclass(frozen=True, eq=False)
 class Stragglers(Result):
-    """One row for each rank, the one that held up the others longest first.
+    """One row for each rank, the one that held up the others longest first; none where nothing can be compared.
 
-    ``collectives``: kernels matched with those of other ranks (the k-th of a group and a name with the k-th).
+    ``collectives``: kernels (or collectives of the host) matched with those of other ranks (the k-th of a group and a
+    name with the k-th).
     ``last``: how often the rank came last; ``caused_ns``: how long the others together waited for it then;
     ``waited_ns``: how long it waited for others; ``waited_pct``: of its time in these kernels.
     """
@@ -43,6 +50,8 @@ def find_stragglers(traces: Traces, *, steps: list[int] | None = None) -> Stragg
     if len(ranks) < 2:
         notes.append("one rank alone: nobody to compare it with")
     codes: dict[str, int] = {}
+    if not any((one.work.kind == COMMUNICATION).any() for one in ranks):
+        return _of_hosts(ranks, steps, notes)
     calls = [_calls(one, index, steps, codes) for index, one in enumerate(ranks)]
     rank, key, place, length = (np.concatenate([call[i] for call in calls]) for i in range(4))
     group, first = group_keys(key, place)
@@ -51,6 +60,8 @@ def find_stragglers(traces: Traces, *, steps: list[int] | None = None) -> Stragg
     lonely = int((~several).sum())
     if lonely and len(ranks) > 1:
         notes.append(f"{lonely:,} communication kernels have no counterpart on another rank and were left out")
+    if not several.any():
+        return Stragglers.of_rows(notes, [])
     rank, length, group = rank[several], length[several], group[several]
     size = len(first)
     shortest = np.full(size, np.iinfo(np.int64).max)
@@ -104,6 +115,46 @@ def _calls(one: RankTrace, index: int, steps: list[int] | None, codes: dict[str,
     ordered = key[order]
     place[order] = np.arange(len(key)) - np.searchsorted(ordered, ordered, "left")
     return np.full(len(key), index), key, place, work.end_ns[at] - work.start_ns[at]
+
+
+def _of_hosts(ranks: list[RankTrace], steps: list[int] | None, notes: list[str]) -> Stragglers:
+    """Who is late to the collectives that the host carries out, as `collective_split` has it."""
+    linked = align([trace for one in ranks for trace in _linked(one)])
+    if steps is not None:
+        linked = [_in_steps(trace, steps) for trace in linked]
+    split = collective_split(linked)
+    notes += split.notes
+    if not len(split.collectives):
+        notes.append("no collectives of two ranks were recorded, on devices or on the host: nothing to compare")
+        return Stragglers.of_rows(notes, [])
+    notes.append("no device communicates: the collectives of the host are compared, on clocks that they agree on")
+    found = split.ranks
+    worst = np.argsort(-found.wait_caused_ns, kind="stable")
+    return Stragglers.of(
+        notes,
+        rank=found.rank[worst],
+        collectives=found.collectives[worst],
+        last=found.times_last[worst],
+        caused_ns=found.wait_caused_ns[worst],
+        waited_ns=found.wait_suffered_ns[worst],
+        waited_pct=found.wait_pct[worst],
+    )
+
+
+def _linked(one: RankTrace) -> list[LinkedTrace]:
+    """The rank, linked; nothing if there is nothing in its trace that could be."""
+    try:
+        return [link(None, one.kineto, rank=one.rank)]
+    except InputError:
+        return []
+
+
+def _in_steps(linked: LinkedTrace, steps: list[int]) -> LinkedTrace:
+    """The same with the collectives of these steps only."""
+    held = linked.communication
+    chosen = np.isin(linked.step[held.row], steps)
+    columns = {field.name: getattr(held, field.name)[chosen] for field in fields(held)}
+    return replace(linked, communication=replace(held, **columns))
 
 
 def _text_column(one: RankTrace, name: str) -> Ints:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import os
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.machine.device_file import device_like
+from chakrasim.trace.storage import read_unpacked
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -118,12 +117,7 @@ def _place(path: Path) -> tuple[str, str, int | None]:
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Line numbers and rows of a CSV file with a header."""
     try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        text = data.decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot be read: {str(error) or 'damaged gzip'}", file=str(path)) from None
+        text = read_unpacked(str(path), expected="a CSV file", held=32).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError("not text", file=str(path), place=f"byte {error.start}", expected="a CSV file") from None
     reader = csv.reader(io.StringIO(text))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_data
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,8 +49,10 @@ def analyse(
     hta: Callable[[list[HtaRank]], Tables],
     *,
     step_filter: bool = True,
+    printed: Callable[[Tables], Tables] = dict,
 ) -> int:
-    """Read the traces, carry out the analysis in the chosen mode and put its tables where they belong."""
+    """Read the traces, carry out the analysis in the chosen mode and put its tables where they belong; ``printed``
+    picks those that people see."""
     check_outputs(options, options.traces)
     rank = getattr(options, "rank", None)
     notes: list[str] = []
@@ -59,7 +61,7 @@ def analyse(
     else:
         traces = read(options.traces, options.strict, None, notes)
         tables = compat_tables(options, lambda: hta(hta_tables(traces, options.compat, rank, step_filter)))
-    return emit(options, tables, notes)
+    return emit(options, tables, notes, printed)
 
 
 def read(traces: list[str], strict: bool, rank: int | None, notes: list[str]) -> list[RankTrace]:
@@ -100,7 +102,9 @@ def check_outputs(options: argparse.Namespace, inputs: list[str]) -> None:
     check_targets({"--json": options.json, "--csv": csv}, inputs)
 
 
-def emit(options: argparse.Namespace, tables: Tables, notes: list[str]) -> int:
+def emit(
+    options: argparse.Namespace, tables: Tables, notes: list[str], printed: Callable[[Tables], Tables] = dict
+) -> int:
     """Print the tables, or write them where the options say."""
     from chakrasim.analysis.result import Result
     from chakrasim.report.analysis_tables import result_sections
@@ -113,14 +117,14 @@ def emit(options: argparse.Namespace, tables: Tables, notes: list[str]) -> int:
     if csv is not None:
         _write(csv, _csv(next(iter(results.values()), None)))
     if "-" not in (options.json, csv) and not options.quiet:
-        print_sections(_titled(options, results, result_sections))
+        print_sections(_titled(options, printed(results), result_sections))
     return 0
 
 
 def _titled(options: argparse.Namespace, results: Mapping[str, Result], sections: Callable[..., Any]) -> Any:
     from dataclasses import replace
 
-    made = sections(list(results.values()))
+    made = sections(list(results.values()), gather=options.compat is None)
     if options.compat is None:
         return made
     return [replace(section, title=f"{name} ({options.compat})") for name, section in zip(results, made, strict=True)]
@@ -148,8 +152,8 @@ def _csv(result: Result | None) -> str:
 
 def _write(path: str, text: str) -> None:
     if path == "-":
-        write_out(text)
+        write_data(text)
         return
-    from chakrasim.report.files import write_whole
+    from chakrasim.outputs import write_whole
 
     write_whole(path, text.encode("utf-8", "surrogatepass"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chakrasim.cli.analysis_options import add_common, analyse
+from chakrasim.cli.analysis_options import Tables, add_common, analyse
+from chakrasim.cli.output import print_warnings
 
 SUMMARY = "Show the most important figures of traces at once"
 EXAMPLES = """\
@@ -13,6 +14,9 @@ examples:
   chakrasim analyze summary trace.json.gz
   chakrasim analyze summary traces/ --compat hta --json -
 """
+
+#: The table that only traces without work of a device have.
+_HOST = "annotations"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(
+        options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks), printed=_printed
+    )
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
@@ -33,6 +39,7 @@ def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     from chakrasim.analysis.queue_length import queue_summary
     from chakrasim.analysis.stragglers import find_stragglers
     from chakrasim.analysis.temporal import temporal_breakdown
+    from chakrasim.analysis.user_annotations import annotation_breakdown
 
     tables: dict[str, Any] = {
         "temporal": temporal_breakdown(traces),
@@ -43,7 +50,17 @@ def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
         "launch_summary": launch_summary(traces),
         "queue_length_summary": queue_summary(traces),
     }
+    if not any(one.work.busy.any() for one in traces):
+        tables[_HOST] = annotation_breakdown(traces)
     return tables | ({"stragglers": find_stragglers(traces)} if len(traces) > 1 else {})
+
+
+def _printed(tables: Tables) -> Tables:
+    """What the traces know something of: all tables, or, without work of a device, those of the host."""
+    if _HOST not in tables:
+        return tables
+    print_warnings(["no work of a device was recorded: these are times of the host"])
+    return {name: table for name, table in tables.items() if name in (_HOST, "stragglers")}
 
 
 def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:

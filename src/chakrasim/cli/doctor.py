@@ -8,11 +8,12 @@ from functools import partial
 from chakrasim.cli.output import announce_compilation, check_targets, print_sections, write_json
 from chakrasim.cli.progress import count_ranks
 
-SUMMARY = "Say which traces a folder holds, and whether they can be trusted"
+SUMMARY = "Say which traces a folder or file holds, and whether they can be trusted"
 EXAMPLES = """\
 examples:
   chakrasim doctor traces
   chakrasim doctor traces --json findings.json
+  chakrasim doctor device.0.json.gz
   chakrasim doctor traces --map ranks.json             # {"0": {"host": "a.json", "device": "b.json"}, ...}
 
 exit codes: 0 trustworthy, 1 usable with warnings, 2 unusable
@@ -21,7 +22,9 @@ exit codes: 0 trustworthy, 1 usable with warnings, 2 unusable
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
-    parser.add_argument("directory", metavar="DIR", help="folder of host and device traces, plain or gzip")
+    parser.add_argument(
+        "directory", metavar="DIR|FILE", help="host and device traces, plain or gzip: a folder, or one file"
+    )
     parser.add_argument("--map", metavar="FILE", help="JSON that says which files belong to which rank")
     parser.add_argument("--json", metavar="FILE", help="write all of it as JSON; '-' is standard output, no tables")
     parser.add_argument("--quiet", action="store_true", help="print the verdict only")
@@ -29,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Examine and print; the exit code is the verdict. Raises InputError."""
-    check_targets({"--json": options.json}, [options.map])
+    check_targets({"--json": options.json}, [options.map, options.directory])
     announce_compilation("trace")
     from chakrasim.diagnosis.doctor import diagnose
     from chakrasim.report.diagnosis_tables import diagnosis_sections

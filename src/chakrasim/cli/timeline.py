@@ -6,10 +6,10 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, print_warnings
+from chakrasim.cli.output import announce_compilation, check_timeline, print_warnings
 from chakrasim.cli.reference_names import add_files, files
 from chakrasim.errors import InputError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chakrasim.diagnosis.sniff import FileKind
     from chakrasim.report.trace_timeline import RankEvents
 
+_LONGEST_LINE = 1 << 20
 SUMMARY = "Draw traces or a simulation's log on a time line"
 EXAMPLES = """\
 examples:
@@ -32,7 +33,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
     what = "device, linked, or Chakra traces with start times, a folder of device traces, or a simulation's log"
-    add_files(parser, what, "Chrome trace JSON to write, compressed if it ends in .gz", several=True)
+    add_files(parser, what, "Chrome trace JSON to write: FILE.json or FILE.json.gz", several=True)
     parser.add_argument("--map", metavar="FILE", help="of a folder: JSON that says which files belong to which rank")
     parser.add_argument(
         "--num-npus", "--num_npus", type=whole_number(1), metavar="N", help="of a log: how many NPUs there are"
@@ -56,6 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, align and write. Raises InputError."""
     inputs, output = files(options)
+    if not options.compat:
+        check_timeline(output)
     warnings: list[str] = []
     from chakrasim.diagnosis.sniff import FileKind, sniff
     from chakrasim.trace.job_file import is_job
@@ -177,7 +180,7 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
             raise InputError("--compat chakra needs --num-npus and --npu-frequency, a whole number of MHz")
         import json
 
-        from chakrasim.report.files import write_whole
+        from chakrasim.outputs import write_whole
 
         document = compat_timeline(lines, path, options.num_npus, int(mhz))
         write_whole(output, json.dumps(document).encode())
@@ -190,17 +193,19 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a log, plain or gzip. Raises InputError if they cannot be read."""
-    import gzip
-    import zlib
+    from chakrasim.trace.storage import Stream
 
-    try:
-        with open(path, "rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with (gzip.open if packed else open)(path, "rt", encoding="utf-8", errors="replace") as lines:
-            yield from cast(IO[str], lines)
-    except (OSError, EOFError, zlib.error) as fault:
-        reason = getattr(fault, "strerror", None) or fault
-        raise InputError(f"the log cannot be read: {reason}", file=path) from None
+    rest, window = b"", memoryview(bytearray(_LONGEST_LINE))
+    with Stream(path, "a log of a simulation") as file:
+        while size := file.fill(window):
+            *lines, rest = (rest + window[:size]).split(b"\n")
+            if len(rest) > _LONGEST_LINE:
+                raise InputError("a line is too long for a log", file=path, expected=f"at most {_LONGEST_LINE:,} bytes")
+            yield from (line.removesuffix(b"\r").decode("utf-8", "replace") for line in lines)
+        if file.fault:
+            raise InputError(f"the log cannot be read: the gzip data are damaged ({file.fault})", file=path)
+    if rest:
+        yield rest.decode("utf-8", "replace")
 
 
 def _mhz(text: str | None) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import amount, whole_number
+from chakrasim.cli.options import add_redaction, amount, redaction, whole_number
 from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json, write_out
 from chakrasim.cli.progress import count_ranks
 
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="stop at whatever the doctor warns of")
     parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
-    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    add_redaction(parser)
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="most processes; default: one a core")
     parser.add_argument(
         "--memory-limit",
@@ -62,7 +63,7 @@ def _step(text: str) -> int | str:
 
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
-    check_targets({"--json": options.json}, [options.map])
+    check_targets({"--json": options.json}, [options.map, options.redact_key, options.directory])
     from chakrasim.converter.directory import trace_directory
 
     quiet = options.quiet or options.json == "-"
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         step=options.step,
         strict=options.strict,
         force=options.force,
-        redact=options.redact,
+        redact=redaction(options),
         jobs=options.jobs,
         memory_limit=options.memory_limit,
         progress=None if quiet else count_ranks,
@@ -112,9 +113,18 @@ def _print(report: TraceReport) -> None:
         for rank in report.ranks
     )
     columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by", "delay only")
-    lines = (
-        f"written to {report.output}; next, for instance:",
-        f"chakrasim simulate {report.prefix} --replay-durations",
-        f"chakrasim simulate {report.prefix} --comm-group {report.comm_group} --machine NAME",
-    )
+    lines = (f"written to {report.output}; next, for instance:", *_next(report))
     print_sections([Section("Chakra traces", columns, rows, (), lines)])
+
+
+def _next(report: TraceReport) -> list[str]:
+    """Commands that run what was written."""
+    from chakrasim.report.amounts import ranks_text
+
+    replayable, prefix, groups = map(quote, (report.replayable, report.prefix, report.comm_group))
+    lines = [f"chakrasim simulate {replayable} --replay-durations"]
+    if report.missing:
+        lines.append(f"a machine runs all ranks together, and there is no trace of {ranks_text(list(report.missing))}")
+    else:
+        lines.append(f"chakrasim simulate {prefix} --comm-group {groups} --machine NAME")
+    return lines

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import open_input, take
 
 STEP_TYPES = ("s", "r", "rcs", "rrc", "rrs", "rrcs", "re", "cpy", "nop")
 """Send; receive; receive-copy-send; receive-reduce-copy; receive-reduce-send (result not kept);
@@ -62,10 +63,11 @@ class MscclAlgorithm:
 def read_msccl(path: str | Path) -> MscclAlgorithm:
     """Read an algorithm file. Raises `InputError`, with the line, for whatever is wrong in it."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError("cannot read the MSCCL algorithm", file=path, found=error.strerror or str(error)) from None
+        with open_input(path, "an MSCCL algorithm") as file:
+            data = take(file, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("cannot read the MSCCL algorithm", file=path, found=reason) from None
     return parse_msccl(data, str(path))
 
 
@@ -166,12 +168,16 @@ class _Reader:
         if kind not in STEP_TYPES:
             raise self.error("unknown step type", found=repr(kind), expected=f"one of {', '.join(STEP_TYPES)}")
         wait_block = self.number(attributes, "depid", low=-1, default=-1)
+        wait_step = self.number(attributes, "deps", low=-1, default=-1)
+        if (wait_block < 0) != (wait_step < 0):
+            said = f"depid={_stated(attributes, 'depid')}, deps={_stated(attributes, 'deps')}"
+            raise self.error("half a dependency", found=said, expected="depid and deps from 0, or both -1 or left out")
         self.block.steps.append(
             Step(
                 kind=kind,
                 count=self.number(attributes, "cnt", low=0 if kind == "nop" else 1, default=1),
                 wait_block=wait_block,
-                wait_step=self.number(attributes, "deps", low=-1 if wait_block < 0 else 0, default=-1),
+                wait_step=wait_step,
                 line=self.parser.CurrentLineNumber,
             )
         )
@@ -196,6 +202,10 @@ class _Reader:
     def error(self, message: str, *, found: str | None = None, expected: str | None = None) -> InputError:
         line = f"line {self.parser.CurrentLineNumber}"
         return InputError(message, file=self.source, place=line, found=found, expected=expected)
+
+
+def _stated(attributes: dict[str, str], key: str) -> str:
+    return repr(attributes[key]) if key in attributes else "none"
 
 
 def _shown(numbers: dict[int, dict[int, Block]]) -> str:

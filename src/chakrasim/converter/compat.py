@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index
-from pathlib import Path
 from typing import Any
 
 from chakrasim.converter import compat_wire as wire
@@ -29,10 +28,12 @@ from chakrasim.converter.compat_read import HEADER, read_nodes
 from chakrasim.converter.compat_types import communication
 from chakrasim.errors import InputError
 from chakrasim.linker.compat_errors import crash
+from chakrasim.outputs import write_pieces, write_whole
 from chakrasim.trace.kinds import NodeType
-from chakrasim.trace.storage import read_bytes, unpack, write_atomically, write_in_pieces
+from chakrasim.trace.storage import read_unpacked
 
-MAX_BYTES = 64 << 30
+#: Bytes of memory for one of the document, whose values are Python's.
+_HELD = 8
 #: Smaller files are converted by the time compiled code is loaded.
 PLAIN_FROM_BYTES = 2 << 20
 
@@ -62,7 +63,7 @@ def convert_compat(
         compiles()
     plain = convert_plain(data, source) if large else None
     if plain is not None:
-        write_in_pieces(Path(output), (wire.frame(_metadata(plain.header, source)), plain.data))
+        write_pieces(output, (wire.frame(_metadata(plain.header, source)), plain.data))
         return plain.nodes
     return len(_convert_and_write(data, source, output).dependencies)
 
@@ -74,7 +75,7 @@ def convert_and_keep(linked: str | os.PathLike[str], output: str | os.PathLike[s
 
 
 def _read(source: str) -> bytes:
-    return unpack(read_bytes(source, MAX_BYTES), source, MAX_BYTES, False, [])
+    return read_unpacked(source, expected="a linked trace", held=_HELD)
 
 
 def _convert_and_write(data: bytes, source: str, output: str | os.PathLike[str]) -> Converted:
@@ -83,7 +84,7 @@ def _convert_and_write(data: bytes, source: str, output: str | os.PathLike[str])
     except UnicodeDecodeError as fault:
         raise InputError("this is no linked trace: no UTF-8 text", file=source, place=f"byte {fault.start}") from None
     converted = convert_text(text, source)
-    write_atomically(Path(output), converted.data)
+    write_whole(output, converted.data)
     return converted
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,7 @@ from chakrasim.converter.across_ranks import RankInRun, compare_ranks
 from chakrasim.converter.api import write_converted
 from chakrasim.converter.output_folder import check_folder, whole_folder
 from chakrasim.converter.process_groups import GroupNumbers
-from chakrasim.converter.redaction import pseudonym
+from chakrasim.converter.redaction import key_of, pseudonym
 from chakrasim.converter.workers import how_many, run_all
 from chakrasim.errors import InputError
 from chakrasim.trace.linked import LinkedTrace, shares_by_step
@@ -70,6 +70,7 @@ class TraceReport:
     diagnosis: Diagnosis
     warnings: tuple[str, ...]
     redacted: bool
+    _key: bytes = field(default=b"", repr=False)
 
     @property
     def prefix(self) -> str:
@@ -80,6 +81,17 @@ class TraceReport:
     def comm_group(self) -> str:
         """The file of communicator groups."""
         return os.path.join(self.output, GROUPS)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks of the run without a trace."""
+        return tuple(sorted(set(range(self.groups.world_size)) - {rank.rank for rank in self.ranks}))
+
+    @property
+    def replayable(self) -> str:
+        """What ``simulate(..., replay_durations=...)`` takes: the prefix, or with ranks missing the first one's file,
+        which runs by itself."""
+        return f"{self.prefix}.{self.ranks[0].rank}.et" if self.missing else self.prefix
 
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON: the contents of ``report.json``."""
@@ -101,7 +113,8 @@ class TraceReport:
         name = self.groups.names[number]
         members = self.groups.members.get(number, tuple(range(self.groups.world_size)))
         whole = name.isascii() and name.isdigit()
-        return {"name": pseudonym("group", name) if self.redacted and not whole else name, "ranks": list(members)}
+        shown = pseudonym("group", name, self._key) if self.redacted and not whole else name
+        return {"name": shown, "ranks": list(members)}
 
     def _rank(self, rank: RankReport) -> dict[str, Any]:
         content = {field.name: getattr(rank, field.name) for field in fields(rank)}
@@ -119,7 +132,7 @@ class _Task:
     files: RankFiles
     step: int | str
     strict: bool
-    redact: bool
+    redact: bool | bytes
     store: Path
     target: Path
 
@@ -140,7 +153,7 @@ def trace_directory(
     step: int | str = "all",
     strict: bool = False,
     force: bool = False,
-    redact: bool = False,
+    redact: bool | bytes = False,
     jobs: int | None = None,
     memory_limit: int | None = None,
     progress: Progress | None = None,
@@ -160,7 +173,7 @@ def trace_directory(
     step:
         Keep ``ProfilerStep#N`` only; "all" keeps everything.
     strict:
-        Stop at whatever the doctor finds, notes excepted, and at damaged files.
+        Stop at whatever the doctor warns of, and at damaged files; without it, at what makes the traces unusable.
     force:
         Replace earlier results in ``output``.
     redact:
@@ -176,6 +189,8 @@ def trace_directory(
     from chakrasim.diagnosis.doctor import diagnose
 
     check_folder(output, force=force)
+    key = key_of(redact)
+    redact = redact is not False and key
     ranks = discover(directory, map_file=map_file)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     with whole_folder(output, force=force) as folder:
@@ -195,8 +210,7 @@ def trace_directory(
         diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"), taker=taker)
         if told is not None:
             told(diagnosis)
-        if strict:
-            _refuse_findings(diagnosis, directory)
+        _refuse_findings(diagnosis, directory, strict=strict)
         rest = [task for task in tasks if task.files.rank not in linked_by_rank]
         more = _collect(run_all(_link, rest, processes), len(rest), _stage(progress, "linked"))
         linked_by_rank |= {task.files.rank: one for task, one in zip(rest, more, strict=True)}
@@ -209,7 +223,7 @@ def trace_directory(
             _report(task, one, outline, nodes, said)
             for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
         )
-        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), redact)
+        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), bool(redact), key)
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report
@@ -228,17 +242,22 @@ def _collect(results: Iterator[T], total: int, progress: Callable[[int, int], No
     return collected
 
 
-def _refuse_findings(diagnosis: Diagnosis, directory: PathLike) -> None:
+def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, strict: bool) -> None:
+    """Stop at traces that the doctor calls unusable; a strict run stops at its warnings too."""
     from chakrasim.diagnosis.findings import Severity
 
-    codes = list(dict.fromkeys(f.code for f in diagnosis.findings if f.severity > Severity.NOTE))
-    if codes:
-        raise InputError(
-            "the doctor's findings stop a strict run",
-            file=directory,
-            found=", ".join(codes),
-            remedy="record again, or run without --strict",
-        )
+    if diagnosis.exit_code < (Severity.WARNING if strict else Severity.ERROR):
+        return
+    unusable = diagnosis.exit_code == Severity.ERROR
+    least = Severity.ERROR if unusable and not strict else Severity.WARNING
+    raise InputError(
+        "the doctor calls these traces unusable" if unusable else "the doctor's findings stop a strict run",
+        file=directory,
+        found=", ".join(dict.fromkeys(f.code for f in diagnosis.findings if f.severity >= least)),
+        remedy="see chakrasim doctor for cause and remedy of each; --map FILE names the ranks that can be used"
+        if unusable
+        else "record again, or run without --strict",
+    )
 
 
 def _link(task: _Task) -> _Linked:

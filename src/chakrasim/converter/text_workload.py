@@ -66,7 +66,9 @@ def read_workload(path: str | os.PathLike[str], *, like_reference: bool = False)
     source = os.fspath(path)
     try:
         # Ends of lines of any kind become line feeds, as where Python opens a file as text.
-        text = read_bytes(source, _MAX_BYTES).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        text = (
+            read_bytes(source, _MAX_BYTES, "a text workload").decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        )
     except UnicodeDecodeError as fault:
         raise InputError("this is no text workload", file=source, place=f"byte {fault.start}") from None
     lines = text.split("\n")

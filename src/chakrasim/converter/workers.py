@@ -7,10 +7,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 from typing import TypeVar
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import open_input
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -32,13 +35,13 @@ def how_many(files: Sequence[Sequence[Path]], jobs: int | None, memory_limit: in
 def unpacked_bytes(path: Path) -> int:
     """The size of a file, unpacked if it is gzip (whose trailer holds it modulo 2^32)."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_input(path, "a trace") as file:
+            size = os.fstat(file.fileno()).st_size
             if file.read(2) != b"\x1f\x8b" or size < 18:
                 return size
             file.seek(-4, os.SEEK_END)
             return max(size, int.from_bytes(file.read(4), "little"))
-    except OSError:
+    except (OSError, InputError):
         return 0
 
 
@@ -58,7 +61,9 @@ def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Iterator[R
         yield from map(work, given)
         return
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-    with ProcessPoolExecutor(min(jobs, len(given)), multiprocessing.get_context(method)) as pool:
+    context = multiprocessing.get_context(method)
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(min(jobs, len(given)), context, _end_with_the_parent) as pool:
         try:
             yield from pool.map(work, given)
         except BrokenProcessPool:
@@ -69,4 +74,13 @@ def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Iterator[R
             ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()  # else they would go on writing into a folder that is being removed
             raise
+
+
+def _end_with_the_parent() -> None:
+    """In a worker: end when the process that gives it work has gone, killed for instance."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=lambda: wait([parent.sentinel]) and os._exit(1), daemon=True).start()

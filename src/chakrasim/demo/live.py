@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ from chakrasim import demo, simulate, trace_directory
 from chakrasim.demo.layout import milliseconds
 from chakrasim.errors import InputError
 from chakrasim.report.amounts import percent_text
+from chakrasim.startup import own_environment, own_python
 
 Say = Callable[[str], object]
 RANKS = 64
@@ -40,7 +40,8 @@ def live(folder: Path, say: Say) -> None:
 
 def _command(*words: str) -> None:
     """Run a command of chakrasim in a process of its own: both change PyTorch for as long as they run."""
-    done = subprocess.run([sys.executable, "-m", "chakrasim", *words], capture_output=True, text=True, check=False)
+    command = own_python("chakrasim", *words)
+    done = subprocess.run(command, env=own_environment(), capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         said = done.stderr.strip().splitlines()
         raise InputError(f"chakrasim {words[0]} failed", found=said[-1] if said else f"exit code {done.returncode}")

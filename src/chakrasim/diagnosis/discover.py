@@ -13,10 +13,12 @@ from chakrasim.diagnosis.findings import Finding, Severity
 from chakrasim.diagnosis.pairing import RankFiles
 from chakrasim.diagnosis.sniff import FileFacts, FileKind, sniff
 from chakrasim.errors import InputError
+from chakrasim.trace.storage import read_bytes
 
 __all__ = ["RankFiles", "Survey", "discover", "survey"]
 
 _MOST_FILES = 100_000
+_MOST_MAP_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def discover(
     map_file: str | os.PathLike[str] | None = None,
     warnings: list[str] | None = None,
 ) -> list[RankFiles]:
-    """The host and device trace of every rank in ``directory`` (and its sub-folders), by rank.
+    """The host and device trace of every rank in ``directory`` (a folder with its sub-folders, or one file), by rank.
 
     Files are told apart by what is in them. A host and a device trace belong together by their process id, else by
     their names, else by their order; the rank is that of ``distributedInfo``, else of the names, else the order.
@@ -57,7 +59,9 @@ def discover(
         warnings += [str(finding) for finding in found.findings if finding.severity > Severity.NOTE]
     if not found.ranks:
         raise InputError(
-            "there are no traces of the PyTorch profiler in this folder",
+            "this is no trace of the PyTorch profiler"
+            if Path(directory).is_file()
+            else "there are no traces of the PyTorch profiler in this folder",
             file=directory,
             found=_listed(found.ignored),
             expected="host traces (ExecutionTraceObserver) or device traces (Kineto), plain or gzip",
@@ -67,11 +71,15 @@ def discover(
 
 
 def survey(directory: str | os.PathLike[str], *, map_file: str | os.PathLike[str] | None = None) -> Survey:
-    """As `discover`, with everything that was seen; a folder without traces gives no ranks."""
+    """As `discover`, with everything that was seen; a folder without traces gives no ranks. ``directory`` may also be
+    one file, which is then all that there is."""
     root = Path(directory)
+    alone = root.is_file()
+    if map_file is not None and alone:
+        raise InputError("a map is for a folder of traces", file=root, found="a file", remedy="name the folder")
     if map_file is not None:
         return _mapped(root, Path(map_file))
-    facts = [sniff(path) for path in _listing(root)]
+    facts = [sniff(path) for path in ([root] if alone else _listing(root))]
     ranks, findings = pairing.pair(facts)
     ignored = tuple((fact.path, _why(fact)) for fact in facts if fact.kind not in (FileKind.HOST, FileKind.DEVICE))
     archives = [path.name for path, why in ignored if "unpack" in why]
@@ -86,7 +94,7 @@ def survey(directory: str | os.PathLike[str], *, map_file: str | os.PathLike[str
                 files=tuple(archives),
             )
         )
-    return Survey(root, tuple(ranks), ignored, tuple(findings))
+    return Survey(root.parent if alone else root, tuple(ranks), ignored, tuple(findings))
 
 
 def _listing(root: Path) -> list[Path]:
@@ -175,9 +183,7 @@ def _given(root: Path, name: str, map_file: Path, rank: int, side: str) -> Path:
 
 def _read_map(map_file: Path) -> list[tuple[int, dict[str, str]]]:
     try:
-        document = json.loads(map_file.read_bytes())
-    except OSError as fault:
-        raise InputError(f"the map cannot be read: {fault.strerror or fault}", file=map_file) from None
+        document = json.loads(read_bytes(str(map_file), _MOST_MAP_BYTES, "a map of ranks to files"))
     except (ValueError, RecursionError) as fault:
         raise InputError(f"the map is no JSON: {fault}", file=map_file, expected=_MAP_FORM) from None
     if not isinstance(document, dict) or not document:

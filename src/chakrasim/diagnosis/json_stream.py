@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
-GZIP_MAGIC = b"\x1f\x8b"
-MOST = 1 << 26
+from chakrasim.trace.storage import Stream
+
+MOST = 1 << 22
 MOST_ELEMENT = 1 << 22
 _STEP = 1 << 16
 _BLANK = " \t\r\n"
@@ -19,37 +19,31 @@ class Unreadable(ValueError):
 
 
 class JsonHead:
-    """Text of an open file that grows while a value does not fit into what has been read.
+    """Text of a file that grows while a value does not fit into what has been read.
 
     A value longer than MOST characters, or an element of an array longer than MOST_ELEMENT, is Unreadable.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: Stream) -> None:
         self._file = file
         self._most = MOST
         self._scanner = json.JSONDecoder()
-        first = file.read(_STEP)
-        self._unpack = zlib.decompressobj(wbits=31) if first[:2] == GZIP_MAGIC else None
-        self.is_packed = self._unpack is not None
-        self.head = self._plain(first)
         self._pending = b""
         self._text = ""
-        self._ended = not first
+        self.head = self._read(_STEP)
+        self._ended = not self.head
         self._take(self.head.removeprefix(b"\xef\xbb\xbf"))
         self.at = 0
 
-    def _plain(self, data: bytes) -> bytes:
-        if self._unpack is None or not data:
-            return data
-        try:
-            text = self._unpack.decompress(data)
-            while self._unpack.eof and self._unpack.unused_data[:2] == GZIP_MAGIC:
-                rest = self._unpack.unused_data
-                self._unpack = zlib.decompressobj(wbits=31)
-                text += self._unpack.decompress(rest)
-        except zlib.error as fault:
-            raise Unreadable(f"the gzip data are damaged ({fault})") from None
-        return text
+    def _read(self, size: int) -> bytes:
+        """The next bytes, as many as asked for if there are so many."""
+        room = memoryview(bytearray(size))
+        used = 0
+        while used < size and (got := self._file.fill(room[used:])):
+            used += got
+        if not used and self._file.fault:
+            raise Unreadable(f"the gzip data are damaged ({self._file.fault})")
+        return bytes(room[:used])
 
     def _take(self, data: bytes) -> None:
         """Append bytes; a character cut in two waits for its rest."""
@@ -72,9 +66,9 @@ class JsonHead:
             raise Unreadable("one value fills more than is looked at")
         self._text = self._text[self.at :]
         self.at = 0
-        data = self._file.read(max(_STEP, len(self._text)))
+        data = self._read(max(_STEP, len(self._text)))
         self._ended = not data
-        self._take(self._plain(data))
+        self._take(data)
         return not self._ended
 
     def peek(self) -> str:

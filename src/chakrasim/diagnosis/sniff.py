@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from chakrasim.diagnosis.json_stream import JsonHead, Unreadable
+from chakrasim.errors import InputError
+from chakrasim.trace.storage import Stream
 
 #: How many elements are looked at to tell kinds apart and to find the process id.
 LOOK_EVENTS: Final = 20_000
@@ -66,13 +68,15 @@ def sniff(path: Path) -> FileFacts:
     """What the file is. A file that cannot be read is OTHER, with the reason as its note."""
     try:
         size = path.stat().st_size
-        with open(path, "rb") as file:
+        with Stream(str(path), "a trace") as file:
             return replace(_look(path, file), size_bytes=size)
+    except InputError as fault:
+        return FileFacts(path, FileKind.OTHER, note=f"it cannot be read: {fault.message}")
     except OSError as fault:
         return FileFacts(path, FileKind.OTHER, note=f"it cannot be read: {fault.strerror or fault}")
 
 
-def _look(path: Path, file: IO[bytes]) -> FileFacts:
+def _look(path: Path, file: Stream) -> FileFacts:
     try:
         text = JsonHead(file)
     except Unreadable as fault:
@@ -170,9 +174,8 @@ def _whole(value: Any) -> int:
 def tail_rank(facts: FileFacts) -> FileFacts:
     """The same facts with the rank that stands after the events, where some tools put it. Reads a packed file whole."""
     try:
-        with open(facts.path, "rb") as file:
-            tail = _tail(file)
-    except (OSError, EOFError, Unreadable):
+        tail = _tail(str(facts.path))
+    except (InputError, OSError):
         return facts
     at = tail.rfind('"distributedInfo"')
     if at < 0:
@@ -186,21 +189,12 @@ def tail_rank(facts: FileFacts) -> FileFacts:
     return replace(facts, rank=rank, world_size=world)
 
 
-def _tail(file: IO[bytes]) -> str:
-    packed = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    if not packed:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        return file.read().decode("utf-8", "replace")
-    import gzip
-    import zlib
-
-    kept = b""
-    try:
-        with gzip.GzipFile(fileobj=file) as plain:
-            while piece := plain.read(1 << 20):
-                kept = (kept + piece)[-_TAIL_BYTES:]
-    except zlib.error:
-        raise Unreadable("the gzip data are damaged") from None
-    return kept.decode("utf-8", "replace")
+def _tail(path: str) -> str:
+    """The end of the uncompressed text, "" if the compressed data are damaged."""
+    with Stream(path, "a trace") as file:
+        if not file.packed:
+            file.skip_to(max(0, file.size - _TAIL_BYTES))
+        window, kept = memoryview(bytearray(1 << 20)), b""
+        while size := file.fill(window):
+            kept = (kept + window[:size])[-_TAIL_BYTES:]
+        return "" if file.fault else kept.decode("utf-8", "replace")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import open_input, take
 
 MAX_FILE_BYTES = 2**20
 """A larger configuration file is refused before it is decoded: time and memory of hostile files stay bounded."""
@@ -63,14 +64,15 @@ def step(key: object) -> str:
 
 
 def read_bytes(path: str | Path, kind: str, limit_bytes: int = MAX_FILE_BYTES) -> bytes:
-    """All bytes of a file, at most ``limit_bytes``; ``kind`` names it in messages ("system configuration").
+    """All bytes of a file, or of a pipe that the shell made, at most ``limit_bytes``; ``kind`` names it in messages
+    ("system configuration").
 
     Raises :class:`InputError` if it cannot be opened or is too large.
     """
     name = printable(path)
     try:
-        with open(path, "rb") as file:
-            data = file.read(limit_bytes + 1)
+        with open_input(path, kind, pipe=True) as file:
+            data = take(file, limit_bytes)
     except FileNotFoundError:
         raise InputError(f"{kind}: no such file", file=name, remedy="check the path") from None
     except (OSError, ValueError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import numpy as np
 from chakrasim.errors import InputError, StallError
 from chakrasim.replay.execute import START_S, Samples, Settings
 from chakrasim.replay.plan import ReplayPlan, describe
+from chakrasim.startup import own_environment, own_python
 
 _LOOK_S = 0.05
 _GRACE_S = 5.0
@@ -53,15 +53,13 @@ def run_processes(plan: ReplayPlan, settings: Settings, progress: Progress | Non
 
 
 def _start(folder: Path, rank: int, ranks: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    environment = dict(os.environ)
-    source = str(Path(__file__).resolve().parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join([source, *filter(None, [environment.get("PYTHONPATH")])])
+    environment = own_environment()
     loopback = Path("/sys/class/net/lo")
     if loopback.exists():
         # All ranks are here; the machine's name need not lead anywhere.
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
     environment.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // ranks, 1)))
-    command = [sys.executable, "-m", "chakrasim.replay.worker", str(folder), str(rank)]
+    command = own_python("chakrasim.replay.worker", str(folder), str(rank))
     return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 

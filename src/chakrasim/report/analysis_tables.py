@@ -31,15 +31,22 @@ def result_section(result: Result, title: str = "", most: int = MOST_ROWS) -> Se
     return Section(title or result.TITLE, heads if shown else (), tuple(shown), left, (*lines, *result.notes))
 
 
-def result_sections(results: Sequence[Result], most: int = MOST_ROWS) -> list[Section]:
-    """The tables of several results; a note that several have stands with the first only."""
+def result_sections(results: Sequence[Result], most: int = MOST_ROWS, *, gather: bool = True) -> list[Section]:
+    """The tables of several results; a note that several have stands with the first only. ``gather``: of several, those
+    with nothing to show are named in one line."""
     said: set[str] = set()
     sections = []
+    empty = []
     for result in results:
+        if gather and len(results) > 1 and not len(result) and said.issuperset(result.notes):
+            empty.append(result.TITLE)
+            continue
         section = result_section(result, most=most)
         lines = tuple(line for line in section.lines if line not in said)
         said.update(result.notes)
         sections.append(Section(section.title, section.columns, section.rows, section.left, lines))
+    if empty:
+        sections.append(Section("Nothing to show", (), (), (), (", ".join(empty),)))
     return sections
 
 

@@ -11,7 +11,8 @@ from chakrasim.analysis.bandwidth import bandwidth_series
 from chakrasim.analysis.queue_length import queue_series
 from chakrasim.analysis.traces import RankTrace
 from chakrasim.errors import InputError
-from chakrasim.report.files import write_whole
+from chakrasim.outputs import write_whole
+from chakrasim.trace.storage import read_unpacked
 
 
 def counter_events(one: RankTrace) -> list[dict[str, Any]]:
@@ -36,11 +37,9 @@ def write_with_counters(traces: Sequence[RankTrace], path: str) -> None:
         raise InputError("counters are written for one trace", found=f"{len(traces)} traces", remedy="give --rank")
     source = traces[0].kineto.source
     try:
-        with open(source, "rb") as file:
-            data = file.read()
-        document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        document = json.loads(read_unpacked(source, expected="a Kineto trace", held=8))
         document["traceEvents"].extend(counter_events(traces[0]))
         text = json.dumps(document, allow_nan=False).encode()
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as fault:
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise InputError("the trace cannot be copied: it is damaged", file=source, found=str(fault)) from None
     write_whole(path, gzip.compress(text, 6, mtime=0) if path.endswith(".gz") else text)

@@ -32,7 +32,7 @@ from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.session import Session
-from chakrasim.simulator.workload import Workload, check_count, load_workload
+from chakrasim.simulator.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.startup import without_gc
 from chakrasim.trace import Job, Trace
 from chakrasim.trace.job_groups import JobGroups, number_groups
@@ -117,12 +117,14 @@ def simulate(
         When some rank cannot finish; it says who waits for what.
     """
     warnings: list[str] = []
+    limits = limits or Limits()
+    most = limits.max_bytes
     with without_gc(), _told(warnings):
         groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
         job: Job | None
         if replay_durations is not None:
             _check_replay(replay_durations, (system, network, memory, machine, device_profile), warnings)
-            job = load_workload(workload, ranks, lenient, warnings, one=True)
+            job = load_workload(workload, ranks, lenient, warnings, one=True, max_bytes=most)
             described = _no_machine(job.ranks)
             count = job.ranks
         else:
@@ -132,8 +134,9 @@ def simulate(
             raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
         _check_options(num_queues_per_dim, injection_scale)
         if job is None:
-            job = load_workload(workload, ranks, lenient, warnings)
+            job = load_workload(workload, ranks, lenient, warnings, max_bytes=most)
         check_count(job, ranks, count)
+        check_memory(count, limits.arena_bytes)
         given = {} if groups is None else dict(groups.members)
         shared = number_groups(job, given) if job.process_groups else JobGroups({}, {})
         context = Context(
@@ -152,7 +155,7 @@ def simulate(
             replay=replay_durations,
             profile=described.profile,
             common_start=common_start,
-            limits=limits or Limits(),
+            limits=limits,
             warnings=warnings,
         )
         if groups is not None and replay_durations is None:

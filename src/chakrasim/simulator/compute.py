@@ -31,18 +31,32 @@ TOO_LATE: Final = 1 << 63
 _KINDS: Final = {kind.name.lower(): int(kind) for kind in WorkKind}
 
 
-def modelled(column: Column, gpu: Mask, context: Context) -> Mask:
+def modelled(trace: Trace, column: Column, gpu: Mask, context: Context) -> Mask:
     """Which of the compute nodes ``gpu`` (bool[n]) a model of the device times; the others keep their duration."""
-    says_its_work = column(names.FLOPS).present | column(names.BYTES).present
     if context.profile is not None:
-        return gpu & says_its_work
+        return gpu & (column(names.FLOPS).present | column(names.BYTES).present)
     if not context.system.roofline_enabled:
         return np.zeros_like(gpu)
-    # Nodes that come from a measurement and say nothing of their operations: the roofline has nothing to go by.
-    measured = gpu & column("duration_ns").present & ~says_its_work
-    if measured.any():
-        context.warn("compute nodes of measured traces take their recorded duration: the roofline model needs num_ops")
-    return gpu & ~measured
+    kept = gpu & ~_goes_by_the_roofline(trace, column)
+    if kept.any():
+        context.warn(
+            "compute nodes that do not state num_ops and tensor_size take their recorded duration: the roofline has "
+            "nothing to go by"
+        )
+    if (kept & ~_has_duration(trace, column)).any():
+        context.warn("compute nodes that state neither num_ops and tensor_size nor a duration take 1 ns each")
+    return gpu & ~kept
+
+
+def _has_duration(trace: Trace, column: Column) -> Mask:
+    found: Mask = (trace.duration_micros > 0) | column("duration_ns").present
+    return found
+
+
+def _goes_by_the_roofline(trace: Trace, column: Column) -> Mask:
+    """bool[n]: nodes that state operations and bytes, or one of them and no duration, which is an error later on."""
+    operations, size = column(names.FLOPS).present, column(names.BYTES).present
+    return (operations & size) | ((operations | size) & ~_has_duration(trace, column))
 
 
 def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], context: Context) -> None:
@@ -57,11 +71,14 @@ def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], co
         )
 
 
-def count_timed(trace: Trace) -> tuple[int, int]:
-    """How many of a trace's compute nodes a device profile times, and how many keep their recorded duration."""
+def count_timed(trace: Trace, context: Context) -> tuple[int, int]:
+    """How many of a trace's compute nodes a model of the device times, and how many keep their recorded duration."""
     gpu = (trace.types == NodeType.COMP_NODE) & (trace.attr("is_cpu_op").integers() == 0)
-    says_its_work = trace.attr(names.FLOPS).present | trace.attr(names.BYTES).present
-    return int((gpu & says_its_work).sum()), int((gpu & ~says_its_work).sum())
+    if context.profile is None:
+        timed = gpu & _goes_by_the_roofline(trace, trace.attr)
+    else:
+        timed = gpu & (trace.attr(names.FLOPS).present | trace.attr(names.BYTES).present)
+    return int(timed.sum()), int((gpu & ~timed).sum())
 
 
 def compute_ns(trace: Trace, column: Column, nodes: Ints, context: Context) -> tuple[Ints, Mask]:

@@ -17,8 +17,13 @@ class Limits:
     max_nodes: int = 200_000_000
     """Graph nodes over all simulated ranks."""
     max_events: int = 50_000_000_000
-    max_bytes: int = 12 * 2**30
-    """Memory of the simulation's arena."""
+    max_bytes: int | None = None
+    """Memory of the simulation's arena (None: 12 GiB), and of reading a trace (None: see `chakrasim.inputs.bound`)."""
+
+    @property
+    def arena_bytes(self) -> int:
+        """Memory of the simulation's arena."""
+        return 12 * 2**30 if self.max_bytes is None else self.max_bytes
 
 
 Replay = Literal["recorded", "transfer"]
@@ -56,7 +61,12 @@ class Context:
     @property
     def carries_messages_to_itself(self) -> bool:
         """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
-        return self.aware and self.network.topology == ("Switch",)
+        return self.aware and self.network.dimensions == 1 and self.network.kinds[0].returns
+
+    @property
+    def running_limit(self) -> int:
+        """How many chunks of a queue may run at a time."""
+        return -(-self.system.active_chunks_per_dimension // self.queues_per_dim)
 
     def group_text(self, group: int) -> str:
         """A group for messages."""
@@ -69,18 +79,3 @@ class Context:
         """Note a warning once."""
         if text not in self.warnings:
             self.warnings.append(text)
-
-
-COLLECTIVE_KEYS: Mapping[int, str] = {
-    0: "all-reduce",
-    1: "reduce",
-    2: "all-gather",
-    3: "gather",
-    4: "scatter",
-    5: "broadcast",
-    6: "all-to-all",
-    7: "reduce-scatter",
-    8: "reduce-scatter-block",
-    9: "barrier",
-}
-"""The configuration's name of each collective type of the Chakra schema."""

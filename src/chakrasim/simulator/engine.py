@@ -70,9 +70,9 @@ def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None
 def _grow(m: Ints, limits: Limits) -> Ints:
     """The same arena with twice the space."""
     size = 2 * (m.size + int(m[at.RESERVE]) + 8 * int(m[at.INDEX_MASK]))
-    if size * 8 > limits.max_bytes:
+    if size * 8 > limits.arena_bytes:
         raise InputError(
-            f"the simulation needs more than {limits.max_bytes / 2**30:.1f} GiB of memory",
+            f"the simulation needs more than {limits.arena_bytes / 2**30:.1f} GiB of memory",
             remedy="raise the limit (max_bytes), or simulate less at a time (fewer chunks, fewer ranks)",
         )
     grown = np.zeros(size, np.int64)

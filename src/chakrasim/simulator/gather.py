@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.collectives.kinds import KINDS
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.local_memory import nodes_without_tensors, peak_memory
 from chakrasim.simulator.plans import Plan
@@ -198,25 +200,13 @@ def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:
 
 def _link_name(rank: int, port: int, layout: Layout, context: Context) -> str:
     d = int(np.searchsorted(layout.ports, port, side="right")) - 1
-    kind = context.network.topology[d]
-    number = port - layout.ports[d]
-    dim = f"dim {d} " if len(context.network.topology) > 1 else ""
-    if kind == "Switch":
-        return f"{dim}{rank} -> switch" if number == 0 else f"{dim}switch -> {rank}"
-    stride = int(np.prod(context.network.npus_count[:d], dtype=np.int64))
+    stride = math.prod(context.network.npus_count[:d])
     count = context.network.npus_count[d]
     own = rank // stride % count
-    other = number if kind == "FullyConnected" else (own + (1 if number == 0 else -1)) % count
-    return f"{dim}{rank} -> {rank + (other - own) * stride}"
-
-
-BUS_FACTORS = {
-    Collective.ALL_REDUCE: 2.0,
-    Collective.ALL_GATHER: 1.0,
-    Collective.REDUCE_SCATTER: 1.0,
-    Collective.REDUCE_SCATTER_BLOCK: 1.0,
-    Collective.ALL_TO_ALL: 1.0,
-}
+    ends = context.network.kinds[d].ends(own, port - layout.ports[d], count)
+    first, last = ("switch" if end is None else str(rank + (end - own) * stride) for end in ends)
+    dim = f"dim {d} " if context.network.dimensions > 1 else ""
+    return f"{dim}{first} -> {last}"
 
 
 def _collectives(
@@ -253,13 +243,11 @@ Kind = tuple[Collective, int, int, str]
 def _figures(kind: Kind, callers: int, calls: int, spent_ns: int) -> CollectiveFigures:
     collective, size, members, algorithm = kind
     mean = spent_ns / calls
-    # The size of an all-gather is what one rank contributes; bandwidths count the whole buffer.
-    moved = size * members if collective == Collective.ALL_GATHER else size
-    algbw = moved / mean if mean else 0.0
-    factor = BUS_FACTORS[collective] * (members - 1) / members if collective in BUS_FACTORS else 1.0
-    name = COLLECTIVE_KEYS[collective]
+    meaning = KINDS[collective]
+    algbw = meaning.whole_bytes(size, members) / mean if mean else 0.0
+    busbw = algbw * meaning.bus_factor(members)
     groups = callers // members
-    return CollectiveFigures(name, size, members, groups, algorithm, calls, mean, algbw, algbw * factor)
+    return CollectiveFigures(meaning.key, size, members, groups, algorithm, calls, mean, algbw, busbw)
 
 
 def _member_count(plan: Plan, context: Context) -> int:

@@ -248,7 +248,7 @@ class _Actions:
         self.a[offset] = self.b[offset] = 0
 
     def _compute(self, comp: Mask) -> None:
-        by_model = modelled(self.column, comp & ~self.cpu, self.context)
+        by_model = modelled(self.trace, self.column, comp & ~self.cpu, self.context)
         warn_of_untimed(self.column, comp & ~self.cpu & ~by_model, self.trace.duration_micros, self.context)
         self._replay(comp & ~by_model, count_gpu=True)
         nodes = np.flatnonzero(by_model)

@@ -20,12 +20,14 @@ from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
-from chakrasim.simulator.preflight import calls_by_use, check_ranks
+from chakrasim.simulator.preflight import calls_by_use, check_ranks, warn_of_slow_memory
+from chakrasim.simulator.queues import warn_of_stalls
 from chakrasim.simulator.replay import hold_meetings
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
 from chakrasim.simulator.sharing import by_columns, lower_traces
 from chakrasim.simulator.stall import stall_error, waiting_entries
+from chakrasim.simulator.traffic import check_totals
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -50,6 +52,11 @@ class Session:
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, self.graph_of, self.plans)
+        calls = by_columns(self.graphs, calls_by_use)
+        check_totals(context, self.graphs, self.graph_of, self.plans, calls)
+        warn_of_stalls(self.plans, context)
+        if context.replay is None:
+            warn_of_slow_memory(context, self.plans)
         self._count()
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
@@ -64,11 +71,16 @@ class Session:
             self.context.counts["measured latencies (delay_ns) left out: only replays wait them"] += (
                 graph.latencies * copies
             )
-        if self.context.profile is not None:
-            timed_and_kept = by_columns(self.graphs, lambda graph: count_timed(graph.trace))
-            for (timed, kept), copies in zip(timed_and_kept, ranks, strict=True):
-                self.context.counts["compute nodes timed by the device profile"] += timed * copies
-                self.context.counts["compute nodes that keep their recorded duration"] += kept * copies
+        roofline = self.context.system.roofline_enabled and not self.context.system.replay_only
+        if self.context.replay is None and (self.context.profile is not None or roofline):
+            self._count_compute(ranks)
+
+    def _count_compute(self, ranks: Sequence[int]) -> None:
+        model = "the device profile" if self.context.profile is not None else "the roofline"
+        timed_and_kept = by_columns(self.graphs, lambda graph: count_timed(graph.trace, self.context))
+        for (timed, kept), copies in zip(timed_and_kept, ranks, strict=True):
+            self.context.counts[f"compute nodes timed by {model}"] += timed * copies
+            self.context.counts["compute nodes that keep their recorded duration"] += kept * copies
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
@@ -85,7 +97,7 @@ class Session:
             if int(m[at.FINISHED]) == len(layout.ranks):
                 break
             if not folding.digits:
-                raise stall_error(m, layout, self.context)
+                raise stall_error(m, layout, self.context, self.plans)
             # The wait-for chain names ranks, not classes: stall again with every rank by itself.
             folding = Folding((), "")
         self._warn_of_lost_messages(m)

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import Bound, bound
+from chakrasim.outputs import write_together, write_whole
 from chakrasim.trace import recognise, storage
 from chakrasim.trace.encode import encode_trace
 from chakrasim.trace.graph import Trace
 
-MAX_BYTES = 16 << 30
-
 
 def parse_trace(
-    data: bytes, source: str = "<memory>", *, lenient: bool = False, warnings: list[str] | None = None
+    data: bytes,
+    source: str = "<memory>",
+    *,
+    lenient: bool = False,
+    warnings: list[str] | None = None,
+    limit: Bound | None = None,
 ) -> Trace:
     """The trace in the uncompressed bytes ``data`` of a Chakra file.
 
     ``source`` names the data in messages. Unknown fields are left out, with a warning. Raises InputError with the byte
     and the node where the data stop being a trace; with ``lenient`` the intact messages before that place are kept
-    instead, and a warning counts what was kept and lost.
+    instead, and a warning counts what was kept and lost. ``limit`` bounds the memory of the trace's columns; None: by
+    the number of bytes.
     """
     from chakrasim.trace import wire
     from chakrasim.trace.columns import Columns
 
     notes = [] if warnings is None else warnings
     recognise.refuse_other_formats(data, source)
-    columns = Columns(np.frombuffer(data, np.uint8))
+    columns = Columns(np.frombuffer(data, np.uint8), limit or bound(len(data)), source)
     status = columns.decode()
     unknown = int(columns.state[wire.UNKNOWN])
     if status != wire.DONE or unknown or columns.version().startswith("\n"):
@@ -51,16 +58,23 @@ def read_trace(
     *,
     lenient: bool = False,
     warnings: list[str] | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Trace:
     """The trace in the file ``path``, plain or gzip (told by content).
 
-    ``max_bytes`` bounds the uncompressed size. Errors and ``lenient`` as in `parse_trace`.
+    ``max_bytes`` bounds the memory that reading takes (None: see `chakrasim.inputs.bound`). Errors and ``lenient`` are
+    as in `parse_trace`.
     """
     source = os.fspath(path)
     notes = [] if warnings is None else warnings
-    data = storage.unpack(storage.read_bytes(source, max_bytes), source, max_bytes, lenient, notes)
-    return parse_trace(data, source, lenient=lenient, warnings=notes)
+    return _decoded(storage.read_bytes(source, max_bytes), source, max_bytes, lenient, notes)
+
+
+def _decoded(raw: bytes, source: str, max_bytes: int | None, lenient: bool, notes: list[str]) -> Trace:
+    """The trace in a file's bytes, which may be compressed."""
+    limit = bound(len(raw), max_bytes)
+    data = storage.unpack(raw, source, limit, lenient, notes)
+    return parse_trace(data, source, lenient=lenient, warnings=notes, limit=limit)
 
 
 def write_trace(path: str | os.PathLike[str], trace: Trace, compress: bool | None = None) -> None:
@@ -72,7 +86,7 @@ def write_trace(path: str | os.PathLike[str], trace: Trace, compress: bool | Non
     data = encode_trace(trace)
     if compress if compress is not None else target.name.endswith(".gz"):
         data = storage.pack(data)
-    storage.write_atomically(target, data)
+    write_whole(target, data)
 
 
 def read(
@@ -81,7 +95,7 @@ def read(
     ranks: int | None = None,
     lenient: bool = False,
     warnings: list[str] | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> list[Trace]:
     """The traces of all ranks: of ``PREFIX.0.et``, ``PREFIX.1.et``, ... (or ``.et.gz``), or of the files in a list.
 
@@ -109,25 +123,28 @@ def read(
         key = storage.fingerprint(raw)
         trace = known.get(key)
         if trace is None:
-            data = storage.unpack(raw, path, max_bytes, lenient, notes)
-            trace = known[key] = parse_trace(data, path, lenient=lenient, warnings=notes)
+            trace = known[key] = _decoded(raw, path, max_bytes, lenient, notes)
         traces.append(trace)
     return traces
 
 
 def write(prefix: str | os.PathLike[str], traces: list[Trace], compress: bool = False) -> list[str]:
-    """Write one trace per rank to ``PREFIX.RANK.et`` (``.et.gz`` if ``compress``); returns the names of the files.
+    """Write one trace per rank to ``PREFIX.RANK.et`` (``.et.gz`` if ``compress``), all or none; returns the names of
+    the files.
 
     A trace that stands for several ranks (the same object) is encoded once.
     """
+    return write_together(rank_contents(prefix, traces, compress))
+
+
+def rank_contents(
+    prefix: str | os.PathLike[str], traces: list[Trace], compress: bool = False
+) -> Iterator[tuple[str, bytes]]:
+    """The files of `write`: their names and what is in them."""
     ending = ".et.gz" if compress else ".et"
     encoded: dict[int, bytes] = {}
-    paths = []
     for rank, trace in enumerate(traces):
         if id(trace) not in encoded:
             data = encode_trace(trace)
             encoded[id(trace)] = storage.pack(data) if compress else data
-        path = f"{os.fspath(prefix)}.{rank}{ending}"
-        storage.write_atomically(Path(path), encoded[id(trace)])
-        paths.append(path)
-    return paths
+        yield f"{os.fspath(prefix)}.{rank}{ending}", encoded[id(trace)]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.inputs import Bound
 from chakrasim.trace import wire
 from chakrasim.trace.graph import Attributes, Csr, StringTable, Trace
 
@@ -56,13 +57,15 @@ State = NDArray[np.int64]
 class Columns:
     """The decoder's arrays and its state for one file's bytes."""
 
-    def __init__(self, data: NDArray[np.uint8]) -> None:
+    def __init__(self, data: NDArray[np.uint8], limit: Bound, source: str) -> None:
         self.data = data
+        self._limit, self._source = limit, source
         self.state: State = np.zeros(wire.STATE_SIZE, np.int64)
         size = len(data)
         for counter in _COUNTERS:
             guess = size + 4 if size <= _SMALL_BYTES else size // _BYTES_PER_ENTRY[counter] + 64
             self.state[wire.ROOM + counter] = guess
+        limit.check(self._bytes(), source, "the trace")
         self.arrays = [self._new(slot) for slot in range(len(_LAYOUT))]
         self.arrays[_LIST_OFFSETS][0] = 0
         self.arrays[_STRING_OFFSETS][:2] = 0  # the empty string is index 0
@@ -83,6 +86,14 @@ class Columns:
         """Size of the hash table, less one: a power of two that leaves at least half of it free."""
         return (1 << (2 * self._room(wire.STRINGS)).bit_length()) - 1
 
+    def _bytes(self) -> int:
+        """The memory that the arrays take when there is the room that the state says."""
+        widths = (
+            np.dtype(kind).itemsize * (3 if slot in _IO_COLUMNS else 1) for slot, (kind, *_) in enumerate(_LAYOUT)
+        )
+        rooms = (self._mask() + 1 if counter < 0 else self._room(counter) for _, counter, _, _ in _LAYOUT)
+        return len(self.data) + sum(width * room for width, room in zip(widths, rooms, strict=True))
+
     def decode(self) -> int:
         """Decode all messages; returns wire.DONE or a code of damage (the state then tells what is intact)."""
         while True:
@@ -98,16 +109,19 @@ class Columns:
 
     def _grow(self) -> None:
         done, need = int(self.state[wire.POS]), int(self.state[wire.NEED])
+        larger = set()
         for counter in _COUNTERS:
             used, room = int(self.state[counter]), self._room(counter)
             wanted = used + (1 if counter == wire.FRAMES else need) + 4
-            if wanted <= room:
-                continue
-            expected = used * len(self.data) // done if done else 0
-            self.state[wire.ROOM + counter] = room = max(wanted, expected + expected // 20, room * 5 // 4)
-            for slot, (_, bound, extra, _) in enumerate(_LAYOUT):
-                if bound == counter:
-                    self.arrays[slot].resize((room, 3) if slot in _IO_COLUMNS else (room + extra,), refcheck=False)
+            if wanted > room:
+                expected = used * len(self.data) // done if done else 0
+                self.state[wire.ROOM + counter] = max(wanted, expected + expected // 20, room * 5 // 4)
+                larger.add(counter)
+        self._limit.check(self._bytes(), self._source, "the trace")
+        for slot, (_, counter, extra, _) in enumerate(_LAYOUT):
+            if counter in larger:
+                room = self._room(counter)
+                self.arrays[slot].resize((room, 3) if slot in _IO_COLUMNS else (room + extra,), refcheck=False)
         old = self.arrays[_TABLE]
         if len(old) <= self._mask():
             self.arrays[_TABLE] = self._new(_TABLE)

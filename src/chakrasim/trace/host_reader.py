@@ -100,6 +100,7 @@ class _Columns:
             if status != nodes.GROW:
                 break
             self._grow()
+        records.check_memory((*self.columns, *self.tensors), self.strings)
         self.rare.settle(int(count[nodes.RARES]), records.buffer)
 
     def _restart_at_a_second_list(self) -> None:
@@ -131,10 +132,14 @@ class _Columns:
 
         if rows:
             widths = (nodes.ROW_WORDS, nodes.ROW_NAMES, nodes.ROW_SPANS)
+            more = rows * sum(width * column.itemsize for column, width in zip(self.columns, widths, strict=True))
+            self.records.check_memory((*self.columns, *self.tensors), self.strings, more)
             self.columns = tuple(
                 enlarge(column, rows * width) for column, width in zip(self.columns, widths, strict=True)
             )
         if tensors > len(self.tensors[0]):
+            more = tensors * sum(column.itemsize for column in self.tensors)
+            self.records.check_memory((*self.columns, *self.tensors), self.strings, more)
             self.tensors = tuple(enlarge(column, tensors) for column in self.tensors)
 
     def _bad_node(self) -> InputError:

@@ -15,8 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.outputs import write_together
 from chakrasim.trace import storage
-from chakrasim.trace.chakra import MAX_BYTES, parse_trace
+from chakrasim.trace.chakra import read_trace
 from chakrasim.trace.encode import encode_trace
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import Job
@@ -52,12 +53,13 @@ def read_job(
     ranks: int | None = None,
     lenient: bool = False,
     warnings: list[str] | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Job:
     """The job of ``PREFIX.ranks.json``, each of its traces read once.
 
-    ``ranks`` is the expected number of ranks. ``max_bytes`` bounds each trace's uncompressed size; ``lenient`` is as in
-    `parse_trace`. An InputError names the place in the ranks file, or the node of a trace, that is at fault.
+    ``ranks`` is the expected number of ranks. ``max_bytes`` bounds the memory that reading each trace takes;
+    ``lenient`` is as in `parse_trace`. An InputError names the place in the ranks file, or the node of a trace, that is
+    at fault.
     """
     notes = [] if warnings is None else warnings
     source = ranks_file(prefix)
@@ -81,15 +83,14 @@ def read_job(
         path = os.path.join(os.path.dirname(source), name)
         if not os.path.isfile(path):
             raise _wrong(source, f"$.files[{index}]", "there is no such file", path, "the trace beside the ranks file")
-        data = storage.unpack(storage.read_bytes(path, max_bytes), path, max_bytes, lenient, notes)
-        traces.append(parse_trace(data, path, lenient=lenient, warnings=notes))
+        traces.append(read_trace(path, lenient=lenient, warnings=notes, max_bytes=max_bytes))
     job = Job(tuple(traces), which, groups)
     check_job(job, source)
     return job
 
 
 def read_expanded(
-    prefix: str | os.PathLike[str], ranks: int | None, lenient: bool, warnings: list[str], max_bytes: int
+    prefix: str | os.PathLike[str], ranks: int | None, lenient: bool, warnings: list[str], max_bytes: int | None
 ) -> list[Trace]:
     """One trace per rank of a job, for those that know nothing of shared traces: what `chakrasim.trace.read` gives."""
     job = read_job(prefix, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
@@ -103,7 +104,7 @@ def read_expanded(
 
 def _load(source: str) -> dict[str, Any]:
     """The ranks file's content with its fields' types checked."""
-    raw = storage.read_bytes(source, MAX_RANKS_BYTES)
+    raw = storage.read_bytes(source, MAX_RANKS_BYTES, "a ranks file")
     try:
         content = json.loads(raw, object_pairs_hook=_no_repeats)
     except RecursionError:
@@ -229,20 +230,12 @@ def write_job(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False,
     check_prefix(prefix)
     stem, ending = os.fspath(prefix), ".et.gz" if compress else ".et"
     files = (_expanded_files if expand else _shared_files)(stem, job, ending)
-    written = storage.write_together(files, stem + RANKS_ENDING)
-    if expand:
-        _remove_other_ranks(stem, written)
-    return written
+    return write_together(files, _replaced(stem) if expand else None)
 
 
-def _remove_other_ranks(stem: str, written: Sequence[str]) -> None:
-    """Remove traces by rank that an earlier job left under the prefix: they would be read as ranks of this one."""
-    folder, base = os.path.split(stem)
-    by_rank = re.compile(re.escape(base) + r"\.[0-9]+\.et(\.gz)?")
-    keep = {os.path.basename(name) for name in written}
-    for name in os.listdir(folder or "."):
-        if by_rank.fullmatch(name) and name not in keep:
-            storage.remove(os.path.join(folder, name))
+def _replaced(stem: str) -> re.Pattern[str]:
+    """What an earlier job left under the prefix and would be read instead of this one, or as ranks of it."""
+    return re.compile(re.escape(os.path.basename(stem)) + rf"({re.escape(RANKS_ENDING)}|\.[0-9]+\.et(\.gz)?)")
 
 
 def _shared_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, bytes]]:

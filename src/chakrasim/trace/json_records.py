@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -127,9 +127,9 @@ class Records:
         self.state = np.zeros(js.STATE_SIZE, np.int64)
         self.state[js.STRICT] = strict
         self.state[js.REPAIR_POS] = -1
-        self.buffer = np.zeros(
-            (self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES) + _GUARD, np.uint8
-        )
+        window = self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES
+        self.file.bound.check(window, path)
+        self.buffer = np.zeros(window + _GUARD, np.uint8)
         self.whole = whole
         self.tokens = np.empty(_TOKENS * js.TOKEN, np.int64)
         self.stack = np.zeros(js.MAX_DEPTH + 1, np.uint8)
@@ -174,6 +174,7 @@ class Records:
             begin = 0
         rest = end - begin
         if rest + _GUARD >= len(self.buffer):
+            self.file.bound.check(2 * len(self.buffer), self.path)
             self.buffer = enlarge(self.buffer, 2 * len(self.buffer))
         if begin:
             self.buffer[:rest] = self.buffer[begin:end]
@@ -191,6 +192,11 @@ class Records:
                 break
         self.buffer[rest : rest + _GUARD] = 0
         state[js.END] = rest
+
+    def check_memory(self, columns: Iterable[NDArray[Any]], texts: StringPool, more_bytes: int = 0) -> None:
+        """Raise InputError if what is held for the file, and ``more_bytes``, are more than reading it may take."""
+        arrays = (self.buffer, self.tokens, *columns, *texts.arrays)
+        self.file.bound.check(more_bytes + sum(array.nbytes for array in arrays), self.path)
 
     def _recognise(self) -> int:
         """Raise InputError if the file is surely another one; how many bytes before the document can be passed over."""

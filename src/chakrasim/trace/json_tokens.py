@@ -317,6 +317,8 @@ def record(buf: Any, pos: Any, end: Any, limit: Any, st: Any, voc: Any, tok: Any
     """
     begin, count, room = pos, TOKEN * st[TOKENS], len(tok) - 4 * TOKEN
     level, due, listed = np.int64(1), 0, False  # due: 0 an entry or the end, 1 a comma or the end, 2 an entry
+    if count >= room:  # an empty record has no entry that asks
+        return NO_ROOM
     pos += 1
     while True:
         byte = buf[index(pos)]

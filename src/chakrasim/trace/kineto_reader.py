@@ -84,6 +84,7 @@ class _Columns:
         self.work_only, self.strict = work_only, strict
         self._begin()
         guess = records.file.size * (_PACKED if records.file.packed else 1) // _BYTES_PER_EVENT + 64
+        guess = min(guess, records.file.bound.bytes // sum(np.dtype(kind).itemsize for kind in _COLUMNS))
         self.columns: tuple[NDArray[Any], ...] = tuple(np.empty(guess, kind) for kind in _COLUMNS)
         self.scratch = np.zeros((2, 2 * events.KEYS), np.int64)
         self.restarts = 0
@@ -114,6 +115,7 @@ class _Columns:
             if status != events.GROW:
                 break
             self._grow()
+        records.check_memory(self.columns, self.strings)
         self.rare.settle(int(count[events.RARES]), records.buffer)
         if 2 * count[events.RARES] > len(self.rare.pool[0]):
             self.rare.flush(int(count[events.RARES]))
@@ -141,6 +143,7 @@ class _Columns:
         if rows >= len(self.columns[0]):
             expected = rows * file.size // max(file.taken, 1)
             room = max(expected + expected // 10, rows + rows // 4 + 64)
+            self.records.check_memory((), self.strings, room * sum(column.itemsize for column in self.columns))
             # one at a time, so that at most one column is there twice
             columns = list(self.columns)
             self.columns = ()

@@ -6,7 +6,6 @@ import json
 import mmap
 import os
 import re
-import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import file_bound, open_input
 from chakrasim.jit import kernel
+from chakrasim.outputs import write_pieces
 from chakrasim.trace.graph import StringTable
 from chakrasim.trace.linked import Annotations, Communication, LinkedTrace
 from chakrasim.trace.linked_checks import MOST_NS, check, group, integers, lane, number, rank_number, step_path
 from chakrasim.trace.linked_scan import load
 from chakrasim.trace.recognise import look
-from chakrasim.trace.storage import GZIP_MAGIC, read_bytes, unpack, write_in_pieces
+from chakrasim.trace.storage import GZIP_MAGIC, read_unpacked
 
 SCHEMA = "chakrasim-linked-1"
 
@@ -56,7 +57,8 @@ _COMMUNICATION: dict[str, Any] = {
 _CHUNK = 1 << 16
 #: A sign, nineteen digits and a comma.
 _DIGITS = 21
-_MAX_BYTES = 1 << 36
+#: Bytes of memory for one of the document, whose long columns are small and whose other values are Python's.
+_HELD = 8
 _LARGE_BYTES = 1 << 26
 
 
@@ -64,7 +66,7 @@ def write_linked(path: str | os.PathLike[str], linked: LinkedTrace) -> None:
     """Write ``linked``; the file appears whole or not at all. Raises InputError if that fails."""
     target = Path(path)
     pieces = _document(linked)
-    write_in_pieces(target, _packed(pieces) if target.name.endswith(".gz") else pieces)
+    write_pieces(target, _packed(pieces) if target.name.endswith(".gz") else pieces)
 
 
 def _packed(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -191,11 +193,12 @@ def read_linked(path: str | os.PathLike[str]) -> LinkedTrace:
 
 def _content(source: str) -> bytes | mmap.mmap:
     """The uncompressed bytes; those of a large file as a map of it."""
-    with suppress(OSError, ValueError), open(source, "rb") as file:
-        status = os.fstat(file.fileno())
-        if stat.S_ISREG(status.st_mode) and _LARGE_BYTES < status.st_size <= _MAX_BYTES and file.read(2) != GZIP_MAGIC:
+    expected = "a linked trace"
+    with suppress(OSError, ValueError), open_input(source, expected) as file:
+        size = os.fstat(file.fileno()).st_size
+        if _LARGE_BYTES < size <= file_bound(file).bytes and file.read(2) != GZIP_MAGIC:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return unpack(read_bytes(source, _MAX_BYTES), source, _MAX_BYTES, False, [])
+    return read_unpacked(source, expected=expected, held=_HELD)
 
 
 def _refused(data: bytes | mmap.mmap, source: str) -> InputError:

@@ -1,47 +1,40 @@
-"""Bytes on disk: finding the files of all ranks, reading with bounds, gzip, writing atomically."""
+"""Bytes on disk: finding the files of all ranks, reading with bounds, gzip."""
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import os
 import re
-import stat
-import tempfile
 import zlib
-from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from chakrasim.errors import InputError
+from chakrasim.inputs import Bound, bound, file_bound, open_input, refuse_special, take
 
 GZIP_MAGIC = b"\x1f\x8b"
 _STEP = 1 << 20
+_PACKED_STEP = 1 << 16  # what is behind a member's end is copied at each of them, so a file of many has small steps
 _WHOLE_KEY_BYTES = 4096  # up to this size the bytes themselves serve as their fingerprint
 
 
 class Stream:
     """A file's bytes one after another, uncompressed if it is gzip (told by its first two bytes).
 
-    Raises InputError if the file cannot be read or is no file. Damage of compressed data ends the stream and is kept in
-    ``fault``. ``taken`` of the ``size`` bytes on disk have been used so far.
+    Raises InputError if the file cannot be read, is no file, or unpacks to more than ``bound``. Damage of compressed
+    data ends the stream and is kept in ``fault``. ``taken`` of the ``size`` bytes on disk have been used so far.
     """
 
-    def __init__(self, path: str, expected: str) -> None:
+    def __init__(self, path: str, expected: str, max_bytes: int | None = None) -> None:
         self._path = path
         self._expected = expected
         self.fault: str | None = None
-        self.taken = 0
+        self.taken = self._given = 0
         try:
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
-            self._file = os.fdopen(handle, "rb", buffering=0)
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                self._file.close()
-                raise InputError("this is no regular file", file=path, expected=expected)
-            self.size = status.st_size
+            self._file = open_input(path, expected)
+            self.bound = file_bound(self._file, max_bytes)
+            self.size = os.fstat(self._file.fileno()).st_size
             self.packed = self._file.read(2) == GZIP_MAGIC
             self._file.seek(0)
         except (OSError, ValueError) as fault:
@@ -60,6 +53,10 @@ class Stream:
         """Give the file back."""
         self._file.close()
 
+    def skip_to(self, byte: int) -> None:
+        """Go on at this byte of a file that is not compressed."""
+        self._file.seek(byte)
+
     def fill(self, target: memoryview) -> int:
         """Put the next bytes into ``target``; how many, 0 at the end."""
         try:
@@ -77,6 +74,8 @@ class Stream:
         size = min(len(target), len(self._ready))
         target[:size] = self._ready[:size]
         self._ready = self._ready[size:]
+        self._given += size
+        self.bound.check(self._given, self._path, "the compressed file, unpacked,")
         return size
 
     def _next_part(self) -> bytes:
@@ -84,7 +83,7 @@ class Stream:
         while self.fault is None:
             between = self._member is None or self._member.eof
             if not self._rest:
-                self._rest = self._file.read(_STEP)
+                self._rest = self._file.read(_PACKED_STEP)
                 self.taken += len(self._rest)
                 if not self._rest:
                     self.fault = None if between else "the data end early"
@@ -115,41 +114,20 @@ def _intact(member: Any, data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def read_bytes(path: str, max_bytes: int) -> bytes:
-    """The whole file. Raises InputError if it cannot be read, is no file, or is larger than ``max_bytes``."""
+def read_bytes(path: str, max_bytes: int | None = None, expected: str = "a Chakra trace file") -> bytes:
+    """The whole file. Raises InputError if it cannot be read, is no file, or is larger than its `bound`."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+        with open_input(path, expected) as file:
+            limit = file_bound(file, max_bytes)
+            size = os.fstat(file.fileno()).st_size
+            limit.check(size, path, "the file")
+            data = take(file, limit.bytes)
+            limit.check(len(data), path, "the file")
+            return data
     except (OSError, ValueError) as fault:
-        raise _cannot_read(path, fault) from None
-    try:
-        chunk = os.read(handle, 1 << 16)
-        if len(chunk) < 1 << 16 and len(chunk) <= max_bytes and not os.read(handle, 1):
-            return chunk
-        return _read_large(path, max_bytes)
-    except OSError as fault:
-        raise _cannot_read(path, fault) from None
-    finally:
-        os.close(handle)
-
-
-def _read_large(path: str, max_bytes: int) -> bytes:
-    with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError("this is no regular file", file=path, expected="a Chakra trace file")
-        size = status.st_size
-        if size > max_bytes:
-            raise InputError(
-                "the trace is too large",
-                file=path,
-                found=f"{size} bytes",
-                expected=f"at most {max_bytes}",
-                remedy="raise max_bytes if this is meant",
-            )
-        try:
-            return file.read()
-        except MemoryError:
-            raise InputError("the trace does not fit into memory", file=path, found=f"{size} bytes") from None
+        raise _cannot_read(path, fault, expected) from None
+    except MemoryError:
+        raise InputError("the file does not fit into memory", file=path, found=f"{size:,} bytes") from None
 
 
 def _cannot_read(path: str, fault: Exception, expected: str = "a Chakra trace file") -> InputError:
@@ -164,39 +142,43 @@ def _cannot_read(path: str, fault: Exception, expected: str = "a Chakra trace fi
     return InputError(f"the file cannot be read: {text}", file=path)
 
 
-def unpack(raw: bytes, source: str, max_bytes: int, lenient: bool, warnings: list[str]) -> bytes:
+def read_unpacked(
+    path: str, max_bytes: int | None = None, expected: str = "a Chakra trace file", held: int = 1
+) -> bytes:
+    """The whole file, uncompressed if it is gzip. ``held``: how many bytes of memory its reader needs for one of them.
+
+    Raises InputError as `read_bytes` and `unpack` do.
+    """
+    raw = read_bytes(path, max_bytes, expected)
+    return unpack(raw, path, bound(len(raw), max_bytes).shared(held), False, [])
+
+
+def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, warnings: list[str]) -> bytes:
     """The uncompressed bytes: ``raw`` itself unless it is gzip by its first two bytes.
 
-    Damaged or oversized compressed data raise InputError; with ``lenient`` what could be uncompressed is kept, with a
-    warning.
+    Damaged compressed data, and more of them than ``limit``, raise InputError; with ``lenient`` what of damaged data
+    could be uncompressed is kept, with a warning.
     """
     if not raw.startswith(GZIP_MAGIC):
         return raw
     parts: list[bytes] = []
     size = at = 0
     fault = None
+    view = memoryview(raw)
     while at < len(raw) and fault is None:
         member = zlib.decompressobj(wbits=31)
-        rest = raw[at:]
         try:
-            while not member.eof and rest:
-                parts.append(member.decompress(rest, _STEP))
+            while not member.eof and at < len(raw):
+                piece = view[at : at + _PACKED_STEP]
+                parts.append(member.decompress(piece, _STEP))
+                at += len(piece) - len(member.unconsumed_tail) - len(member.unused_data)
                 size += len(parts[-1])
-                rest = member.unconsumed_tail
-                if size > max_bytes:
-                    raise InputError(
-                        "the compressed trace is too large",
-                        file=source,
-                        found=f"more than {max_bytes} bytes uncompressed from {len(raw)} compressed",
-                        expected=f"at most {max_bytes}",
-                        remedy="raise max_bytes if this is meant",
-                    )
+                limit.check(size, source, f"the compressed file of {len(raw):,} bytes, unpacked,")
         except zlib.error as reason:
             fault = str(reason)
-        consumed = len(raw) - len(member.unused_data) if member.eof else len(raw)
         if fault is None and not member.eof:
             fault = "the data end early"
-        at = _skip_padding(raw, consumed)
+        at = _skip_padding(raw, at)
     if fault is not None:
         damage = InputError(
             "the gzip data are damaged",
@@ -233,80 +215,6 @@ def fingerprint(raw: bytes) -> bytes:
     )
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` under a temporary name in the same folder, then rename. Raises InputError if that fails."""
-    write_in_pieces(path, (data,))
-
-
-def write_in_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """As `write_atomically`, for data that are made piece by piece."""
-    temporary = _write_beside(path, pieces)
-    try:
-        _rename(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-def write_together(files: Iterable[tuple[str, bytes]], last: str) -> list[str]:
-    """Write several files, all or none, and return their names: ``last``, which tells readers of the others, goes first
-    if it is there already and comes last if it is among them. Raises InputError if writing fails.
-    """
-    temporary: dict[str, str] = {}
-    try:
-        for name, data in files:
-            temporary[name] = _write_beside(Path(name), (data,))
-        names = list(temporary)
-        Path(last).unlink(missing_ok=True)
-        for name in sorted(names, key=last.__eq__):
-            _rename(temporary[name], Path(name))
-        return names
-    except OSError as fault:
-        raise _cannot_write(Path(last), fault) from None
-    finally:
-        for left in temporary.values():
-            Path(left).unlink(missing_ok=True)
-
-
-def remove(path: str) -> None:
-    """Remove a file. Raises InputError if that is not possible."""
-    try:
-        Path(path).unlink(missing_ok=True)
-    except OSError as fault:
-        raise InputError(f"cannot be removed: {fault.strerror}", file=path) from None
-
-
-def _write_beside(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
-    """Write a temporary file in the folder of ``path``; its name."""
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        return temporary
-    except BaseException as fault:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        if isinstance(fault, OSError | ValueError):
-            raise _cannot_write(path, fault) from None
-        raise
-
-
-def _rename(temporary: str, path: Path) -> None:
-    try:
-        os.replace(temporary, path)
-    except (OSError, ValueError) as fault:
-        raise _cannot_write(path, fault) from None
-
-
-def _cannot_write(path: Path, fault: Exception) -> InputError:
-    text = getattr(fault, "strerror", None) or str(fault)
-    remedy = "create the folder first" if getattr(fault, "errno", None) == errno.ENOENT else None
-    return InputError(f"the file cannot be written: {text}", file=path, remedy=remedy)
-
-
 def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]:
     """The files ``PREFIX.0.et``, ``PREFIX.1.et``, ... (plain before ``.et.gz``), found by listing the folder once.
 
@@ -322,6 +230,7 @@ def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]
         ) from None
     found = _ranks(names, stem)
     if not found:
+        refuse_special(prefix, "a trace, or the beginning of the names of traces")
         raise _nothing_found(prefix, stem, names)
     count = len(found) if ranks is None else ranks
     missing = next((rank for rank in range(count) if rank not in found), None)
