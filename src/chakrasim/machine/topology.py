@@ -29,8 +29,8 @@ Ends = tuple[int | None, int | None]
 """Where a link begins and ends: coordinates in its dimension, None for a switch."""
 
 Way = Callable[[Ints, Ints, int], Iterator[tuple[Ints, Ints, Ints]]]
-"""From the coordinates where messages enter and leave a dimension, and the number of its members, to the links that they
-pass, some at a time: indices of messages, and for each the member and the port of a link."""
+"""From the coordinates where messages enter and leave a dimension, and the number of its members, to the links that
+they pass, some at a time: indices of messages, and for each the member and the port of a link."""
 
 
 @dataclass(frozen=True)

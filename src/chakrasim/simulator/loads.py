@@ -66,7 +66,9 @@ def loads(plan: Plan, context: Context) -> Iterator[tuple[int, Ints, Reals]]:
             sizes.append(messages.size_bytes[moving[which]])
         if links:
             distinct, place = np.unique(np.concatenate(links), return_inverse=True)
-            yield dim, distinct, np.bincount(place.reshape(-1), np.concatenate(sizes), len(distinct))
+            carried = np.zeros(len(distinct))
+            np.add.at(carried, place.reshape(-1), np.concatenate(sizes))
+            yield dim, distinct, carried
         here += (b - a) * stride
         stride *= count
 

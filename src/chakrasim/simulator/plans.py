@@ -295,7 +295,7 @@ def _phase(
 
 
 def pass_ns(size_bytes: int, local_mem_bw: float) -> int:
-    """One pass over local memory, truncated to ns; free without a bandwidth. Raises InputError past the clock's range."""
+    """One pass over local memory, truncated to ns; free without a bandwidth. Raises InputError for too long a time."""
     if local_mem_bw == 0:
         return 0
     spent_ns = size_bytes / local_mem_bw * 1e9

@@ -46,11 +46,11 @@ def warn_of_impossible(entries: Iterable[Calls], context: Context) -> None:
     excess, plan, time_ns = max(found, key=lambda entry: entry[0])
     kind, members = KINDS[plan.use.type], plan.member_count(context)
     reached = kind.whole_bytes(plan.use.size_bytes, members) / time_ns * kind.bus_factor(members)
-    more = f" (and {len(found) - 1} more collectives)" if len(found) > 1 else ""
+    more = f" (of {len(found)} kinds of collectives)" if len(found) > 1 else ""
     context.warn(
         f"impossible bandwidth{more}: the {kind.key} of {plan.use.size_bytes} bytes on {members} ranks reaches a bus "
-        f"bandwidth of {reached:.4g} GB/s, over links that allow {reached / excess:.4g}: congestion-unaware messages do "
-        f"not share a link; {REMEDY}"
+        f"bandwidth of {reached:.4g} GB/s, over links that allow {reached / excess:.4g}: congestion-unaware messages "
+        f"do not share a link; {REMEDY}"
     )
 
 
@@ -79,8 +79,8 @@ def warn_of_spans(plans: Iterable[Sequence[Plan]], context: Context) -> None:
     if wide:
         more = f" and {len(wide) - 1} more groups span" if len(wide) > 1 else " spans"
         context.warn(
-            f"{context.group_text(wide[0])}{more} several dimensions of the network: congestion-unaware messages pay for "
-            f"the first dimension in which two ranks differ only; to compare layouts, {REMEDY}"
+            f"{context.group_text(wide[0])}{more} several dimensions of the network: congestion-unaware messages pay "
+            f"for the first dimension in which two ranks differ only; to compare layouts, {REMEDY}"
         )
 
 
