@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chakrasim import InputError
+from chakrasim.analysis.traces import RankTrace, open_traces
 from chakrasim.report.profile_info import linked_info
 from chakrasim.trace.kineto_reader import read_kineto
 from made_traces import MadeTrace
@@ -27,6 +28,13 @@ def test_durations_beyond_64_bits_are_refused(tmp_path: Path) -> None:
         read_kineto(path)
     assert error.value.file == str(path)
     assert error.value.message == "the durations of all events together, in ns, cannot be counted"
+
+
+def test_ranks_whose_durations_are_beyond_64_bits_together_are_refused(tmp_path: Path) -> None:
+    traces = [RankTrace(rank, read_kineto(made(7, 10**18).save(tmp_path / f"{rank}.json"))) for rank in range(2)]
+    assert open_traces(traces[:1]) == traces[:1]
+    with pytest.raises(InputError, match="the durations of all traces together, in ns, cannot be counted"):
+        open_traces(traces)
 
 
 def test_the_sum_of_a_linked_trace_is_exact(tmp_path: Path) -> None:
