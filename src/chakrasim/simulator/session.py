@@ -28,6 +28,7 @@ from chakrasim.simulator.setup import Layout, build, simulated_ranks
 from chakrasim.simulator.sharing import by_columns, lower_traces
 from chakrasim.simulator.stall import stall_error, waiting_entries
 from chakrasim.simulator.traffic import check_totals
+from chakrasim.simulator.unaware import warn_of_spans
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -55,6 +56,7 @@ class Session:
         calls = by_columns(self.graphs, calls_by_use)
         check_totals(context, self.graphs, self.graph_of, self.plans, calls)
         warn_of_stalls(self.plans, context)
+        warn_of_spans(self.plans, context)
         if context.replay is None:
             warn_of_slow_memory(context, self.plans)
         self._count()

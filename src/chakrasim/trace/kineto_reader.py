@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.totals import checked, total
 from chakrasim.trace import kineto as k
 from chakrasim.trace.kineto import KinetoTrace
 from chakrasim.trace.rare import RareColumns
@@ -197,6 +198,8 @@ class _Columns:
         if self.restarts:
             counts["earlier traceEvents lists"] = self.restarts
         self.records.report(int(count[events.ROWS]), notes, counts)
+        # So that no sum of durations wraps, whatever is added up.
+        checked(total(arrays["dur_ns"]), "the durations of all events together, in ns,", source)
         return KinetoTrace(
             source, self.strings.build(), rare=self.rare.build(), header=header,
             event_count=int(count[events.SEEN]), counts=counts, **arrays,
