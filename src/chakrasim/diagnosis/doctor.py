@@ -33,6 +33,7 @@ from chakrasim.trace.linked_parts import begun
 #: Findings after which it says nothing that there is nothing to link.
 _NOTHING_THERE = ("empty-trace", "schedule-never-active")
 #: Repairs after which nothing is missing.
+_NO_CATEGORY = "but no category that says what they are"
 _LIGHT = re.compile(r"rounded .* times|replaced invalid characters")
 
 Progress = Callable[[int, int], None]
@@ -223,6 +224,16 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
 
 def _repaired(warning: str, path: Path, rank: int) -> Finding:
     """What a reader says of a file that it read nevertheless."""
+    if _NO_CATEGORY in warning:
+        return Finding(
+            "events-without-category",
+            WARNING,
+            warning,
+            "what they did is missing from all results: if kernels are among them, device time is",
+            "export the trace with the categories of Kineto (kernel, gpu_memcpy, ...)",
+            (rank,),
+            (path.name,),
+        )
     is_light = _LIGHT.search(warning) is not None
     return Finding(
         "repaired-file" if is_light else "damaged-file",
