@@ -136,7 +136,7 @@ class Graph:
         data, control = self._dependencies(stream, reads, written | fresh, stream.order())
         self._add(Node(work.name, data, control, stream.number, stream.rule, phase, work))
         stream.put(len(self.nodes) - 1)
-        self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True))
+        self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True), phase)
 
     def collective(self, call: Call, role: str) -> int:
         """A collective or message is given to a stream; returns the node's number, -1 if nothing is recorded."""
