@@ -58,7 +58,7 @@ def test_no_row_of_a_real_trace_has_crossing_slices(shared_dir: Path, unlinked: 
     for path in paths:
         if sniff(path).kind is not FileKind.DEVICE:
             continue
-        events = kineto_events(0, read_kineto(path, keep="work"))
+        events = kineto_events(0, read_kineto(path))
         assert sum(map(len, rows_of(events))) == len(events.start_ns), path
         assert [crossings(spans) for spans in rows_of(events)] == [0] * len(events.tracks), path
         seen += 1
@@ -92,7 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(slices=SLICES)
 def test_slices_that_cross_go_to_rows_of_their_own(place: Path, slices: list[tuple[str, int, int, int]]) -> None:
     (place / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event(*one) for one in slices]}))
-    events = kineto_events(0, read_kineto(place / "t.json", keep="work"))
+    events = kineto_events(0, read_kineto(place / "t.json"))
     rows = rows_of(events)
     assert sum(map(len, rows)) == len(slices)
     assert [crossings(spans) for spans in rows] == [0] * len(rows)
@@ -135,6 +135,25 @@ def test_nor_do_those_of_a_log_at_any_frequency(ends: list[int], mhz: float) -> 
             rows[one["tid"]].append((start, start + length))
     assert len(rows) == 1 and crossings(rows[1]) == 0
     assert all(later[0] >= earlier[1] for earlier, later in pairwise(rows[1]))
+
+
+@pytest.mark.parametrize("name", ["x.html", "x.svg.gz", "x.trace", "x.2"])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["timeline", str(TRACES / "device.0.json.gz"), "-o"],
+        ["simulate", "none", "--machine", "hgx-h100-4", "--timeline"],
+        ["analyze", "critical-path", str(TRACES / "device.0.json.gz"), "--overlay"],
+    ],
+    ids=["timeline", "simulate", "critical-path"],
+)
+def test_a_name_that_says_something_else_than_json_is_refused(
+    argv: list[str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*argv, str(tmp_path / name)]) == 2
+    assert "is JSON in Chrome's trace format, which this name does not say" in (said := capsys.readouterr().err)
+    assert f"{tmp_path / name}: " in said and "expected .json or .json.gz" in said
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_has_the_rows_that_were_made(tmp_path: Path) -> None:
