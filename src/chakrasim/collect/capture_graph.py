@@ -136,7 +136,7 @@ class Graph:
         data, control = self._dependencies(stream, reads, written | fresh, stream.order())
         self._add(Node(work.name, data, control, stream.number, stream.rule, phase, work))
         stream.put(len(self.nodes) - 1)
-        self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True))
+        self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True), phase)
 
     def collective(self, call: Call, role: str, told_as: tuple[str, int]) -> int:
         """A collective or message of the group ``role`` is given to a stream; ``told_as`` is the node's group and peer.
