@@ -10,6 +10,7 @@ from io import FileIO
 from typing import Final
 
 from chakrasim.errors import InputError
+from chakrasim.unfinished import refuse_unfinished
 
 VARIABLE: Final = "CHAKRASIM_MAX_READ_BYTES"
 """The environment variable that states another bound for every file."""
@@ -80,9 +81,11 @@ def open_input(path: str | os.PathLike[str], expected: str, *, pipe: bool = Fals
     """The regular file ``path``, open for reading, without waiting for anyone; ``expected`` says what it should be.
 
     ``pipe``: a pipe that the shell made (``/dev/stdin``, or ``/dev/fd/63`` for ``<(command)``) will do as well. Raises
-    InputError for pipes, devices and sockets, OSError or ValueError if the file cannot be opened.
+    InputError for pipes, devices and sockets, and for one of several files of which a command that was ended has
+    replaced only some; OSError or ValueError if the file cannot be opened.
     """
     name = os.fspath(path)
+    refuse_unfinished(name)
     piped = pipe and name.startswith(_PIPES)
     _refuse(os.stat(name).st_mode, name, expected, piped)
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)

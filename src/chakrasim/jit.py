@@ -95,11 +95,12 @@ class _KeptOverloads:
 
     def __init__(self, function: Callable[..., Any], folder: Store) -> None:
         import numba
+        from numba.core import serialize
         from numba.core.compiler import CompileResult
-        from numba.core.serialize import dumps
 
         result: Any = CompileResult
-        self._folder, self._dump = folder, dumps
+        untyped: Any = serialize
+        self._folder, self._dump = folder, untyped.dumps
         self._reduce, self._rebuild = result._reduce, result._rebuild
         self._name = function.__qualname__
         source = _file_digest(function.__code__.co_filename)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import re
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -63,6 +65,21 @@ def damaged(name: str, files: Files, draw: random.Random) -> bytes:
         data = gzip.compress(data, 1, mtime=0)
         data = _bytes(data, files, draw) if draw.random() < 0.6 else data
     return data
+
+
+def no_file(path: Path, draw: random.Random) -> None:
+    """What is no file under a file's name: a folder, a pipe, a device, a link to itself; or a file of nothing but a
+    hole."""
+    kind = draw.randrange(7)
+    if kind == 0:
+        path.mkdir()
+    elif kind == 1:
+        os.mkfifo(path)
+    elif kind == 2:
+        with path.open("wb") as file:
+            file.truncate(draw.choice((1 << 20, 1 << 33, 1 << 42)))
+    else:
+        path.symlink_to(("/dev/zero", "/dev/null", "/dev/full", path.name)[kind - 3])
 
 
 def _another_file(data: bytes, files: Files, draw: random.Random) -> bytes:

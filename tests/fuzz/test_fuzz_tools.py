@@ -25,7 +25,7 @@ from pathlib import Path
 import job_tools
 import pytest
 import tool_inputs
-from damage import Files, damaged
+from damage import Files, damaged, no_file
 from tool import ODD, Draw, Tool, odd, some
 
 from chakrasim.cli.main import main
@@ -208,13 +208,13 @@ def _prepare(tool: Tool, draw: Draw, folder: Path) -> Files:
     files = dict(intact)
     for name in draw.sample(sorted(files), min(len(files), draw.choice((1, 1, 1, 2, 4)))):
         files[name] = damaged(name, files, draw)
-    lost = draw.choice(sorted(files)) if draw.random() < 0.02 else ""
+    lost = draw.choice(sorted(files)) if draw.random() < 0.06 else ""
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if name != lost:
             (folder / name).write_bytes(data)
-        elif draw.random() < 0.5:
-            (folder / name).mkdir()
+        elif draw.random() < 0.8:
+            no_file(folder / name, draw)
     return intact
 
 

@@ -364,7 +364,7 @@ def test_other_files_are_refused_by_name(write: Any, tmp_path: Path) -> None:
     assert "found a text file beginning 'hello'" in _fails(write("hello"))
     assert "there is no such file" in _fails(tmp_path / "none.json")
     assert f"this is a folder; {expected}" in _fails(tmp_path)
-    assert f"this is no regular file; {expected}" in _fails(Path("/dev/null"))
+    assert f"this is no regular file; found a device; {expected}" in _fails(Path("/dev/null"))
     with pytest.raises(InputError, match="unknown selection of events; found 'some'"):
         read_kineto(write("[]"), keep="some")
 

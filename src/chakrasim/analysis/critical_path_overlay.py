@@ -50,14 +50,15 @@ def write_overlay(
     The file is taken event by event: what is held is its text and the events that ``arrows`` refer to. Returns the
     number of arrows. Raises InputError if a file cannot be read, is no Kineto trace, or cannot be written.
     """
-    from chakrasim.trace.storage import read_unpacked, write_in_pieces
+    from chakrasim.outputs import write_pieces
+    from chakrasim.trace.storage import read_unpacked
 
     source = os.fspath(trace)
     raw = read_unpacked(source, expected="a Kineto trace", held=2)
     needed = {end for arrow in arrows for end in (arrow.source, arrow.target)}
     pieces = _overlaid(raw.decode("utf-8", "replace"), source, events, needed, arrows, keep_all)
     target = Path(out)
-    write_in_pieces(target, _compressed(pieces) if target.name.endswith(".gz") else pieces)
+    write_pieces(target, _compressed(pieces) if target.name.endswith(".gz") else pieces)
     return len(arrows)
 
 

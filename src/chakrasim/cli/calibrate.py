@@ -100,7 +100,7 @@ def _compute(options: argparse.Namespace) -> int:
 def _write_profile(calibration: Calibration, path: str) -> None:
     """The profile of the only device. Raises InputError if there are several."""
     from chakrasim.machine import dump_device
-    from chakrasim.report.files import write_whole
+    from chakrasim.outputs import write_whole
 
     if len(calibration.devices) != 1:
         raise InputError(

@@ -6,11 +6,14 @@ import argparse
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 from chakrasim.cli.options import add_program_arguments, whole_number
 from chakrasim.cli.output import print_warnings
 from chakrasim.errors import InputError
 from chakrasim.startup import own_python
+
+_GRACE_S = 30.0
 
 SUMMARY = "Run a PyTorch training script and record some of its steps"
 EXAMPLES = """\
@@ -110,6 +113,19 @@ def _run_ranks(options: argparse.Namespace) -> int:
         *("--no-python", *own_python("chakrasim", *words, "--", *options.arguments)),
     ]
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
-    if subprocess.run(command, env=environment).returncode:
+    if _wait(subprocess.Popen(command, env=environment)):
         raise InputError("the ranks failed", file=options.script, remedy="see what they printed")
     return 0 if options.no_verdict else _verdict(options, options.nproc)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """The exit status; whoever ends this command ends the ranks, which remove what they have half written."""
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        process.kill()
+        process.wait()
+        raise

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+from itertools import chain
 from typing import Any
 
-from chakrasim.cli.options import whole_number
+from chakrasim.cli.options import add_redaction, redaction, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_target,
     check_targets,
+    json_bytes,
     print_warnings,
     say_compiling,
     write_json,
@@ -55,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --compat: also the reference's rough check of a converted linked trace, into --log-filename",
     )
     parser.add_argument("--log-filename", metavar="FILE", help="file for the lines of --simulate; default: none")
-    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    add_redaction(parser)
     parser.add_argument("--force", action="store_true", help="replace outputs that exist (--compat always does)")
     parser.add_argument("--json", metavar="FILE", help="write what was converted as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
@@ -114,13 +116,13 @@ def _kind(name: str) -> str:
 
 def _check_options(options: argparse.Namespace, kind: str) -> None:
     text_only = [("--num-npus", options.num_npus is not None), ("--num-passes", options.num_passes is not None)]
-    linked_only = [("--simulate", options.simulate), ("--redact", options.redact)]
+    linked_only = [("--simulate", options.simulate), ("--redact", options.redact), ("--redact-key", options.redact_key)]
     for option, given in linked_only if kind == "Text" else text_only:
         if given:
             raise InputError(f"{option} cannot be used with {kind}", remedy="leave it out")
     if options.simulate and not options.compat:
         raise InputError("--simulate needs --compat chakra", remedy="or run the trace with chakrasim simulate")
-    if options.redact and options.compat:
+    if (options.redact or options.redact_key) and options.compat:
         raise InputError("--redact cannot be used with --compat chakra", remedy="leave one of them out")
 
 
@@ -134,7 +136,8 @@ def _refuse_existing(options: argparse.Namespace, paths: list[str]) -> None:
 
 def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
     log = options.log_filename if options.simulate else None
-    check_targets({"--output": options.output, "--json": options.json, "--log-filename": log}, [source])
+    outputs = {"--output": options.output, "--json": options.json, "--log-filename": log}
+    check_targets(outputs, [source, options.redact_key])
     _refuse_existing(options, [options.output])
     if options.compat:
         return _compat(options, source, log)
@@ -145,7 +148,7 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
 
     _refuse_reference_form(options, source)
     linked = read_linked(source)
-    nodes = write_converted(options.output, linked, redact=options.redact, warnings=warnings)
+    nodes = write_converted(options.output, linked, redact=redaction(options), warnings=warnings)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
 
 
@@ -206,15 +209,17 @@ def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict
     _refuse_existing(options, [*paths, groups_path])
     announce_compilation("trace")
     from chakrasim.converter.text import convert_text
-    from chakrasim.trace.chakra import write
+    from chakrasim.outputs import write_together
+    from chakrasim.trace.chakra import rank_contents
 
     made = convert_text(source, ranks, passes, like_reference=bool(options.compat), warnings=warnings)
-    write(options.output, made.traces)
+    files = rank_contents(options.output, made.traces)
+    groups = [(groups_path, json_bytes(made.groups))] if made.groups else []
+    write_together(chain(files, groups))
     nodes = sum(len(trace) for trace in made.traces)
     lines = [f"{paths[0]} to {paths[-1]}: {nodes:,} nodes" if ranks > 1 else f"{paths[0]}: {nodes:,} nodes"]
     content: dict[str, Any] = {"output": paths, "nodes": nodes, "lines": lines}
     if made.groups:
-        write_json(made.groups, groups_path)
         content["comm_group"] = groups_path
         lines.append(f"{groups_path}: {len(made.groups)} communicator groups, for simulate --comm-group")
     return content

@@ -132,7 +132,7 @@ def _render(texts: Iterator[str], output: str, suffix: str) -> None:
 
 
 def _write(texts: Iterable[str | bytes], output: str) -> None:
-    from chakrasim.report.files import open_whole
+    from chakrasim.outputs import open_whole
 
     with open_whole(output) as file:
         for text in texts:

@@ -90,14 +90,16 @@ def _workload(options: argparse.Namespace) -> int:
     warnings: list[str] = []
     traces: list[Trace] = []
     job = None
+    times = 1
     if is_job(options.prefix):
         job = read_job(options.prefix, ranks=options.ranks, lenient=options.lenient, warnings=warnings)
     elif os.path.isfile(options.prefix):
-        traces = [read_trace(options.prefix, lenient=options.lenient, warnings=warnings)] * (options.ranks or 1)
+        traces = [read_trace(options.prefix, lenient=options.lenient, warnings=warnings)]
+        times = options.ranks or 1
     else:
         traces = read(options.prefix, ranks=options.ranks, lenient=options.lenient, warnings=warnings)
     print_warnings(warnings)
-    info = workload_info(traces) if job is None else job_info(job)
+    info = workload_info(traces, times) if job is None else job_info(job)
     if options.json is not None:
         write_json(info.to_mapping(), options.json)
     if options.json != "-":

@@ -114,7 +114,7 @@ def _compat(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
     for room in ("trace", "linker"):
         announce_compilation(room)
     from chakrasim.linker.compat import link_compat, node_count
-    from chakrasim.report.files import write_whole
+    from chakrasim.outputs import write_whole
 
     data = link_compat(options.host, options.device, options.rank or 0, warnings)
     write_whole(options.output, data)

@@ -1,23 +1,28 @@
 """The command ``chakrasim``: which subcommand, and how a run ends.
 
 Exit codes: 0 done; 2 unusable input or options; 3 a simulation that cannot end; 130 interrupted; 141 nobody reads the
-output any more.
+output any more; 143 terminated.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
+from signal import SIGTERM
 from typing import Any, Final
 
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near_option, prepare
 from chakrasim.cli.output import print_warnings
 from chakrasim.cli.reference_names import old_name_warnings
+from chakrasim.cli.streams import take_streams, tell
 from chakrasim.errors import ChakrasimError, InputError, StallError, near
 from chakrasim.kept_code import NotKept
 from chakrasim.startup import without_gc
@@ -62,19 +67,21 @@ examples:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command with these arguments (without the program's name); returns its exit code."""
+    take_streams()
     with suppress(AttributeError, OSError, ValueError):
         # A name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        with _own_warnings():
+        with _own_warnings(), _terminated():
             code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
     except ChakrasimError as error:
         return _report(error)
     except KeyboardInterrupt as stop:
-        _complain(f"interrupted; {str(stop) or 'nothing was written'}")
-        return 130
+        ended = isinstance(stop, _Terminated)
+        _complain(f"{'terminated' if ended else 'interrupted'}; {_what_was_written()}")
+        return 143 if ended else 130
     except BrokenPipeError:
         _discard_output()
         return 141
@@ -85,6 +92,49 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         _discard_output()
         return _report(InputError(f"the operating system refuses: {error.strerror or error}", file=error.filename))
+
+
+class _Terminated(KeyboardInterrupt):
+    """What SIGTERM raises: the same way out as an interruption."""
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """Let SIGTERM end the command as an interruption does; processes that it forks are ended at once."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    _end_forks_at_once()
+    signal.signal(SIGTERM, _stop)
+    try:
+        yield
+    finally:
+        _forget()
+
+
+def _stop(*_: object) -> None:
+    raise _Terminated
+
+
+def _forget() -> None:
+    if signal.getsignal(SIGTERM) is _stop:
+        signal.signal(SIGTERM, signal.SIG_DFL)
+
+
+@cache
+def _end_forks_at_once() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget)
+
+
+def _what_was_written() -> str:
+    """Of the files that the command was to write."""
+    from chakrasim.outputs import placed
+
+    if not placed:
+        return "nothing was written"
+    more = ", ..." if len(placed) == placed.maxlen else ""
+    return f"only {', '.join(placed)}{more} {'was' if len(placed) == 1 else 'were'} written"
 
 
 @contextmanager
@@ -107,6 +157,8 @@ def _own_warnings() -> Iterator[None]:
 
 def _run(argv: list[str]) -> int:
     argv = prepare(argv)
+    if "chakrasim.outputs" in sys.modules:
+        sys.modules["chakrasim.outputs"].placed.clear()
     # Only what is asked for is imported: the modules of all commands take longer than a small run.
     parser, parsers = _parsers(argv[:1] if argv and argv[0] in COMMANDS else COMMANDS)
     if argv and not argv[0].startswith("-") and argv[0] not in parsers:
@@ -159,19 +211,14 @@ def _report(error: ChakrasimError) -> int:
     if isinstance(error, StallError):
         for line in error.waits:
             if line not in str(error):
-                _print(f"  {line}")
+                tell(f"  {line}")
     return error.exit_code
 
 
 def _complain(text: str) -> None:
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    _print(f"chakrasim: {text}")
-
-
-def _print(text: str) -> None:
-    with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    tell(f"chakrasim: {text}")
 
 
 def _discard_output() -> None:

@@ -8,21 +8,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
-from chakrasim.errors import InputError
+from chakrasim.cli.streams import tell
+from chakrasim.errors import InputError, shown
 
 if TYPE_CHECKING:
     from chakrasim.report.layout import Section
 
 
 def write_out(*texts: str) -> None:
-    """Write text to standard output as it is."""
-    sys.stdout.writelines(texts)
+    """Write text to standard output, line by line as a terminal can show it."""
+    sys.stdout.writelines("\n".join(map(shown, text.split("\n"))) for text in texts)
+
+
+def write_data(*texts: str) -> None:
+    """Write what a program reads to standard output as it is, unless that is a terminal."""
+    if sys.stdout.isatty():
+        write_out(*texts)
+    else:
+        sys.stdout.writelines(texts)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
     """Each warning once, on standard error."""
     for warning in dict.fromkeys(warnings):
-        print(f"chakrasim: warning: {warning}", file=sys.stderr)
+        tell(f"chakrasim: warning: {warning}")
 
 
 def print_sections(sections: Sequence[Section]) -> None:
@@ -41,15 +50,20 @@ def print_sections(sections: Sequence[Section]) -> None:
 
 def write_json(content: object, path: str) -> None:
     """Write plain values as JSON to a file; "-" is standard output."""
-    import json
-
-    text = json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
+    text = json_bytes(content)
     if path == "-":
-        write_out(text.decode())
+        write_data(text.decode())
         return
-    from chakrasim.report.files import write_whole
+    from chakrasim.outputs import write_whole
 
     write_whole(path, text)
+
+
+def json_bytes(content: object) -> bytes:
+    """Plain values as JSON."""
+    import json
+
+    return json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def announce_compilation(room: str = "simulator") -> None:
@@ -62,7 +76,7 @@ def announce_compilation(room: str = "simulator") -> None:
 
 def say_compiling() -> None:
     """Say on standard error that this run compiles first."""
-    print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
+    tell("chakrasim: compiling (first run only, up to a minute)")
 
 
 def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
@@ -113,7 +127,7 @@ def check_target(path: str) -> None:
         raise InputError("this is no file name", found=repr(path))
     if os.path.isdir(path):
         raise InputError("the file cannot be written: it is a folder", file=path, remedy="name a file in it")
-    from chakrasim.trace.temporary import nearest
+    from chakrasim.outputs import nearest
 
     folder = nearest(os.path.dirname(path) or ".")
     if not os.path.isdir(folder):

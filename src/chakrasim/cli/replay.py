@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json(result.to_json(), options.json)
     if options.csv is not None:
-        from chakrasim.report.files import write_whole
+        from chakrasim.outputs import write_whole
 
         write_whole(options.csv, result.calibration_csv().encode())
     if not options.quiet and options.json != "-":

@@ -15,6 +15,7 @@ from chakrasim.cli.output import (
     check_timeline,
     print_sections,
     print_warnings,
+    write_data,
     write_out,
 )
 from chakrasim.errors import InputError
@@ -281,24 +282,20 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json not in (None, "-"):
         result.to_json(options.json)
     if options.timeline is not None:
-        try:
-            result.to_perfetto(options.timeline)
-        except KeyboardInterrupt:
-            written = "nothing was" if options.json in (None, "-") else f"only {options.json} was"
-            raise KeyboardInterrupt(f"{written} written") from None
+        result.to_perfetto(options.timeline)
     if options.memory_trace is not None:
         result.to_memory_traces(options.memory_trace)
 
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json == "-":
-        write_out(result.to_json())
+        write_data(result.to_json())
     elif options.compat_log:
         from chakrasim.report.compat_log import compat_log
 
         if not result.records:
             print_warnings(["the times of single nodes were not kept, so the log has no statistics"])
-        write_out(*(f"{line}\n" for line in compat_log(result)))
+        write_data(*(f"{line}\n" for line in compat_log(result)))
     elif options.check and not options.quiet:
         count = len(result.warnings)
         noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"

@@ -180,7 +180,7 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
             raise InputError("--compat chakra needs --num-npus and --npu-frequency, a whole number of MHz")
         import json
 
-        from chakrasim.report.files import write_whole
+        from chakrasim.outputs import write_whole
 
         document = compat_timeline(lines, path, options.num_npus, int(mhz))
         write_whole(output, json.dumps(document).encode())

@@ -1,4 +1,4 @@
-"""What a captured program is told when it asks `torch.cuda` or `torch.accelerator` about GPUs, or tells them something."""
+"""What a captured program is told when it asks `torch.cuda` or `torch.accelerator` about GPUs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import torch
 import torch.cuda.profiler
 
 from chakrasim.collect import capture_streams as streams
-from chakrasim.collect.capture_device import CPU, program_place
+from chakrasim.collect.capture_device import CPU
 from chakrasim.collect.capture_patches import Patches
-from chakrasim.errors import InputError
 
 _MEMORY: Final = 80 * 2**30
 """What programs that ask are told; the verdict on memory goes by the device profile."""
@@ -47,11 +46,11 @@ _PROPERTIES: Final = SimpleNamespace(
     uuid="00000000-0000-0000-0000-000000000000",
     gcnArchName="",
 )
-"""The fields of PyTorch's, with an H100's figures where they count (CUDA C++ Programming Guide, compute capability 9.0)."""
+"""PyTorch's fields with an H100's figures (CUDA C++ Programming Guide, compute capability 9.0)."""
 
 _DEFAULT_CUDA: Final = "13.0"
 
-_IGNORED: Final = [
+_IGNORED: Final = (
     "_lazy_init",
     "init",
     "set_device",
@@ -76,9 +75,9 @@ _IGNORED: Final = [
     "stop",
     "set_device_index",
     "set_device_idx",
-]
+)
 
-_ZEROS: Final = [
+_ZEROS: Final = (
     "memory_allocated",
     "max_memory_allocated",
     "memory_reserved",
@@ -98,7 +97,7 @@ _ZEROS: Final = [
     "range_start",
     "range_end",
     "mark",
-]
+)
 
 
 def install_answers(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:
@@ -130,9 +129,6 @@ def install_answers(made: Patches, local_rank: int, devices: int, with_gpu: bool
         **dict.fromkeys(_ZEROS, 0),
         **dict.fromkeys(_IGNORED),
     )
-    made.set(torch.cuda, "CUDAGraph", _NoGraph)
-    made.around(torch.cuda, "graph", _no_graph)
-    made.around(torch.cuda, "make_graphed_callables", lambda original, callables, *_, **__: callables)
     made.set(torch.cuda.nccl, "version", lambda: (2, 27, 3))
     if not with_gpu:
         return
@@ -237,23 +233,4 @@ def _cuda_runtime() -> SimpleNamespace:
         cudaMemGetInfo=always((_MEMORY, _MEMORY)),
         cudaError=SimpleNamespace(success=0),
         **dict.fromkeys(names, always(0)),
-    )
-
-
-class _NoGraph:
-    """Stands for `torch.cuda.CUDAGraph`: says that there is none."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        raise _without_graphs()
-
-
-def _no_graph(original: Any, *_: Any, **__: Any) -> None:
-    raise _without_graphs()
-
-
-def _without_graphs() -> InputError:
-    return InputError(
-        "a program that makes CUDA graphs itself cannot be captured",
-        place=program_place(),
-        remedy="switch them off: the operators are the same without them",
     )

@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from chakrasim.collect import capture_streams as streams
 from chakrasim.collect.capture_answers import DeviceContext, HostGenerator, always, install_answers
 from chakrasim.collect.capture_attention import without_dropout
+from chakrasim.collect.capture_cuda_graphs import install_cuda_graphs
 from chakrasim.collect.capture_device import CPU, DeviceTensor, program_place
 from chakrasim.collect.capture_patches import Patches
 from chakrasim.collect.capture_types import install_types
@@ -20,6 +21,7 @@ def redirect_cuda(made: Patches, local_rank: int, devices: int, with_gpu: bool) 
     """`torch.cuda` without a GPU: there are ``devices`` of them if ``with_gpu``, else the program is told of none."""
     made.set(torch, "Generator", HostGenerator)
     install_answers(made, local_rank, devices, with_gpu)
+    install_cuda_graphs(made)
     made.around(
         torch.utils._device.DeviceContext, "__init__", lambda original, self, device: original(self, here(device))
     )

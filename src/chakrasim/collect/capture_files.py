@@ -17,10 +17,12 @@ def write_chosen(
     They are the expanded files of a job in which all other ranks do nothing, without the files of these.
     """
     import json
+    import re
     from itertools import islice
 
     import numpy as np
 
+    from chakrasim.outputs import write_together
     from chakrasim.trace import storage
     from chakrasim.trace.builder import TraceBuilder
     from chakrasim.trace.encode import encode_trace
@@ -43,4 +45,4 @@ def write_chosen(
             files.append((f"{stem}.{rank}{ending}", storage.pack(data) if compress else data))
     members = {str(number): [int(rank) for rank in group] for number, group in groups.members.items()}
     files.append((stem + GROUPS_ENDING, (json.dumps(members) + "\n").encode()))
-    return storage.write_together(iter(files), stem + ".ranks.json")
+    return write_together(files, re.compile(re.escape(os.path.basename(stem)) + r"\.ranks\.json"))

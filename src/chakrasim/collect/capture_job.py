@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.collect.capture_classes import classes
+from chakrasim.collect.capture_scans import merged
 from chakrasim.collect.capture_summary import StepSummary, summarise
 from chakrasim.collect.capture_trace import build_trace, durations_of
 from chakrasim.collect.capture_watch import Watch
@@ -42,6 +43,7 @@ class RankResult:
     counted: dict[str, int]
     unknown_flops: dict[str, int]
     sent: Objects
+    scans: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def rank_task(
             captured.counted,
             captured.unknown_flops,
             captured.sent,
+            tuple(captured.scans.warnings(summary.operators, durations)),
         )
 
     return task
@@ -265,6 +268,7 @@ class JobCapture:
         for entry in found:
             unknown.update(entry.result.unknown_flops)
         warnings += [unknown_warning(name, calls) for name, calls in sorted(unknown.items())]
+        warnings += merged([entry.result.scans for entry in found])
         return CapturedJob(self.world, tuple(found), job, verified, tuple(warnings), roles)
 
 

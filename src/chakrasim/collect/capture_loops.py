@@ -1,6 +1,6 @@
-"""Loops of a program that go on until a tensor's value ends them, which a capture has not: how long they have run.
+"""Loops of a program that is captured: where they stand, and those that go on until a tensor's value ends them.
 
-Only ``while`` counts: a ``for`` comes to its end, whatever is asked within it.
+A capture has no such value. Only ``while`` counts: a ``for`` comes to its end, whatever is asked within it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sysconfig
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final
 
 ROUNDS: Final = 20
@@ -47,10 +47,10 @@ class Loops:
 
     def ask(self) -> None:
         """The program asks for a value that is not known."""
-        found = _loop_of(sys._getframe(1))
-        if found is None:
+        found = loop_around(sys._getframe(1), ("while", "for"))
+        if found is None or found[1].kind == "for":
             return
-        frame, first, last = found
+        frame, first, last = found[0], found[1].first, found[1].last
         file = frame.f_code.co_filename
         loop = self._running.get((file, first))
         # A mark on the frame tells a call from the next one; to keep the frame would keep its tensors.
@@ -76,7 +76,7 @@ def own_place(frame: FrameType | None) -> str:
     place = ""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _is_foreign(file) and not file.startswith(_LIBRARY):
+        if not is_foreign(file) and not file.startswith(_LIBRARY):
             if "site-packages" not in file and "dist-packages" not in file:
                 return f"{file}:{frame.f_lineno}"
             place = place or f"{file}:{frame.f_lineno}"
@@ -84,49 +84,70 @@ def own_place(frame: FrameType | None) -> str:
     return place
 
 
-def _is_foreign(file: str) -> bool:
-    return file.startswith("<") or any(part in _FOREIGN for part in file.split("/"))
+@dataclass(frozen=True)
+class Statement:
+    """A loop in a source: "while", "for" or "comprehension", with its first and last line."""
+
+    first: int
+    last: int
+    kind: str
 
 
-def _loop_of(frame: FrameType | None) -> tuple[FrameType, int, int] | None:
-    """The innermost loop of the program that runs, if it is a ``while``: its frame, first and last line."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not _is_foreign(file):
-            loops = _loops_of_file(file).get(frame.f_code.co_firstlineno, [])
-            around = [loop for loop in loops if loop[0] <= frame.f_lineno <= loop[1]]
-            if around:
-                first, last, is_while = max(around)
-                return (frame, first, last) if is_while else None
-        frame = frame.f_back
+def loop_around(frame: FrameType, kinds: tuple[str, ...]) -> tuple[FrameType, Statement] | None:
+    """The innermost loop of the program, of these kinds, that runs; with the frame that it runs in."""
+    step: FrameType | None = frame
+    while step is not None:
+        loops = [loop for loop in _loops_of_code(step.f_code) if loop.kind in kinds]
+        around = [loop for loop in loops if loop.first <= step.f_lineno <= loop.last]
+        if around:
+            return step, max(around, key=lambda loop: loop.first)
+        step = step.f_back
     return None
 
 
+def is_foreign(file: str) -> bool:
+    """Whether a source is PyTorch's or ours."""
+    return file.startswith("<") or any(part in _FOREIGN for part in file.split("/"))
+
+
+@lru_cache(maxsize=4096)
+def _loops_of_code(code: CodeType) -> tuple[Statement, ...]:
+    if is_foreign(code.co_filename) or (code.co_filename.startswith(_LIBRARY) and "-packages" not in code.co_filename):
+        return ()
+    return tuple(_loops_of_file(code.co_filename).get(code.co_firstlineno, ()))
+
+
 @lru_cache(maxsize=64)
-def _loops_of_file(file: str) -> dict[int, list[tuple[int, int, bool]]]:
-    """First line, last line and whether it is a ``while``, of the loops of each function by its first line, of the
-    module's own by 0 and 1."""
+def _loops_of_file(file: str) -> dict[int, list[Statement]]:
+    """The loops of each function by its first line, of the module's own by 0 and 1."""
     try:
         with open(file, "rb") as source:
             tree = ast.parse(source.read())
     except (OSError, SyntaxError, ValueError):
         return {}
-    found: dict[int, list[tuple[int, int, bool]]] = {}
+    found: dict[int, list[Statement]] = {}
     _collect(tree, 1, found)
     found[0] = found.get(1, [])
     return found
 
 
-def _collect(node: ast.AST, function: int, found: dict[int, list[tuple[int, int, bool]]]) -> None:
+def _collect(node: ast.AST, function: int, found: dict[int, list[Statement]]) -> None:
     for child in ast.iter_child_nodes(node):
         inside = function
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             inside = min([child.lineno, *(mark.lineno for mark in child.decorator_list)])
-        elif isinstance(
-            child, ast.Lambda | ast.ClassDef | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-        ):
+        elif isinstance(child, ast.Lambda | ast.ClassDef):
             inside = child.lineno
+        elif isinstance(child, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            inside = child.lineno
+            loop = Statement(child.lineno, child.end_lineno or child.lineno, "comprehension")
+            for place in {
+                function,
+                inside,
+            }:  # a function of its own, or not: Python's version says
+                found.setdefault(place, []).append(loop)
         elif isinstance(child, ast.For | ast.AsyncFor | ast.While):
-            lines = child.lineno, child.end_lineno or child.lineno, isinstance(child, ast.While)
-            found.setdefault(function, []).append(lines)
+            kind = "while" if isinstance(child, ast.While) else "for"
+            loop = Statement(child.lineno, child.end_lineno or child.lineno, kind)
+            found.setdefault(function, []).append(loop)
         _collect(child, inside, found)

@@ -25,6 +25,8 @@ from chakrasim.collect.capture_graph import Graph, Node
 from chakrasim.collect.capture_groups import Groups
 from chakrasim.collect.capture_listener import Collectives
 from chakrasim.collect.capture_patches import patches
+from chakrasim.collect.capture_precision import Precision
+from chakrasim.collect.capture_scans import Scans
 from chakrasim.collect.capture_streams import DeviceStream, Streams
 from chakrasim.collect.capture_surroundings import install_surroundings
 from chakrasim.collect.capture_watch import Watch
@@ -71,6 +73,7 @@ class RankCapture:
     placeholders, counted: what was made up or left out, how often.
     unknown_flops: matrix-like operators that nobody counts, how often.
     sent: objects that this rank sent.
+    scans: its loops of small operators.
     """
 
     rank: int
@@ -82,6 +85,7 @@ class RankCapture:
     counted: dict[str, int] = field(default_factory=dict)
     unknown_flops: dict[str, int] = field(default_factory=dict)
     sent: Objects = field(default_factory=dict)
+    scans: Scans = field(default_factory=Scans)
 
 
 class _StepIsOver(BaseException):
@@ -103,11 +107,14 @@ def capture_rank(
     listener = Collectives(mode, graph, groups)
     distributed = Distributed(rank, world, listener, received)
     recorder = _Recorder(program, graph, watch)
+    precision = Precision()
+    if program.with_gpu:
+        graph.precision = precision
     with ExitStack() as stack:
         stack.enter_context(_silence())
         made = stack.enter_context(patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
-        install_attention(made)
+        install_attention(made, program.with_gpu)
         distributed.install(made)
         install_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
@@ -125,9 +132,10 @@ def capture_rank(
         graph.memory.peak(since, until),
         graph.memory.timeline(since, until),
         dict(mode.placeholders),
-        dict(listener.counted),
+        dict(listener.counted + precision.counted),
         dict(graph.unknown),
         distributed.sent,
+        graph.scans,
     )
 
 

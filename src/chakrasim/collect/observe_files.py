@@ -16,7 +16,7 @@ from typing import Any
 from chakrasim.collect.observe_job import Place
 from chakrasim.collect.observe_shapes import add_shapes
 from chakrasim.errors import InputError
-from chakrasim.trace.storage import write_atomically
+from chakrasim.outputs import beginning, bring_names_to_disk, bring_to_disk, clean, undisturbed, write_whole
 
 FORMAT = "chakrasim-observed-1"
 _OURS = re.compile(r"(?:host|device)\.(\d+)\.json\.gz|manifest\.(\d+)\.json")
@@ -78,7 +78,9 @@ class RankFolder:
             folder.mkdir(parents=True, exist_ok=True)
             for name in _earlier(sorted(os.listdir(folder)), place):
                 (folder / name).unlink(missing_ok=True)
-            staging = Path(tempfile.mkdtemp(prefix=f".rank{place.rank}.", suffix=".part", dir=folder))
+            name = f"rank{place.rank}"
+            clean(folder, (name,))
+            staging = Path(tempfile.mkdtemp(prefix=beginning(name), suffix=".part", dir=folder))
         except OSError as fault:
             raise InputError(f"the folder cannot be written: {fault.strerror or fault}", file=folder) from None
         return cls(folder, place, staging)
@@ -104,8 +106,10 @@ class RankFolder:
             lacking = 0 if has_shapes else add_shapes(self.raw_device, self.raw_host)
             packed = [_pack(raw, unfinished) for raw in (self.raw_host, self.raw_device)]
             sizes = {raw.name: raw.stat().st_size for raw in (self.raw_host, self.raw_device)}
-            for file in packed:
-                os.replace(file, self.folder / file.name)
+            with undisturbed():
+                for file in packed:
+                    os.replace(file, self.folder / file.name)
+                bring_names_to_disk(self.folder)
         except OSError as fault:
             raise InputError(f"the traces cannot be written: {fault.strerror or fault}", file=self.folder) from None
         content = {
@@ -118,13 +122,13 @@ class RankFolder:
             **({"operators_without_shapes": lacking} if lacking else {}),
             **facts,
         }
-        write_atomically(self.manifest, _text(content))
+        write_whole(self.manifest, _text(content))
         self.discard()
 
     def amend(self, facts: dict[str, Any]) -> None:
         """Put what is known later into the manifest."""
         content = json.loads(self.manifest.read_bytes())
-        write_atomically(self.manifest, _text({**content, **facts}))
+        write_whole(self.manifest, _text({**content, **facts}))
 
     def discard(self) -> None:
         """Remove what was being written."""
@@ -141,6 +145,8 @@ def _pack(raw: Path, unfinished: int | None) -> Path:
     with open(target, "wb") as file, gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
         for piece in _pieces(raw, unfinished):
             packed.write(piece)
+    with open(target, "rb+") as file:
+        bring_to_disk(file)
     return target
 
 

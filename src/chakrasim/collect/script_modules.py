@@ -1,4 +1,4 @@
-"""Running a program as Python would have started it: its arguments, and its own modules before others of their names."""
+"""Running a program as Python would have started it: with its arguments, its own modules before others."""
 
 from __future__ import annotations
 

@@ -168,12 +168,16 @@ class _Reader:
         if kind not in STEP_TYPES:
             raise self.error("unknown step type", found=repr(kind), expected=f"one of {', '.join(STEP_TYPES)}")
         wait_block = self.number(attributes, "depid", low=-1, default=-1)
+        wait_step = self.number(attributes, "deps", low=-1, default=-1)
+        if (wait_block < 0) != (wait_step < 0):
+            said = f"depid={_stated(attributes, 'depid')}, deps={_stated(attributes, 'deps')}"
+            raise self.error("half a dependency", found=said, expected="depid and deps from 0, or both -1 or left out")
         self.block.steps.append(
             Step(
                 kind=kind,
                 count=self.number(attributes, "cnt", low=0 if kind == "nop" else 1, default=1),
                 wait_block=wait_block,
-                wait_step=self.number(attributes, "deps", low=-1 if wait_block < 0 else 0, default=-1),
+                wait_step=wait_step,
                 line=self.parser.CurrentLineNumber,
             )
         )
@@ -198,6 +202,10 @@ class _Reader:
     def error(self, message: str, *, found: str | None = None, expected: str | None = None) -> InputError:
         line = f"line {self.parser.CurrentLineNumber}"
         return InputError(message, file=self.source, place=line, found=found, expected=expected)
+
+
+def _stated(attributes: dict[str, str], key: str) -> str:
+    return repr(attributes[key]) if key in attributes else "none"
 
 
 def _shown(numbers: dict[int, dict[int, Block]]) -> str:

@@ -17,15 +17,15 @@ from chakrasim.converter.across_ranks import RankInRun, alone
 from chakrasim.converter.dependencies import NodeDependencies, dependencies
 from chakrasim.converter.node_columns import NodeRange
 from chakrasim.converter.nodes import JOIN, OFFSET, REASONS, part_of, plan_nodes
-from chakrasim.converter.redaction import Pseudonyms
+from chakrasim.converter.redaction import Pseudonyms, key_of
 from chakrasim.converter.spans import find_spans, span_metadata
+from chakrasim.outputs import write_pieces
 from chakrasim.trace.assemble import Column, Strings, attributes, metadata, no_metadata
 from chakrasim.trace.encode import encode_trace
 from chakrasim.trace.graph import Csr, Trace
 from chakrasim.trace.kinds import INT32, NodeType
 from chakrasim.trace.linked import RECV, SEND, LinkedTrace
 from chakrasim.trace.linked_parts import LinkedParts, in_parts
-from chakrasim.trace.storage import write_in_pieces
 
 SCHEMA = "chakrasim-1"
 _NODES_AT_A_TIME = 1 << 16
@@ -36,7 +36,7 @@ def convert(
     linked: LinkedTrace,
     *,
     rank: RankInRun | None = None,
-    redact: bool = False,
+    redact: bool | bytes = False,
     warnings: list[str] | None = None,
 ) -> Trace:
     """The Chakra trace of one rank.
@@ -48,8 +48,9 @@ def convert(
     rank:
         What comparing it with the other ranks of its run gave (`compare_ranks`); None: the trace is taken alone.
     redact:
-        Replace the names of operators, kernels and threads by stable pseudonyms, leave out tensor values, schemas and
-        the names of files, and let times begin at 0. Kinds, sizes, shapes, types and durations stay.
+        Replace the names of operators, kernels and threads by pseudonyms, leave out tensor values, schemas and the
+        names of files, and let times begin at 0. Kinds, sizes, shapes, types and durations stay. Equal names have the
+        same pseudonym under the same key: these bytes (16 or more), or (True) one of this call that nobody keeps.
     warnings:
         Receives what could not be converted as it is, with counts.
 
@@ -66,7 +67,7 @@ def write_converted(
     linked: LinkedTrace | LinkedParts,
     *,
     rank: RankInRun | None = None,
-    redact: bool = False,
+    redact: bool | bytes = False,
     warnings: list[str] | None = None,
 ) -> int:
     """Convert as `convert` does, straight into the file ``path``, a part of the nodes at a time; returns their number.
@@ -77,24 +78,24 @@ def write_converted(
     conversion = Conversion(parts, rank, redact=redact)
     if warnings is not None:
         warnings += conversion.warnings
-    write_in_pieces(Path(path), conversion.pieces())
+    write_pieces(Path(path), conversion.pieces())
     return len(conversion.plan)
 
 
 class Conversion:
     """A linked trace on its way to a Chakra trace: everything planned, columns made a range of nodes at a time."""
 
-    def __init__(self, parts: LinkedParts, rank: RankInRun | None, *, redact: bool) -> None:
+    def __init__(self, parts: LinkedParts, rank: RankInRun | None, *, redact: bool | bytes) -> None:
         self.parts = parts
         self.linked = linked = parts.outline
-        self.redact = redact
+        self.redact = redact is not False
         self.rank = rank if rank is not None else alone(linked)
         self.plan = plan_nodes(linked, len(parts), self.rank)
         self.dependencies = dependencies(parts, self.plan)
         self.spans = find_spans(parts)
         self.strings = Strings(linked.strings)
-        self.base_ns = self.spans.begin_ns - linked.start_offset_ns if redact and len(parts) else 0
-        self.pseudonyms = Pseudonyms(linked.strings, self.strings)
+        self.base_ns = self.spans.begin_ns - linked.start_offset_ns if self.redact and len(parts) else 0
+        self.pseudonyms = Pseudonyms(linked.strings, self.strings, key_of(redact))
         self.counts = self._counts()
         self.warnings = [f"{linked.source}: {count} {what}" for what, count in self.counts.items()]
 

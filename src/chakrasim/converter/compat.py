@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index
-from pathlib import Path
 from typing import Any
 
 from chakrasim.converter import compat_wire as wire
@@ -29,8 +28,9 @@ from chakrasim.converter.compat_read import HEADER, read_nodes
 from chakrasim.converter.compat_types import communication
 from chakrasim.errors import InputError
 from chakrasim.linker.compat_errors import crash
+from chakrasim.outputs import write_pieces, write_whole
 from chakrasim.trace.kinds import NodeType
-from chakrasim.trace.storage import read_unpacked, write_atomically, write_in_pieces
+from chakrasim.trace.storage import read_unpacked
 
 #: Bytes of memory for one of the document, whose values are Python's.
 _HELD = 8
@@ -63,7 +63,7 @@ def convert_compat(
         compiles()
     plain = convert_plain(data, source) if large else None
     if plain is not None:
-        write_in_pieces(Path(output), (wire.frame(_metadata(plain.header, source)), plain.data))
+        write_pieces(output, (wire.frame(_metadata(plain.header, source)), plain.data))
         return plain.nodes
     return len(_convert_and_write(data, source, output).dependencies)
 
@@ -84,7 +84,7 @@ def _convert_and_write(data: bytes, source: str, output: str | os.PathLike[str])
     except UnicodeDecodeError as fault:
         raise InputError("this is no linked trace: no UTF-8 text", file=source, place=f"byte {fault.start}") from None
     converted = convert_text(text, source)
-    write_atomically(Path(output), converted.data)
+    write_whole(output, converted.data)
     return converted
 
 

@@ -107,7 +107,7 @@ def write_log(path: str, lines: Iterator[str]) -> None:
     """Write the lines as the reference's log has them; the file appears whole or not at all."""
     from datetime import datetime
 
-    from chakrasim.report.files import open_whole
+    from chakrasim.outputs import open_whole
 
     stamp = datetime.now().strftime("DEBUG [%m/%d/%Y %I:%M:%S %p] ")
     with open_whole(path) as file:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from chakrasim.errors import InputError
-from chakrasim.trace.temporary import beginning, nearest
+from chakrasim.outputs import folder_beside, is_ours, nearest, put_folder
 
 _OURS = re.compile(r"chakra\.[0-9]+\.et|linked\.[0-9]+\.json|comm_group\.json|report\.json")
 
@@ -40,7 +38,7 @@ def _check_existing(path: str | os.PathLike[str], target: Path, *, force: bool) 
         raise InputError("the results go into a folder, and this is a file", file=path, remedy="name another folder")
     if target == Path.cwd():
         raise InputError("the results cannot replace the current folder", file=path, remedy="name a folder in it")
-    names = sorted(os.listdir(target))
+    names = sorted(name for name in os.listdir(target) if not is_ours(name))
     foreign = [name for name in names if not _OURS.fullmatch(name)]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
@@ -67,37 +65,12 @@ def whole_folder(path: str | os.PathLike[str], *, force: bool = False) -> Iterat
     Raises InputError as `check_folder` does, and for whatever the operating system refuses.
     """
     target = check_folder(path, force=force)
-    staging: str | None = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        staging = tempfile.mkdtemp(prefix=beginning(target.name), suffix=".part", dir=target.parent)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(staging, 0o777 & ~mask)
-        yield Path(staging)
-        _put_in_place(Path(staging), check_folder(path, force=force))
-        staging = None
+        with folder_beside(os.fspath(target)) as staging:
+            yield Path(staging)
+            put_folder(staging, os.fspath(check_folder(path, force=force)))
     except OSError as fault:
         raise _refusal(path, fault) from None
-    finally:
-        if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def _put_in_place(staging: Path, target: Path) -> None:
-    if not target.exists():
-        staging.rename(target)
-        return
-    old = Path(tempfile.mkdtemp(prefix=beginning(target.name), suffix=".old", dir=target.parent))
-    target.rename(old / target.name)
-    try:
-        staging.rename(target)
-    except OSError:
-        with suppress(OSError):
-            (old / target.name).rename(target)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _refusal(path: str | os.PathLike[str], fault: OSError) -> InputError:

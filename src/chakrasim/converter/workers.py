@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 from typing import TypeVar
 
 from chakrasim.errors import InputError
@@ -59,7 +61,9 @@ def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Iterator[R
         yield from map(work, given)
         return
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-    with ProcessPoolExecutor(min(jobs, len(given)), multiprocessing.get_context(method)) as pool:
+    context = multiprocessing.get_context(method)
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(min(jobs, len(given)), context, _end_with_the_parent) as pool:
         try:
             yield from pool.map(work, given)
         except BrokenProcessPool:
@@ -70,4 +74,13 @@ def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Iterator[R
             ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()  # else they would go on writing into a folder that is being removed
             raise
+
+
+def _end_with_the_parent() -> None:
+    """In a worker: end when the process that gives it work has gone, killed for instance."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=lambda: wait([parent.sentinel]) and os._exit(1), daemon=True).start()

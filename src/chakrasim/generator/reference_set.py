@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from chakrasim.outputs import write_together
 from chakrasim.trace.builder import TraceBuilder
 from chakrasim.trace.encode import encode_trace
 from chakrasim.trace.graph import Attributes, Trace
 from chakrasim.trace.kinds import KIND_NUMBERS, CollectiveType, NodeType
-from chakrasim.trace.storage import write_atomically
 
 VERSION: Final = "1.0.0"
 _COLLECTIVES: Final = (
@@ -71,13 +71,9 @@ def reference_set(ranks: int, defaults: Defaults | None = None) -> Iterator[tupl
 
 
 def write_reference_set(folder: str | os.PathLike[str], ranks: int, defaults: Defaults | None = None) -> list[str]:
-    """Write all traces into ``folder``, which must exist; returns the files' names. Raises InputError."""
-    paths = []
-    for name, trace in reference_set(ranks, defaults):
-        path = Path(folder) / f"{name}.et"
-        write_atomically(path, encode_trace(trace))
-        paths.append(str(path))
-    return paths
+    """Write all traces into ``folder``, all or none; returns the files' names. Raises InputError."""
+    made = reference_set(ranks, defaults)
+    return write_together((str(Path(folder) / f"{name}.et"), encode_trace(trace)) for name, trace in made)
 
 
 def file_names(ranks: int) -> list[str]:

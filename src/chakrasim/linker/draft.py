@@ -13,7 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker import host_alone
 from chakrasim.linker.columns import constant, id_columns, only_used, text_columns
 from chakrasim.linker.communication import find_communication
-from chakrasim.linker.critical import critical_flags
+from chakrasim.linker.critical import critical_paths
 from chakrasim.linker.data_edges import data_edges
 from chakrasim.linker.edges import Edges, make_edges
 from chakrasim.linker.enqueued import enqueue
@@ -158,7 +158,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
     give_back(len(table))
     delay = _delays(table, edges, counts)
     give_back(len(table))
-    flags = critical_flags(table, edges, delay)
+    flags, paths = critical_paths(table, edges, delay)
     give_back(len(table))
     ids: dict[str, Any] = dict(id_columns(table, kineto, host))
     texts, strings = text_columns(table, kineto, host)
@@ -197,6 +197,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         edge_flags=flags,
         annotations=replace(notes, name=moved[7]),
         lanes=table.lanes,
+        step_paths=paths if kineto is not None else (),
         counts=counts,
         header=header,
     )

@@ -1,4 +1,4 @@
-"""Whether a kernel communicates, by its name alone: the one place that decides it, for linking, analyses and the doctor.
+"""Whether a kernel communicates, by its name alone: decided here for linking, analyses and the doctor.
 
 A name is read as its function and its namespaces: return type, arguments of templates and of the call say nothing.
 Names come as C++ (``void (anonymous namespace)::two_shot_all_reduce_kernel<float>``), mangled (``_ZN4vllm...``, as ROCm

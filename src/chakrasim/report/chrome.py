@@ -14,7 +14,7 @@ from os.path import splitext
 from typing import BinaryIO, cast
 
 from chakrasim.errors import InputError
-from chakrasim.report.files import open_whole
+from chakrasim.outputs import open_whole
 
 
 def check_name(path: str | PathLike[str]) -> None:

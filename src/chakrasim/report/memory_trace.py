@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from chakrasim.errors import InputError
-from chakrasim.report.files import write_whole
+from chakrasim.outputs import write_together
 from chakrasim.simulator.local_memory import Tensor, tensors_of, usage
 from chakrasim.simulator.result import NodeRecord, SimulationResult
 
@@ -17,7 +18,7 @@ MEBIBYTE = 2**20
 
 
 def write_memory_traces(result: SimulationResult, prefix: str) -> list[str]:
-    """Write ``PREFIX.RANK.json`` for every rank; returns the paths.
+    """Write ``PREFIX.RANK.json`` for every rank, all or none; returns the paths.
 
     Raises InputError if the run did not track local memory.
     """
@@ -25,13 +26,14 @@ def write_memory_traces(result: SimulationResult, prefix: str) -> list[str]:
         raise InputError(
             "local memory was not tracked", remedy="set 'track-local-mem' to 1 in the system configuration"
         )
-    paths = []
+    return write_together(_contents(result, prefix))
+
+
+def _contents(result: SimulationResult, prefix: str) -> Iterator[tuple[str, bytes]]:
     by_class = [_events(record) for record in result.records]
     for rank, number in enumerate(result.classes.tolist()):
         events = [{**event, "pid": event["pid"] + rank} for event in by_class[number]]
-        paths.append(f"{prefix}.{rank}.json")
-        write_whole(paths[-1], json.dumps({"traceEvents": events}, indent=2).encode())
-    return paths
+        yield f"{prefix}.{rank}.json", json.dumps({"traceEvents": events}, indent=2).encode()
 
 
 def _events(record: NodeRecord) -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from html import escape
 
 from chakrasim.errors import InputError
+from chakrasim.outputs import write_whole
 from chakrasim.report.amounts import time_text
-from chakrasim.report.files import write_whole
 from chakrasim.simulator.result import PARTS, SimulationResult
 
 COLOURS = {

@@ -11,7 +11,7 @@ from chakrasim.analysis.bandwidth import bandwidth_series
 from chakrasim.analysis.queue_length import queue_series
 from chakrasim.analysis.traces import RankTrace
 from chakrasim.errors import InputError
-from chakrasim.report.files import write_whole
+from chakrasim.outputs import write_whole
 from chakrasim.trace.storage import read_unpacked
 
 

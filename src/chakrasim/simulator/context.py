@@ -63,6 +63,11 @@ class Context:
         """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
         return self.aware and self.network.dimensions == 1 and self.network.kinds[0].returns
 
+    @property
+    def running_limit(self) -> int:
+        """How many chunks of a queue may run at a time."""
+        return -(-self.system.active_chunks_per_dimension // self.queues_per_dim)
+
     def group_text(self, group: int) -> str:
         """A group for messages."""
         if group == 0:

@@ -27,6 +27,7 @@ RING = Algorithm("ring")
 DEFAULT_INVOLVED_DIMS = 4
 """A node without ``involved_dim`` takes part in dimensions 0 to 3 only, as in the reference."""
 MAX_CHUNKS = 10_000_000
+MAX_PASS_NS = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def _custom_programs(
         use.type,
         list(members),
         use.size_bytes,
-        lambda size: 0 if bandwidth == 0 else int(size / bandwidth * 1e9),
+        lambda size: pass_ns(size, bandwidth),
         context.warnings,
         to_itself=context.carries_messages_to_itself,
     )
@@ -267,6 +268,8 @@ def _phase(
         )
         for variant in (0, 1)
     )
+    for row in (row for schedule in schedules for program in schedule.programs for row in program.rows if row.reduce):
+        pass_ns(row.bundle_bytes, context.system.local_mem_bw)  # refused here, where the node that asks is known
     counter = int(use.type) * len(context.network.npus_count) + dim if tree else -1
     return Phase(
         collective,
@@ -281,9 +284,24 @@ def _phase(
     )
 
 
-def reduce_ns(size: int, local_mem_bw: float) -> int:
-    """Three passes over local memory, one of them truncated to ns, then tripled (9.4); free without a bandwidth."""
-    return 0 if local_mem_bw == 0 else 3 * int(size / local_mem_bw * 1e9)
+def pass_ns(size_bytes: int, local_mem_bw: float) -> int:
+    """One pass over local memory, truncated to ns; free without a bandwidth. Raises InputError past the clock's range."""
+    if local_mem_bw == 0:
+        return 0
+    spent_ns = size_bytes / local_mem_bw * 1e9
+    if not spent_ns < MAX_PASS_NS:
+        raise InputError(
+            "a reduction is beyond the clock's range",
+            found=f"{size_bytes} bytes at {local_mem_bw:g} B/s of local memory",
+            expected="less than 2^60 ns",
+            remedy="raise local-mem-bw (in a machine file, the bandwidth of memory)",
+        )
+    return int(spent_ns)
+
+
+def reduce_ns(size_bytes: int, local_mem_bw: float) -> int:
+    """Three passes over local memory, one of them truncated to ns, then tripled (9.4)."""
+    return 3 * pass_ns(size_bytes, local_mem_bw)
 
 
 CustomWriter = Callable[[ArenaBuilder, "PlanWriter", Plan, Context], list[int]]

@@ -144,7 +144,7 @@ class SimulationResult:
 
         text = result_json(self)
         if path is not None:
-            from chakrasim.report.files import write_whole
+            from chakrasim.outputs import write_whole
 
             write_whole(path, text.encode())
         return text

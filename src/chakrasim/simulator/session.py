@@ -21,11 +21,13 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
 from chakrasim.simulator.preflight import calls_by_use, check_ranks, warn_of_slow_memory
+from chakrasim.simulator.queues import warn_of_stalls
 from chakrasim.simulator.replay import hold_meetings
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
 from chakrasim.simulator.sharing import by_columns, lower_traces
 from chakrasim.simulator.stall import stall_error, waiting_entries
+from chakrasim.simulator.traffic import check_totals
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -50,6 +52,9 @@ class Session:
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, self.graph_of, self.plans)
+        calls = by_columns(self.graphs, calls_by_use)
+        check_totals(context, self.graphs, self.graph_of, self.plans, calls)
+        warn_of_stalls(self.plans, context)
         if context.replay is None:
             warn_of_slow_memory(context, self.plans)
         self._count()
@@ -92,7 +97,7 @@ class Session:
             if int(m[at.FINISHED]) == len(layout.ranks):
                 break
             if not folding.digits:
-                raise stall_error(m, layout, self.context)
+                raise stall_error(m, layout, self.context, self.plans)
             # The wait-for chain names ranks, not classes: stall again with every rank by itself.
             folding = Folding((), "")
         self._warn_of_lost_messages(m)

@@ -305,7 +305,7 @@ def _symmetry(
 
 def _options(context: Context, header: dict[int, int]) -> None:
     system = context.system
-    header[at.RUNNING_LIMIT] = -(-system.active_chunks_per_dimension // context.queues_per_dim)
+    header[at.RUNNING_LIMIT] = context.running_limit
     header[at.QUEUES_PER_DIM] = context.queues_per_dim
     header[at.ENDPOINT_NS] = system.scaled_endpoint_delay_ns(context.injection_scale)
     header[at.RENDEZVOUS] = int(context.rendezvous)
@@ -320,7 +320,7 @@ def _options(context: Context, header: dict[int, int]) -> None:
 
 def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence[Plan]], stream_words: int) -> int:
     """Words that one event can take from the arena, at most: what it issues on two ranks."""
-    queues = -(-context.system.active_chunks_per_dimension // context.queues_per_dim) * context.queues_per_dim
+    queues = context.running_limit * context.queues_per_dim
     most = 0
     if context.replay is not None:
         return 2 * (max(map(_burst, graphs), default=0) + context.ranks + 64) * WORDS_PER_DELAY

@@ -13,6 +13,9 @@ from chakrasim.trace import Job, Trace, read, read_trace
 from chakrasim.trace.job_file import RANKS_ENDING, is_job, read_job
 from chakrasim.trace.job_groups import check_job
 
+_BYTES_PER_RANK = 256
+"""Of the columns of a result and of the folding that have an entry for each rank."""
+
 Workload = str | PathLike[str] | Trace | Sequence[Trace] | Job
 
 
@@ -61,7 +64,7 @@ def _refuse_one_file(path: str) -> None:
 
 
 def _of_one(trace: Trace, ranks: int) -> Job:
-    return Job((trace,), np.zeros(ranks, np.int64))
+    return Job((trace,), np.broadcast_to(np.int64(0), ranks))
 
 
 def _of_list(traces: Sequence[Trace], ranks: int | None) -> Job:
@@ -72,6 +75,17 @@ def _of_list(traces: Sequence[Trace], ranks: int | None) -> Job:
     which = np.array([distinct.setdefault(id(trace), len(distinct)) for trace in traces], np.int64)
     first = dict(zip(which.tolist(), traces, strict=True))
     return Job(tuple(first[index] for index in range(len(distinct))), which)
+
+
+def check_memory(ranks: int, most_bytes: int) -> None:
+    """Raise InputError for more ranks than the memory holds that a rank takes in any case."""
+    if ranks * _BYTES_PER_RANK > most_bytes:
+        raise InputError(
+            f"{ranks:,} ranks take more memory than the simulation may take",
+            found=f"{ranks * _BYTES_PER_RANK:,} bytes or more",
+            expected=f"at most {most_bytes:,}",
+            remedy="simulate fewer ranks, or raise the limit (max_bytes)",
+        )
 
 
 def check_count(job: Job, ranks: int | None, npus: int) -> None:

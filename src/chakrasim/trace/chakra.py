@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.inputs import Bound, bound
+from chakrasim.outputs import write_together, write_whole
 from chakrasim.trace import recognise, storage
 from chakrasim.trace.encode import encode_trace
 from chakrasim.trace.graph import Trace
@@ -84,7 +86,7 @@ def write_trace(path: str | os.PathLike[str], trace: Trace, compress: bool | Non
     data = encode_trace(trace)
     if compress if compress is not None else target.name.endswith(".gz"):
         data = storage.pack(data)
-    storage.write_atomically(target, data)
+    write_whole(target, data)
 
 
 def read(
@@ -127,18 +129,22 @@ def read(
 
 
 def write(prefix: str | os.PathLike[str], traces: list[Trace], compress: bool = False) -> list[str]:
-    """Write one trace per rank to ``PREFIX.RANK.et`` (``.et.gz`` if ``compress``); returns the names of the files.
+    """Write one trace per rank to ``PREFIX.RANK.et`` (``.et.gz`` if ``compress``), all or none; returns the names of
+    the files.
 
     A trace that stands for several ranks (the same object) is encoded once.
     """
+    return write_together(rank_contents(prefix, traces, compress))
+
+
+def rank_contents(
+    prefix: str | os.PathLike[str], traces: list[Trace], compress: bool = False
+) -> Iterator[tuple[str, bytes]]:
+    """The files of `write`: their names and what is in them."""
     ending = ".et.gz" if compress else ".et"
     encoded: dict[int, bytes] = {}
-    paths = []
     for rank, trace in enumerate(traces):
         if id(trace) not in encoded:
             data = encode_trace(trace)
             encoded[id(trace)] = storage.pack(data) if compress else data
-        path = f"{os.fspath(prefix)}.{rank}{ending}"
-        storage.write_atomically(Path(path), encoded[id(trace)])
-        paths.append(path)
-    return paths
+        yield f"{os.fspath(prefix)}.{rank}{ending}", encoded[id(trace)]

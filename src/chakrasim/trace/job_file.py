@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.outputs import write_together
 from chakrasim.trace import storage
 from chakrasim.trace.chakra import read_trace
 from chakrasim.trace.encode import encode_trace
@@ -229,20 +230,12 @@ def write_job(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False,
     check_prefix(prefix)
     stem, ending = os.fspath(prefix), ".et.gz" if compress else ".et"
     files = (_expanded_files if expand else _shared_files)(stem, job, ending)
-    written = storage.write_together(files, stem + RANKS_ENDING)
-    if expand:
-        _remove_other_ranks(stem, written)
-    return written
+    return write_together(files, _replaced(stem) if expand else None)
 
 
-def _remove_other_ranks(stem: str, written: Sequence[str]) -> None:
-    """Remove traces by rank that an earlier job left under the prefix: they would be read as ranks of this one."""
-    folder, base = os.path.split(stem)
-    by_rank = re.compile(re.escape(base) + r"\.[0-9]+\.et(\.gz)?")
-    keep = {os.path.basename(name) for name in written}
-    for name in os.listdir(folder or "."):
-        if by_rank.fullmatch(name) and name not in keep:
-            storage.remove(os.path.join(folder, name))
+def _replaced(stem: str) -> re.Pattern[str]:
+    """What an earlier job left under the prefix and would be read instead of this one, or as ranks of it."""
+    return re.compile(re.escape(os.path.basename(stem)) + rf"({re.escape(RANKS_ENDING)}|\.[0-9]+\.et(\.gz)?)")
 
 
 def _shared_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, bytes]]:

@@ -127,9 +127,9 @@ class Records:
         self.state = np.zeros(js.STATE_SIZE, np.int64)
         self.state[js.STRICT] = strict
         self.state[js.REPAIR_POS] = -1
-        self.buffer = np.zeros(
-            (self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES) + _GUARD, np.uint8
-        )
+        window = self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES
+        self.file.bound.check(window, path)
+        self.buffer = np.zeros(window + _GUARD, np.uint8)
         self.whole = whole
         self.tokens = np.empty(_TOKENS * js.TOKEN, np.int64)
         self.stack = np.zeros(js.MAX_DEPTH + 1, np.uint8)

@@ -84,6 +84,7 @@ class _Columns:
         self.work_only, self.strict = work_only, strict
         self._begin()
         guess = records.file.size * (_PACKED if records.file.packed else 1) // _BYTES_PER_EVENT + 64
+        guess = min(guess, records.file.bound.bytes // sum(np.dtype(kind).itemsize for kind in _COLUMNS))
         self.columns: tuple[NDArray[Any], ...] = tuple(np.empty(guess, kind) for kind in _COLUMNS)
         self.scratch = np.zeros((2, 2 * events.KEYS), np.int64)
         self.restarts = 0

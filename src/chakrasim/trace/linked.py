@@ -180,6 +180,29 @@ class Annotations:
 
 
 @dataclass(frozen=True)
+class StepPath:
+    """The critical path of a profiler step as recorded (``step`` -1: of the whole of a trace without steps).
+
+    It ends with the row of the step that ends last, and goes back from each row to what it waited for last, as long as
+    that is of the step. ``path_ns`` is the sum of the rows' own durations and of the delays before them;
+    ``delay_ns`` that of the delays alone: time on the path that no row fills and no edge explains.
+    """
+
+    step: int
+    path_ns: int
+    delay_ns: int
+
+    @property
+    def delay_only_share(self) -> float:
+        """The share of the path that is delay, 0 to 1."""
+        return self.delay_ns / self.path_ns if self.path_ns else 0.0
+
+
+#: Above this ``delay_only_share`` a replay of the recorded times proves little, and people are warned.
+MOST_DELAY_ONLY = 0.1
+
+
+@dataclass(frozen=True)
 class Lane:
     """A host thread (``device`` -1; ``identity`` is the tid as text) or a stream of a device."""
 
@@ -188,6 +211,11 @@ class Lane:
     identity: str
     device: int = -1
     stream: int = -1
+
+
+def shares_by_step(linked: LinkedTrace) -> dict[str, float]:
+    """`StepPath.delay_only_share` by the step's number as text, as JSON has it."""
+    return {str(path.step): round(path.delay_only_share, 6) for path in linked.step_paths}
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +252,7 @@ class LinkedTrace:
     start_offset_ns: how much later than the earliest rank this one starts, clocks corrected; 0 alone.
     clock_shift_ns: what was added to this rank's clock to compare it with the others.
     counts: what was dropped, repaired, rejected or guessed, by a short name, for reports.
+    step_paths: the critical path of each step, by the step's number; of the whole trace if it has no steps.
     header: what the files say of themselves (schema, PyTorch, devices, distributedInfo).
     """
 
@@ -265,6 +294,7 @@ class LinkedTrace:
     lanes: tuple[Lane, ...]
     start_offset_ns: int = 0
     clock_shift_ns: int = 0
+    step_paths: tuple[StepPath, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     header: dict[str, Any] = field(default_factory=dict)
 

@@ -14,6 +14,7 @@ from chakrasim.trace.linked import (
     LinkedTrace,
     ProcessGroup,
     RowKind,
+    StepPath,
 )
 
 #: Times within 73 years of the zero of their clock: sums of three stay below 2^63.
@@ -63,6 +64,12 @@ def lane(entry: dict[str, Any]) -> Lane:
     """A thread or stream. Raises ValueError or KeyError."""
     numbers = {name: number(entry[name]) for name in ("pid", "device", "stream")}
     return Lane(name=_text(entry["name"]), identity=_text(entry["identity"]), **numbers)
+
+
+def step_path(entry: dict[str, Any]) -> StepPath:
+    """The critical path of a step. Raises ValueError, TypeError or KeyError."""
+    path, delay = (number(entry[name], 0, MOST_NS) for name in ("path_ns", "delay_ns"))
+    return StepPath(number(entry["step"], -1, _MOST_RANK), path, number(delay, 0, path))
 
 
 def check(linked: LinkedTrace, tables: dict[str, list[Any]]) -> None:

@@ -18,12 +18,13 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.inputs import file_bound, open_input
 from chakrasim.jit import kernel
+from chakrasim.outputs import write_pieces
 from chakrasim.trace.graph import StringTable
 from chakrasim.trace.linked import Annotations, Communication, LinkedTrace
-from chakrasim.trace.linked_checks import MOST_NS, check, group, integers, lane, number, rank_number
+from chakrasim.trace.linked_checks import MOST_NS, check, group, integers, lane, number, rank_number, step_path
 from chakrasim.trace.linked_scan import load
 from chakrasim.trace.recognise import look
-from chakrasim.trace.storage import GZIP_MAGIC, read_unpacked, write_in_pieces
+from chakrasim.trace.storage import GZIP_MAGIC, read_unpacked
 
 SCHEMA = "chakrasim-linked-1"
 
@@ -65,7 +66,7 @@ def write_linked(path: str | os.PathLike[str], linked: LinkedTrace) -> None:
     """Write ``linked``; the file appears whole or not at all. Raises InputError if that fails."""
     target = Path(path)
     pieces = _document(linked)
-    write_in_pieces(target, _packed(pieces) if target.name.endswith(".gz") else pieces)
+    write_pieces(target, _packed(pieces) if target.name.endswith(".gz") else pieces)
 
 
 def _packed(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -84,6 +85,7 @@ def _document(linked: LinkedTrace) -> Iterator[bytes]:
         "source": linked.source,
         "start_offset_ns": linked.start_offset_ns,
         "clock_shift_ns": linked.clock_shift_ns,
+        "step_paths": [asdict(path) for path in linked.step_paths],
         "counts": linked.counts,
         "header": linked.header,
         "lanes": [asdict(lane) for lane in linked.lanes],
@@ -238,6 +240,7 @@ def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
         lanes=tuple(lane(entry) for entry in document["lanes"]),
         start_offset_ns=number(document["start_offset_ns"], -MOST_NS, MOST_NS),
         clock_shift_ns=number(document["clock_shift_ns"], -MOST_NS, MOST_NS),
+        step_paths=tuple(step_path(entry) for entry in document.get("step_paths", ())),
         counts={str(name): number(count) for name, count in document["counts"].items()},
         header=dict(document["header"]),
     )

@@ -1,21 +1,17 @@
-"""Bytes on disk: finding the files of all ranks, reading with bounds, gzip, writing atomically."""
+"""Bytes on disk: finding the files of all ranks, reading with bounds, gzip."""
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from chakrasim.errors import InputError
 from chakrasim.inputs import Bound, bound, file_bound, open_input, refuse_special, take
-from chakrasim.trace.temporary import file_beside
 
 GZIP_MAGIC = b"\x1f\x8b"
 _STEP = 1 << 20
@@ -217,80 +213,6 @@ def fingerprint(raw: bytes) -> bytes:
         if len(raw) <= _WHOLE_KEY_BYTES
         else hashlib.blake2b(raw, digest_size=32).digest() + b"\0" * _WHOLE_KEY_BYTES
     )
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` under a temporary name in the same folder, then rename. Raises InputError if that fails."""
-    write_in_pieces(path, (data,))
-
-
-def write_in_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """As `write_atomically`, for data that are made piece by piece."""
-    temporary = _write_beside(path, pieces)
-    try:
-        _rename(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-def write_together(files: Iterable[tuple[str, bytes]], last: str) -> list[str]:
-    """Write several files, all or none, and return their names: ``last``, which tells readers of the others, goes first
-    if it is there already and comes last if it is among them. Raises InputError if writing fails.
-    """
-    temporary: dict[str, str] = {}
-    try:
-        for name, data in files:
-            temporary[name] = _write_beside(Path(name), (data,))
-        names = list(temporary)
-        Path(last).unlink(missing_ok=True)
-        for name in sorted(names, key=last.__eq__):
-            _rename(temporary[name], Path(name))
-        return names
-    except OSError as fault:
-        raise _cannot_write(Path(last), fault) from None
-    finally:
-        for left in temporary.values():
-            Path(left).unlink(missing_ok=True)
-
-
-def remove(path: str) -> None:
-    """Remove a file. Raises InputError if that is not possible."""
-    try:
-        Path(path).unlink(missing_ok=True)
-    except OSError as fault:
-        raise InputError(f"cannot be removed: {fault.strerror}", file=path) from None
-
-
-def _write_beside(path: Path, pieces: Iterable[bytes | memoryview]) -> str:
-    """Write a temporary file in the folder of ``path``; its name."""
-    temporary = None
-    try:
-        handle, temporary = file_beside(path)
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        return temporary
-    except BaseException as fault:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        if isinstance(fault, OSError | ValueError):
-            raise _cannot_write(path, fault) from None
-        raise
-
-
-def _rename(temporary: str, path: Path) -> None:
-    try:
-        os.replace(temporary, path)
-    except (OSError, ValueError) as fault:
-        raise _cannot_write(path, fault) from None
-
-
-def _cannot_write(path: Path, fault: Exception) -> InputError:
-    text = getattr(fault, "strerror", None) or str(fault)
-    remedy = "create the folder first" if getattr(fault, "errno", None) == errno.ENOENT else None
-    return InputError(f"the file cannot be written: {text}", file=path, remedy=remedy)
 
 
 def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]:
