@@ -23,8 +23,8 @@ import mmap, multiprocessing, os, signal, sys
 import numba, numpy, rich.console, yaml  # these know their systems
 import concurrent.futures.process, json, subprocess, tempfile
 for name in ("fork", "forkpty", "getuid", "geteuid", "getgid", "getegid", "getgroups", "sched_getaffinity", "sysconf",
-             "mkfifo", "mknod", "killpg", "setsid", "getpgid", "getpgrp", "statvfs", "pathconf", "uname", "wait", "nice",
-             "fchmod", "chown", "lchown", "getloadavg", "O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"):
+             "mkfifo", "mknod", "killpg", "setsid", "getpgid", "getpgrp", "statvfs", "pathconf", "uname", "wait",
+             "nice", "fchmod", "chown", "lchown", "getloadavg", "O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"):
     if hasattr(os, name):
         delattr(os, name)
 os.supports_dir_fd = set()
