@@ -48,11 +48,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(RUNS): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install -qq --editable .
 	@touch $@
 
 $(DEVELOPS): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install -qq --editable '.[dev]'
 	@index=; if $(ANSWERS) '$(TORCH_INDEX)/torch/' 2>/dev/null; then index='--extra-index-url $(TORCH_INDEX)'; fi; \
 	echo "$(BIN)/python -m pip install '$(TORCH)' $$index"; \
 	$(BIN)/python -m pip install -qq '$(TORCH)' --retries 1 $$index \

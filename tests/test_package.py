@@ -209,6 +209,7 @@ def test_make_asks_an_index_that_answers_and_no_other(answers: bool, tmp_path: P
     assert ".[dev]" in develop and index not in develop
     assert "torch==" in torch and (f"--extra-index-url {index}" in torch) == answers
     assert "Traceback" not in done.stderr
+    assert all(" -qq " in line for line in (develop, torch))  # warnings of pip are nobody's here; errors are shown
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

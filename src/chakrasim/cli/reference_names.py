@@ -24,7 +24,7 @@ def add_old_names(
     for old, dest in (same or {}).items():
         own = known[dest]
         parser.add_argument(
-            old, dest=dest, type=own.type, choices=own.choices, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+            old, dest=dest, type=own.type or str, choices=own.choices, default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
     for names, nargs in ((flags, 0), (valued, None)):
         for old, reason in (names or {}).items():

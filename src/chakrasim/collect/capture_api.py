@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.startup import cores
 
 if TYPE_CHECKING:
     from chakrasim.collect.capture_job import CapturedJob, RankClass
@@ -140,8 +141,10 @@ def capture(
 
     Raises InputError for a program that fails or that cannot be captured; it names the line of the program.
     """
+    from chakrasim.collect.capture_workers import require_fork
     from chakrasim.collect.observe_job import require_torch
 
+    require_fork()
     require_torch()
     if not 1 <= world_size <= MAX_RANKS:
         raise InputError(
@@ -160,7 +163,7 @@ def capture(
         if not is_module and not os.path.isfile(script):
             raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
         what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
-    count = workers or min(len(os.sched_getaffinity(0)), 8)
+    count = workers or min(cores(), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)
     from chakrasim.collect.capture_report import assumptions

@@ -16,6 +16,15 @@ Say = Callable[[str], None]
 End = Callable[[InputError], None]
 
 
+def require_fork() -> None:
+    """Raise InputError where processes cannot be forked (Windows): each rank is captured in a copy of this process."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise InputError(
+            "a program is captured in copies of this process, which this system cannot make (fork)",
+            remedy="capture under Linux (on Windows in WSL); the job that is written can be simulated here",
+        )
+
+
 def run_all(
     task: Callable[[int, Say, End], object], ranks: Iterable[int], workers: int, progress: Callable[[int, str], None]
 ) -> dict[int, Any]:
