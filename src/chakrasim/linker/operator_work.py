@@ -137,14 +137,16 @@ def _columns(found: list[tuple[int, ...]]) -> OperatorWorks:
 
 
 def _on_the_device(host: HostTrace) -> NDArray[np.bool_]:
-    """bool[nodes]: whether a node works on the accelerator; in a run without one, on whatever there is."""
+    """bool[nodes]: whether a node works on the accelerator, for all that is recorded; in a run without one, on whatever
+    there is."""
     tensors = host.tensors
     names = [host.strings[index] for index in range(len(host.strings))] if len(tensors) else []
     accelerator = np.array([bool(name) and not name.startswith(("cpu", "meta")) for name in names], np.bool_)
     chosen = accelerator[tensors.device] if len(tensors) else np.zeros(0, np.bool_)
     if not chosen.any():
         return np.ones(len(host), np.bool_)
-    found = np.zeros(len(host), np.bool_)
+    found = np.ones(len(host), np.bool_)
+    found[tensors.node] = False
     found[tensors.node[chosen]] = True
     return found
 
