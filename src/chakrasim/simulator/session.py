@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
 from chakrasim.simulator import engine
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.compute import count_timed
+from chakrasim.simulator.compute import Tally
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.gather import empty_result, gather
@@ -78,11 +79,17 @@ class Session:
             self._count_compute(ranks)
 
     def _count_compute(self, ranks: Sequence[int]) -> None:
+        tally = Tally()
+        copies: Counter[int] = Counter()
+        for graph, count in zip(self.graphs, ranks, strict=True):
+            copies[id(graph.columns)] += count
+        for columns in {id(graph.columns): graph.columns for graph in self.graphs}.values():
+            tally.add(columns.trace, copies[id(columns)], self.context)
         model = "the device profile" if self.context.profile is not None else "the roofline"
-        timed_and_kept = by_columns(self.graphs, lambda graph: count_timed(graph.trace, self.context))
-        for (timed, kept), copies in zip(timed_and_kept, ranks, strict=True):
-            self.context.counts[f"compute nodes timed by {model}"] += timed * copies
-            self.context.counts["compute nodes that keep their recorded duration"] += kept * copies
+        self.context.counts[f"compute nodes timed by {model}"] += tally.timed
+        self.context.counts["compute nodes that keep their recorded duration"] += tally.kept
+        for warning in tally.warnings(self.context):
+            self.context.warn(warning)
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
