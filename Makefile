@@ -7,6 +7,8 @@ DEVELOPS := $(VENV)/.develops
 # The PyTorch that the tests run with; a build for the processor alone where there is one, since others are ten times as large.
 TORCH ?= torch==2.13.*
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+# Whether an address answers: pip asks an index that does not for every package again, with a warning each time.
+ANSWERS := $(BIN)/python -c 'import sys, urllib.request as web; web.urlopen(sys.argv[1], timeout=5)'
 # One process of tests for each core, who take work from each other towards the end.
 WORKERS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
 
@@ -46,11 +48,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(RUNS): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install -qq --editable .
 	@touch $@
 
 $(DEVELOPS): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet '$(TORCH)' --retries 1 --extra-index-url $(TORCH_INDEX) \
+	$(BIN)/python -m pip install -qq --editable '.[dev]'
+	@index=; if $(ANSWERS) '$(TORCH_INDEX)/torch/' 2>/dev/null; then index='--extra-index-url $(TORCH_INDEX)'; fi; \
+	echo "$(BIN)/python -m pip install '$(TORCH)' $$index"; \
+	$(BIN)/python -m pip install -qq '$(TORCH)' --retries 1 $$index \
 	  || echo "PyTorch cannot be installed: tests that need it are skipped"
 	@touch $@ $(RUNS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
+import http.server
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 import venv
 import zipfile
 from pathlib import Path
@@ -57,6 +61,24 @@ def run_installed(installed: Path, *command: str, folder: Path) -> str:
     return done.stdout
 
 
+def test_every_package_lists_its_public_names() -> None:
+    """Of packages that load names when they are first used, dir() tells what completion and help() show."""
+    code = """
+import importlib, pkgutil, chakrasim
+names = ["chakrasim", *(f"chakrasim.{found.name}" for found in pkgutil.iter_modules(chakrasim.__path__) if found.ispkg)]
+lazy = 0
+for name in names:
+    package = importlib.import_module(name)
+    lazy += hasattr(package, "__getattr__")
+    missing = set(getattr(package, "__all__", ())) - set(dir(package))
+    assert not missing, (name, missing)
+    assert dir(package) == sorted(dir(package))
+print(lazy)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == "" and int(done.stdout) >= 6
+
+
 def test_wheel_holds_code_types_and_data(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = ("py.typed", "machine/presets/hgx-h100-8.yaml", "demo/step/groups.json", "demo/machines/ring-16.yaml")
@@ -84,7 +106,7 @@ def test_installed_package_is_complete(installed: Path, tmp_path: Path) -> None:
     )
     home, typed, presets, ranks, traces = json.loads(run_installed(installed, "python", "-c", code, folder=tmp_path))
     assert Path(home).is_relative_to(installed.parent) and typed
-    assert len(presets) == 14
+    assert len(presets) == 20
     assert ranks == [16, 16, 16, 16]
     assert traces == 16
 
@@ -158,6 +180,41 @@ def test_table_aligns_numbers_to_the_right() -> None:
 def test_makefile_has_the_target(target: str) -> None:
     done = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_make_asks_an_index_that_answers_and_no_other(answers: bool, tmp_path: Path) -> None:
+    """The Makefile with a Python that notes what pip is asked for; the index is a server of ours, or a closed port."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\ncase $1 in -m) echo "$@" >> asked;; *) exec {sys.executable} "$@";; esac\n')
+    python.chmod(0o755)
+    (tmp_path / "simple" / "torch").mkdir(parents=True)
+    handler = functools.partial(_Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        index = f"http://127.0.0.1:{server.server_address[1]}/simple"
+        if answers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        else:
+            server.server_close()
+        command = ["make", ".venv/.develops", f"TORCH_INDEX={index}"]
+        direct = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=direct)
+        if answers:
+            server.shutdown()
+    assert done.returncode == 0, done.stderr
+    develop, torch = (tmp_path / "asked").read_text().splitlines()
+    assert ".[dev]" in develop and index not in develop
+    assert "torch==" in torch and (f"--extra-index-url {index}" in torch) == answers
+    assert "Traceback" not in done.stderr
+    assert all(" -qq " in line for line in (develop, torch))  # warnings of pip are nobody's here; errors are shown
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
 
 def test_ci_runs_the_tests() -> None:

@@ -72,3 +72,7 @@ def __getattr__(name: str) -> Any:
 
     with without_gc():
         return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -79,6 +79,16 @@ class StallError(ChakrasimError):
         super().__init__(message)
 
 
+def shown(text: str) -> str:
+    """The text as a terminal can show it: what does not print, and what turns the direction of writing, is escaped.
+
+    Names come out of files of others, and an escape sequence among them is a command to the terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def near(word: str, choices: Iterable[str]) -> str:
     """A remedy that names the choice most like ``word``, or nothing."""
     import difflib  # only failing or warning runs need it

@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def cores() -> int:
+    """Processors that this process may use; where the system does not say, all."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def without_gc() -> Iterator[None]:
     """No garbage collection for a while.

@@ -15,6 +15,7 @@ from chakrasim import InputError
 from chakrasim.analysis.kernel_classes import CLASS_NAMES, class_of_name, hta_class_of_name, pinned_hta_class_of_name
 from chakrasim.analysis.result import Result
 from chakrasim.demo import TRACES
+from chakrasim.errors import ChakrasimError
 from chakrasim.linker.api import link
 
 
@@ -76,8 +77,61 @@ def test_l35_waits_are_no_work_and_hide_no_idle_time(tmp_path: Path) -> None:
         "rank": 0, "device": 0, "step": -1, "window_ns": 1000, "before_ns": 100, "compute_ns": 300,
         "exposed_comm_ns": 200, "exposed_memory_ns": 100, "other_ns": 0, "idle_ns": 0, "after_ns": 300,
         "compute_pct": 30.0,
-        "exposed_comm_pct": 20.0, "idle_pct": 0.0, "partial": False,
+        "exposed_comm_pct": 20.0, "idle_pct": 0.0, "communication_ns": 300, "overlap_comm_compute_ns": 100,
+        "busy_ns": 600, "span_ns": 600, "partial": False,
     }  # fmt: skip
+
+
+#: Traces of other makers with interval figures that an independent program made.
+WILD = ("bert_small_h100", "ddp_resnet_mi300_rank0", "mi210_gpu_only", "sglang_qwen3_8b_decode",
+        "vllm_decode_full_graph")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WILD)
+def test_whole_traces_of_other_makers_have_the_figures_of_an_independent_program(shared_dir: Path, name: str) -> None:
+    wild = shared_dir / "traces/wild"
+    expected = json.loads((wild / f"expected/{name}.expected.json").read_bytes())["whole_trace"]
+    (row,) = records(analysis.temporal_breakdown(wild / f"traces/{name}.json.gz", steps=False))
+    found = {key: row[key] for key in expected if key != "counts"}
+    assert found == {key: pytest.approx(value, abs=2) for key, value in expected.items() if key != "counts"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 4>",
+        "void dpsk::ep::internode::combine<false, 8, __nv_bfloat16>",
+        "_ZN12_GLOBAL__N_126two_shot_all_reduce_kernelIfEEvPPT_",
+    ],
+)
+def test_collectives_that_people_write_are_communication_in_every_analysis(tmp_path: Path, name: str) -> None:
+    line = Timeline()
+    line.kernel("gemm", 0, 100, launch=(0, 1))
+    line.kernel(name, 50, 250, stream=8, launch=(1, 1))
+    (row,) = records(analysis.temporal_breakdown(line.open(tmp_path)))
+    expected = {"compute_ns": 100, "communication_ns": 250, "overlap_comm_compute_ns": 50, "exposed_comm_ns": 200}
+    assert {key: row[key] for key in expected} == expected
+    (row,) = records(analysis.comm_overlap(line.open(tmp_path)))
+    assert (row["communication_ns"], row["exposed_ns"]) == (250, 200)
+
+
+def test_a_kernel_that_computes_and_communicates_is_compute_and_named_in_a_note(tmp_path: Path) -> None:
+    line = Timeline()
+    line.kernel("gemm_all_gather_dispatch<4>", 0, 100, launch=(0, 1))
+    found = analysis.temporal_breakdown(line.open(tmp_path))
+    assert records(found)[0]["compute_ns"] == 100
+    assert found.notes == (
+        "rank 0: 1 kernels compute and communicate in one and are taken as compute: gemm_all_gather_dispatch",
+    )
+
+
+@pytest.mark.parametrize("analysis_of", [analysis.temporal_breakdown, analysis.comm_overlap])
+def test_a_negative_exposed_time_is_an_error(tmp_path: Path, analysis_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What sets that are not disjoint would give: more overlap than communication.
+    monkeypatch.setattr("chakrasim.analysis.temporal.time_by_state", lambda unions: np.array([0, 9, -200] + [0] * 13))
+    monkeypatch.setattr("chakrasim.analysis.overlap.overlap", lambda a, b: a.total + 200)
+    with pytest.raises(ChakrasimError, match=r"contradict each other.*exposed.comm\w* -200 ns"):
+        analysis_of(overlapping(tmp_path).open(tmp_path))
 
 
 def test_l35_and_l109_ncclDevKernel_is_communication_and_overlap_is_of_compute_alone(tmp_path: Path) -> None:

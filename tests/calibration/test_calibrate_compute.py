@@ -285,9 +285,9 @@ def test_files_refused(made: Path) -> None:
     file.unlink()
     packed = file.with_name("layers.csv.gz")
     packed.write_bytes(gzip.compress(text.encode())[:-40])
-    assert "layers.csv.gz: cannot be read: " in refused(made)
+    assert "layers.csv.gz: after 7552 uncompressed bytes: the gzip data are damaged" in refused(made)
     packed.write_bytes(b"no gzip")
-    assert "layers.csv.gz: cannot be read: Not a gzipped file" in refused(made)
+    assert refused(made).endswith("layers.csv.gz: no rows")  # what is in it tells whether it is compressed
     packed.write_bytes(gzip.compress(b"\xff\xfe\xfa"))
     assert "layers.csv.gz: byte 0: not text" in refused(made)
     packed.unlink()

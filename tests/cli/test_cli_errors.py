@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -53,6 +54,8 @@ def test_command_lines(refused, argv, message):
 
 def test_inputs(refused, job):
     assert "there are no trace files under this prefix" in refused("simulate", job.folder / "x", *job.machine)
+    one = f"{job.prefix}.0.et"
+    assert refused("simulate", one, *job.machine).startswith(f"{one}: this is one file, not the prefix of the traces")
     assert "neither a preset nor a machine file" in refused("simulate", job.prefix, "--machine", "hgx-h100-5")
     assert "system" in refused("simulate", job.prefix, "--system", job.folder / "x", "--network", job.network)
     assert "the network has 4 NPUs" in refused("simulate", job.prefix, "--machine", "hgx-h100-4")
@@ -75,6 +78,21 @@ def test_outputs_are_checked_before_the_run(refused, job):
     assert "--json would replace an input" in refused(*job.simulate, "--json", job.system)
     assert "--timeline would replace an input" in refused(*job.simulate, "--timeline", f"{job.prefix}.1.et")
     assert "would replace an input" in refused("info", job.prefix, "--json", f"{job.prefix}.0.et")
+
+
+def test_what_does_not_fit_the_machine_names_its_file(refused, job):
+    groups = job.folder / "groups.json"
+    groups.write_text('{"1": [0, 1], "7": [1, 99]}')
+    message = refused(*job.simulate, "--comm-group", groups)
+    assert message == (
+        f"{groups}: $.7[1]: no such rank; found 99; expected a rank below 2, the number of ranks of the machine"
+    )
+    message = refused("retarget", job.prefix, "--to", "4", "-o", job.folder / "o", "--comm-group", groups)
+    assert message.startswith(f"{groups}: process group 7 names a rank without a trace; found rank 99; ")
+    memory = job.folder / "memory.json"
+    nodes = {"num-nodes": 1, "num-npus-per-node": 1, "remote-mem-latency": 1, "remote-mem-bw": 1}
+    memory.write_text(json.dumps({"memory-type": "PER_NODE_MEMORY_EXPANSION", **nodes}))
+    assert refused(*job.simulate, "--memory", memory).startswith(f"{memory}: $.num-nodes: too few memory nodes")
 
 
 def test_strict_refuses_warnings_before_the_run(cli, refused, job):

@@ -44,8 +44,8 @@ def test_doctor_of_a_good_job(cli: Cli, traces: Path) -> None:
     lines = outcome.out.splitlines()
     assert lines[0] == "  2 ranks: trustworthy"
     assert [line.split() for line in lines if "host." in line] == [
-        ["0", "host.0.json", "device.0.json", "process", "id", "0-2", "18", "18", "6", "2.99", "ms", "12.0%"],
-        ["1", "host.1.json", "device.1.json", "process", "id", "0-2", "18", "18", "6", "2.99", "ms", "12.0%"],
+        ["0", "host.0.json", "device.0.json", "process", "id", "0-2", "18", "18", "6", "2.99", "ms", "12.0%", "0.0%"],
+        ["1", "host.1.json", "device.1.json", "process", "id", "0-2", "18", "18", "6", "2.99", "ms", "12.0%", "0.0%"],
     ]
 
 

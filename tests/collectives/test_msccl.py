@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -186,7 +188,13 @@ PAIR = algo(block(0, 1, -1, step(0, "s")), block(0, -1, 0, step(0, "r")))
             PAIR.replace(b'depid="-1" deps="-1"', b'depid="0" deps="1"', 1),
             "dependency on a step that does not exist; found depid=0, deps=1; expected deps below 1",
         ),
-        (PAIR.replace(b'depid="-1"', b'depid="0"', 1), "attribute deps is out of range; found '-1'"),
+        (
+            PAIR.replace(b'depid="-1"', b'depid="0"', 1),
+            "line 4: half a dependency; found depid='0', deps='-1'; expected depid and deps from 0, or both -1",
+        ),
+        (PAIR.replace(b'depid="-1" deps="-1"', b'depid="0"', 1), "half a dependency; found depid='0', deps=none"),
+        (PAIR.replace(b'depid="-1" deps="-1"', b'deps="0"', 1), "half a dependency; found depid=none, deps='0'"),
+        (PAIR.replace(b'deps="-1"', b'deps="0"', 1), "half a dependency; found depid='-1', deps='0'"),
         (algo(block(0, -1, -1, step(0, "cpy", depid=0, deps=0)), ""), "line 4: dependency cycle"),
         (
             algo(block(0, -1, -1, step(0, "nop", depid=0, deps=1), step(1, "nop")), ""),
@@ -246,3 +254,30 @@ def test_mutated_files_give_a_program_or_an_input_error() -> None:
             lower_msccl(parse_msccl(bytes(data), "x.xml"), AR, 2, 1000, lambda size: size, [])
         except InputError as error:
             assert str(error).startswith("x.xml")
+
+
+WHOLE = algo(
+    block(0, 1, 1, step(0, "s"), step(1, "rrc"), channel=1) + block(1, -1, -1, step(0, "nop", 1, 0, 1)),
+    block(0, 0, 0, step(0, "s"), step(1, "rrc"), channel=1) + block(1, -1, -1, step(0, "cpy", 1, 0, 1)),
+)
+
+
+def changed_attributes() -> Iterator[bytes]:
+    """Each attribute left out, or with another value."""
+    text = WHOLE.decode()
+    for found in re.finditer(r' (\w+)="([^"]*)"', text):
+        yield (text[: found.start()] + text[found.end() :]).encode()
+        for value in ("", "-2", "-1", "0", "1", "7", "999999999", "9" * 30, "9" * 5000, "1.5", "x", " 1 ", "\u0661"):
+            yield (text[: found.start(2)] + value + text[found.end(2) :]).encode()
+
+
+def test_no_attribute_ends_in_a_traceback() -> None:
+    lower(WHOLE)
+    refused = 0
+    for data in changed_attributes():
+        try:
+            lower_msccl(parse_msccl(data, "x.xml"), AR, 2, 4000, lambda number: number // 10, [])
+        except InputError as error:
+            assert error.file == "x.xml"
+            refused += 1
+    assert refused > 300

@@ -32,6 +32,7 @@ def test_traces_groups_and_report_appear_together(tmp_path: Path) -> None:
     assert said == json.loads(json.dumps(report.to_mapping()))
     assert [rank["rank"] for rank in said["ranks"]] == [0, 1] and said["world_size"] == 2
     assert said["ranks"][0]["steps"] == [3]
+    assert [rank["delay_only_share"] for rank in said["ranks"]] == [{"3": 0.025}, {"3": 0.025}]
     # The two sizes of the all-reduce are made one, and that is said.
     assert any("give different sizes" in warning for warning in said["warnings"])
     sizes = [trace.attr("comm_size").integers().max() for trace in read(report.prefix)]

@@ -12,6 +12,7 @@ import pytest
 import chakrasim
 from chakrasim.diagnosis.doctor import Diagnosis, diagnose
 from chakrasim.diagnosis.findings import Finding, Severity
+from chakrasim.errors import InputError
 from made_jobs import US, Document, device, event, host, job, save
 
 
@@ -64,6 +65,32 @@ def test_files_given_instead_of_a_folder(tmp_path: Path) -> None:
     job(tmp_path)
     assert diagnose(discover(tmp_path)).exit_code == 0
     assert one(diagnose([]), "no-traces").cause == "there are no traces of the PyTorch profiler in the list"
+
+
+def test_delays_that_no_dependency_explains(tmp_path: Path) -> None:
+    def delayed(document: Document) -> None:
+        kernels(document)[-1].update(ts=US + 2880, dur=25)  # launched from 2165 to 2170
+
+    assert alone(tmp_path / "right").ranks[0].delay_only_share == {"0": 0.0, "1": 0.0, "2": 0.0}
+    diagnosis = alone(tmp_path / "late", delayed)
+    finding = one(diagnosis, "unexplained-delays")
+    assert finding.severity is Severity.WARNING
+    assert finding.cause == "71.7 % of the critical path of step 2 on rank 0 is delay that no dependency explains"
+    assert "enable_cuda_sync_events" in finding.remedy
+    assert diagnosis.ranks[0].to_mapping()["delay_only_share"]["0"] == 0.0
+    assert finding.evidence["delay_only_share"] == {"0": diagnosis.ranks[0].delay_only_share}
+
+
+def test_the_rank_with_most_unexplained_delay_is_named(tmp_path: Path) -> None:
+    for rank, (_, traced) in enumerate(job(tmp_path, world=3)):
+        if rank:
+            kernels(traced)[-1].update(ts=US + 2600 + 100 * rank, dur=2900 - 2600 - 100 * rank + 5)
+        save(tmp_path / f"device.{rank}.json", traced)
+    finding = one(diagnose(tmp_path), "unexplained-delays")
+    assert finding.ranks == (1, 2)
+    assert finding.cause == (
+        "53.5 % of the critical path of step 2 on rank 2 is delay that no dependency explains (the most of ranks 1-2)"
+    )
 
 
 # -- host and device ---------------------------------------------------------------------------------------------------
@@ -135,6 +162,45 @@ def test_one_side_alone_is_usable(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path / "h")
     assert one(diagnosis, "no-device-trace").cause == "rank 0 has a host trace only (host.0.json)"
     assert diagnosis.exit_code == 1
+
+
+def test_a_schedule_that_never_became_active(tmp_path: Path) -> None:
+    whole = device()
+    save(tmp_path / "host.0.json", host(whole))
+    diagnosis = diagnose(tmp_path)
+    finding = one(diagnosis, "schedule-never-active")
+    assert (finding.severity, finding.evidence) == (Severity.WARNING, {"profiler_steps": 3})
+    assert finding.cause.startswith("the observer saw 3 profiler steps, but there is no device trace")
+    assert "skip_first + wait + warmup" in finding.remedy
+    # What export_chrome_trace writes of a profiler that was warming up.
+    marks = [event("PyTorch Profiler (0)", "Trace", 0, 6000, pid="Spans", tid="PyTorch Profiler")]
+    marks.append({"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": US + 6000})
+    save(tmp_path / "device.0.json", whole | {"traceEvents": marks})
+    diagnosis = diagnose(tmp_path)
+    assert [found.code for found in diagnosis.findings] == ["schedule-never-active"]
+    assert diagnosis.findings[0].cause == (
+        "the profiler was on and recorded nothing: no step, operator, call or kernel, though the observer saw 3 "
+        "profiler steps"
+    )
+    assert diagnosis.exit_code == 2
+    with pytest.raises(InputError, match="found schedule-never-active"):
+        chakrasim.trace_directory(tmp_path, tmp_path / "out")
+    with pytest.raises(InputError, match=r"no work in this trace.*after skip_first \+ wait \+ warmup steps only"):
+        chakrasim.link(tmp_path / "host.0.json", tmp_path / "device.0.json")
+
+
+def test_a_host_trace_of_some_ranks_alone_is_a_missing_file(tmp_path: Path) -> None:
+    job(tmp_path)
+    (tmp_path / "device.1.json").unlink()
+    codes = {finding.code for finding in diagnose(tmp_path).findings}
+    assert "no-device-trace" in codes and "schedule-never-active" not in codes
+
+
+def test_an_observer_around_the_whole_loop_is_trustworthy_and_passes_strictly(tmp_path: Path) -> None:
+    recorded = Path(__file__).resolve().parents[1] / "data" / "torch" / "whole-loop"
+    assert diagnose(recorded).findings == ()
+    report = chakrasim.trace_directory(recorded, tmp_path / "out", strict=True)
+    assert report.warnings == () and report.ranks[0].warnings == ()
 
 
 def test_faults_of_the_host_trace_alone(tmp_path: Path) -> None:

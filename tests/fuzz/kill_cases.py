@@ -9,7 +9,7 @@ from pathlib import Path
 
 import chakrasim
 from chakrasim.cli.main import main
-from chakrasim.trace import read, read_trace
+from chakrasim.trace import encode_trace, read, read_trace
 from chakrasim.trace.linked_file import read_linked
 
 Read = Callable[[Path], object]
@@ -52,8 +52,8 @@ for _ in range(6):
 class Case:
     """Two runs of a command that write the same files of ``out``, with other contents.
 
-    ``reads`` opens files that belong together and refuses them where they are of two runs; without it every file stands
-    for itself. ``repeats``: the same words give the same bytes. ``modules`` are imported before, since they take long.
+    ``reads`` gives what files that belong together say, and refuses them where they are of two runs; without it every
+    file stands for itself. ``repeats``: the same words give the same bytes. ``modules`` are imported before, since they take long.
     """
 
     name: str
@@ -69,21 +69,28 @@ class Case:
 
 
 def _job(name: str = "job") -> Read:
-    return lambda out: [len(trace) for trace in read(out / name)]
+    return lambda out: [encode_trace(trace) for trace in read(out / name)]
 
 
 def _groups(name: str) -> Read:
     from chakrasim.machine.groups import load_groups
 
-    return lambda out: load_groups(str(out / name), []) if (out / name).exists() else None
+    def reads(out: Path) -> object:
+        if not (out / name).exists():
+            return None
+        load_groups(str(out / name), [])
+        return (out / name).read_bytes()
+
+    return reads
 
 
 def _linked(out: Path) -> object:
-    return [read_linked(path) for path in sorted(out.glob("linked.*.json"))]
+    paths = sorted(out.glob("linked.*.json"))
+    return [(read_linked(path).source, path.read_bytes()) for path in paths]
 
 
 def _observed(out: Path) -> object:
-    return chakrasim.link(out / "host.0.json.gz", out / "device.0.json.gz")
+    return len(chakrasim.link(out / "host.0.json.gz", out / "device.0.json.gz"))
 
 
 GENERATED = "--type {} --size {} --ranks {} --output out/job"
@@ -157,7 +164,7 @@ CASES = (
         "generate reference-set --num-npus 1 --force --output-dir out --default-comm-size 64",
         "generate reference-set --num-npus 1 --force --output-dir out --default-comm-size 128 --default-runtime 9 "
         "--default-tensor-size 8",
-        (lambda out: [len(read_trace(path)) for path in sorted(out.glob("*.et"))],),
+        (lambda out: [encode_trace(read_trace(path)) for path in sorted(out.glob("*.et"))],),
     ),
     Case("retarget", "retarget in/job --to 8 -o out/job", "retarget in/job --to 16 -o out/job", (_job(),)),
     Case(

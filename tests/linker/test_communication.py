@@ -20,12 +20,12 @@ from chakrasim.linker.communication_groups import resolve_groups
 from chakrasim.linker.communication_names import (
     can_carry_out,
     element_bytes,
-    is_communication_kernel,
     operation_of,
     operation_of_kernel,
 )
 from chakrasim.linker.communication_records import Facts
 from chakrasim.linker.groups import GroupTable, parse_group_list, parse_ranks
+from chakrasim.linker.kernel_names import is_communication_kernel
 from chakrasim.trace.group_marks import ddp_mark, group_mark
 from chakrasim.trace.kinds import CollectiveType as C
 from chakrasim.trace.linked import COALESCED, OPERATION_NAMES, RECV, SEND, UNKNOWN, LinkedTrace, ProcessGroup, RowKind

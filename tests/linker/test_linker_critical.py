@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from chakrasim.demo import TRACES
 from chakrasim.linker.api import link
 from chakrasim.trace.linked import ON_CRITICAL_PATH, EdgeKind, LinkedTrace
+from made_traces import MadeTrace
 
 
 def path(linked: LinkedTrace) -> list[int]:
@@ -43,3 +46,60 @@ def test_the_path_goes_through_synchronisation(shared_dir, name):
     accounts_for_all_time(linked)
     kinds = {EdgeKind(kind).name for kind in linked.edge_kind[path(linked)]}
     assert ("SYNC_STREAM" in kinds or "SYNC_EVENT" in kinds) == (name != "resnet103")
+
+
+def streams(folder: Path, *, recorded: bool, steps: int = 1) -> LinkedTrace:
+    """Steps of 1,000 us in which a kernel of 100 us waits for an all-reduce of 700 us on another stream, and the host
+    for that kernel. ``recorded``: the wait between the streams is in the trace."""
+    trace = MadeTrace()
+    for step in range(steps):
+        at, number = 1000 * step, 10 * step
+        trace.event("user_annotation", f"ProfilerStep#{step}", at, 1000)
+        trace.kernel(at + 20, 100, at + 10, name="before")
+        trace.kernel(at + 20, 700, at + 12, stream=30)
+        if recorded:
+            trace.event("cuda_runtime", "cudaEventRecord", at + 14, 1, correlation=number + 1)
+            trace.event("cuda_runtime", "cudaStreamWaitEvent", at + 15, 1, correlation=number + 2)
+            waits = {"stream": 20, "correlation": number + 2, "wait_on_stream": 30}
+            waits |= {"wait_on_cuda_event_record_corr_id": number + 1}
+            trace.event("cuda_sync", "Stream Wait Event", at + 15, 1, device=0, **waits)
+        trace.kernel(at + 720, 100, at + 17, name="after")
+        trace.event("cuda_runtime", "cudaDeviceSynchronize", at + 30, 795, correlation=number + 5)
+        trace.event("cuda_sync", "Context Sync", at + 30, 795, device=0, stream=-1, correlation=number + 5)
+    return trace.link(folder)
+
+
+def test_a_wait_that_was_not_recorded_is_delay_only(tmp_path: Path) -> None:
+    # Back from the end: 175 of the host, 5 of the call, 100 of "after", 600 of delay, 100 of "before", 9 of delay, 11.
+    paths = streams(tmp_path, recorded=False, steps=2).step_paths
+    assert [(path.step, path.path_ns, path.delay_ns) for path in paths] == [(0, 10**6, 609_000), (1, 10**6, 609_000)]
+
+
+def test_a_wait_that_was_recorded_is_none(tmp_path: Path) -> None:
+    (path,) = streams(tmp_path, recorded=True).step_paths
+    assert (path.path_ns, path.delay_ns) == (1_000_000, 7_000)
+    assert path.delay_only_share == 0.007
+
+
+def test_without_steps_it_is_the_path_of_the_whole(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.kernel(20, 100, 10)
+    trace.kernel(500, 100, None)  # no launch: since the kernel before it nothing explains the time
+    (path,) = trace.link(tmp_path).step_paths
+    assert (path.step, path.path_ns, path.delay_ns) == (-1, 590_000, 389_000)
+
+
+def test_traces_without_records_of_synchronisation_show_it(shared_dir: Path) -> None:
+    wild = shared_dir / "traces/wild"
+    (path,) = link(device=wild / "reduced/stream_wait_without_event_record.json").step_paths
+    assert (path.step, path.path_ns, path.delay_ns) == (1, 1_200_000, 909_000)
+    paths = link(device=wild / "traces/ddp_resnet_mi300_rank0.json.gz").step_paths
+    assert [path.step for path in paths] == [15, 16, 17]
+    assert all(0.6 < path.delay_only_share < 0.65 for path in paths)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "evsync", "evsyncms"])
+def test_traces_with_all_records_of_synchronisation_have_next_to_none(shared_dir: Path, name: str) -> None:
+    folder = shared_dir / "golden/chakra" / name
+    linked = link(folder / "host.0.json.gz", folder / "device.0.json.gz")
+    assert linked.step_paths and all(path.delay_only_share < 0.001 for path in linked.step_paths)

@@ -129,6 +129,41 @@ def test_traces_of_different_runs(tmp_path: Path) -> None:
         link(host, device, strict=True)
 
 
+WHOLE_LOOP = Path(__file__).resolve().parents[1] / "data" / "torch" / "whole-loop"
+
+
+def test_an_observer_around_the_whole_loop_is_compared_within_the_recorded_window(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    files = WHOLE_LOOP / "pytorch_et.json.gz", WHOLE_LOOP / "kineto_trace.json.gz"
+    linked = link(*files, strict=True, warnings=warnings)
+    assert warnings == []
+    names = ("host_nodes", "host_nodes_matched", "host_nodes_unmatched", "host_nodes_outside_the_window", "operators")
+    assert [linked.counts[name] for name in names] == [112, 112, 0, 679, 112]
+
+
+@pytest.mark.parametrize(
+    ("ids", "method"), [("Record function id", "record function id"), ("External id", "External id")]
+)
+def test_nodes_outside_of_the_window_say_nothing_about_the_run(tmp_path: Path, ids: str, method: str) -> None:
+    nodes = [node(3 + at, f"aten::op{at % 7}", 1 + at) for at in range(200)]
+    trace = KinetoMaker(tmp_path)
+    for at in range(80, 120):
+        trace.op(f"aten::op{at % 7}", 10 * at, 5, **{ids: 1 + at})
+    linked = link(write_host(tmp_path, nodes), trace.write(), strict=True)
+    assert linked.header["host_join"]["by"] == method
+    assert (linked.counts["host_nodes"], linked.counts["host_nodes_matched"]) == (40, 40)
+
+
+def test_nodes_of_the_window_that_the_device_trace_lacks_still_tell_of_another_run(tmp_path: Path) -> None:
+    nodes = [node(3 + at, f"aten::op{at}", 1 + at) for at in range(200)]
+    trace = KinetoMaker(tmp_path)
+    for at in (80, 99):
+        trace.op(f"aten::op{at}", 10 * at, 5, **{"Record function id": 1 + at})
+    host, device = write_host(tmp_path, nodes), trace.write()
+    with pytest.raises(InputError, match="seem to be of different runs; found 2 of 20 operators"):
+        link(host, device, strict=True)
+
+
 def test_shapes_come_from_the_device_trace_alone(tmp_path: Path) -> None:
     trace = KinetoMaker(tmp_path).op(
         "aten::mm", 0, 5, **{"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}

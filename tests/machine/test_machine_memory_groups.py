@@ -126,10 +126,10 @@ def test_group_refusals(content: object, expected: str) -> None:
 
 
 def test_group_members_must_exist() -> None:
-    groups = CommGroups({4: (0, 9, 1)})
+    groups = CommGroups({4: (0, 9, 1)}, "g.json")
     groups.check_ranks(10)
     with pytest.raises(InputError) as caught:
-        groups.check_ranks(9, "g.json")
+        groups.check_ranks(9)
     assert str(caught.value) == (
         "g.json: $.4[1]: no such rank; found 9; expected a rank below 9, the number of ranks of the machine"
     )

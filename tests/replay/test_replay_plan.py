@@ -17,7 +17,7 @@ from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.api import buffer_bytes
 from chakrasim.replay.environment import launched
 from chakrasim.replay.plan import ReplayPlan
-from chakrasim.replay.result import bus_factor, moved_bytes, statistics
+from chakrasim.replay.result import statistics
 from chakrasim.trace import Trace, TraceBuilder, write
 from chakrasim.trace.job import Job
 from chakrasim.trace.job_file import write_job
@@ -376,14 +376,6 @@ def test_ids_need_not_ascend() -> None:
     made.add(3, "second", 7, [9], attrs=attrs | {"comm_size": 8})
     plan = plan_replay(made.build(), 2)
     assert kinds(plan, 0) == [("all_reduce", 4, ()), ("all_reduce", 8, (0,))]
-
-
-def test_param_factors() -> None:
-    assert bus_factor("all_reduce", 8) == 1.75
-    assert bus_factor("all_to_all", 8) == bus_factor("gather", 8) == bus_factor("reduce_scatter", 8) == 0.875
-    assert bus_factor("broadcast", 8) == bus_factor("message", 2) == 1
-    assert moved_bytes("all_gather", 10, 8) == moved_bytes("gather", 10, 8) == 80
-    assert moved_bytes("reduce_scatter", 80, 8) == moved_bytes("scatter", 80, 8) == 80
 
 
 def test_statistics() -> None:

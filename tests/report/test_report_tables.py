@@ -47,6 +47,13 @@ def test_step(step):
     assert "Busiest links" in text and "each row stands for 4 equal links" in text
 
 
+def test_no_negative_time_is_shown_where_gpu_operations_run_side_by_side(step):
+    text = summary_text(dataclasses.replace(step, exposed_comm_ns=np.array([-114_500_000, 5, 5, 5])))
+    line = "ASTRA-sim's exposed communication (finish less GPU busy time): n/a, since GPU operations that ran side by "
+    assert f"{line}side add up to more than the run (1 rank)" in text
+    assert row(text, "0-3")[-1] == "n/a" and "-114" not in text
+
+
 def test_spread_and_time_after_the_end(run):
     text = summary_text(run(comp(5), comp(3)))
     assert row(text, "finish") == ["finish", "first 3 us (rank 1), median 4 us, last 5 us (rank 0)"]

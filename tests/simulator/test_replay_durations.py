@@ -269,8 +269,34 @@ class TestSteps:
         assert time.error_pct == pytest.approx(2.0)
         assert json.loads(result.to_json())["steps"] == [
             {"rank": 0, "step": 4, "measured_ns": 100, "simulated_ns": 102, "error_pct": time.error_pct}
+            | {"delay_only_share": None}
         ]
+        assert "largest error 2.00 %; an unknown share is delay that no dependency explains" in result.summary()
         assert "Profiler steps" in result.summary() and "+2.00 %" in result.summary()
+
+    def test_no_error_is_shown_without_the_share_of_the_path_that_is_delay_only(self) -> None:
+        meta = self.META | {"step_path_ns": [80], "step_delay_only_ns": [20]}
+        result = chakrasim.simulate(self.trace(**meta), replay_durations="recorded")
+        assert json.loads(result.to_json())["steps"][0]["delay_only_share"] == 0.25
+        assert "+2.00 %      25.0 %" in result.summary()
+        assert "largest error 2.00 %; up to 25.0 % of a critical path is delay that no dependency" in result.summary()
+        (warning,) = result.warnings
+        assert warning.startswith(
+            "up to 25.0 % of a step's critical path (rank 0, step 4; above 10 % on rank 0) is delay that no dependency "
+        )
+        assert warning.endswith("_ExperimentalConfig(enable_cuda_sync_events=True))")
+        with pytest.raises(InputError, match="1 warning in strict mode: up to 25"):
+            chakrasim.simulate(self.trace(**meta), replay_durations="recorded", strict=True)
+
+    @pytest.mark.parametrize("wrong", [[20, 1], ["x"], [-1], [81], 5])
+    def test_a_share_that_cannot_be_is_unknown(self, wrong: object) -> None:
+        meta = self.META | {"step_path_ns": [80], "step_delay_only_ns": wrong}
+        result = chakrasim.simulate(self.trace(**meta), replay_durations="recorded")
+        assert [time.delay_only_share for time in result.steps] == [None] and not result.warnings
+
+    def test_a_small_share_is_shown_and_no_warning(self) -> None:
+        result = chakrasim.simulate(self.trace(span_ns=100, path_ns=100, delay_only_ns=10), replay_durations="recorded")
+        assert [time.delay_only_share for time in result.steps] == [0.1] and not result.warnings
 
     def test_without_steps_it_is_the_whole_span_after_the_start(self) -> None:
         result = chakrasim.simulate(self.trace(span_ns=100), replay_durations="recorded")

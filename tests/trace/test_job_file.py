@@ -206,6 +206,13 @@ FAULTS: list[tuple[Callable[[Path], object], str]] = [
     (damaged(lambda c: c["process_groups"].update(dp=[[0, True]])), r"\$.process_groups.dp\[0\]\[1\]: not a rank"),
     (damaged(lambda c: c["process_groups"].update(dp=[[0, 4]])), r"\$.process_groups.dp\[0\]\[1\]: no such rank"),
     (damaged(lambda c: c["process_groups"].update(dp=[[0, 10**30]])), r"\$.process_groups.dp\[0\]\[1\]: no such rank"),
+    *(
+        (
+            damaged(lambda c, rank=rank: c["process_groups"].update(dp=[[0, rank]])),
+            rf"\[1\]: no such rank; found {rank};",
+        )
+        for rank in (-1, -(2**62) - 1, -(2**63) - 1, -(10**30), 2**63)
+    ),
     (damaged(lambda c: c["process_groups"].update(dp=[[0], [1, 0]])), r"dp\[1\]\[1\]: the rank is in group 0 of this"),
     (damaged(lambda c: c["process_groups"].update(dp=[[0, 0]])), r"dp\[0\]\[1\]: the rank is in group 0 of this"),
     (damaged(lambda c: c["process_groups"].update({"0": [[0]]})), r"\$.process_groups.0: this name stands for all"),

@@ -79,3 +79,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'chakrasim.analysis' has no attribute {name!r}")
     return getattr(import_module(f"chakrasim.analysis.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

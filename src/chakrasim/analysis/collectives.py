@@ -10,25 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.analysis.result import Result, percentage
+from chakrasim.collectives.kinds import KINDS, Whole
 from chakrasim.linker.agreement import check_collectives, check_groups, check_messages, check_ranks
 from chakrasim.linker.clocks import NOBODY, align, last_arrivals
 from chakrasim.linker.meetings import Meetings, meet
-from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto import Ints
 from chakrasim.trace.linked import OPERATION_NAMES, LinkedTrace
 
 if TYPE_CHECKING:
     import pandas
-
-#: Collectives in which each rank already has its own n-th of the data that it needs.
-_SHARED = (
-    CollectiveType.ALL_GATHER,
-    CollectiveType.REDUCE_SCATTER,
-    CollectiveType.REDUCE_SCATTER_BLOCK,
-    CollectiveType.ALL_TO_ALL,
-    CollectiveType.GATHER,
-    CollectiveType.SCATTER,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +26,12 @@ class Collectives(Result):
     """One row a collective or message, by group and number.
 
     group: name of the process group; number: sequence number, or ordinal where PyTorch wrote none; operation: what it
-    is; bytes: the larger of what a rank gives and gets; members: ranks of the group (0: unknown), ranks: those with a
-    trace that took part. first_arrival_ns: since the first arrival of all; last_rank: for whom the others waited;
+    is; bytes: the whole buffer, which one rank gives to all or gets from all (of a message, its size); members: ranks
+    of the group (0: unknown), ranks: those with a trace that took part. first_arrival_ns: since the first arrival of
+    all; last_rank: for whom the others waited;
     late_ns: how much later than the next to last it arrived; cost_ns: what the others waited, together; transfer_ns:
     from the last arrival to the last end; algbw_gbs, busbw_gbs: bytes over that time, and the same times the factor of
-    nccl-tests (2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for others).
+    nccl-tests (`chakrasim.collectives.kinds`).
     """
 
     TITLE: ClassVar[str] = "Collectives"
@@ -150,12 +141,11 @@ def collective_split(linked: Sequence[LinkedTrace]) -> CollectiveSplit:
 
 def bus_factor(operation: int, members: int) -> float:
     """By what the bandwidth that an algorithm reaches is multiplied to be that of a link (nccl-tests); NaN where the
-    number of members is not known."""
-    if members < 1:
-        return float("nan")
-    if operation == CollectiveType.ALL_REDUCE:
-        return 2 * (members - 1) / members
-    return (members - 1) / members if operation in _SHARED else 1.0
+    number of members is not known. Of messages, and what is not known, it is that of the link."""
+    kind = KINDS.get(operation)
+    if kind is not None:
+        return kind.bus_factor(members)
+    return 1.0 if members > 0 else float("nan")
 
 
 def _split_of(linked: Sequence[LinkedTrace], meetings: Meetings) -> tuple[Ints, Ints]:
@@ -192,14 +182,15 @@ def _collectives(
     first[collective[::-1]] = kept[::-1]
     groups = [meetings.groups[index] for index in meetings.group[first].tolist()]
     operation = meetings.operation[first].tolist()
-    size = np.zeros(count, np.int64)
-    np.maximum.at(size, collective, np.maximum(meetings.in_bytes, meetings.out_bytes)[kept])
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, collective, transfer)
     earliest = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(earliest, collective, arrival)
     message = meetings.is_message[first]
     members = np.where(message, 2, np.array([group.size for group in groups], np.int64))
+    inside, outside = (_largest(collective, sizes[kept], count) for sizes in (meetings.in_bytes, meetings.out_bytes))
+    facts = zip(operation, inside.tolist(), outside.tolist(), members.tolist(), strict=True)
+    size = np.array([_whole_bytes(*entry) for entry in facts], np.int64)
     speed = np.full(count, np.nan)
     np.divide(size, longest, out=speed, where=longest > 0)
     factor = np.array([bus_factor(kind, n) for kind, n in zip(operation, members.tolist(), strict=True)], np.float64)
@@ -221,6 +212,23 @@ def _collectives(
         algbw_gbs=speed,
         busbw_gbs=speed * factor,
     )
+
+
+def _largest(collective: NDArray[np.intp], values: Ints, count: int) -> Ints:
+    """The largest of each collective's values, 0 where none is known."""
+    largest = np.zeros(count, np.int64)
+    np.maximum.at(largest, collective, values)
+    return largest
+
+
+def _whole_bytes(operation: int, inside: int, outside: int, members: int) -> int:
+    """The whole buffer, from the most that a rank gives and gets. Where the side that has it is not recorded, as of a
+    gather whose root has no trace, it is the other side's part for every member."""
+    kind = KINDS.get(operation)
+    if kind is None or kind.whole is Whole.BOTH:
+        return max(inside, outside)
+    whole, part = (inside, outside) if kind.whole is Whole.INPUT else (outside, inside)
+    return whole if whole > 0 else part * max(members, 1)
 
 
 def _margins(collective: NDArray[np.intp], arrival: Ints, is_last: NDArray[np.bool_], count: int) -> Ints:

@@ -24,8 +24,8 @@ class TraceComparison(Result):
     """One row for each operator and each kernel of either trace, the largest change of time first.
 
     ``kind``: "operator" or the class of device work. Counts and times are per step (the mean over complete steps) where
-    both traces have steps, else of the whole traces; ``change`` is "added", "deleted", "+" or "-" by count; where that is
-    the same, "slower" or "faster" by time, or "=".
+    both traces have steps, else of the whole traces; ``change`` is "added", "deleted", "+" or "-" by count; where that
+    is the same, "slower" or "faster" by time, or "=".
     """
 
     TITLE: ClassVar[str] = "Changes from the first trace to the second"

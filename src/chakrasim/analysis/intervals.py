@@ -6,12 +6,14 @@ intervals is written in Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chakrasim.errors import ChakrasimError
 
 Times = NDArray[Any]
 
@@ -61,6 +63,19 @@ def merge(start: Times, end: Times) -> Union:
 def overlap(a: Union, b: Union) -> int:
     """The time that both unions cover."""
     return int(covered_before(b, a.end).sum() - covered_before(b, a.start).sum())
+
+
+def check_times(times: Mapping[str, int], place: str) -> None:
+    """Raise ChakrasimError if a time is negative: sums of disjoint intervals never are."""
+    wrong = [f"{name} {time:,} ns" for name, time in times.items() if time < 0]
+    if wrong:
+        raise ChakrasimError(
+            "the times contradict each other: an exposed or covered time is negative",
+            place=place,
+            found=", ".join(wrong),
+            expected="times of 0 and more",
+            remedy="this is a fault of the program: please report it with the trace",
+        )
 
 
 def covered_before(union: Union, times: Times) -> Times:

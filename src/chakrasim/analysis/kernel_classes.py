@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.linker.kernel_names import is_communication_kernel
 from chakrasim.trace.graph import StringTable
 
 Classes = NDArray[np.uint8]
@@ -21,29 +22,6 @@ KERNEL_CATEGORIES: Final = ("kernel", "Kernel", "concurrent_kernel", "mtia_ccp_e
 COPY_CATEGORIES: Final = ("gpu_memcpy", "gpu_memset", "Memcpy", "Memset")
 SYNC_CATEGORIES: Final = ("cuda_sync",)
 
-# Libraries by how their kernels' names begin, after a return type and before or after a namespace.
-_LIBRARIES = [
-    "nccl",
-    "rccl",
-    "nvshmem",
-    "deep_ep",
-    "deepep",
-    "msccl",
-    "gloo",
-    "xccl",
-    "hccl",
-    "oneccl",
-    "ucc_",
-    "mori_",
-    "nixl",
-]
-# Kernels that people write instead of a library's: symmetric memory, vLLM, SGLang, TensorRT-LLM, FlashInfer.
-_COLLECTIVES = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|multimem_"
-# Inductor names its fused kernels after all operators in them, those before and after a collective too.
-_COMMUNICATION = re.compile(
-    rf"(?!triton_)(?:(?:(?:void|int|bool)\s+)?(?:[\w:]*::)?(?:{'|'.join(_LIBRARIES)})|[\w:\s]*?(?:{_COLLECTIVES}))",
-    re.IGNORECASE,
-)
 _MEMORY = re.compile(r"(?:hip)?Mem(?:cpy|set)|dma|\[?CUDA mem(?:cpy|set)|__amd_rocclr_(?:copyBuffer|fillBuffer)")
 _WAIT = re.compile(r"(?:Stream|Event|Context|Device) Sync|Stream Wait Event|(?:cuda|hip)\w*Synchronize")
 # Spans that MTIA records around its kernels; counting them as compute would count that twice.
@@ -51,11 +29,14 @@ _SPAN = re.compile(r"runFunction|job_exe|packet|pe_exe|cpum_exe_subgraph|collect
 
 
 def class_of_name(name: str) -> int:
-    """The class of a kernel by its name alone."""
-    for pattern, kind in ((_WAIT, WAIT), (_MEMORY, MEMORY), (_COMMUNICATION, COMMUNICATION), (_SPAN, OTHER)):
-        if pattern.match(name):
-            return kind
-    return COMPUTE
+    """The class of a kernel by its name alone. One that computes and communicates (`is_fused_kernel`) computes."""
+    if _WAIT.match(name):
+        return WAIT
+    if _MEMORY.match(name):
+        return MEMORY
+    if is_communication_kernel(name):
+        return COMMUNICATION
+    return OTHER if _SPAN.match(name) else COMPUTE
 
 
 _HTA_COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")

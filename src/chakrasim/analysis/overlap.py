@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.intervals import merge, overlap
+from chakrasim.analysis.intervals import check_times, merge, overlap
 from chakrasim.analysis.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.result import Flags, Ints, Reals, Result, percentage
 from chakrasim.analysis.scopes import devices_of, scopes_of, step_notes
@@ -49,6 +49,7 @@ def comm_overlap(traces: Traces, *, rank: int | None = None, steps: bool = True)
             for scope in scopes_of(work, steps):
                 part = comm.clip(scope.start_ns, scope.end_ns)
                 hidden = overlap(part, compute)
+                check_times({"exposed_comm": part.total - hidden, "overlap": hidden}, scope.label)
                 rows.append((work.rank, device, scope.step, part.total, hidden, part.total - hidden, scope.partial))
     table = np.array(rows, np.int64).reshape(-1, 7)
     names = ("rank", "device", "step", "communication_ns", "overlapped_ns", "exposed_ns")

@@ -35,6 +35,8 @@ class Result:
     """
 
     TITLE: ClassVar[str] = ""
+    NOT_IN_TABLES: ClassVar[tuple[str, ...]] = ()
+    """Columns that the tables for people leave out: sums of others."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @classmethod

@@ -28,7 +28,8 @@ from chakrasim.trace.linked import LinkedTrace
 class Stragglers(Result):
     """One row for each rank, the one that held up the others longest first; none where nothing can be compared.
 
-    ``collectives``: kernels (or collectives of the host) matched with those of other ranks (the k-th of a group and a name with the k-th).
+    ``collectives``: kernels (or collectives of the host) matched with those of other ranks (the k-th of a group and a
+    name with the k-th).
     ``last``: how often the rank came last; ``caused_ns``: how long the others together waited for it then;
     ``waited_ns``: how long it waited for others; ``waited_pct``: of its time in these kernels.
     """

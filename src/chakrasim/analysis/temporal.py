@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.intervals import Union, merge, time_by_state
+from chakrasim.analysis.intervals import Union, check_times, merge, time_by_state
 from chakrasim.analysis.kernel_classes import COMMUNICATION, COMPUTE, MEMORY, OTHER
 from chakrasim.analysis.result import Flags, Ints, Reals, Result, percentage
 from chakrasim.analysis.scopes import MEAN, Scope, devices_of, scopes_of, step_notes
@@ -15,6 +15,7 @@ from chakrasim.analysis.traces import Traces, open_traces
 from chakrasim.analysis.work import Work
 
 PARTS = ("before", "compute", "exposed_comm", "exposed_memory", "other", "idle", "after")
+SUMS = ("communication", "overlap_comm_compute", "busy", "span")
 _ORDER = (COMPUTE, COMMUNICATION, MEMORY, OTHER)
 
 
@@ -27,9 +28,13 @@ class TemporalBreakdown(Result):
     ``after_ns``: until the first and since the last work of the window. ``exposed_comm_ns``: communication while
     nothing computes; ``exposed_memory_ns``: copies while nothing computes or communicates. Waiting (stream, event
     and device synchronisation) is not work. Percentages are of the window, NaN if that is empty.
+
+    ``communication_ns``: some communication runs; ``overlap_comm_compute_ns``: compute too; ``busy_ns``: anything runs;
+    ``span_ns``: from the first start to the last end, busy and idle.
     """
 
     TITLE: ClassVar[str] = "Where the time goes"
+    NOT_IN_TABLES: ClassVar[tuple[str, ...]] = tuple(f"{sum_}_ns" for sum_ in SUMS)
     rank: Ints
     device: Ints
     step: Ints
@@ -44,6 +49,10 @@ class TemporalBreakdown(Result):
     compute_pct: Reals
     exposed_comm_pct: Reals
     idle_pct: Reals
+    communication_ns: Ints
+    overlap_comm_compute_ns: Ints
+    busy_ns: Ints
+    span_ns: Ints
     partial: Flags
 
 
@@ -55,8 +64,8 @@ def temporal_breakdown(traces: Traces, *, rank: int | None = None, steps: bool =
         notes += [*one.work.notes, *step_notes(one.work)]
         for device in devices_of(one.work):
             rows += _of_device(one.work, device, steps)
-    table = np.array(rows, np.int64).reshape(-1, 5 + len(PARTS))
-    names = ("rank", "device", "step", "window_ns", *(f"{part}_ns" for part in PARTS))
+    table = np.array(rows, np.int64).reshape(-1, 5 + len(PARTS) + len(SUMS))
+    names = ("rank", "device", "step", "window_ns", *(f"{part}_ns" for part in PARTS + SUMS))
     columns = {name: table[:, i].copy() for i, name in enumerate(names)}
     shown = ("compute", "exposed_comm", "idle")
     shares = {f"{part}_pct": percentage(columns[f"{part}_ns"], columns["window_ns"]) for part in shown}
@@ -79,25 +88,31 @@ def _of_device(work: Work, device: int, steps: bool) -> list[tuple[int, ...]]:
 
 
 def parts_of_window(unions: list[Union], scope: Scope) -> tuple[int, ...]:
-    """The time in each of PARTS; ``unions`` are those of compute, communication, copies and other work."""
+    """The time in each of PARTS and SUMS; ``unions`` are those of compute, communication, copies and other work.
+    Raises ChakrasimError if one of them is negative, which intervals in order never give."""
     clipped = [union.clip(scope.start_ns, scope.end_ns) for union in unions]
     first = min((int(union.start[0]) for union in clipped if len(union)), default=scope.end_ns)
     last = max((int(union.end[-1]) for union in clipped if len(union)), default=scope.end_ns)
     time = time_by_state(clipped)
     state = np.arange(len(time))
     compute, comm, memory = (state & 1) != 0, (state & 2) != 0, (state & 4) != 0
-    exposed = [
-        compute,
-        ~compute & comm,
-        ~compute & ~comm & memory,
-        ~compute & ~comm & ~memory & (state > 0),
-        state == 0,
-    ]
-    sums = [int(time[chosen].sum()) for chosen in exposed]
-    return first - scope.start_ns, *sums, scope.end_ns - last
+    chosen = {
+        "compute": compute,
+        "exposed_comm": ~compute & comm,
+        "exposed_memory": ~compute & ~comm & memory,
+        "other": ~compute & ~comm & ~memory & (state > 0),
+        "idle": state == 0,
+        "communication": comm,
+        "overlap_comm_compute": compute & comm,
+        "busy": state > 0,
+    }
+    times = {name: int(time[which].sum()) for name, which in chosen.items()}
+    times |= {"before": first - scope.start_ns, "after": scope.end_ns - last, "span": max(last - first, 0)}
+    check_times(times, f"{scope.label}, {scope.start_ns} to {scope.end_ns} ns")
+    return tuple(times[name] for name in PARTS + SUMS)
 
 
 def _mean(rank: int, device: int, rows: Ints) -> tuple[int, ...]:
     """The mean of steps, in whole nanoseconds; the window is what the parts add up to."""
-    parts = np.rint(rows[:, 4:-1].mean(axis=0)).astype(np.int64)
-    return rank, device, MEAN, int(parts.sum()), *parts.tolist(), 0
+    times = np.rint(rows[:, 4:-1].mean(axis=0)).astype(np.int64).tolist()
+    return rank, device, MEAN, sum(times[: len(PARTS)]), *times, 0

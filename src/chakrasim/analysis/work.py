@@ -26,6 +26,7 @@ from chakrasim.analysis.kernel_classes import (
 )
 from chakrasim.analysis.nesting import innermost
 from chakrasim.analysis.result import texts
+from chakrasim.linker.kernel_names import is_fused_kernel, qualified_name
 from chakrasim.trace.kineto import HAS_CATEGORY, HAS_DUR, HAS_TS, TEXT, Ints, KinetoTrace
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
@@ -34,6 +35,8 @@ _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
 _SPANS: Final = ("Trace", "gpu_user_annotation", "overhead", "ac2g", "fwdbwd")
 _LAUNCHES = re.compile(r"launch|memcpy.*async|memset.*async|memcpywithstream|job_prep_and_submit", re.IGNORECASE)
 _NO_LAUNCH = re.compile(r"hostfunc", re.IGNORECASE)
+#: Kernels that a note names.
+_MOST_NAMES: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +140,7 @@ def device_work(kineto: KinetoTrace, rank: int = 0) -> Work:
     counts = {
         "events of a device with a negative duration (taken as 0)": int((length < 0).sum()),
         "kernels and copies without a launching call": int(((launch < 0) & (kind != WAIT)).sum()),
+        **_fused(kineto, row[kind == COMPUTE]),
     }
     window = _window(kineto, timed & ~kineto.where(kineto.category, *_SPANS))
     end = start + np.maximum(length, 0)
@@ -214,6 +218,19 @@ def _is_communication(kineto: KinetoTrace, row: Ints, launch: Ints, kind: Classe
         inside = holder >= 0
         claimed[ask[inside]] = kineto.name[holder[inside]] == record
     return claimed
+
+
+def _fused(kineto: KinetoTrace, row: Ints) -> dict[str, int]:
+    """How many kernels compute and communicate in one, by a text that names some of them."""
+    found: dict[str, int] = {}
+    for index, count in zip(*np.unique(kineto.name[row], return_counts=True), strict=True):
+        name = kineto.strings.raw(int(index)).decode("utf-8", "replace")
+        if is_fused_kernel(name):
+            found[qualified_name(name)] = found.get(qualified_name(name), 0) + int(count)
+    if not found:
+        return {}
+    names = ", ".join(list(found)[:_MOST_NAMES]) + (", ..." if len(found) > _MOST_NAMES else "")
+    return {f"kernels compute and communicate in one and are taken as compute: {names}": sum(found.values())}
 
 
 def _window(kineto: KinetoTrace, recorded: NDArray[np.bool_]) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_data
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _csv(result: Result | None) -> str:
 
 def _write(path: str, text: str) -> None:
     if path == "-":
-        write_out(text)
+        write_data(text)
         return
     from chakrasim.outputs import write_whole
 

@@ -7,7 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    check_timeline,
+    print_sections,
+    print_warnings,
+    write_json,
+)
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +37,9 @@ _VERSIONS = {"hta": "new", "hta-pinned": "pinned"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The analysis' options."""
-    parser.add_argument("trace", metavar="TRACE", help="a Kineto trace, or a folder of them (then --rank picks one)")
+    parser.add_argument(
+        "trace", nargs="?", metavar="TRACE", help="a Kineto trace, or a folder of them (then --rank picks one)"
+    )
     parser.add_argument("--rank", type=whole_number(0), metavar="R", help="which rank's trace")
     parser.add_argument("--host", metavar="FILE", help="the host trace of the same rank, for more dependencies")
     parser.add_argument("--annotation", metavar="TEXT", help="annotations that bound the window; '' is the whole trace")
@@ -46,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show-all", action="store_true", help="keep events off the path in the overlay")
     parser.add_argument("--strict", action="store_true", help="refuse damaged traces")
     parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
+    parser.add_argument("--input", help=argparse.SUPPRESS)  # of scripts around HTA
     compat = parser.add_argument_group("as Holistic Trace Analysis")
     compat.add_argument("--compat", choices=tuple(_VERSIONS), help="that tool's result, quirks included")
     compat.add_argument("--zero-weight-launch-edges", action="store_true", help="also link launches that delay nothing")
@@ -65,7 +75,11 @@ def _instance(text: str) -> int | tuple[int, int] | None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
+    options.trace = options.input if options.trace is None else options.trace
+    if options.trace is None:
+        raise InputError("no trace is given", remedy="name a Kineto trace, or a folder of them")
     check_targets({"--json": options.json, "--overlay": options.overlay}, [options.trace, options.host])
+    check_timeline(options.overlay)
     if options.compat is None and (options.zero_weight_launch_edges or options.data_load_event):
         raise InputError("--zero-weight-launch-edges and --data-load-event need --compat")
     if options.compat is not None and options.host is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import nullcontext
 
-from chakrasim.cli.options import add_program_arguments, whole_number
+from chakrasim.cli.options import add_program_arguments, real_number, whole_number
 from chakrasim.cli.output import check_job_outputs, print_sections, print_warnings, write_json, write_out
+from chakrasim.cli.progress import progress_line
 
 SUMMARY = "Take one step of a PyTorch script for any number of GPUs, on fake tensors"
 EXAMPLES = """\
@@ -16,6 +18,7 @@ examples:
   chakrasim capture train.py --world-size 1024 --output step --device-profile h100 --json summary.json
   chakrasim capture train.py --world-size 16 --ranks all --expand --output step
   chakrasim capture train.py --world-size 16 --ranks 0,8 --output step
+  chakrasim capture -m package.train --world-size 8 --output step -- --epochs 1
 
 The script is run unchanged, as torchrun would run each rank; its prints are not shown. A step ends when the
 script's first optimizer has stepped; the second step is recorded, then the script is stopped.
@@ -27,6 +30,7 @@ exit codes: 0 done; 2 the script fails, or does what cannot be captured
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
     parser.add_argument("script", metavar="SCRIPT", help="the training script, run unchanged")
+    parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument(
         "--world-size", required=True, type=whole_number(1, 2**20), metavar="N", help="ranks that there seem to be"
     )
@@ -54,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpus-per-node", type=whole_number(1), default=8, metavar="N", help="ranks of a node; default: 8"
     )
     parser.add_argument("--workers", type=whole_number(1), metavar="N", help="ranks captured at the same time")
+    parser.add_argument(
+        "--patience",
+        type=real_number,
+        metavar="SECONDS",
+        help="how long a loop may go on that only a tensor's value ends; 20 times as long without a step; default: 40",
+    )
     parser.add_argument("--traceback", action="store_true", help="show where in PyTorch a failure came from")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     add_program_arguments(parser)
@@ -61,24 +71,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Capture, write and print. Raises InputError."""
-    check_job_outputs(options.output, options.json, [options.script])
+    check_job_outputs(options.output, options.json, [] if options.module else [options.script])
     from chakrasim.collect.capture_api import capture
 
     if options.traceback:
         os.environ["CHAKRASIM_CAPTURE_TRACEBACK"] = "1"
-    done = capture(
-        options.script,
-        world_size=options.world_size,
-        ranks=options.ranks,
-        arguments=options.arguments,
-        step=options.step,
-        device_profile=options.device_profile,
-        with_gpu=not options.cpu,
-        devices_per_node=options.gpus_per_node,
-        verify=options.verify,
-        workers=options.workers,
-        progress=None if options.quiet or not sys.stderr.isatty() else _progress,
-    )
+    with nullcontext() if options.quiet or not sys.stderr.isatty() else progress_line("capturing") as progress:
+        done = capture(
+            options.script,
+            world_size=options.world_size,
+            ranks=options.ranks,
+            arguments=options.arguments,
+            is_module=options.module,
+            step=options.step,
+            device_profile=options.device_profile,
+            with_gpu=not options.cpu,
+            devices_per_node=options.gpus_per_node,
+            verify=options.verify,
+            workers=options.workers,
+            progress=progress,
+            patience_s=options.patience,
+        )
     written = done.write(options.output, expand=options.expand, compress=options.compress)
     print_warnings(done.warnings)
     if options.json is not None:
@@ -89,7 +102,3 @@ def run(options: argparse.Namespace) -> int:
         print_sections(sections(done))
         write_out(f"\n{options.output}: {len(written):,} files\n")
     return 0
-
-
-def _progress(text: str) -> None:
-    print(f"chakrasim: capturing {text}", file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ import os
 from itertools import chain
 from typing import Any
 
-from chakrasim.cli.options import whole_number
+from chakrasim.cli.options import add_redaction, redaction, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_target,
@@ -18,6 +18,7 @@ from chakrasim.cli.output import (
     write_json,
     write_out,
 )
+from chakrasim.cli.reference_names import add_old_names, new_form
 from chakrasim.errors import InputError, near
 
 SUMMARY = "Convert a linked trace or a text workload to Chakra traces"
@@ -56,10 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --compat: also the reference's rough check of a converted linked trace, into --log-filename",
     )
     parser.add_argument("--log-filename", metavar="FILE", help="file for the lines of --simulate; default: none")
-    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    add_redaction(parser)
     parser.add_argument("--force", action="store_true", help="replace outputs that exist (--compat always does)")
     parser.add_argument("--json", metavar="FILE", help="write what was converted as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    parser.add_argument("--input_type", "--input-type", metavar="KIND", help=argparse.SUPPRESS)
+    names = {f"--{name}": name for name in ("num_npus", "num_passes", "log_filename")}
+    names |= {"--input-filename": "input", "--output-filename": "output"}
+    add_old_names(parser, names, valued={"--num_dims": "collectives run in all dimensions of the machine"})
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,6 +85,10 @@ def run(options: argparse.Namespace) -> int:
 def _words(options: argparse.Namespace) -> tuple[str, str]:
     """What the input is, and its name."""
     words = list(options.words)
+    if options.input_type is not None:
+        if words and words[0] in KINDS:
+            raise InputError("the kind of input is given twice", found=f"{words[0]} and --input_type")
+        words.insert(0, _kind(options.input_type))
     kind = words.pop(0) if words and words[0] in KINDS else KINDS[0]
     if options.input is not None:
         words.append(options.input)
@@ -97,15 +106,23 @@ def _words(options: argparse.Namespace) -> tuple[str, str]:
     return kind, words[0]
 
 
+def _kind(name: str) -> str:
+    """What older versions of chakra_converter call a kind of input, whatever its case."""
+    found = next((kind for kind in KINDS if kind.lower() == name.lower()), None)
+    if found is None:
+        raise InputError("--input_type is not known", found=repr(name), expected=" or ".join(KINDS))
+    return found
+
+
 def _check_options(options: argparse.Namespace, kind: str) -> None:
     text_only = [("--num-npus", options.num_npus is not None), ("--num-passes", options.num_passes is not None)]
-    linked_only = [("--simulate", options.simulate), ("--redact", options.redact)]
+    linked_only = [("--simulate", options.simulate), ("--redact", options.redact), ("--redact-key", options.redact_key)]
     for option, given in linked_only if kind == "Text" else text_only:
         if given:
             raise InputError(f"{option} cannot be used with {kind}", remedy="leave it out")
     if options.simulate and not options.compat:
         raise InputError("--simulate needs --compat chakra", remedy="or run the trace with chakrasim simulate")
-    if options.redact and options.compat:
+    if (options.redact or options.redact_key) and options.compat:
         raise InputError("--redact cannot be used with --compat chakra", remedy="leave one of them out")
 
 
@@ -119,7 +136,8 @@ def _refuse_existing(options: argparse.Namespace, paths: list[str]) -> None:
 
 def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
     log = options.log_filename if options.simulate else None
-    check_targets({"--output": options.output, "--json": options.json, "--log-filename": log}, [source])
+    outputs = {"--output": options.output, "--json": options.json, "--log-filename": log}
+    check_targets(outputs, [source, options.redact_key])
     _refuse_existing(options, [options.output])
     if options.compat:
         return _compat(options, source, log)
@@ -128,9 +146,26 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
     from chakrasim.converter.api import write_converted
     from chakrasim.trace.linked_file import read_linked
 
+    _refuse_reference_form(options, source)
     linked = read_linked(source)
-    nodes = write_converted(options.output, linked, redact=options.redact, warnings=warnings)
+    nodes = write_converted(options.output, linked, redact=redaction(options), warnings=warnings)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
+
+
+def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
+    """What chakra_trace_link wrote is for its converter: raise InputError with the command that converts it so."""
+    from pathlib import Path
+
+    from chakrasim.diagnosis.sniff import FileKind, sniff
+
+    if sniff(Path(source)).kind is FileKind.LINKED:
+        words = new_form("convert", "PyTorch", "--input", source, "--output", options.output, "--compat", "chakra")
+        raise InputError(
+            "this is a linked trace of chakra_trace_link",
+            file=source,
+            expected="one of chakrasim link",
+            remedy=f"link again with chakrasim link, or say {words}",
+        )
 
 
 def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:

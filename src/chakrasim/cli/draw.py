@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.output import announce_compilation, print_warnings
-from chakrasim.cli.reference_names import add_files, files
+from chakrasim.cli.reference_names import add_files, files, new_form
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ def run(options: argparse.Namespace) -> int:
     inputs, output = files(options)
     suffix = os.path.splitext(output)[1]
     if suffix not in SUFFIXES:
-        raise InputError("this kind of picture is not known", file=output, expected=f"one of {', '.join(SUFFIXES)}")
+        meant = output.removesuffix(suffix) + (_near_suffix(suffix) or ".svg")
+        raise InputError(
+            "this kind of picture is not known",
+            file=output,
+            expected=f"one of {', '.join(SUFFIXES)}",
+            remedy=f"say {new_form('draw', inputs[0], '-o', meant)}",
+        )
     if suffix == ".pdf" and shutil.which("dot") is None:
         raise InputError(
             "a PDF needs the program dot of Graphviz, which is not installed",
@@ -72,6 +78,13 @@ def run(options: argparse.Namespace) -> int:
         _draw(trace, output, suffix, options.by, warnings)
     print_warnings(warnings)
     return 0
+
+
+def _near_suffix(suffix: str) -> str:
+    """The known ending most like this one, or nothing."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(suffix, SUFFIXES, 1)), "")
 
 
 def _draw(trace: Trace, output: str, suffix: str, by: str, warnings: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from chakrasim.cli.output import announce_compilation, print_warnings, write_out
+from chakrasim.cli.output import announce_compilation, print_warnings, write_data
 from chakrasim.cli.reference_names import add_files, files
 
 SUMMARY = "Write a Chakra trace as JSON"
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _write(texts: Iterator[str], output: str) -> None:
     if output == "-":
-        write_out(*texts)
+        write_data(*texts)
         return
     from chakrasim.outputs import open_whole
 

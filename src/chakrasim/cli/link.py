@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, print_warnings, write_json, write_out
 from chakrasim.cli.progress import count_ranks
+from chakrasim.cli.reference_names import add_old_names
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write what was found as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     parser.add_argument("--log-level", help=argparse.SUPPRESS)  # of the reference, where it has no effect either
+    add_old_names(
+        parser,
+        {"--pytorch-et-file": "host", "--kineto-file": "device", "--kineto-trace-file": "device"},
+        {"--exact-match": "only operators of equal names are joined, always"},
+    )
 
 
 def _step(text: str) -> int | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chakrasim.cli.output import print_sections, write_out
+from chakrasim.cli.output import print_sections, write_data
 from chakrasim.report.layout import Section
 
 SUMMARY = "List the shipped machines and devices, or print one as a file"
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.machine import device_names, device_text, preset_text
 
     if options.name is not None:
-        write_out(device_text(options.name) if options.name in device_names() else preset_text(options.name))
+        write_data(device_text(options.name) if options.name in device_names() else preset_text(options.name))
         return 0
     print_sections([_table(), _devices()])
     return 0

@@ -20,6 +20,9 @@ from typing import Any, Final
 
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near_option, prepare
+from chakrasim.cli.output import print_warnings
+from chakrasim.cli.reference_names import old_name_warnings
+from chakrasim.cli.streams import take_streams, tell
 from chakrasim.errors import ChakrasimError, InputError, StallError, near
 from chakrasim.kept_code import NotKept
 from chakrasim.startup import without_gc
@@ -64,6 +67,7 @@ examples:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command with these arguments (without the program's name); returns its exit code."""
+    take_streams()
     with suppress(AttributeError, OSError, ValueError):
         # A name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -175,6 +179,7 @@ def _run(argv: list[str]) -> int:
     if options.command is None:
         parser.print_help()
         return 0
+    print_warnings(old_name_warnings(options))
     with without_gc():
         return int(options.run(options))
 
@@ -207,19 +212,14 @@ def _report(error: ChakrasimError) -> int:
     if isinstance(error, StallError):
         for line in error.waits:
             if line not in str(error):
-                _print(f"  {line}")
+                tell(f"  {line}")
     return error.exit_code
 
 
 def _complain(text: str) -> None:
     with suppress(OSError, ValueError):
         sys.stdout.flush()
-    _print(f"chakrasim: {text}")
-
-
-def _print(text: str) -> None:
-    with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    tell(f"chakrasim: {text}")
 
 
 def _discard_output() -> None:

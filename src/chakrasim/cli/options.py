@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -99,7 +100,8 @@ def real_number(text: str) -> float:
 def amount(text: str) -> int:
     """The type of options whose value is a positive amount: ``200000``, ``1e9``, ``8GiB``, ``500M``."""
     match = _AMOUNT.fullmatch(text)
-    value = float(match[1]) * _FACTORS[(match[2] or "").upper()] if match else 0.0
+    # Exactly: a float has 53 bits, and 2^53 + 1 bytes would be 2^53.
+    value = Fraction(match[1]) * _FACTORS[(match[2] or "").upper()] if match else Fraction(0)
     if not 1 <= value <= _LARGEST:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected an amount such as 200000, 1e9 or 8GiB")
     return int(value)
@@ -111,3 +113,22 @@ def truth(text: str) -> bool:
     if text.lower() not in known:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected true or false")
     return known[text.lower()]
+
+
+def add_redaction(parser: argparse.ArgumentParser) -> None:
+    """The options of pseudonyms."""
+    parser.add_argument("--redact", action="store_true", help="replace names by pseudonyms, for sharing")
+    parser.add_argument(
+        "--redact-key",
+        metavar="FILE",
+        help="the same, with the key in FILE: equal names are equal in every run with it",
+    )
+
+
+def redaction(options: argparse.Namespace) -> bool | bytes:
+    """What to redact with: a key, True (one of this run), or False. Raises InputError."""
+    if options.redact_key is None:
+        return bool(options.redact)
+    from chakrasim.converter.redaction import read_key
+
+    return read_key(options.redact_key)

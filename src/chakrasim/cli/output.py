@@ -8,21 +8,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
-from chakrasim.errors import InputError
+from chakrasim.cli.streams import tell
+from chakrasim.errors import InputError, shown
 
 if TYPE_CHECKING:
     from chakrasim.report.layout import Section
 
 
 def write_out(*texts: str) -> None:
-    """Write text to standard output as it is."""
-    sys.stdout.writelines(texts)
+    """Write text to standard output, line by line as a terminal can show it."""
+    sys.stdout.writelines("\n".join(map(shown, text.split("\n"))) for text in texts)
+
+
+def write_data(*texts: str) -> None:
+    """Write what a program reads to standard output as it is, unless that is a terminal."""
+    if sys.stdout.isatty():
+        write_out(*texts)
+    else:
+        sys.stdout.writelines(texts)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
     """Each warning once, on standard error."""
     for warning in dict.fromkeys(warnings):
-        print(f"chakrasim: warning: {warning}", file=sys.stderr)
+        tell(f"chakrasim: warning: {warning}")
 
 
 def print_sections(sections: Sequence[Section]) -> None:
@@ -43,7 +52,7 @@ def write_json(content: object, path: str) -> None:
     """Write plain values as JSON to a file; "-" is standard output."""
     text = json_bytes(content)
     if path == "-":
-        write_out(text.decode())
+        write_data(text.decode())
         return
     from chakrasim.outputs import write_whole
 
@@ -67,7 +76,7 @@ def announce_compilation(room: str = "simulator") -> None:
 
 def say_compiling() -> None:
     """Say on standard error that this run compiles first."""
-    print("chakrasim: compiling (first run only, up to a minute)", file=sys.stderr, flush=True)
+    tell("chakrasim: compiling (first run only, up to a minute)")
 
 
 def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
@@ -91,6 +100,14 @@ def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         if target in seen:
             raise InputError(f"{option} and {seen[target]} name the same file", file=path, remedy="name two files")
         seen[target] = option
+
+
+def check_timeline(path: str | None) -> None:
+    """Raise InputError for a timeline whose name says that it is something else."""
+    if path is not None:
+        from chakrasim.report.chrome import check_name
+
+        check_name(path)
 
 
 def check_job_outputs(prefix: str, json: str | None, inputs: Iterable[str | None]) -> None:

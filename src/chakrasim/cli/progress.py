@@ -48,6 +48,23 @@ def progress_bar() -> Iterator[Callback]:
             bar.stop()
 
 
+@contextmanager
+def progress_line(what: str) -> Iterator[Callable[[str], None]]:
+    """A callback that shows what a run is at, and for how long it has run; gone from the terminal at the end."""
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn(what),
+        TextColumn("{task.description},", markup=False),
+        TimeElapsedColumn(),
+        TextColumn("elapsed"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda text: bar.update(task, description=text)
+
+
 def _start(total: int) -> tuple[Progress, Any]:
     from rich.console import Console
     from rich.progress import (

@@ -9,7 +9,15 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import amount, real_number, truth, whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_out
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    check_timeline,
+    print_sections,
+    print_warnings,
+    write_data,
+    write_out,
+)
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +40,10 @@ ASTRA-sim's own options, and its lines instead of the tables:
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
 """
 
-NO_EFFECT = ("logging_configuration", "logging_folder", "compute_scale", "comm_scale")
+NO_EFFECT = (
+    *("logging_configuration", "logging_folder", "compute_scale", "comm_scale"),
+    *("path", "run_name", "total_stat_rows", "stat_row"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +139,7 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
     output.add_argument(
-        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev (compressed if it ends in .gz)"
+        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev: FILE.json or FILE.json.gz"
     )
     output.add_argument(
         "--memory-trace",
@@ -264,6 +275,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
         *(options.system, options.network, options.memory, options.comm_group),
     ]
     check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)
+    check_timeline(options.timeline)
 
 
 def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
@@ -277,13 +289,13 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json == "-":
-        write_out(result.to_json())
+        write_data(result.to_json())
     elif options.compat_log:
         from chakrasim.report.compat_log import compat_log
 
         if not result.records:
             print_warnings(["the times of single nodes were not kept, so the log has no statistics"])
-        write_out(*(f"{line}\n" for line in compat_log(result)))
+        write_data(*(f"{line}\n" for line in compat_log(result)))
     elif options.check and not options.quiet:
         count = len(result.warnings)
         noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, print_warnings
+from chakrasim.cli.output import announce_compilation, check_timeline, print_warnings
 from chakrasim.cli.reference_names import add_files, files
 from chakrasim.errors import InputError
 
@@ -33,7 +33,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
     what = "device, linked, or Chakra traces with start times, a folder of device traces, or a simulation's log"
-    add_files(parser, what, "Chrome trace JSON to write, compressed if it ends in .gz", several=True)
+    add_files(parser, what, "Chrome trace JSON to write: FILE.json or FILE.json.gz", several=True)
     parser.add_argument("--map", metavar="FILE", help="of a folder: JSON that says which files belong to which rank")
     parser.add_argument(
         "--num-npus", "--num_npus", type=whole_number(1), metavar="N", help="of a log: how many NPUs there are"
@@ -57,6 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, align and write. Raises InputError."""
     inputs, output = files(options)
+    if not options.compat:
+        check_timeline(output)
     warnings: list[str] = []
     from chakrasim.diagnosis.sniff import FileKind, sniff
     from chakrasim.trace.job_file import is_job

@@ -6,7 +6,7 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import amount, whole_number
+from chakrasim.cli.options import add_redaction, amount, redaction, whole_number
 from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json, write_out
 from chakrasim.cli.progress import count_ranks
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="stop at whatever the doctor warns of")
     parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
-    parser.add_argument("--redact", action="store_true", help="replace names by stable pseudonyms, for sharing")
+    add_redaction(parser)
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="most processes; default: one a core")
     parser.add_argument(
         "--memory-limit",
@@ -63,7 +63,7 @@ def _step(text: str) -> int | str:
 
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
-    check_targets({"--json": options.json}, [options.map, options.directory])
+    check_targets({"--json": options.json}, [options.map, options.redact_key, options.directory])
     from chakrasim.converter.directory import trace_directory
 
     quiet = options.quiet or options.json == "-"
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         step=options.step,
         strict=options.strict,
         force=options.force,
-        redact=options.redact,
+        redact=redaction(options),
         jobs=options.jobs,
         memory_limit=options.memory_limit,
         progress=None if quiet else count_ranks,
@@ -97,7 +97,7 @@ def _print_findings(diagnosis: Diagnosis) -> None:
 
 
 def _print(report: TraceReport) -> None:
-    from chakrasim.report.amounts import ranks_text, time_text
+    from chakrasim.report.amounts import ranks_text, share_text, time_text
     from chakrasim.report.layout import Section
 
     rows = tuple(
@@ -108,10 +108,11 @@ def _print(report: TraceReport) -> None:
             ranks_text(list(rank.steps)) if rank.steps else "-",
             time_text(rank.start_offset_ns),
             time_text(rank.clock_shift_ns),
+            share_text(max(rank.delay_only_share.values(), default=0), 1 if rank.delay_only_share else 0),
         )
         for rank in report.ranks
     )
-    columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by")
+    columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by", "delay only")
     lines = (f"written to {report.output}; next, for instance:", *_next(report))
     print_sections([Section("Chakra traces", columns, rows, (), lines)])
 

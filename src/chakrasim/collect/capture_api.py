@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.startup import cores
 
 if TYPE_CHECKING:
     from chakrasim.collect.capture_job import CapturedJob, RankClass
@@ -106,6 +107,7 @@ def capture(
     world_size: int,
     ranks: str | Iterable[int] = "representative",
     arguments: Sequence[str] = (),
+    is_module: bool = False,
     step: int = 2,
     device_profile: Any = None,
     with_gpu: bool = True,
@@ -113,6 +115,7 @@ def capture(
     verify: bool | None = None,
     workers: int | None = None,
     progress: Callable[[str], None] | None = None,
+    patience_s: float | None = None,
 ) -> Capture:
     """Run one step of a program on fake tensors and a fake process group.
 
@@ -123,6 +126,7 @@ def capture(
     world_size: how many ranks the program believes that there are.
     ranks: "representative": ranks that are equal by construction are captured once; "all"; or the ranks to capture.
     arguments: of the script.
+    is_module: ``program`` is the name of a module, found from the current folder as ``python -m`` does.
     step: which step is recorded, from 1; a script's steps end when its first optimizer has stepped. 0: all that the
         script does.
     device_profile: name, file, mapping or DeviceProfile that gives compute nodes durations, and says whether memory
@@ -131,12 +135,16 @@ def capture(
     devices_per_node: GPUs, and ranks, of a node: what LOCAL_RANK counts to.
     verify: capture a second rank of every class and compare; default: if that is cheap.
     workers: ranks that are captured at the same time; default: as many as there are processors, at most 8.
-    progress: is told which ranks come next.
+    progress: is told which ranks come next, and twice a second what each is at.
+    patience_s: how long a loop may go on whose end hangs on values, which there are not; 20 times as long may pass
+        without a step of an optimizer. Default: 40.
 
     Raises InputError for a program that fails or that cannot be captured; it names the line of the program.
     """
+    from chakrasim.collect.capture_workers import require_fork
     from chakrasim.collect.observe_job import require_torch
 
+    require_fork()
     require_torch()
     if not 1 <= world_size <= MAX_RANKS:
         raise InputError(
@@ -152,11 +160,11 @@ def capture(
         what = Program(None, (), program, step, with_gpu, devices_per_node)
     else:
         script = os.fspath(program)
-        if not os.path.isfile(script):
-            raise InputError("there is no such script", file=script)
-        what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node)
-    count = workers or min(len(os.sched_getaffinity(0)), 8)
-    run = JobCapture(what, world_size, profile, count, progress or (lambda text: None))
+        if not is_module and not os.path.isfile(script):
+            raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
+        what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
+    count = workers or min(cores(), 8)
+    run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)
     from chakrasim.collect.capture_report import assumptions
 
@@ -189,6 +197,16 @@ def _chosen(ranks: str | Iterable[int], world: int) -> list[int] | None:
     if outside or not chosen:
         raise InputError("no such rank", found=outside[0] if outside else "none", expected=f"0 to {world - 1}")
     return chosen
+
+
+def _patience(given_s: float | None) -> float:
+    from chakrasim.collect.capture_watch import PATIENCE_S
+
+    if given_s is None:
+        return PATIENCE_S
+    if not given_s > 0:
+        raise InputError("no such time", found=given_s, expected="more than 0 seconds", place="patience_s")
+    return given_s
 
 
 def _profile(source: Any) -> Any:

@@ -3,22 +3,71 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.nn.attention import SDPBackend, flex_attention
+from torch.utils import checkpoint
 
 from chakrasim.collect.capture_device import DeviceTensor, program_place
 from chakrasim.collect.capture_patches import Patches
 
 BATCH, HEADS = 0, 1
 
+_FOR_CPU: Final = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_ON_GPU: Final = {
+    SDPBackend.FLASH_ATTENTION: torch.ops.aten._scaled_dot_product_flash_attention.default,
+    SDPBackend.EFFICIENT_ATTENTION: torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    SDPBackend.CUDNN_ATTENTION: torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+}
+"""What PyTorch runs on a GPU, in the order in which it tries."""
+_FLEXIBLE: Final = tuple(
+    getattr(torch.ops.higher_order, name)
+    for name in ("flex_attention", "inductor_compiled_code")
+    if hasattr(torch.ops.higher_order, name)
+)
+"""What policies name where a program calls flex_attention, as it is or compiled."""
+_SAVING: Final = (True, checkpoint.CheckpointPolicy.MUST_SAVE, checkpoint.CheckpointPolicy.PREFER_SAVE)
+_flexible_now: Final[list[Any]] = []
 
-def install_attention(made: Patches) -> None:
-    """Every fused attention of a GPU is the CPU's one until the patches are undone, and DTensor can split it."""
-    made.around(torch.nn.attention, "_sdpa_kernel", _fused)
+
+def install_attention(made: Patches, with_gpu: bool) -> None:
+    """Every fused attention of a GPU is the CPU's one until the patches are undone, and DTensor can split it.
+
+    With a GPU, policies of selective checkpointing find the GPU's operator."""
+    asked = list(_ON_GPU)
+
+    def choose(original: Any, backends: Any, set_priority: bool = False) -> None:
+        given = [backends] if isinstance(backends, SDPBackend) else list(backends)
+        asked[:] = [way for way in (given if set_priority else _ON_GPU) if way in given and way in _ON_GPU]
+        _fused(original, given, set_priority)
+
+    def keep(original: Any, self: Any, policy: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, policy and _policy_on_gpu(policy, asked), *args, **kwargs)
+
+    made.around(torch.nn.attention, "_sdpa_kernel", choose)
     made.around(flex_attention, "flex_attention", _flexible)
+    made.around(flex_attention, "flex_attention", _as_one_operator)
+    if with_gpu:
+        made.around(checkpoint._CachingTorchDispatchMode, "__init__", keep)
+        made.around(checkpoint._CachedTorchDispatchMode, "__init__", keep)
     _teach_dtensor()
+
+
+def _policy_on_gpu(policy: Any, asked: list[Any]) -> Any:
+    """A policy of selective checkpointing that is asked about the operator that a GPU would run for the CPU's one."""
+
+    def ask(context: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+        if func is not _FOR_CPU:
+            return policy(context, func, *args, **kwargs)
+        if _flexible_now:
+            answers = [policy(context, operator, *args, **kwargs) for operator in _FLEXIBLE]
+            return next((answer for answer in answers if answer in _SAVING), answers[0])
+        flash = args[0].dtype in (torch.float16, torch.bfloat16) and kwargs.get("attn_mask") is None
+        able = [way for way in asked if flash or way is not SDPBackend.FLASH_ATTENTION]
+        return policy(context, _ON_GPU[able[0] if able else SDPBackend.EFFICIENT_ATTENTION], *args, **kwargs)
+
+    return ask
 
 
 def without_dropout(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -31,10 +80,18 @@ def without_dropout(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tupl
     return args, {**kwargs, "dropout_p": 0.0}
 
 
-def _fused(original: Any, backends: Any, *args: Any, **kwargs: Any) -> None:
-    asked = [backends] if isinstance(backends, SDPBackend) else list(backends)
+def _fused(original: Any, asked: list[Any], set_priority: bool) -> None:
     here = [way if way is SDPBackend.MATH else SDPBackend.FLASH_ATTENTION for way in asked]
-    original(list(dict.fromkeys(here)), *args, **kwargs)
+    original(list(dict.fromkeys(here)), set_priority)
+
+
+def _as_one_operator(original: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+    """For policies of selective checkpointing."""
+    _flexible_now.append(True)
+    try:
+        return original(query, *args, **kwargs)
+    finally:
+        _flexible_now.pop()
 
 
 def _flexible(
@@ -49,10 +106,28 @@ def _flexible(
     **more: Any,
 ) -> Any:
     """Which scores a function leaves out hangs on values: all count."""
-    if any(more.get(name) for name in ("return_lse", "return_aux")):
-        return original(query, key, value, score_mod, block_mask, scale, enable_gqa, **more)
     DeviceTensor.fake_mode.placeholders[f"flex_attention of all scores at {program_place()}"] += 1
-    return torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    out = torch.nn.functional.scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=enable_gqa)
+    asked = more.get("return_aux")
+    if asked is not None:
+        lse = _PerQuery.apply(out) if asked.lse else None
+        return out, flex_attention.AuxOutput(lse, _PerQuery.apply(out).detach() if asked.max_scores else None)
+    return (out, _PerQuery.apply(out)) if more.get("return_lse") else out
+
+
+class _PerQuery(torch.autograd.Function):  # type: ignore[misc]
+    """A number for each query and head that the attention's kernel gives along with its output.
+
+    Its gradient goes into the attention's backward kernel, which runs once for both.
+    """
+
+    @staticmethod
+    def forward(context: Any, out: Any) -> Any:
+        return torch.empty_like(out[..., 0], dtype=torch.float32)
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> None:
+        return None
 
 
 @cache

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from types import SimpleNamespace
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,17 +10,23 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from chakrasim.collect import capture_streams as streams
+from chakrasim.collect.capture_answers import DeviceContext, HostGenerator, always, install_answers
 from chakrasim.collect.capture_attention import without_dropout
+from chakrasim.collect.capture_cuda_graphs import install_cuda_graphs
 from chakrasim.collect.capture_device import CPU, DeviceTensor, program_place
 from chakrasim.collect.capture_patches import Patches
-
-_MEMORY = 80 * 2**30
-"""What programs that ask are told; the verdict on memory goes by the device profile."""
+from chakrasim.collect.capture_types import install_types
 
 
 def redirect_cuda(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:
     """`torch.cuda` without a GPU: there are ``devices`` of them if ``with_gpu``, else the program is told of none."""
-    _answers(made, local_rank, devices, with_gpu)
+    made.set(torch, "Generator", HostGenerator)
+    install_answers(made, local_rank, devices, with_gpu)
+    install_cuda_graphs(made)
+    made.around(
+        torch.utils._device.DeviceContext, "__init__", lambda original, self, device: original(self, here(device))
+    )
+    made.set(torch.cuda, "device", DeviceContext)
     for module in (torch.cuda, torch.cpu):
         made.set(module, "Stream", streams.DeviceStream)
         made.set(module, "Event", streams.DeviceEvent)
@@ -31,105 +35,25 @@ def redirect_cuda(made: Patches, local_rank: int, devices: int, with_gpu: bool) 
         made.set(module, "current_stream", streams.current_stream)
         made.set(module, "default_stream", streams.default_stream)
         made.set(module, "synchronize", streams.synchronize)
-    made.set(torch.cuda, "set_stream", _set_stream)
+    made.set(torch.cuda, "set_stream", streams.set_stream)
     _tensors(made)
     _modes(made, with_gpu)
-
-
-def _set_stream(stream: Any) -> None:
-    streams.DeviceStream.streams.current = stream.stream
-
-
-def _answers(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:
-    """Functions that ask something, or tell a device something that a capture ignores."""
-    cuda = torch.cuda
-    properties = SimpleNamespace(
-        name="captured", major=9, minor=0, total_memory=_MEMORY, multi_processor_count=132, warp_size=32
-    )
-    fixed = {
-        "is_available": with_gpu,
-        "device_count": devices if with_gpu else 0,
-        "current_device": local_rank,
-        "is_initialized": with_gpu,
-        "is_bf16_supported": True,
-        "is_current_stream_capturing": False,
-        "get_device_properties": properties,
-        "get_device_name": properties.name,
-        "get_device_capability": (9, 0),
-        "mem_get_info": (_MEMORY, _MEMORY),
-        "memory_stats": Counter(),
-        "memory_summary": "",
-        **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
-    }
-    ignored = (
-        "_lazy_init init set_device empty_cache ipc_collect reset_peak_memory_stats reset_max_memory_allocated"
-        " manual_seed manual_seed_all seed seed_all reset_accumulated_memory_stats set_per_process_memory_fraction"
-        " set_rng_state set_rng_state_all"
-    )
-    for name, value in fixed.items():
-        made.set(cuda, name, _always(value))
-    for name in ignored.split():
-        made.set(cuda, name, _always(None))
-    made.set(cuda, "get_rng_state", lambda *_: torch.get_rng_state())
-    made.set(cuda, "get_rng_state_all", lambda: [torch.get_rng_state()] * cuda.device_count())
-    for name in ("_record_memory_history", "_dump_snapshot"):
-        made.set(cuda.memory, name, _always(None))
-    made.around(
-        torch.utils._device.DeviceContext, "__init__", lambda original, self, device: original(self, here(device))
-    )
-    made.set(cuda, "device", _DeviceContext)
-    made.set(cuda.nccl, "version", _always((2, 27, 3)))
     if with_gpu:
-        made.set(torch.version, "cuda", "12.8")
-    for name in ("range_push", "range_pop", "mark"):
-        made.set(cuda.nvtx, name, _always(0))
-    accelerator = getattr(torch, "accelerator", None)
-    if accelerator is not None and with_gpu:
-        answers = {"is_available": True, "device_count": devices, "current_device_index": local_rank}
-        for name, value in answers.items():
-            made.set(accelerator, name, _always(value))
-        made.set(accelerator, "current_accelerator", _always(torch.device("cuda")))
-        made.set(accelerator, "set_device_index", _always(None))
-        made.set(accelerator, "synchronize", streams.synchronize)
-        made.set(accelerator, "current_stream", streams.current_stream)
-
-
-def _always(value: Any) -> Callable[..., Any]:
-    return lambda *args, **kwargs: value
-
-
-class _DeviceContext:
-    """Stands for `torch.cuda.device(...)`."""
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
+        made.set(torch, "Stream", streams.DeviceStream)
+        made.set(torch, "Event", streams.DeviceEvent)
+        install_types(made)
 
 
 def _tensors(made: Patches) -> None:
     """Methods of tensors, and generators, that need the real thing."""
-    made.set(torch.Tensor, "record_stream", _always(None))
+    made.set(torch.Tensor, "record_stream", always(None))
     made.set(torch.Tensor, "pin_memory", lambda self, *_: self)
-    made.set(torch.Tensor, "is_pinned", _always(False))
+    made.set(torch.Tensor, "is_pinned", always(False))
     made.set(torch.Tensor, "cuda", lambda self, *_, **__: self.to(CPU))
     for owner in (torch.Tensor, torch.nn.Module):
         made.around(owner, "to", _to)
     made.around(torch.Tensor, "numpy", _zeros)
     made.around(torch.Tensor, "__format__", _format)
-    original = torch.Generator
-
-    class Generator(original):  # type: ignore[valid-type,misc]
-        """A generator on the host, whatever the device asked for."""
-
-        def __new__(cls, device: Any = None) -> Any:
-            return original.__new__(cls, CPU)
-
-    made.set(torch, "Generator", Generator)
 
 
 def _zeros(original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -185,6 +109,8 @@ class Redirect(TorchFunctionMode):  # type: ignore[misc]
                 kwargs = {**kwargs, "device": here(device)}
         if func in _WITH_DEVICE and len(args) > 1:
             args = (args[0], *map(here, args[1:]))
+        elif func in _FROM_VALUES:
+            args, kwargs = _with_values(args, kwargs or {})
         elif func is torch._C._nn.scaled_dot_product_attention:
             args, kwargs = without_dropout(args, kwargs or {})
         elif func is torch.Tensor.backward:
@@ -207,6 +133,33 @@ def _backward(
 _ALL = frozenset({torch.all, torch.Tensor.all})
 _FINITE = _ALL | {torch.isfinite, torch.Tensor.isfinite}
 """Values are taken for finite: programs skip steps whose gradients are not."""
+
+_FROM_VALUES = frozenset({torch.tensor, torch.as_tensor, torch.Tensor.new_tensor})
+
+
+def _with_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with the values of device tensors in lists, which PyTorch would read from memory; their type stays."""
+    held: list[Any] = []
+    args = tuple(_listed(value, held) if isinstance(value, (list, tuple)) else value for value in args)
+    if held and kwargs.get("dtype") is None:
+        kwargs = {**kwargs, "dtype": functools.reduce(torch.promote_types, (tensor.dtype for tensor in held))}
+    return args, kwargs
+
+
+def _listed(values: Any, held: list[Any]) -> Any:
+    """Nested lists with what the device tensors in them hold, which are put into ``held``."""
+    if not any(isinstance(value, (list, tuple, DeviceTensor)) for value in values):
+        return values
+    found = []
+    for value in values:
+        if isinstance(value, DeviceTensor):
+            held.append(value)
+            value = value.tolist()
+        elif isinstance(value, (list, tuple)):
+            value = _listed(value, held)
+        found.append(value)
+    return found
+
 
 _WITH_DEVICE = frozenset({torch.Tensor.to, torch._C._nn._parse_to})
 

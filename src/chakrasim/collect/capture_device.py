@@ -22,6 +22,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from chakrasim.collect import capture_known
+from chakrasim.collect.capture_loops import own_place
 from chakrasim.errors import InputError
 
 HOST_ELEMENTS: Final = 64
@@ -58,6 +60,17 @@ class DeviceTensor(FakeTensor):  # type: ignore[misc]
     real_tensor = None
     _nonzero_memo = _item_memo = _unique_memo = _unique_consecutive_memo = _nested_int_memo = None
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """What a program makes by ``type(parameter)(...)``, which is the class of all tensors here: a parameter over a
+        tensor, else a tensor of these sizes or values."""
+        data = args[0] if args else kwargs.get("data")
+        if isinstance(data, torch.Tensor):
+            return torch.nn.Parameter(data, args[1] if len(args) > 1 else kwargs.get("requires_grad", True))
+        return torch.Tensor(*args, **kwargs)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
 
 def wrap(meta: Any) -> Any:
     """A device tensor over a meta tensor, sharing its storage."""
@@ -72,6 +85,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     Attributes
     ----------
     listener: who is told; None: nobody.
+    asked: is called when the program asks for a value that is not known.
     placeholders: how often which value was made up, by what and where.
     host_operators: operators on real tensors.
     """
@@ -86,6 +100,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.listener: Listener | None = None
+        self.asked: Callable[[], None] = lambda: None
         self.placeholders: Counter[str] = Counter()
         self.host_operators = 0
         #: What `torch.empty` and its like make of integers stays real up to so many elements.
@@ -97,7 +112,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for kind in types:
-            if kind is not DeviceTensor and not issubclass(kind, (FakeTensor, torch.nn.Parameter)):
+            if kind not in (DeviceTensor, torch.Tensor) and not issubclass(kind, (FakeTensor, torch.nn.Parameter)):
                 return NotImplemented
         plan = self._plans.get(func)
         if plan is None:
@@ -124,7 +139,18 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             return self._run
         if any(check(func) for check, _ in fake_impls.op_implementations_checks) or not fake_impls.has_meta(func):
             return self._stock
+        if capture_known.absorbs(func):
+            return self._absorb
         return self._run
+
+    def _absorb(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """As `_run`; a result whose values follow from the real operands' stays real."""
+        result = self._run(func, types, args, kwargs)
+        if "out" in kwargs or not isinstance(result, DeviceTensor):
+            return result
+        real = [value for value in _tensors(args, kwargs, []) if is_host_value(value)]
+        known = capture_known.known_result(func, real, result)
+        return result if known is None else known
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """By the meta kernel; for real if all tensors are."""
@@ -173,7 +199,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         except UnsupportedOperatorException as error:
             raise InputError(
                 f"the operator {func} has no shape rule, so that it cannot be captured",
-                place=program_place(),
+                place=blamed_place(),
                 remedy="register one with torch.library.register_fake, or leave the operator out",
             ) from error
         finally:
@@ -212,16 +238,21 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         if shape.dtype.is_floating_point or shape.dtype.is_complex or not hasattr(shape, "numel"):
             return False
         listed = func.name().startswith(("aten::arange", "aten::randperm"))
+        if shape.dtype is torch.bool and shape.dim() == 1 and func.name().startswith("aten::full"):
+            return bool(shape.numel() <= capture_known.ELEMENTS)
         return bool(shape.numel() <= (HOST_LITERALS if listed else self.host_elements))
 
     def _copy_to(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A copy in another type or place: of a host tensor to the device if it is large."""
         source = args[0]
+        target = kwargs.get("device")
+        to_meta = target is not None and torch.device(target).type == "meta"
         if isinstance(source, DeviceTensor):
+            if to_meta:
+                return self._meta_kernel(func, args, kwargs)
             kwargs = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory")}
             return self._run(func, types, args, kwargs)
-        target = kwargs.get("device")
-        if target is not None and torch.device(target).type == "meta":
+        if to_meta:
             return func(*args, **kwargs)
         if source.device.type == "meta" or not is_host_value(source):
             return self._copy_to(func, types, (self.on_device(source), *args[1:]), kwargs)
@@ -232,6 +263,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         source = args[0]
         if not isinstance(source, FakeTensor):
             return func(*args, **kwargs)
+        self.asked()
         if getattr(source, "placeholder", False):
             self.placeholders[f"item() = True (all is finite) at {program_place()}"] += 1
             return True
@@ -269,7 +301,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     def _data_dependent(self, func: Any) -> InputError:
         return InputError(
             f"the shape of the result of {func} depends on values, which a capture does not have",
-            place=program_place(),
+            place=blamed_place(),
             remedy="use shapes that are known beforehand there: masks with torch.where, routing with a fixed capacity",
         )
 
@@ -339,6 +371,12 @@ def program_place() -> str:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
+
+
+def blamed_place() -> str:
+    """As `program_place`; within a library also the line of the program's own that called it."""
+    place, own = program_place(), own_place(sys._getframe(1))
+    return place if own == place else f"{own}, in {place}"
 
 
 def _without_generator(func: Any) -> Any:

@@ -6,13 +6,14 @@ dependencies; so are writes after reads and after writes, where they cross strea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
 from chakrasim.collect.capture_calls import Call
+from chakrasim.collect.capture_scans import Scans
 from chakrasim.collect.capture_streams import Stream, Streams
 from chakrasim.collect.memory import COMMUNICATION, MemoryTimeline
 from chakrasim.collect.operator_kinds import OVERWRITES
@@ -67,6 +68,8 @@ class Graph:
     recording: whether nodes are made.
     optimizing: whether an optimizer steps now.
     override: the phase, whatever seems to run; "" for none.
+    scans: loops of small operators, as far as they are recorded.
+    precision: an operator's work in the type that the device computes it in.
     unknown: matrix-like operators without a formula for their FLOPs, how often.
     """
 
@@ -77,6 +80,8 @@ class Graph:
         self.recording = False
         self.optimizing = False
         self.override = ""
+        self.scans = Scans()
+        self.precision: Callable[[OperatorWork], OperatorWork] = lambda work: work
         self.unknown: dict[str, int] = {}
         self._storages: dict[int, _Storage] = {}
         self._written: dict[Any, tuple[tuple[int, str], ...]] = {}
@@ -86,6 +91,7 @@ class Graph:
         """Record from here on."""
         self.recording = True
         self.nodes = []
+        self.scans = Scans()
         self._storages = {}
         self.streams.restart()
 
@@ -110,6 +116,7 @@ class Graph:
                 memory.at(len(self.nodes) - 1, self.phase())
                 memory.observe(result)
             return
+        work = self.precision(work)
         phase = self.phase()
         memory.at(len(self.nodes), phase)
         numbers = [memory.storage(tensor) for tensor in inputs]
@@ -129,9 +136,13 @@ class Graph:
         data, control = self._dependencies(stream, reads, written | fresh, stream.order())
         self._add(Node(work.name, data, control, stream.number, stream.rule, phase, work))
         stream.put(len(self.nodes) - 1)
+        self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True), phase)
 
-    def collective(self, call: Call, role: str) -> int:
-        """A collective or message is given to a stream; returns the node's number, -1 if nothing is recorded."""
+    def collective(self, call: Call, role: str, told_as: tuple[str, int]) -> int:
+        """A collective or message of the group ``role`` is given to a stream; ``told_as`` is the node's group and peer.
+
+        Returns the node's number, -1 if nothing is recorded.
+        """
         memory = self.memory
         memory.at(len(self.nodes) if self.recording else -1, self.phase())
         memory.observe(call.writes, COMMUNICATION)
@@ -154,10 +165,10 @@ class Graph:
                 self.phase(),
                 None,
                 call.type,
-                role,
+                told_as[0],
                 call.size_bytes,
                 dtype,
-                call.peer,
+                told_as[1],
                 call.tag,
             )
         )

@@ -12,9 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.collect.capture_classes import classes
+from chakrasim.collect.capture_scans import merged
 from chakrasim.collect.capture_summary import StepSummary, summarise
 from chakrasim.collect.capture_trace import build_trace, durations_of
-from chakrasim.collect.capture_workers import run_all
+from chakrasim.collect.capture_watch import Watch
+from chakrasim.collect.capture_workers import End, Say, run_all
 from chakrasim.collect.flops import unknown_warning
 from chakrasim.errors import InputError
 from chakrasim.trace.graph import Trace
@@ -41,6 +43,7 @@ class RankResult:
     counted: dict[str, int]
     unknown_flops: dict[str, int]
     sent: Objects
+    scans: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -79,16 +82,18 @@ class CapturedJob:
     roles: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
 
-def rank_task(program: Any, world: int, profile: Any, objects: Objects) -> Callable[[int], RankResult | Blocked]:
+def rank_task(
+    program: Any, world: int, profile: Any, objects: Objects, patience_s: float
+) -> Callable[[int, Say, End], RankResult | Blocked]:
     """What a process does for a rank."""
 
-    def task(rank: int) -> RankResult | Blocked:
+    def task(rank: int, say: Say, end: End) -> RankResult | Blocked:
         from chakrasim.collect.capture_distributed import NeedsRank
         from chakrasim.collect.capture_rank import capture_rank
 
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         try:
-            captured = capture_rank(program, rank, world, objects)
+            captured = capture_rank(program, rank, world, objects, Watch(program.script, patience_s), say, end)
         except NeedsRank as wait:
             return Blocked(wait.rank, wait.sent)
         nodes = captured.nodes
@@ -106,6 +111,7 @@ def rank_task(program: Any, world: int, profile: Any, objects: Objects) -> Calla
             captured.counted,
             captured.unknown_flops,
             captured.sent,
+            tuple(captured.scans.warnings(summary.operators, durations)),
         )
 
     return task
@@ -141,12 +147,21 @@ def _metadata(
 class JobCapture:
     """Captures ranks of one program as they are needed."""
 
-    def __init__(self, program: Any, world: int, profile: Any, workers: int, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        program: Any,
+        world: int,
+        profile: Any,
+        workers: int,
+        progress: Callable[[str], None],
+        patience_s: float,
+    ) -> None:
         self.program = program
         self.world = world
         self.profile = profile
         self.workers = workers
         self.progress = progress
+        self.patience_s = patience_s
         self.results: dict[int, RankResult] = {}
         self.objects: Objects = {}
 
@@ -155,10 +170,10 @@ class JobCapture:
         wanted = [rank for rank in ranks if rank not in self.results]
         while wanted:
             self.progress(f"rank{'s' * (len(wanted) > 1)} {_listed(wanted)}")
-            task = rank_task(self.program, self.world, self.profile, self.objects)
+            task = rank_task(self.program, self.world, self.profile, self.objects, self.patience_s)
             known = len(self.objects)
             blocked: dict[int, int] = {}
-            for rank, result in run_all(task, wanted, self.workers).items():
+            for rank, result in run_all(task, wanted, self.workers, self._say).items():
                 self.objects.update(result.sent)
                 if isinstance(result, Blocked):
                     blocked[rank] = result.needs
@@ -174,6 +189,9 @@ class JobCapture:
                 )
             # Those that are needed first: what they send is there when the others run again.
             wanted = list(dict.fromkeys([*needed, *blocked]))
+
+    def _say(self, rank: int, text: str) -> None:
+        self.progress(f"rank {rank}: {text}")
 
     def representatives(self, verify: bool | None) -> CapturedJob:
         """All ranks, those that are equal by construction captured once.
@@ -250,6 +268,7 @@ class JobCapture:
         for entry in found:
             unknown.update(entry.result.unknown_flops)
         warnings += [unknown_warning(name, calls) for name, calls in sorted(unknown.items())]
+        warnings += merged([entry.result.scans for entry in found])
         return CapturedJob(self.world, tuple(found), job, verified, tuple(warnings), roles)
 
 

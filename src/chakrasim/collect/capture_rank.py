@@ -7,8 +7,6 @@ import io
 import logging
 import os
 import random
-import runpy
-import sys
 import sysconfig
 import traceback
 import warnings
@@ -17,8 +15,6 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import torch
-import torch.multiprocessing
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from chakrasim.collect.capture_attention import install_attention
@@ -28,10 +24,15 @@ from chakrasim.collect.capture_distributed import Distributed, NeedsRank, Object
 from chakrasim.collect.capture_graph import Graph, Node
 from chakrasim.collect.capture_groups import Groups
 from chakrasim.collect.capture_listener import Collectives
-from chakrasim.collect.capture_patches import Patches, patches
+from chakrasim.collect.capture_patches import patches
+from chakrasim.collect.capture_precision import Precision
+from chakrasim.collect.capture_scans import Scans
 from chakrasim.collect.capture_streams import DeviceStream, Streams
+from chakrasim.collect.capture_surroundings import install_surroundings
+from chakrasim.collect.capture_watch import Watch
+from chakrasim.collect.capture_workers import End, Say
 from chakrasim.collect.memory import MemoryPeak, labelled
-from chakrasim.collect.script_modules import own_modules
+from chakrasim.collect.script_modules import as_main, run_main
 from chakrasim.errors import InputError
 
 
@@ -41,12 +42,13 @@ class Program:
 
     Attributes
     ----------
-    script: path of a script; None for a function.
+    script: path of a script, or a module's name; None for a function.
     arguments: of the script.
     function: called once for each step (see `chakrasim.collect.capture`); None for a script.
     step: which step is recorded, from 1, told apart by optimizer steps; 0: all that the program does.
     with_gpu: whether the program is told that there are GPUs.
     devices: GPUs of a node.
+    is_module: whether ``script`` is the name of a module.
     """
 
     script: str | None
@@ -55,6 +57,7 @@ class Program:
     step: int = 2
     with_gpu: bool = True
     devices: int = 8
+    is_module: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class RankCapture:
     placeholders, counted: what was made up or left out, how often.
     unknown_flops: matrix-like operators that nobody counts, how often.
     sent: objects that this rank sent.
+    scans: its loops of small operators.
     """
 
     rank: int
@@ -81,36 +85,44 @@ class RankCapture:
     counted: dict[str, int] = field(default_factory=dict)
     unknown_flops: dict[str, int] = field(default_factory=dict)
     sent: Objects = field(default_factory=dict)
+    scans: Scans = field(default_factory=Scans)
 
 
 class _StepIsOver(BaseException):
     """Ends the program after the recorded step; no handler of a program's own errors stops it."""
 
 
-def capture_rank(program: Program, rank: int, world: int, received: Objects) -> RankCapture:
+def capture_rank(
+    program: Program, rank: int, world: int, received: Objects, watch: Watch, say: Say, end: End
+) -> RankCapture:
     """Run ``program`` as ``rank`` of ``world`` and record its step.
 
     Raises InputError for what cannot be captured, `NeedsRank` if an object of a rank that is not in ``received`` is
-    needed. Meant to be called once in a process: PyTorch keeps state.
+    needed. Meant to be called once in a process: PyTorch keeps state. ``watch`` says meanwhile what the program is at,
+    and ends it.
     """
     streams = Streams()
     DeviceStream.streams = streams
     mode, graph, groups = DeviceMode(), Graph(streams), Groups(world)
     listener = Collectives(mode, graph, groups)
     distributed = Distributed(rank, world, listener, received)
-    recorder = _Recorder(program, graph)
+    recorder = _Recorder(program, graph, watch)
+    precision = Precision()
+    if program.with_gpu:
+        graph.precision = precision
     with ExitStack() as stack:
         stack.enter_context(_silence())
         made = stack.enter_context(patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
-        install_attention(made)
+        install_attention(made, program.with_gpu)
         distributed.install(made)
-        _program_surroundings(made, listener, rank)
+        install_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
         stack.enter_context(graph.memory.watch_resizes())
         stack.enter_context(labelled(graph.memory))
         stack.enter_context(recorder.hooks())
-        mode.listener = listener
+        stack.enter_context(watch.running(lambda: len(graph.nodes), say, end))
+        mode.listener, mode.asked = listener, watch.loops.ask
         _run(program, mode, recorder)
     since, until = recorder.bounds
     return RankCapture(
@@ -120,18 +132,20 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects) -> 
         graph.memory.peak(since, until),
         graph.memory.timeline(since, until),
         dict(mode.placeholders),
-        dict(listener.counted),
+        dict(listener.counted + precision.counted),
         dict(graph.unknown),
         distributed.sent,
+        graph.scans,
     )
 
 
 class _Recorder:
     """Begins and ends recording at the right optimizer steps of the first optimizer that steps."""
 
-    def __init__(self, program: Program, graph: Graph) -> None:
+    def __init__(self, program: Program, graph: Graph, watch: Watch) -> None:
         self.program = program
         self.graph = graph
+        self.watch = watch
         self.steps = 0
         self.bounds: tuple[int, int | None] = (0, None)
         self._leader: Any = None
@@ -166,6 +180,7 @@ class _Recorder:
 
     def _after(self, optimizer: Any, *_: Any) -> None:
         self.graph.optimizing = False
+        self.watch.step()
         if self._leader is None:
             self._leader = optimizer
         if optimizer is not self._leader or self.program.function is not None:
@@ -209,6 +224,7 @@ def _run(program: Program, mode: DeviceMode, recorder: _Recorder) -> None:
 def _run_function(function: Callable[[], object], program: Program, recorder: _Recorder) -> None:
     for _ in range(max(program.step, 1) - 1):
         function()
+        recorder.watch.step()
     recorder.begin()
     function()
     recorder.end()
@@ -216,7 +232,7 @@ def _run_function(function: Callable[[], object], program: Program, recorder: _R
 
 def _run_script(program: Program) -> None:
     assert program.script is not None
-    runpy.run_path(program.script, run_name="__main__")
+    run_main(program.script, program.is_module)
 
 
 def _ended_early(program: Program, recorder: _Recorder) -> None:
@@ -285,47 +301,15 @@ def _environment(rank: int, world: int, program: Program) -> Iterator[None]:
         "MASTER_PORT": 29500,
         "TORCHELASTIC_RUN_ID": "capture",
     }
-    before = dict(os.environ), list(sys.argv), list(sys.path)
+    before = dict(os.environ)
     os.environ.update({name: str(value) for name, value in values.items()})
     random.seed(0)
     try:
         if program.script is None:
             yield
         else:
-            folder = os.path.dirname(os.path.abspath(program.script))
-            sys.argv = [program.script, *program.arguments]
-            sys.path.insert(0, folder)
-            with own_modules(folder):
+            with as_main(program.script, program.arguments, program.is_module):
                 yield
     finally:
         os.environ.clear()
-        os.environ.update(before[0])
-        sys.argv[:], sys.path[:] = before[1], before[2]
-
-
-def _program_surroundings(made: Patches, listener: Collectives, rank: int) -> None:
-    """Compilation, worker processes and files, which a capture does without."""
-    from torch.utils.data import DataLoader
-
-    def compile_nothing(original: Any, model: Any = None, **kwargs: Any) -> Any:
-        listener.counted["torch.compile left out: operators are those of eager mode"] += 1
-        return model if model is not None else lambda function: function
-
-    def loader(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        for name in ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "pin_memory"):
-            kwargs.pop(name, None)
-        original(self, *args, **kwargs)
-
-    def save(original: Any, *args: Any, **kwargs: Any) -> None:
-        listener.counted["torch.save left out"] += 1
-
-    def spawn(original: Any, function: Any, args: Any = (), nprocs: int = 1, *_: Any, **__: Any) -> None:
-        listener.counted["torch.multiprocessing.spawn: this rank's call only"] += 1
-        function(rank % nprocs, *args)
-
-    for name in ("spawn", "start_processes"):
-        made.around(torch.multiprocessing, name, spawn)
-    made.around(torch, "compile", compile_nothing)
-    made.set(torch.nn.Module, "compile", lambda self, *_, **__: None)
-    made.around(DataLoader, "__init__", loader)
-    made.around(torch, "save", save)
+        os.environ.update(before)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import torch
+
 COMPUTE_RULE: Final = "default stream"
 
 
@@ -72,10 +74,17 @@ class DeviceStream:
     device_index = 0
     cuda_stream = 0
     stream_id = 0
+    priority = 0
+    device = torch.device("cuda", 0)
 
     def __init__(self, *_: Any, rule: str = "stream of the program", **__: Any) -> None:
         self.rule = rule
         self._stream: Stream | None = None
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The lowest and the highest priority; a capture has none."""
+        return 0, 0
 
     @property
     def stream(self) -> Stream:
@@ -182,6 +191,11 @@ def current_stream(*_: Any) -> DeviceStream:
 def default_stream(*_: Any) -> DeviceStream:
     """Stands for `torch.cuda.default_stream`."""
     return DefaultStream(DeviceStream.streams.default)
+
+
+def set_stream(stream: DeviceStream) -> None:
+    """Stands for `torch.cuda.set_stream`."""
+    DeviceStream.streams.current = stream.stream
 
 
 def synchronize(*_: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import runpy
 import sys
 import threading
@@ -14,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from chakrasim.collect import script_modules
 from chakrasim.collect.observation import Schedule, Steps, observing
 from chakrasim.collect.observe_job import require_torch
-from chakrasim.collect.script_modules import own_modules
+from chakrasim.collect.script_modules import as_main, run_main
 from chakrasim.errors import InputError
 
 
@@ -46,7 +46,8 @@ def run_script(
         raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
     with (
         observing(Path(folder), schedule, force=force) as steps,
-        _as_main(script, arguments, is_module),
+        as_main(script, arguments, is_module),
+        _garbage_collected(),
         _steps_of_optimizers(torch, functools.partial(_end_step, steps, stop)),
     ):
         _run(script, is_module)
@@ -62,19 +63,19 @@ def _end_step(steps: Steps, stop: bool) -> None:
 def _run(script: str, is_module: bool) -> None:
     """Run it as Python would. Raises InputError if it fails."""
     try:
-        if is_module:
-            runpy.run_module(script, run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(script, run_name="__main__")
+        run_main(script, is_module)
     except Stopped:
         return
     except SystemExit as end:
         if end.code not in (None, 0):
             raise InputError("the program ended with an exit status", file=script, found=str(end.code)) from None
+    except InputError:
+        raise
     except Exception as fault:
         # Frames of runpy and of this file say nothing about the program.
         frames = traceback.extract_tb(fault.__traceback__)
-        own = [frame for frame in frames if frame.filename not in (__file__, runpy.__file__, "<frozen runpy>")]
+        hidden = (__file__, script_modules.__file__, runpy.__file__, "<frozen runpy>")
+        own = [frame for frame in frames if frame.filename not in hidden]
         print("Traceback (most recent call last):", file=sys.stderr)
         print("".join(traceback.format_list(own)), end="", file=sys.stderr)
         print("".join(traceback.format_exception_only(fault)), end="", file=sys.stderr, flush=True)
@@ -84,19 +85,13 @@ def _run(script: str, is_module: bool) -> None:
 
 
 @contextmanager
-def _as_main(script: str, arguments: Sequence[str], is_module: bool) -> Iterator[None]:
-    """What a program sees when Python starts it: its arguments, its folder first among the places of modules."""
-    argv, path, collects = sys.argv, list(sys.path), gc.isenabled()
-    sys.argv = [script, *arguments]
-    folder = os.getcwd() if is_module else os.path.dirname(os.path.abspath(script))
-    sys.path.insert(0, folder)
-    # The command line has switched the collection of garbage off; a training loop needs it.
+def _garbage_collected() -> Iterator[None]:
+    """The command line has switched the collection of garbage off; a training loop needs it."""
+    collects = gc.isenabled()
     gc.enable()
     try:
-        with own_modules(folder):
-            yield
+        yield
     finally:
-        sys.argv, sys.path[:] = argv, path
         if not collects:
             gc.disable()
 

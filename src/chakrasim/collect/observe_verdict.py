@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, shown
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.doctor import Diagnosis
@@ -34,17 +34,19 @@ def print_verdict(folder: Path, world_size: int, patience_s: float) -> Diagnosis
     missing = await_ranks(folder, world_size, patience_s)
     if missing:
         print(
-            f"chakrasim: warning: {folder} lacks the traces of {_ranks(missing)} {ranks_text(missing)}: they wrote "
-            "nothing, or into a folder of their own machine",
+            shown(
+                f"chakrasim: warning: {folder} lacks the traces of {_ranks(missing)} {ranks_text(missing)}: they wrote "
+                "nothing, or into a folder of their own machine"
+            ),
             file=sys.stderr,
         )
     try:
         diagnosis = diagnose(folder)
     except InputError as fault:
-        print(f"chakrasim: warning: the traces were not examined: {fault}", file=sys.stderr)
+        print(shown(f"chakrasim: warning: the traces were not examined: {fault}"), file=sys.stderr)
         return None
     print(plain_text(diagnosis_sections(diagnosis)[:1]), end="")
-    print(f"  chakrasim doctor {folder}  shows all of it; next: chakrasim trace {folder} -o OUT")
+    print(shown(f"  chakrasim doctor {folder}  shows all of it; next: chakrasim trace {folder} -o OUT"))
     return diagnosis
 
 

@@ -1,14 +1,61 @@
-"""Modules beside a script: its own, even where this process has loaded others of the same names."""
+"""Running a program as Python would have started it: with its arguments, its own modules before others."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from chakrasim.errors import InputError
+
 _OURS = ("chakrasim", "numpy", "torch")
+
+
+@contextmanager
+def as_main(script: str, arguments: Sequence[str], is_module: bool) -> Iterator[None]:
+    """Within the block, a program finds its arguments, and modules in its folder first: that of the script, or the
+    current one for a module that is named."""
+    argv, path = sys.argv, list(sys.path)
+    sys.argv = [script, *arguments]
+    folder = os.getcwd() if is_module else os.path.dirname(os.path.abspath(script))
+    sys.path.insert(0, folder)
+    try:
+        with own_modules(folder):
+            yield
+    finally:
+        sys.argv, sys.path[:] = argv, path
+
+
+def run_main(script: str, is_module: bool) -> None:
+    """Run a file, or a module by its name, as the main program; within `as_main`. Raises InputError for a module that
+    is not there, and what the program raises."""
+    if not is_module:
+        runpy.run_path(script, run_name="__main__")
+        return
+    if not _is_there(script):
+        raise InputError(
+            "there is no such module",
+            file=script,
+            expected=f"a module in {os.getcwd()}, or an installed one",
+            remedy="name it as python -m does, with dots, and start where it is found",
+        )
+    runpy.run_module(script, run_name="__main__", alter_sys=True)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        return False
+    except ValueError:
+        return False
 
 
 @contextmanager

@@ -1,6 +1,15 @@
 """Collective algorithms: a request in, the message schedule of every member out, as pure functions."""
 
-from chakrasim.collectives.registry import Algorithm, build, is_known, known_algorithms, register, registered
+from chakrasim.collectives.registry import (
+    Algorithm,
+    Traits,
+    build,
+    is_known,
+    known_algorithms,
+    register,
+    registered,
+    traits_of,
+)
 from chakrasim.collectives.schedule import (
     NO_GATE,
     Collective,
@@ -25,10 +34,12 @@ __all__ = [
     "Row",
     "Schedule",
     "ScheduleError",
+    "Traits",
     "build",
     "is_known",
     "known_algorithms",
     "register",
     "registered",
+    "traits_of",
     "uniform",
 ]

@@ -5,6 +5,7 @@ DTDs and entities are refused, and sizes are bounded, so that a hostile file can
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,17 +65,24 @@ def read_msccl(path: str | Path) -> MscclAlgorithm:
     """Read an algorithm file. Raises `InputError`, with the line, for whatever is wrong in it."""
     try:
         with open_input(path, "an MSCCL algorithm") as file:
-            data = take(file, MAX_BYTES)
+            large = os.fstat(file.fileno()).st_size > MAX_BYTES
+            data = take(file, 0 if large else MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError("cannot read the MSCCL algorithm", file=path, found=reason) from None
+    if large:
+        raise _too_large(str(path))
     return parse_msccl(data, str(path))
+
+
+def _too_large(source: str) -> InputError:
+    return InputError("MSCCL algorithm too large", file=source, expected=f"at most {MAX_BYTES} bytes")
 
 
 def parse_msccl(data: bytes, source: str) -> MscclAlgorithm:
     """The algorithm in the bytes of a file named ``source``; see `read_msccl`."""
     if len(data) > MAX_BYTES:
-        raise InputError("MSCCL algorithm too large", file=source, expected=f"at most {MAX_BYTES} bytes")
+        raise _too_large(source)
     return _Reader(source).read(data)
 
 
@@ -168,12 +176,16 @@ class _Reader:
         if kind not in STEP_TYPES:
             raise self.error("unknown step type", found=repr(kind), expected=f"one of {', '.join(STEP_TYPES)}")
         wait_block = self.number(attributes, "depid", low=-1, default=-1)
+        wait_step = self.number(attributes, "deps", low=-1, default=-1)
+        if (wait_block < 0) != (wait_step < 0):
+            said = f"depid={_stated(attributes, 'depid')}, deps={_stated(attributes, 'deps')}"
+            raise self.error("half a dependency", found=said, expected="depid and deps from 0, or both -1 or left out")
         self.block.steps.append(
             Step(
                 kind=kind,
                 count=self.number(attributes, "cnt", low=0 if kind == "nop" else 1, default=1),
                 wait_block=wait_block,
-                wait_step=self.number(attributes, "deps", low=-1 if wait_block < 0 else 0, default=-1),
+                wait_step=wait_step,
                 line=self.parser.CurrentLineNumber,
             )
         )
@@ -198,6 +210,10 @@ class _Reader:
     def error(self, message: str, *, found: str | None = None, expected: str | None = None) -> InputError:
         line = f"line {self.parser.CurrentLineNumber}"
         return InputError(message, file=self.source, place=line, found=found, expected=expected)
+
+
+def _stated(attributes: dict[str, str], key: str) -> str:
+    return repr(attributes[key]) if key in attributes else "none"
 
 
 def _shown(numbers: dict[int, dict[int, Block]]) -> str:

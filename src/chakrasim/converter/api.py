@@ -17,8 +17,9 @@ from chakrasim.converter.across_ranks import RankInRun, alone
 from chakrasim.converter.dependencies import NodeDependencies, dependencies
 from chakrasim.converter.node_columns import NodeRange
 from chakrasim.converter.nodes import JOIN, OFFSET, REASONS, part_of, plan_nodes
-from chakrasim.converter.redaction import Pseudonyms
+from chakrasim.converter.redaction import Pseudonyms, key_of
 from chakrasim.converter.spans import find_spans, span_metadata
+from chakrasim.converter.work_columns import works_unknown
 from chakrasim.outputs import write_pieces
 from chakrasim.trace.assemble import Column, Strings, attributes, metadata, no_metadata
 from chakrasim.trace.encode import encode_trace
@@ -36,7 +37,7 @@ def convert(
     linked: LinkedTrace,
     *,
     rank: RankInRun | None = None,
-    redact: bool = False,
+    redact: bool | bytes = False,
     warnings: list[str] | None = None,
 ) -> Trace:
     """The Chakra trace of one rank.
@@ -48,8 +49,9 @@ def convert(
     rank:
         What comparing it with the other ranks of its run gave (`compare_ranks`); None: the trace is taken alone.
     redact:
-        Replace the names of operators, kernels and threads by stable pseudonyms, leave out tensor values, schemas and
-        the names of files, and let times begin at 0. Kinds, sizes, shapes, types and durations stay.
+        Replace the names of operators, kernels and threads by pseudonyms, leave out tensor values, schemas and the
+        names of files, and let times begin at 0. Kinds, sizes, shapes, types and durations stay. Equal names have the
+        same pseudonym under the same key: these bytes (16 or more), or (True) one of this call that nobody keeps.
     warnings:
         Receives what could not be converted as it is, with counts.
 
@@ -66,7 +68,7 @@ def write_converted(
     linked: LinkedTrace | LinkedParts,
     *,
     rank: RankInRun | None = None,
-    redact: bool = False,
+    redact: bool | bytes = False,
     warnings: list[str] | None = None,
 ) -> int:
     """Convert as `convert` does, straight into the file ``path``, a part of the nodes at a time; returns their number.
@@ -84,19 +86,23 @@ def write_converted(
 class Conversion:
     """A linked trace on its way to a Chakra trace: everything planned, columns made a range of nodes at a time."""
 
-    def __init__(self, parts: LinkedParts, rank: RankInRun | None, *, redact: bool) -> None:
+    def __init__(self, parts: LinkedParts, rank: RankInRun | None, *, redact: bool | bytes) -> None:
         self.parts = parts
         self.linked = linked = parts.outline
-        self.redact = redact
+        self.redact = redact is not False
         self.rank = rank if rank is not None else alone(linked)
         self.plan = plan_nodes(linked, len(parts), self.rank)
         self.dependencies = dependencies(parts, self.plan)
         self.spans = find_spans(parts)
         self.strings = Strings(linked.strings)
-        self.base_ns = self.spans.begin_ns - linked.start_offset_ns if redact and len(parts) else 0
-        self.pseudonyms = Pseudonyms(linked.strings, self.strings)
+        self.base_ns = self.spans.begin_ns - linked.start_offset_ns if self.redact and len(parts) else 0
+        self.pseudonyms = Pseudonyms(linked.strings, self.strings, key_of(redact))
         self.counts = self._counts()
         self.warnings = [f"{linked.source}: {count} {what}" for what, count in self.counts.items()]
+        unknown, count = works_unknown(linked, redact=self.redact)
+        if count:
+            self.warnings.append(f"{linked.source}: {count} {unknown}")
+            self.counts["operators of unknown work"] = count
 
     def _counts(self) -> dict[str, int]:
         """What became something else than its name says."""

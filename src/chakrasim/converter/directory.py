@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,10 +15,10 @@ from chakrasim.converter.across_ranks import RankInRun, compare_ranks
 from chakrasim.converter.api import write_converted
 from chakrasim.converter.output_folder import check_folder, whole_folder
 from chakrasim.converter.process_groups import GroupNumbers
-from chakrasim.converter.redaction import pseudonym
+from chakrasim.converter.redaction import key_of, pseudonym
 from chakrasim.converter.workers import how_many, run_all
 from chakrasim.errors import InputError
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked import LinkedTrace, shares_by_step
 from chakrasim.trace.linked_parts import begun, put_away, taken_up
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RankReport:
-    """What became of one rank: its files, the nodes in its trace, ``LinkedTrace.counts``, and warnings."""
+    """What became of one rank: its files, the nodes in its trace, ``LinkedTrace.counts``, and warnings;
+    ``delay_only_share`` as in `RankFacts`."""
 
     rank: int
     host: str
@@ -45,6 +46,7 @@ class RankReport:
     clock_shift_ns: int
     steps: tuple[int, ...]
     collectives: int
+    delay_only_share: dict[str, float]
     counts: dict[str, int]
     warnings: tuple[str, ...]
 
@@ -69,6 +71,7 @@ class TraceReport:
     diagnosis: Diagnosis
     warnings: tuple[str, ...]
     redacted: bool
+    _key: bytes = field(default=b"", repr=False)
 
     @property
     def prefix(self) -> str:
@@ -111,7 +114,8 @@ class TraceReport:
         name = self.groups.names[number]
         members = self.groups.members.get(number, tuple(range(self.groups.world_size)))
         whole = name.isascii() and name.isdigit()
-        return {"name": pseudonym("group", name) if self.redacted and not whole else name, "ranks": list(members)}
+        shown = pseudonym("group", name, self._key) if self.redacted and not whole else name
+        return {"name": shown, "ranks": list(members)}
 
     def _rank(self, rank: RankReport) -> dict[str, Any]:
         content = {field.name: getattr(rank, field.name) for field in fields(rank)}
@@ -129,7 +133,7 @@ class _Task:
     files: RankFiles
     step: int | str
     strict: bool
-    redact: bool
+    redact: bool | bytes
     store: Path
     target: Path
 
@@ -150,7 +154,7 @@ def trace_directory(
     step: int | str = "all",
     strict: bool = False,
     force: bool = False,
-    redact: bool = False,
+    redact: bool | bytes = False,
     jobs: int | None = None,
     memory_limit: int | None = None,
     progress: Progress | None = None,
@@ -186,6 +190,8 @@ def trace_directory(
     from chakrasim.diagnosis.doctor import diagnose
 
     check_folder(output, force=force)
+    key = key_of(redact)
+    redact = redact is not False and key
     ranks = discover(directory, map_file=map_file)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     with whole_folder(output, force=force) as folder:
@@ -218,7 +224,7 @@ def trace_directory(
             _report(task, one, outline, nodes, said)
             for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
         )
-        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), redact)
+        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), bool(redact), key)
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report
@@ -311,6 +317,7 @@ def _report(task: _Task, linked: _Linked, outline: LinkedTrace, nodes: int, said
         clock_shift_ns=outline.clock_shift_ns,
         steps=tuple(dict.fromkeys(steps[steps >= 0].tolist())),
         collectives=len(outline.communication),
+        delay_only_share=shares_by_step(outline),
         counts=outline.counts,
         warnings=(*linked.warnings, *said),
     )

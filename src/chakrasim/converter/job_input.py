@@ -83,8 +83,9 @@ def _with_positions(trace: Trace, roles: Mapping[str, tuple[tuple[int, ...], ...
     return edited(trace, changes) if changes else trace
 
 
-def check_groups(job: Job, source: str) -> None:
-    """Raise InputError unless the members of every group that a node names are known, and are ranks of the job."""
+def check_groups(job: Job, source: str, groups_file: str | None = None) -> None:
+    """Raise InputError unless the members of every group that a node names are known, and are ranks of the job.
+    ``groups_file``: where the groups stand, if not in ``source``."""
     said = [trace.metadata.get("world_size") for trace in job.traces]
     stated = max((size for size in said if isinstance(size, int)), default=1)
     if job.ranks < stated:
@@ -100,7 +101,7 @@ def check_groups(job: Job, source: str) -> None:
         if largest >= job.ranks:
             raise InputError(
                 f"process group {role} names a rank without a trace",
-                file=source,
+                file=groups_file or source,
                 found=f"rank {largest}",
                 expected=f"ranks 0 to {job.ranks - 1}",
                 remedy="give the traces of all ranks, or the group file that belongs to them",

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.converter.job_input import PathLike, check_groups, load_job
+from chakrasim.converter.job_input import PathLike, check_groups, find_group_file, load_job
 from chakrasim.converter.retarget_groups import REPLICA, Fate, Groups, decide
 from chakrasim.converter.retarget_traces import Rescaler
 from chakrasim.errors import InputError
 from chakrasim.machine.groups import GroupSource
 from chakrasim.trace.job import Job
+from chakrasim.trace.job_file import is_job
 from chakrasim.trace.job_groups import check_job
 
 FORMAT = "chakrasim-retarget-1"
@@ -99,7 +100,7 @@ def retarget(
     warnings: list[str] = []
     job = source if isinstance(source, Job) else load_job(source, comm_group=comm_group, warnings=warnings)
     name = "<memory>" if isinstance(source, Job) else os.fspath(source)
-    check_groups(job, name)
+    check_groups(job, name, None if isinstance(source, Job) else _groups_file(name, comm_group))
     _check_ranks(job, to, name)
     fates = decide(job, to, grow, keep, name)
     rescaler = Rescaler({fate.role: fate for fate in fates}, job.ranks, to, _free_name(job))
@@ -121,6 +122,12 @@ def _free_name(job: Job) -> str:
     """A name for the ranks of one replica that no role has: a job may be retargeted again."""
     names = (f"{REPLICA}{number}" if number else REPLICA for number in count())
     return next(name for name in names if name not in job.process_groups)
+
+
+def _groups_file(prefix: str, comm_group: GroupSource | None) -> str | None:
+    """The file that states the groups, None if that is the job itself or a mapping."""
+    given = comm_group if comm_group is not None else find_group_file(prefix)
+    return os.fspath(given) if isinstance(given, str | os.PathLike) and not is_job(prefix) else None
 
 
 def _check_ranks(job: Job, to: int, source: str) -> None:

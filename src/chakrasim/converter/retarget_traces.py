@@ -34,7 +34,7 @@ RULES: Final[dict[CollectiveType, str]] = {
 
 OF_RUN: Final = ("meeting", "meeting_ranks", "transfer_ns")
 """Attributes that compare the ranks of the recorded run."""
-_MEASURED: Final = ("span_ns", "step_ns")
+_MEASURED: Final = ("span_ns", "step_ns", "path_ns", "delay_only_ns", "step_path_ns", "step_delay_only_ns")
 """Metadata that a simulation of the recorded run is compared with."""
 _OPTIMIZER: Final = (FLOPS, BYTES, BYTES_READ, BYTES_WRITTEN, "duration_ns")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chakrasim.converter.nodes import NodePlan
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked import LinkedTrace, StepPath
 from chakrasim.trace.linked_parts import CHUNK, LinkedParts
 
 
@@ -54,9 +54,14 @@ def span_metadata(spans: Spans, linked: LinkedTrace, plan: NodePlan) -> dict[str
 
     ``span_ns``: from the first start to the last end. For every ``ProfilerStep#N`` of a thread that has rows:
     ``step_numbers`` (N), ``step_ns`` (measured), ``step_first`` and ``step_last``: nodes of that thread, and
-    ``step_first_ns`` and ``step_last_ns``: how long before the end of those nodes the step begins and ends.
+    ``step_first_ns`` and ``step_last_ns``: how long before the end of those nodes the step begins and ends;
+    ``step_path_ns`` and ``step_delay_only_ns``: its critical path and the delays on it (`StepPath`), which of a trace
+    without steps are ``path_ns`` and ``delay_only_ns``.
     """
     content: dict[str, object] = {"span_ns": spans.end_ns - spans.begin_ns}
+    paths = {path.step: path for path in linked.step_paths}
+    if -1 in paths:
+        content |= {"path_ns": paths[-1].path_ns, "delay_only_ns": paths[-1].delay_ns}
     steps = [step for step in _steps(linked) if step in spans.first]
     if steps:
         content["step_numbers"] = [int(linked.annotations.step[at]) for at in steps]
@@ -65,6 +70,10 @@ def span_metadata(spans: Spans, linked: LinkedTrace, plan: NodePlan) -> dict[str
             rows = np.array([found[at][0] for at in steps], np.int64)
             content[name] = plan.last(rows).tolist()
             content[f"{name}_ns"] = [found[at][1] for at in steps]
+        of_steps = [paths.get(int(linked.annotations.step[at]), StepPath(-1, 0, 0)) for at in steps]
+        if paths:
+            content["step_path_ns"] = [path.path_ns for path in of_steps]
+            content["step_delay_only_ns"] = [path.delay_ns for path in of_steps]
     return content
 
 

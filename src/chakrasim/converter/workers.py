@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from chakrasim.errors import InputError
 from chakrasim.inputs import open_input
+from chakrasim.startup import cores
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -26,10 +27,9 @@ SHARE_OF_MEMORY = 0.7
 def how_many(files: Sequence[Sequence[Path]], jobs: int | None, memory_limit: int | None) -> int:
     """Processes for ranks with these files: no more than ranks, ``jobs`` (None: cores), and what fits in
     ``memory_limit`` bytes (None: most of what the machine has free); at least one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     most = max((sum(map(unpacked_bytes, paths)) for paths in files), default=0)
     memory = memory_limit if memory_limit is not None else int(free_bytes() * SHARE_OF_MEMORY)
-    return max(1, min(jobs or cores, len(files), memory // (BASE_BYTES + 2 * most)))
+    return max(1, min(jobs or cores(), len(files), memory // (BASE_BYTES + 2 * most)))
 
 
 def unpacked_bytes(path: Path) -> int:

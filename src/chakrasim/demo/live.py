@@ -10,6 +10,7 @@ from pathlib import Path
 from chakrasim import demo, simulate, trace_directory
 from chakrasim.demo.layout import milliseconds
 from chakrasim.errors import InputError
+from chakrasim.report.amounts import percent_text
 from chakrasim.startup import own_environment, own_python
 
 Say = Callable[[str], object]
@@ -29,7 +30,7 @@ def live(folder: Path, say: Say) -> None:
     report = trace_directory(folder / "observed", folder / "observed-chakra", force=True)
     for step in simulate(report.prefix, replay_durations="transfer").steps:
         times = f"measured {milliseconds(step.measured_ns)}, simulated {milliseconds(step.simulated_ns)}"
-        say(f"  rank {step.rank}, step {step.step}: {times}")
+        say(f"  rank {step.rank}, step {step.step}: {times}, delay only {percent_text(step.delay_only_share)}")
     say(f"\n... and captured for {RANKS}, which it never ran on:\n")
     prefix = str(folder / "captured")
     _command("capture", program, "--world-size", str(RANKS), "--output", prefix, "--device-profile", "v100")

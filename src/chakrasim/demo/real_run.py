@@ -11,6 +11,7 @@ from chakrasim.demo import NETWORKS, TRACES
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.diagnosis.discover import discover
 from chakrasim.linker.api import link
+from chakrasim.report.amounts import percent_text
 from chakrasim.simulator.result import PARTS
 
 Say = Callable[[str], object]
@@ -24,9 +25,12 @@ def real_run(folder: Path, say: Say) -> None:
     )
     report = trace_directory(TRACES, folder / "chakra", force=True)
     say(f"The doctor finds it {report.diagnosis.verdict}. Chakra traces: {report.prefix}.RANK.et\n")
-    say(table([("rank", "step", "measured", "simulated", "error", "in collectives", "waited"), *_steps(report.prefix)]))
+    heads = ("rank", "step", "measured", "simulated", "error", "delay only", "in collectives", "waited")
+    say(table([heads, *_steps(report.prefix)]))
     say("\nSimulated: recorded compute times; a collective begins when its last rank arrives and takes its recorded")
-    say("transfer time. The same four ranks, each on a host of its own, with collectives simulated on a network:\n")
+    say("transfer time. Delay only: the share of a step's critical path that no dependency explains; it is replayed as")
+    say("recorded, so the error says nothing of it. The same four ranks, each on a host of its own, with collectives")
+    say("simulated on a network:\n")
     rows: list[tuple[str, ...]] = []
     for name, machine in NETWORKS.items():
         result = simulate(report.prefix, machine=machine, comm_groups=report.comm_group)
@@ -47,5 +51,5 @@ def _steps(prefix: str) -> list[tuple[str, ...]]:
     for time in replayed.steps:
         cells = by_rank.pop(time.rank, ("", ""))
         times = milliseconds(time.measured_ns), milliseconds(time.simulated_ns), f"{time.error_pct:+.2f} %"
-        rows.append((str(time.rank), str(time.step), *times, *cells))
+        rows.append((str(time.rank), str(time.step), *times, percent_text(time.delay_only_share), *cells))
     return rows

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from chakrasim.diagnosis import remedies
+from chakrasim.diagnosis.check_host import profiler_steps
 from chakrasim.diagnosis.check_time import check_time
 from chakrasim.diagnosis.collective_rows import collective_rows
 from chakrasim.diagnosis.device_rows import DeviceRows, select
@@ -35,8 +36,25 @@ def check_device(subject: Subject) -> Iterator[Finding]:
             events=len(subject.rows.trace),
         )
         return
+    if (subject.rows.trace.where(subject.rows.trace.category, "Trace") | ~subject.rows.timed).all():
+        yield never_active(subject)
+        return
     for check in _CHECKS:
         yield from check(subject)
+
+
+def never_active(subject: Subject) -> Finding:
+    """The finding for a device trace in which the profiler marks itself and nothing else."""
+    steps = profiler_steps(subject.host) if subject.host is not None else 0
+    seen = f", though the observer saw {steps:,} profiler steps" if steps else ""
+    return subject.finding(
+        "schedule-never-active",
+        ERROR,
+        "the profiler was on and recorded nothing: no step, operator, call or kernel" + seen,
+        "its schedule never became active, so there are no times and nothing to link",
+        remedies.LONGER,
+        profiler_steps=steps,
+    )
 
 
 # -- what was recorded -------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chakrasim.diagnosis.device_rows import DeviceRows, Mask, select
-from chakrasim.linker.communication_names import host_backend_of, is_communication_kernel
+from chakrasim.linker.communication_names import host_backend_of
+from chakrasim.linker.kernel_names import is_communication_kernel
 from chakrasim.trace.kineto import Ints
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from chakrasim.diagnosis import remedies
+from chakrasim.diagnosis.check_delays import check_delays
 from chakrasim.diagnosis.check_device import check_device, partial_steps
-from chakrasim.diagnosis.check_host import check_host, check_pair
+from chakrasim.diagnosis.check_host import check_host, check_pair, profiler_steps
 from chakrasim.diagnosis.check_ranks import check_ranks
 from chakrasim.diagnosis.comparison import compare
 from chakrasim.diagnosis.device_rows import DeviceRows
@@ -26,10 +27,13 @@ from chakrasim.linker.memory import give_back
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kineto import KinetoTrace
 from chakrasim.trace.kineto_work import only_work
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked import LinkedTrace, shares_by_step
 from chakrasim.trace.linked_parts import begun
 
+#: Findings after which it says nothing that there is nothing to link.
+_NOTHING_THERE = ("empty-trace", "schedule-never-active")
 #: Repairs after which nothing is missing.
+_NO_CATEGORY = "but no category that says what they are"
 _LIGHT = re.compile(r"rounded .* times|replaced invalid characters")
 
 Progress = Callable[[int, int], None]
@@ -98,13 +102,15 @@ def diagnose(
         directory, ranks, findings, ignored = "", tuple(source), [], ()
     if not ranks:
         findings.append(_nothing(directory, ignored))
+    has_devices = any(files.device is not None for files in ranks)
     facts: list[RankFacts] = []
     linked: list[LinkedTrace] = []
     for number, files in enumerate(ranks):
-        facts.append(_rank(files, findings, linked, taker))
+        facts.append(_rank(files, findings, linked, taker, has_devices))
         if progress is not None:
             progress(number + 1, len(ranks))
     findings += compare(linked)
+    findings += check_delays(facts)
     findings += check_ranks(facts, have_one_clock=any(len(trace.communication) for trace in linked))
     findings.sort(key=lambda finding: (-finding.severity, finding.ranks, finding.code))
     return Diagnosis(directory, tuple(facts), tuple(findings), ignored)
@@ -125,8 +131,11 @@ def _nothing(directory: str, ignored: Iterable[tuple[str, str]]) -> Finding:
     )
 
 
-def _rank(files: RankFiles, findings: list[Finding], linked: list[LinkedTrace], taker: Taker | None) -> RankFacts:
-    """Read and examine one rank; what comparing it with others needs is appended to ``linked``."""
+def _rank(
+    files: RankFiles, findings: list[Finding], linked: list[LinkedTrace], taker: Taker | None, has_devices: bool
+) -> RankFacts:
+    """Read and examine one rank; what comparing it with others needs is appended to ``linked``. ``has_devices``: some
+    rank has a device trace."""
     from chakrasim.trace.host_reader import read_host
     from chakrasim.trace.kineto_reader import read_kineto
 
@@ -143,9 +152,10 @@ def _rank(files: RankFiles, findings: list[Finding], linked: list[LinkedTrace], 
         give_back(len(trace))
         held.append(only_work(trace))
         del trace
-    findings += _missing_side(files)
+    findings += _missing_side(files, 0 if host is None or has_devices else profiler_steps(host))
     if host is not None or held:
-        _link(files, host, held, findings, linked, said, taker)
+        shares = _link(files, host, held, findings, linked, said, taker)
+        facts = replace(facts, delay_only_share=shares)
     return facts
 
 
@@ -166,19 +176,21 @@ def _link(
     linked: list[LinkedTrace],
     said: list[str],
     taker: Taker | None,
-) -> None:
-    """Link the traces; that they cannot be linked is a finding, unless it is known already that one is empty."""
+) -> dict[str, float]:
+    """Link the traces; that they cannot be linked is a finding, unless it is known already that one is empty. Returns
+    `RankFacts.delay_only_share`."""
     try:
         whole = link_given(host, held, rank=files.rank, warnings=said)
     except InputError as fault:
-        if not any(finding.code == "empty-trace" and files.rank in finding.ranks for finding in findings):
+        if not any(finding.code in _NOTHING_THERE and files.rank in finding.ranks for finding in findings):
             names = tuple(path.name for path in (files.host, files.device) if path is not None)
             consequence, remedy = "they cannot be linked", fault.remedy or "record again"
             findings.append(Finding("unlinkable", ERROR, str(fault), consequence, remedy, (files.rank,), names))
-        return
+        return {}
     linked.append(begun(whole))
     if taker is not None:
         taker(files, whole, said)
+    return shares_by_step(whole)
 
 
 def _name(path: Path | None) -> str:
@@ -212,6 +224,16 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
 
 def _repaired(warning: str, path: Path, rank: int) -> Finding:
     """What a reader says of a file that it read nevertheless."""
+    if _NO_CATEGORY in warning:
+        return Finding(
+            "events-without-category",
+            WARNING,
+            warning,
+            "what they did is missing from all results: if kernels are among them, device time is",
+            "export the trace with the categories of Kineto (kernel, gpu_memcpy, ...)",
+            (rank,),
+            (path.name,),
+        )
     is_light = _LIGHT.search(warning) is not None
     return Finding(
         "repaired-file" if is_light else "damaged-file",
@@ -224,7 +246,8 @@ def _repaired(warning: str, path: Path, rank: int) -> Finding:
     )
 
 
-def _missing_side(files: RankFiles) -> list[Finding]:
+def _missing_side(files: RankFiles, stepped: int) -> list[Finding]:
+    """Findings for a rank of one trace; ``stepped``: profiler steps that the observer saw without any device trace."""
     if files.device is None:
         return [
             Finding(
@@ -235,7 +258,8 @@ def _missing_side(files: RankFiles) -> list[Finding]:
                 f"record both: {remedies.PROFILE}",
                 (files.rank,),
                 (_name(files.host),),
-            )
+            ),
+            *([_never_active(files, stepped)] if stepped else []),
         ]
     if files.host is None:
         return [
@@ -250,6 +274,20 @@ def _missing_side(files: RankFiles) -> list[Finding]:
             )
         ]
     return []
+
+
+def _never_active(files: RankFiles, stepped: int) -> Finding:
+    return Finding(
+        "schedule-never-active",
+        WARNING,
+        f"the observer saw {stepped:,} profiler steps, but there is no device trace: the profiler's schedule never "
+        "became active, or what it wrote is not here",
+        "an inactive schedule writes nothing when the program ends",
+        remedies.LONGER,
+        (files.rank,),
+        (_name(files.host),),
+        {"profiler_steps": stepped},
+    )
 
 
 #: The public name: ``chakrasim.doctor``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class RankFacts:
     steps: numbers of the profiler's steps; step_kernels: kernels launched in each.
     partial_steps: steps whose kernels are not complete, to be left out of averages.
     events, operators, kernels, copies, collectives, nodes: counts (nodes: of the host trace).
+    delay_only_share: of each step by its number ("-1": of the whole), once linked, the share of its critical path that
+        is delay and explained by no dependency (`StepPath`).
     start_ns, span_ns: of all that has a duration, clock of the trace; busy_ns: the device did something.
     """
 
@@ -56,6 +58,7 @@ class RankFacts:
     start_ns: int = 0
     span_ns: int = 0
     busy_ns: int = 0
+    delay_only_share: dict[str, float] = field(default_factory=dict)
 
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON."""

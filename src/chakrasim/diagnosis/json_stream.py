@@ -8,7 +8,7 @@ from typing import Any
 
 from chakrasim.trace.storage import Stream
 
-MOST = 1 << 23
+MOST = 1 << 22
 MOST_ELEMENT = 1 << 22
 _STEP = 1 << 16
 _BLANK = " \t\r\n"

@@ -22,6 +22,10 @@ SCHEDULE: Final = (
     "profile(..., schedule=torch.profiler.schedule(wait=1, warmup=2, active=3)), profiler.step() after every "
     "iteration, torch.cuda.synchronize() before the first recorded one"
 )
+LONGER: Final = (
+    "run more steps than skip_first + wait + warmup of the schedule, with profiler.step() after each, or make these "
+    "smaller: schedule(wait=1, warmup=2, active=2) records steps 3 and 4"
+)
 ACTIVITIES: Final = "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], ...)"
 GROUPS: Final = (
     "start the profiler after torch.distributed.init_process_group (PyTorch 2.4 or newer records the groups)"

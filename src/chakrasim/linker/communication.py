@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 from chakrasim.linker.communication_groups import resolve_groups
 from chakrasim.linker.communication_host import host_alone_messages, host_messages
 from chakrasim.linker.communication_join import BY_ORDER, Join, Joiner, launches
-from chakrasim.linker.communication_names import (
-    is_communication_kernel,
-    operation_of,
-    operation_of_kernel,
-)
+from chakrasim.linker.communication_names import operation_of, operation_of_kernel
 from chakrasim.linker.communication_records import LARGEST, NOTHING, Facts, NodeFacts
 from chakrasim.linker.communication_sources import Sources, sources
 from chakrasim.linker.communication_spans import SpanKind
 from chakrasim.linker.groups import MOST_RANKS, GroupTable, collect_groups
+from chakrasim.linker.kernel_names import is_communication_kernel
 from chakrasim.linker.rows import RowTable
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kinds import CollectiveType

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from chakrasim.linker.kernel_names import qualified_name
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked import COALESCED, RECV, SEND, UNKNOWN
 
@@ -48,12 +49,6 @@ NOT_WORK: Final = frozenset(
 HOST_BACKENDS: Final = ("gloo", "mpi")
 DEVICE_BACKENDS: Final = ("nccl", "rccl", "xccl", "hccl", "mccl", "oneccl", "ucc")
 
-#: Kernels that communicate, by name; others are found by the record that they are launched in.
-_KERNEL: Final = re.compile(
-    r"nccl(Dev)?Kernel|^ncclSymk|^rccl|^msccl|nvshmem|deep_?ep|cross_device_reduce|(one|two)_shot_all_reduce"
-    r"|multimem_(all_reduce|one_shot|all_gather|reduce_scatter)|^all_reduce_(one|two)_?stage",
-    re.IGNORECASE,
-)
 #: The operation in a kernel's name, in this order ("allreduce" before "reduce").
 _IN_KERNEL: Final = (
     ("allreduce", CollectiveType.ALL_REDUCE),
@@ -110,15 +105,10 @@ def operation_of(name: str) -> int:
     return int(_OPERATIONS.get(letters, UNKNOWN))
 
 
-def is_communication_kernel(name: str) -> bool:
-    """Whether a kernel of this name communicates."""
-    return _KERNEL.search(name) is not None
-
-
 @lru_cache(maxsize=1024)
 def operation_of_kernel(name: str) -> int:
     """What a kernel does by its name alone; UNKNOWN for ``SendRecv`` (send, receive, all-to-all, batch) and others."""
-    letters = re.sub("[^a-z]", "", name.split("(", 1)[0].split("<", 1)[0].lower())
+    letters = re.sub("[^a-z]", "", qualified_name(name).lower())
     if "sendrecv" in letters:
         return UNKNOWN
     return next((int(kind) for part, kind in _IN_KERNEL if part in letters), UNKNOWN)

@@ -13,7 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker import host_alone
 from chakrasim.linker.columns import constant, id_columns, only_used, text_columns
 from chakrasim.linker.communication import find_communication
-from chakrasim.linker.critical import critical_flags
+from chakrasim.linker.critical import critical_paths
 from chakrasim.linker.data_edges import data_edges
 from chakrasim.linker.edges import Edges, make_edges
 from chakrasim.linker.enqueued import enqueue
@@ -24,6 +24,7 @@ from chakrasim.linker.inference import cross_stream, infer
 from chakrasim.linker.launches import find_launches, index_calls
 from chakrasim.linker.memory import give_back
 from chakrasim.linker.nesting import nest
+from chakrasim.linker.operator_work import find_works
 from chakrasim.linker.rows import RowTable
 from chakrasim.linker.shape import shape
 from chakrasim.linker.synchronisation import find_waits, read_records
@@ -152,19 +153,21 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
     table, edges, counts = draft.table, draft.edges, draft.counts
     give_back(len(table))
     communication, groups = find_communication(table, draft.kineto, host, counts)
+    works = find_works(table, host, measured=draft.kineto is not None, communication=communication.row)
     kineto = draft.kineto = _only_ids(draft.kineto) if draft.kineto is not None else None
     # Who launched what is needed no more.
     table = draft.table = replace(table, launch=table.launch[:0].copy())
     give_back(len(table))
     delay = _delays(table, edges, counts)
     give_back(len(table))
-    flags = critical_flags(table, edges, delay)
+    flags, paths = critical_paths(table, edges, delay)
     give_back(len(table))
     ids: dict[str, Any] = dict(id_columns(table, kineto, host))
     texts, strings = text_columns(table, kineto, host)
     notes = draft.annotations
     names = ["values", "shapes", "types", "op_schema"]
     columns = [*(texts[name] for name in names), table.name, communication.dtype, communication.evidence, notes.name]
+    columns += [works.name, works.dtype, works.problem]
     strings, moved = only_used(strings, columns)
     header, source = _header(draft, kineto, host)
     said_rank, world = _rank(header, counts)
@@ -197,6 +200,8 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         edge_flags=flags,
         annotations=replace(notes, name=moved[7]),
         lanes=table.lanes,
+        step_paths=paths if kineto is not None else (),
+        works=replace(works, name=moved[8], dtype=moved[9], problem=moved[10]),
         counts=counts,
         header=header,
     )

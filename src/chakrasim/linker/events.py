@@ -131,7 +131,8 @@ def sort_out(kineto: KinetoTrace) -> Work:
             file=kineto.source,
             found=f"{kineto.event_count} events, none of an operator, a runtime call or a kernel with its times",
             expected="events of the categories cpu_op, cuda_runtime, kernel, ...",
-            remedy="record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])",
+            remedy="record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); a "
+            "schedule becomes active after skip_first + wait + warmup steps only",
         )
     named = np.flatnonzero(role == _ANNOTATION)
     step_numbers = _step_numbers(kineto, named)

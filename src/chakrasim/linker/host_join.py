@@ -84,16 +84,37 @@ def join_host(work: Work, host: HostTrace, texts: TextPool) -> HostJoin:
     node, event = np.full(len(work.host), -1, np.int32), np.full(len(host), -1, np.int32)
     node[best[2]], event[best[3]] = best[3], best[2]
     operators = int((work.host.kind == RowKind.OPERATOR).sum())
+    inside = _in_window(host, nodes, best[3], work.kineto.rf_id[rows])
+    matched = int((event[inside] >= 0).sum())
     work.counts.update(
-        host_nodes=len(nodes),
-        host_nodes_matched=len(best[3]),
-        host_nodes_unmatched=len(nodes) - len(best[3]),
+        host_nodes=len(inside),
+        host_nodes_matched=matched,
+        host_nodes_unmatched=len(inside) - matched,
+        host_nodes_outside_the_window=len(nodes) - len(inside),
         operators_without_host_node=int((node[work.host.kind == RowKind.OPERATOR] < 0).sum()),
         operators=operators,
         rf_ids_in_both=found,
         rf_ids_with_equal_names=agreeing,
     )
     return HostJoin(node, event, name, best[1], found, agreeing)
+
+
+def _in_window(host: HostTrace, nodes: Ints, matched: Ints, device_ids: Ints) -> Ints:
+    """The nodes that ran while the device trace was recorded: an observer may run for longer, around a whole program.
+
+    Record-function ids count upwards in a process: the window is what lies between the first and the last that the
+    device trace has, or, where it has none, that a matched node has. Where nothing matches, all nodes.
+    """
+    ids = device_ids[device_ids > 0]
+    if not len(ids):
+        ids = host.rf_id[matched]
+        ids = ids[ids > 0]
+    if not len(ids) or not len(matched):
+        return nodes
+    of_nodes = host.rf_id[nodes]
+    # Nodes without an id may be of any time.
+    inside: Ints = nodes[((of_nodes >= ids.min()) & (of_nodes <= ids.max())) | (of_nodes <= 0)]
+    return inside
 
 
 def _by_shifted_ids(

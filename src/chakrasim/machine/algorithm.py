@@ -10,8 +10,6 @@ from chakrasim.machine.section import Section
 
 NATIVE = ("ring", "oneRing", "doubleBinaryTree", "halvingDoubling", "oneHalvingDoubling")
 WINDOWED = ("direct", "oneDirect")
-ONE_RING_OF_ALL = ("oneRing", "oneDirect", "oneHalvingDoubling")
-"""Names that span all ranks at once; entries behind them in a list are not read (astra-system.md 8.3)."""
 
 _PLAIN_WINDOW = re.compile(r"(direct|oneDirect)[1-9][0-9]{0,4}")
 _LEADING_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
@@ -24,6 +22,13 @@ class Algorithm:
 
     name: str
     window: int | None = None
+
+    @property
+    def spans_all_ranks(self) -> bool:
+        """Whether it takes all ranks at once: entries behind it in a list are not read (astra-system.md 8.3)."""
+        from chakrasim.collectives.registry import traits_of
+
+        return traits_of(self.name).spans_all_ranks
 
     @property
     def text(self) -> str:
@@ -52,11 +57,11 @@ def parse_algorithm(text: str, section: Section, key: str, index: int) -> Algori
     """
     if text in NATIVE or text in WINDOWED:
         return Algorithm(text)
+    if text in _registered():
+        return Algorithm(text)
     if _PLAIN_WINDOW.fullmatch(text):
         prefix = text.rstrip("0123456789")
         return Algorithm(prefix, int(text[len(prefix) :]))
-    if text in _registered():
-        return Algorithm(text)
     for prefix in WINDOWED:
         if text.startswith(prefix):
             return Algorithm(prefix, _window(text, prefix, section, (key, index)))

@@ -27,10 +27,12 @@ class CommGroups:
     """Members of each communicator group, by group id (> 0), in the order in which they were listed.
 
     The order matters: a group's ring follows it. Members are distinct ranks >= 0. Raises :class:`chakrasim.InputError`
-    when built from anything else; whether the ranks exist is checked by :meth:`check_ranks`.
+    when built from anything else; whether the ranks exist is checked by :meth:`check_ranks`. ``source`` names the
+    file in messages.
     """
 
     members: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    source: str = field(default=_KIND, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.members, _Checked):
@@ -48,14 +50,14 @@ class CommGroups:
     def __getitem__(self, group: int) -> tuple[int, ...]:
         return self.members[group]
 
-    def check_ranks(self, ranks: int, file: str = _KIND) -> None:
+    def check_ranks(self, ranks: int) -> None:
         """Raise :class:`chakrasim.InputError` if a group names a rank that a machine of that size does not have."""
         for group, members in self.members.items():
             if max(members) >= ranks:
                 index = next(i for i, member in enumerate(members) if member >= ranks)
                 place = f"$.{group}[{index}]"
                 expected = f"a rank below {ranks}, the number of ranks of the machine"
-                raise InputError("no such rank", file=file, place=place, found=members[index], expected=expected)
+                raise InputError("no such rank", file=self.source, place=place, found=members[index], expected=expected)
 
     def to_mapping(self) -> dict[str, list[int]]:
         """The groups as ASTRA-sim's JSON file holds them."""
@@ -81,7 +83,7 @@ def load_groups(source: GroupSource | CommGroups | None, warnings: list[str]) ->
     if not isinstance(content, Mapping):
         expected = "a mapping of group ids to lists of ranks"
         raise InputError(f"not a {_KIND}", file=name, place="$", found=describe(content), expected=expected)
-    return CommGroups(_checked(content, name))
+    return CommGroups(_checked(content, name), name)
 
 
 def _checked(content: Mapping[int, Iterable[int]] | Mapping[str, Iterable[int]], file: str) -> _Checked:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from chakrasim.errors import InputError
-from chakrasim.machine.algorithm import ONE_RING_OF_ALL
 from chakrasim.machine.device import DeviceProfile
 from chakrasim.machine.memory import RemoteMemory
 from chakrasim.machine.network import Network
@@ -45,7 +44,7 @@ def check_dimensions(system: System, network: Network, warnings: list[str], file
                 found=len(algorithms),
                 expected=f"at most {network.dimensions}, one per dimension of the network",
             )
-        spanning = [i for i, algorithm in enumerate(algorithms) if algorithm.name in ONE_RING_OF_ALL]
+        spanning = [i for i, algorithm in enumerate(algorithms) if algorithm.spans_all_ranks]
         if spanning and spanning[0] + 1 < len(algorithms):
             name = algorithms[spanning[0]].text
             warnings.append(f"{file}: {place}: entries behind {name} have no effect: it spans all ranks")

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 
 from chakrasim.errors import InputError, near
-from chakrasim.machine.algorithm import ONE_RING_OF_ALL, Algorithm, parse_algorithm
-from chakrasim.machine.decode import Scalar, decode_yaml, describe
+from chakrasim.machine.algorithm import Algorithm, parse_algorithm
+from chakrasim.machine.decode import Scalar, as_sequence, decode_yaml, describe
 from chakrasim.machine.device import DeviceProfile
 from chakrasim.machine.device_file import device_names, load_device
 from chakrasim.machine.machine import Machine
@@ -22,11 +22,13 @@ from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, string_keys
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
+from chakrasim.machine.topology import TOPOLOGIES
 from chakrasim.machine.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, quantity, real, whole
 
 KIND = "machine file"
 EXPANSIONS = {"per-npu": PER_NPU, "per-node": PER_NODE, "pool": MEMORY_POOL}
 _HINT = "ASTRA-sim's own files are given as network, system and memory, not as a machine"
+_KEYS = ("format", "name", "source", "network", "compute", "memory", "collectives", "placeholders")
 _PLAIN_INTEGER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
@@ -45,7 +47,7 @@ def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
     else:
         _check_exists(source)
         section = open_section(source, KIND, "yaml", warnings)
-    section.refuse_unknown(("format", "name", "source", "network", "compute", "memory", "collectives"), _HINT)
+    section.refuse_unknown(_KEYS, _HINT)
     if "format" in section and _integer(section, "format", 0, 0) != 1:
         section.fail("format", "unknown format", found=section.entries["format"], expected="1")
     network = _network(section)
@@ -58,6 +60,7 @@ def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
     memory = section.strictly_below("memory", ("bandwidth", "track", "track-file", "shared-bus", "expansion"))
     system = System(**collectives, **compute, **_local_memory(memory), **_shared_bus(memory))  # type: ignore[arg-type]
     _warn(section, memory, system)
+    _warn_of_placeholders(section)
     expansion = _expansion(memory)
     return Machine(network, system, expansion, profile, section.text("name", ""), section.text("source", "").strip())
 
@@ -117,7 +120,7 @@ def _network(section: Section) -> Network:
         dimension = Section(entries, section.file, section.warnings, listing.at(index))
         dimension.refuse_unknown(keys)
         dimension.need(keys)
-        columns["topology"].append(dimension.choice("topology", "", ("Ring", "FullyConnected", "Switch")))
+        columns["topology"].append(dimension.choice("topology", "", tuple(TOPOLOGIES)))
         columns["npus_count"].append(_integer(dimension, "npus", 0, 2))
         bandwidth = real(dimension, "bandwidth", BANDWIDTH, "GiB/s", '"400 GiB/s"')
         if bandwidth == 0:
@@ -247,14 +250,14 @@ def _algorithms(section: Section, key: str, dimensions: int) -> tuple[Algorithm,
     """One name for all dimensions, or a list with one name per dimension."""
     if isinstance(section.entries[key], str):
         algorithm = parse_algorithm(section.text(key, ""), section, key, 0)
-        return (algorithm,) * (1 if algorithm.name in ONE_RING_OF_ALL else dimensions)
+        return (algorithm,) * (1 if algorithm.spans_all_ranks else dimensions)
     names = section.sequence(key, "the name of an algorithm, or a list of them, one per dimension")
     algorithms = []
     for index, name in enumerate(names):
         if not isinstance(name, str):
             section.fail((key, index), "not a string", found=name, expected="the name of an algorithm")
         algorithms.append(parse_algorithm(str(name), section, key, index))
-    spanning = [algorithm.name in ONE_RING_OF_ALL for algorithm in algorithms]
+    spanning = [algorithm.spans_all_ranks for algorithm in algorithms]
     if (any(spanning) and len(algorithms) > 1) or (not any(spanning) and len(algorithms) != dimensions):
         expected = f"one name per dimension of the network ({dimensions}), or one algorithm that spans all ranks"
         section.fail(key, "the list does not fit the network", found=section.entries[key], expected=expected)
@@ -268,3 +271,26 @@ def _warn(section: Section, memory: Section, system: System) -> None:
         memory.warn("track-file", "the key has no effect without track")
     if not system.implementations and not system.custom and not system.per_node_custom:
         section.warn("collectives", "no algorithms: the machine can run no collective")
+
+
+def _warn_of_placeholders(section: Section) -> None:
+    """A warning for each figure that the file itself calls a placeholder, by its place in the file."""
+    placeholders = section.below("placeholders", ())
+    for place in placeholders.entries:
+        if not _stands_in(section.entries, place):
+            placeholders.fail(place, "the file has no such key", expected="a place such as memory.bandwidth")
+        section.warnings.append(f"{section.file}: $.{place} is a placeholder: {placeholders.text(place, '')}")
+
+
+def _stands_in(entries: object, place: str) -> bool:
+    """Whether there is something at a place such as ``network[0].bandwidth``."""
+    found = entries
+    for step in re.findall(r"[^.\[\]]+", place):
+        if isinstance(found, Mapping) and step in found:
+            found = found[step]
+            continue
+        listed = as_sequence(found) if _PLAIN_INTEGER.fullmatch(step) else None
+        if listed is None or int(step) >= len(listed):
+            return False
+        found = listed[int(step)]
+    return found is not entries

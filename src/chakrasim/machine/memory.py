@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chakrasim.errors import InputError
 from chakrasim.machine.decode import describe
 from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
 
+_KIND = "remote-memory configuration"
 NO_MEMORY_EXPANSION = "NO_MEMORY_EXPANSION"
 PER_NODE = "PER_NODE_MEMORY_EXPANSION"
 PER_NPU = "PER_NPU_MEMORY_EXPANSION"
@@ -37,6 +38,8 @@ class RemoteMemory:
         Bytes per ns, that is decimal GB/s, whole.
     num_nodes, num_npus_per_node:
         For PER_NODE: rank r uses memory node r // num_npus_per_node.
+    source:
+        The file, for messages.
 
     Raises :class:`chakrasim.InputError` when built from values outside these ranges.
     """
@@ -46,6 +49,7 @@ class RemoteMemory:
     bandwidth: int = 0
     num_nodes: int = 0
     num_npus_per_node: int = 0
+    source: str = field(default=_KIND, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -57,14 +61,14 @@ class RemoteMemory:
         if self.kind == PER_NODE and self.num_npus_per_node == 0:
             _fail("RemoteMemory", "num_npus_per_node", "out of range", 0, "at least 1 NPU per memory node")
 
-    def check_ranks(self, ranks: int, file: str = "remote-memory configuration") -> None:
+    def check_ranks(self, ranks: int) -> None:
         """Raise :class:`chakrasim.InputError` if some of ``ranks`` ranks have no memory node."""
         if self.kind != PER_NODE:
             return
         needed = -(-ranks // self.num_npus_per_node)
         if self.num_nodes < needed:
             expected = f"at least {needed} for {ranks} ranks with {self.num_npus_per_node} per node"
-            _fail(file, "num-nodes", "too few memory nodes", self.num_nodes, expected)
+            _fail(self.source, "num-nodes", "too few memory nodes", self.num_nodes, expected)
 
     def to_mapping(self) -> dict[str, object]:
         """The memory as ASTRA-sim's JSON file holds it."""
@@ -86,7 +90,7 @@ def load_memory(source: Source | RemoteMemory | None, warnings: list[str]) -> Re
         return RemoteMemory()
     if isinstance(source, RemoteMemory):
         return source
-    section = open_section(source, "remote-memory configuration", "json", warnings)
+    section = open_section(source, _KIND, "json", warnings)
     if "memory-type" not in section:
         section.fail("memory-type", "the key is missing", expected="one of " + ", ".join(KINDS))
     kind = section.choice("memory-type", "", KINDS)
@@ -99,7 +103,7 @@ def load_memory(source: Source | RemoteMemory | None, warnings: list[str]) -> Re
         section.warn("remote-mem-bw", "is 0 or missing: an access takes its latency alone, whatever its size")
     if kind == PER_NODE and per_node == 0:
         section.fail("num-npus-per-node", "is 0 or missing", expected="at least 1 NPU per memory node")
-    return RemoteMemory(kind, latency, bandwidth, nodes, per_node)
+    return RemoteMemory(kind, latency, bandwidth, nodes, per_node, section.file)
 
 
 def _warn_without_effect(section: Section, kind: str) -> None:

@@ -10,8 +10,8 @@ from numbers import Integral, Real
 from chakrasim.errors import InputError, near
 from chakrasim.machine.decode import as_sequence, describe, parse_decimal, parse_integer
 from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
+from chakrasim.machine.topology import TOPOLOGIES, Topology
 
-TOPOLOGIES = ("Ring", "FullyConnected", "Switch")
 _COLUMNS = ("topology", "npus_count", "bandwidth", "latency")
 
 
@@ -22,7 +22,7 @@ class Network:
     Parameters
     ----------
     topology:
-        Per dimension ``"Ring"``, ``"FullyConnected"`` or ``"Switch"``.
+        Per dimension the name of one of `chakrasim.machine.topology.TOPOLOGIES`, such as ``"Ring"``.
     npus_count:
         Ranks along each dimension, each > 1; their product is at most 2^31 - 1.
     bandwidth_gib:
@@ -48,6 +48,11 @@ class Network:
     @property
     def dimensions(self) -> int:
         return len(self.topology)
+
+    @property
+    def kinds(self) -> tuple[Topology, ...]:
+        """The topology of each dimension."""
+        return tuple(TOPOLOGIES[name] for name in self.topology)
 
     @property
     def ranks(self) -> int:

@@ -19,3 +19,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'chakrasim.replay' has no attribute {name!r}")
     return getattr(import_module(f"chakrasim.replay.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from chakrasim.collectives.kinds import KINDS_BY_NAME
 from chakrasim.errors import InputError
 from chakrasim.replay.plan import BARRIER, COMPUTE, RECV, SEND, Coverage, Operation, ReplayPlan
 
@@ -46,10 +47,10 @@ class CollectiveRow:
     size_bytes: Chakra's ``comm_size`` (of an all-gather or gather: the part of one rank).
     group_size, dtype: members and element type.
     count: how many an iteration has.
-    moved_bytes: what rates refer to (see `moved_bytes`).
+    moved_bytes: what rates refer to (`chakrasim.collectives.kinds`): the whole buffer, of a message its size.
     latency: from when all ranks have come together until the last member is done, each collective alone; None in a dry
         run, and where the back end lacks it.
-    algbw_gb_s: moved_bytes / mean latency, 10^9 bytes per s. busbw_gb_s: that times `bus_factor`.
+    algbw_gb_s: moved_bytes / mean latency, 10^9 bytes per s. busbw_gb_s: that times the factor of nccl-tests.
     """
 
     collective: str
@@ -151,21 +152,6 @@ def _flat(row: CollectiveRow, backend: str) -> dict[str, Any]:
     return {name: values.get(name, latency.get(name)) for name in COLUMNS}
 
 
-def moved_bytes(collective: str, size_bytes: int, members: int) -> int:
-    """The bytes that rates refer to: all that one rank gives or gets, where it has the parts of all
-    (trace-analysis.md, 2.5.1: PARAM's comms_utils)."""
-    return size_bytes * members if collective in ("all_gather", "gather") else size_bytes
-
-
-def bus_factor(collective: str, members: int) -> float:
-    """PARAM's factor from algorithm to bus bandwidth (trace-analysis.md, 2.5.1; messages: 2.5.2)."""
-    if collective == "all_reduce":
-        return 2 * (members - 1) / members
-    if collective in ("all_to_all", "gather", "all_gather", "reduce_scatter", "reduce_scatter_block", "scatter"):
-        return (members - 1) / members
-    return 1.0
-
-
 def statistics(samples_ns: Sequence[int]) -> Latency | None:
     """Percentiles by linear interpolation; None of nothing."""
     if not len(samples_ns):
@@ -241,9 +227,10 @@ def _latencies(plan: ReplayPlan, meetings: Sequence[int], samples: Sequence[Samp
 
 def _row(key: _Key, count: int, latency: Latency | None) -> CollectiveRow:
     collective, size, members, dtype = key
-    moved = moved_bytes(collective, size, members)
+    kind = KINDS_BY_NAME.get(collective)
+    moved = kind.whole_bytes(size, members) if kind else size
     algbw = moved / latency.mean_ns if latency and latency.mean_ns and collective != BARRIER else None
-    busbw = algbw * bus_factor(collective, members) if algbw is not None else None
+    busbw = algbw * (kind.bus_factor(members) if kind else 1.0) if algbw is not None else None
     return CollectiveRow(collective, size, members, dtype, count, moved, latency, algbw, busbw)
 
 

@@ -31,6 +31,11 @@ def share_text(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f}%" if whole else "-"
 
 
+def percent_text(share: float | None) -> str:
+    """A share from 0 to 1 as a percentage; "n/a" where it is not known."""
+    return "n/a" if share is None else f"{100 * share:.1f} %"
+
+
 def number_text(value: float) -> str:
     """A real number with four digits."""
     return _digits(value)

@@ -20,7 +20,7 @@ NOTHING: Final = "n/a"
 def result_section(result: Result, title: str = "", most: int = MOST_ROWS) -> Section:
     """The table of a result: its first ``most`` rows, then its notes. Figures that do not exist are "n/a"."""
     rows = result.records()[:most]
-    names = [name for name in result.columns() if not _is_tacit(name, rows)]
+    names = [name for name in result.columns() if name not in result.NOT_IN_TABLES and not _is_tacit(name, rows)]
     shown = [tuple(_cell(result, name, row[name]) for name in names) for row in rows]
     left = tuple(i for i, name in enumerate(names) if any(isinstance(row[name], str) for row in rows))
     more = len(result) - len(shown)
@@ -32,22 +32,21 @@ def result_section(result: Result, title: str = "", most: int = MOST_ROWS) -> Se
 
 
 def result_sections(results: Sequence[Result], most: int = MOST_ROWS, *, gather: bool = True) -> list[Section]:
-    """The tables of several results; a note that several have stands with the first only. ``gather``: those with nothing
-    to show are named in one line."""
+    """The tables of several results; a note that several have stands with the first only. ``gather``: of several, those
+    with nothing to show are named in one line."""
     said: set[str] = set()
     sections = []
-    empty = (
-        [result for result in results if not len(result) and not result.notes] if gather and len(results) > 1 else []
-    )
+    empty = []
     for result in results:
-        if result in empty:
+        if gather and len(results) > 1 and not len(result) and said.issuperset(result.notes):
+            empty.append(result.TITLE)
             continue
         section = result_section(result, most=most)
         lines = tuple(line for line in section.lines if line not in said)
         said.update(result.notes)
         sections.append(Section(section.title, section.columns, section.rows, section.left, lines))
     if empty:
-        sections.append(Section("Nothing to show", (), (), (), (", ".join(result.TITLE for result in empty),)))
+        sections.append(Section("Nothing to show", (), (), (), (", ".join(empty),)))
     return sections
 
 

@@ -10,16 +10,32 @@ import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike, fspath
+from os.path import splitext
 from typing import BinaryIO, cast
 
+from chakrasim.errors import InputError
 from chakrasim.outputs import open_whole
+
+
+def check_name(path: str | PathLike[str]) -> None:
+    """Raise InputError for a file whose name promises something else than JSON, plain or compressed."""
+    ending = splitext(fspath(path).removesuffix(".gz"))[1]
+    if ending not in ("", ".json"):
+        raise InputError(
+            "a timeline is JSON in Chrome's trace format, which this name does not say",
+            file=path,
+            found=ending,
+            expected=".json or .json.gz",
+            remedy="open such a file at ui.perfetto.dev or in chrome://tracing",
+        )
 
 
 def write_chrome(path: str | PathLike[str], events: Iterable[str]) -> None:
     """Write events (JSON text, several to a piece with commas between) to ``path``, compressed if it ends in ``.gz``.
 
-    Same events, same bytes. Raises InputError if the file cannot be written.
+    Same events, same bytes. Raises InputError if the file cannot be written, or has the name of something else.
     """
+    check_name(path)
     with open_whole(path) as file:
         if not fspath(path).endswith(".gz"):
             _write(events, file)

@@ -62,12 +62,13 @@ def _ranks(ranks: Sequence[RankFacts]) -> Iterator[Section]:
             f"{facts.collectives:,}",
             time_text(facts.span_ns) if facts.span_ns else "-",
             share_text(facts.busy_ns, facts.span_ns if facts.kernels + facts.copies else 0),
+            share_text(max(facts.delay_only_share.values(), default=0), 1 if facts.delay_only_share else 0),
         )
         for facts in ranks[:MOST_RANKS]
     )
     more = (f"... and {plural(len(ranks) - MOST_RANKS, 'rank')} more",) if len(ranks) > MOST_RANKS else ()
     columns = ("rank", "host trace", "device trace", "paired by", "steps", "operators", "kernels", "collectives")
-    yield Section("Ranks", (*columns, "span", "device busy"), rows, (1, 2, 3, 4), more)
+    yield Section("Ranks", (*columns, "span", "device busy", "delay only"), rows, (1, 2, 3, 4), more)
 
 
 def _name(path: str) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from chakrasim.errors import shown
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -56,17 +58,18 @@ def _styled_lines(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:
 
 def _section_lines(section: Section) -> Iterator[tuple[str, str]]:
     if section.title:
-        yield TITLE, section.title
+        yield TITLE, shown(section.title)
     if section.rows:
         head = [section.columns] if section.columns else []
-        widths = [max(map(len, column)) for column in zip(*head, *section.rows, strict=True)]
+        rows = [tuple(map(shown, row)) for row in section.rows]
+        widths = [max(map(len, column)) for column in zip(*head, *rows, strict=True)]
         for names in head:
             yield HEADER, _row(names, widths, section.left)
             yield HEADER, _row(["-" * width for width in widths], widths, section.left)
-        for row in section.rows:
+        for row in rows:
             yield PLAIN, _row(row, widths, section.left)
     for line in section.lines:
-        yield LOUD if section.loud else PLAIN, f"  {line}"
+        yield LOUD if section.loud else PLAIN, f"  {shown(line)}"
 
 
 def _row(cells: Sequence[str], widths: Sequence[int], left: tuple[int, ...]) -> str:

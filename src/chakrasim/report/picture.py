@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.report.amounts import plural, time_text
+from chakrasim.totals import totals
 from chakrasim.trace import NodeType, Trace, type_name
 
 Ints = NDArray[np.int64]
@@ -97,16 +98,23 @@ def _single(trace: Trace, at: int) -> Box:
     return Box(str(int(trace.ids[at])), label, kind, 1, duration)
 
 
+def _sums_ns(trace: Trace, group: Ints, groups: int) -> list[int]:
+    """The recorded durations by group; unsigned, they are added up in two halves."""
+    micros = trace.duration_micros
+    high, low = ((micros >> np.uint64(32)).astype(np.int64), (micros & np.uint64(0xFFFFFFFF)).astype(np.int64))
+    upper, lower = totals(group, high, groups), totals(group, low, groups)
+    return [((one << 32) + other) * 1000 for one, other in zip(upper, lower, strict=True)]
+
+
 def _groups(trace: Trace, keys: Sequence[str], group: Ints) -> tuple[Box, ...]:
     counts = np.bincount(group, minlength=len(keys)).tolist()
-    sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, group, trace.duration_micros.astype(np.int64) * 1000)
+    sums = _sums_ns(trace, group, len(keys))
     boxes = []
     for number, key in enumerate(keys):
         types, often = np.unique(trace.types[group == number], return_counts=True)
         kind = type_name(int(types[often.argmax()]))
-        label = f"{key}\n{plural(counts[number], 'node')}, {time_text(int(sums[number]))}"
-        boxes.append(Box(str(number), label, kind, counts[number], int(sums[number])))
+        label = f"{key}\n{plural(counts[number], 'node')}, {time_text(sums[number])}"
+        boxes.append(Box(str(number), label, kind, counts[number], sums[number]))
     return tuple(boxes)
 
 

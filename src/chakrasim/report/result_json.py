@@ -78,6 +78,7 @@ def _measured(result: SimulationResult) -> dict[str, Any]:
 
 def _step(time: StepTime) -> dict[str, Any]:
     return {
+        "delay_only_share": time.delay_only_share,
         "error_pct": time.error_pct,
         "measured_ns": time.measured_ns,
         "rank": time.rank,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chakrasim.errors import InputError
-from chakrasim.report.chrome import named, rows_in_parallel
+from chakrasim.report.chrome import micros, named, rows_in_parallel
 
 _LINE: Final = re.compile(r"\b(issue|callback),(.*)$")
 _NUMBER: Final = r"[^=,]*=\s*([0-9]{1,18})\s*,"
@@ -123,10 +123,13 @@ def log_events(spans: Iterable[Span], npus: int | None, mhz: float, source: str)
 
 
 def _slice(span: Span, pid: int, tid: int, mhz: float) -> str:
-    start, length = span.begin / mhz, (span.end - span.begin) / mhz
-    args = {"id": span.node, "cycles": span.end - span.begin}
-    event = {"ph": "X", "pid": pid, "tid": tid, "ts": round(start, 3), "dur": round(length, 3), "name": span.name}
-    return json.dumps(event | {"args": args}, separators=(",", ":"))
+    # Rounding start and end, not the length, keeps what follows from overlapping.
+    start, end = (round(cycle * 1000 / mhz) for cycle in (span.begin, span.end))
+    args = json.dumps({"id": span.node, "cycles": span.end - span.begin}, separators=(",", ":"))
+    return (
+        f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":{micros(start)},"dur":{micros(end - start)},'
+        f'"name":{json.dumps(span.name)},"args":{args}}}'
+    )
 
 
 # -- as the reference --------------------------------------------------------------------------------------------------

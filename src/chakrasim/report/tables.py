@@ -114,11 +114,18 @@ def _where_time_goes(result: SimulationResult) -> Section:
         if mean or name in ("compute", "exposed_comm")
     ]
     rows.append(("sum", time_text(makespan), share_text(makespan, makespan), "the makespan"))
-    exposed = float(result.exposed_comm_ns.mean())
-    line = f"ASTRA-sim's exposed communication (finish less GPU busy time): mean {time_text(exposed)}"
+    line = f"ASTRA-sim's exposed communication (finish less GPU busy time): {_exposed_text(result.exposed_comm_ns)}"
     return Section(
         "Where the time goes (mean over ranks)", ("part", "time", "share", "meaning"), tuple(rows), (0, 3), (line,)
     )
+
+
+def _exposed_text(exposed_ns: Ints) -> str:
+    """The mean, unless there is no such time: the sum of operations side by side may be longer than the run."""
+    below = int((exposed_ns < 0).sum())
+    if not below:
+        return f"mean {time_text(float(exposed_ns.mean()))}"
+    return f"n/a, since GPU operations that ran side by side add up to more than the run ({plural(below, 'rank')})"
 
 
 def _by_class(result: SimulationResult) -> Section:
@@ -129,7 +136,8 @@ def _by_class(result: SimulationResult) -> Section:
     for ranks in members:
         rank = int(ranks[0])
         times = [time_text(int(result.parts_ns[rank, i])) for i in parts]
-        finish, exposed = time_text(int(result.finish_ns[rank])), time_text(int(result.exposed_comm_ns[rank]))
+        finish, exposed_ns = time_text(int(result.finish_ns[rank])), int(result.exposed_comm_ns[rank])
+        exposed = time_text(exposed_ns) if exposed_ns >= 0 else "n/a"
         rows.append((ranks_text(ranks.tolist()), f"{len(ranks):,}", finish, *times, exposed))
     more = len(result.class_ranks) - len(members)
     lines: tuple[str, ...] = (f"... and {plural(more, 'class')} more",) if more > 0 else ()

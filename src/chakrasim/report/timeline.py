@@ -14,11 +14,11 @@ from os import PathLike, fspath
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import InputError
 from chakrasim.report.amounts import ranks_text
 from chakrasim.report.chrome import named, rows_in_parallel, write_chrome
 from chakrasim.report.tables import class_members
-from chakrasim.simulator.context import COLLECTIVE_KEYS
 from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.result import NodeRecord, SimulationResult

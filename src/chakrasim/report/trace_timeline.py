@@ -153,10 +153,9 @@ def _host_tracks(trace: KinetoTrace, rows: NDArray[np.intp], position: Ints) -> 
     tracks = []
     for pid, tid in threads.tolist():
         mine = rows[(trace.pid[rows] == pid) & (trace.tid[rows] == tid)]
-        # What contains must come before what it contains.
-        mine = mine[np.lexsort((-trace.dur_ns[mine], trace.ts_ns[mine]))]
         process = f"host, process {trace.text_of(pid)}" if many else "host"
-        tracks.append(Track(process, f"thread {trace.text_of(tid)}", position[mine]))
+        name = f"thread {trace.text_of(tid)}"
+        tracks += [Track(process, part, position[at]) for part, at in _nested(name, trace.ts_ns, trace.dur_ns, mine)]
     return tracks
 
 
@@ -165,17 +164,10 @@ def _device_tracks(trace: KinetoTrace, rows: NDArray[np.intp], position: Ints) -
     tracks = []
     for device, stream in np.unique(streams, axis=0).tolist():
         mine = rows[(trace.device[rows] == device) & (trace.stream[rows] == stream)]
-        mine = mine[np.argsort(trace.ts_ns[mine], kind="stable")]
         name = f"stream {stream}" if stream >= 0 else "synchronisation"
-        for row, at in _apart(trace.ts_ns[mine], trace.dur_ns[mine], mine):
-            tracks.append(Track(f"device {device}", name + (f" ({row + 1})" if row else ""), position[at]))
+        for part, at in _apart(name, trace.ts_ns, trace.dur_ns, mine):
+            tracks.append(Track(f"device {device}", part, position[at]))
     return tracks
-
-
-def _apart(start_ns: Ints, duration_ns: Ints, rows: NDArray[np.intp]) -> list[tuple[int, NDArray[np.intp]]]:
-    """The rows split so that none of a part overlap."""
-    parts = np.array(rows_in_parallel(start_ns.tolist(), (start_ns + duration_ns).tolist()), np.int64)
-    return [(part, rows[parts == part]) for part in np.unique(parts).tolist()]
 
 
 # -- linked traces -----------------------------------------------------------------------------------------------------
@@ -191,10 +183,8 @@ def linked_events(linked: LinkedTrace) -> RankEvents:
     for number in order:
         lane = linked.lanes[number]
         mine = np.flatnonzero(shown & (linked.lane == number))
-        mine = mine[np.argsort(linked.start_ns[mine], kind="stable")]
         process = "host" if lane.device < 0 else f"device {lane.device}"
-        for part, at in _apart(linked.start_ns[mine], lengths[mine], mine):
-            tracks.append(Track(process, lane.name + (f" ({part + 1})" if part else ""), at))
+        tracks += [Track(process, part, at) for part, at in _apart(lane.name, linked.start_ns, lengths, mine)]
     drawn = np.isin(linked.edge_kind, _DRAWN) & shown[linked.edge_source] & shown[linked.edge_target]
     names = {int(index): json.dumps(linked.strings[int(index)]) for index in np.unique(linked.name)}
     return RankEvents(
@@ -233,21 +223,18 @@ def chakra_events(rank: int, trace: Trace) -> RankEvents:
             found=f"{len(trace):,} nodes, all at 0",
             remedy="convert the recorded traces again, or simulate it with --timeline FILE",
         )
-    order = np.lexsort((-duration, start))
     on_host = trace.attr("is_cpu_op")
     host = on_host.present & (on_host.bits != 0)
     stream = _numbers(trace, "stream", -1)
     thread = _numbers(trace, "tid", 0)
     tracks = []
     for key in np.unique(thread[host]).tolist():
-        mine = order[(host & (thread == key))[order]]
-        parts = _nested(start[mine], duration[mine], mine)
-        tracks += [Track("host", f"thread {key}" + (f" ({part + 1})" if part else ""), at) for part, at in parts]
+        mine = np.flatnonzero(host & (thread == key))
+        tracks += [Track("host", part, at) for part, at in _nested(f"thread {key}", start, duration, mine)]
     for key in np.unique(stream[~host]).tolist():
-        mine = order[(~host & (stream == key))[order]]
+        mine = np.flatnonzero(~host & (stream == key))
         name = f"stream {key}" if key >= 0 else "device"
-        parts = _apart(start[mine], duration[mine], mine)
-        tracks += [Track("device", name + (f" ({part + 1})" if part else ""), at) for part, at in parts]
+        tracks += [Track("device", part, at) for part, at in _apart(name, start, duration, mine)]
     names = [json.dumps(trace.name(at) or type_name(int(trace.types[at]))) for at in range(len(trace))]
     ids = trace.ids.tolist()
     args = [f',"node":{node},"type":"{type_name(kind)}"' for node, kind in zip(ids, trace.types.tolist(), strict=True)]
@@ -265,11 +252,25 @@ def _numbers(trace: Trace, name: str, default: int) -> Ints:
     return np.where(column.is_integer, column.bits.view(np.int64), default)
 
 
-def _nested(start_ns: Ints, duration_ns: Ints, rows: NDArray[np.intp]) -> list[tuple[int, NDArray[np.intp]]]:
-    """The rows split so that of a part each either contains another or lies apart from it."""
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+Parts = Iterator[tuple[str, NDArray[np.intp]]]
+"""Tracks that a thread or stream takes: their names, and which entries are on each, in the order of their starts."""
+
+
+def _apart(name: str, start_ns: Ints, duration_ns: Ints, rows: NDArray[np.intp]) -> Parts:
+    """Tracks on which no two entries overlap."""
+    rows, start, end = _in_order(start_ns, duration_ns, rows)
+    return _numbered(name, rows_in_parallel(start.tolist(), end.tolist()), rows)
+
+
+def _nested(name: str, start_ns: Ints, duration_ns: Ints, rows: NDArray[np.intp]) -> Parts:
+    """Tracks on which of two entries either one contains the other or they lie apart: a viewer draws them as calls, and
+    drops or cuts others."""
+    rows, starts, ends = _in_order(start_ns, duration_ns, rows)
     stacks: list[list[int]] = []
     parts: list[int] = []
-    for start, end in zip(start_ns.tolist(), (start_ns + duration_ns).tolist(), strict=True):
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         for number, stack in enumerate(stacks):
             while stack and stack[-1] <= start:
                 stack.pop()
@@ -280,5 +281,18 @@ def _nested(start_ns: Ints, duration_ns: Ints, rows: NDArray[np.intp]) -> list[t
         else:
             stacks.append([end])
             parts.append(len(stacks) - 1)
+    return _numbered(name, parts, rows)
+
+
+def _in_order(start_ns: Ints, duration_ns: Ints, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], Ints, Ints]:
+    """The rows by start, what contains before what it contains, with their starts and ends as they are drawn."""
+    length = np.maximum(duration_ns[rows], 0)
+    order = np.lexsort((-length, start_ns[rows]))
+    start = start_ns[rows][order]
+    return rows[order], start, start + length[order]
+
+
+def _numbered(name: str, parts: list[int], rows: NDArray[np.intp]) -> Parts:
     array = np.array(parts, np.int64)
-    return [(part, rows[array == part]) for part in range(len(stacks))]
+    for part in np.unique(array).tolist():
+        yield name + (f" ({part + 1})" if part else ""), rows[array == part]

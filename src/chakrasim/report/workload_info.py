@@ -83,11 +83,15 @@ def job_info(job: Job) -> WorkloadInfo:
     return replace(info, process_groups=groups)
 
 
-def workload_info(traces: Sequence[Trace]) -> WorkloadInfo:
-    """Count what the traces of all ranks hold; ranks that share a trace are counted by multiplying."""
+def workload_info(traces: Sequence[Trace], times: int = 1) -> WorkloadInfo:
+    """Count what the traces of all ranks hold, each of which ``times`` ranks run; ranks that share a trace are counted
+    by multiplying."""
     copies = Counter(id(trace) for trace in traces)
     distinct = list({id(trace): trace for trace in traces}.values())
-    weights = [copies[id(trace)] for trace in distinct]
+    weights = [times * copies[id(trace)] for trace in distinct]
+    versions: Counter[str] = Counter()
+    for trace, weight in zip(distinct, weights, strict=True):
+        versions[trace.version] += weight
     types: Counter[int] = Counter()
     collectives: Counter[tuple[int, int, str]] = Counter()
     for trace, weight in zip(distinct, weights, strict=True):
@@ -103,11 +107,12 @@ def workload_info(traces: Sequence[Trace]) -> WorkloadInfo:
     compute = [_compute_micros(trace) for trace in distinct]
     sends, send_bytes = _total(distinct, weights, NodeType.COMM_SEND_NODE, "comm_size")
     receives, receive_bytes = _total(distinct, weights, NodeType.COMM_RECV_NODE, "comm_size")
-    mean = sum(c * w for c, w in zip(compute, weights, strict=True)) / len(traces) if traces else 0.0
+    ranks = times * len(traces)
+    mean = sum(c * w for c, w in zip(compute, weights, strict=True)) / ranks if ranks else 0.0
     return WorkloadInfo(
-        ranks=len(traces),
+        ranks=ranks,
         distinct=len(distinct),
-        versions=dict(sorted(Counter(trace.version for trace in traces).items())),
+        versions=dict(sorted(versions.items())),
         nodes=sum(types.values()),
         nodes_by_type={type_name(number): types[number] for number in sorted(types)},
         compute_micros=(min(compute, default=0), mean, max(compute, default=0)),

@@ -32,7 +32,7 @@ from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.engine import Progress
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.session import Session
-from chakrasim.simulator.workload import Workload, check_count, load_workload
+from chakrasim.simulator.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.startup import without_gc
 from chakrasim.trace import Job, Trace
 from chakrasim.trace.job_groups import JobGroups, number_groups
@@ -78,8 +78,8 @@ def simulate(
         A preset's name, a machine file or a ``Machine``, instead of ``system`` and ``network``.
     device_profile:
         A shipped device's name, a profile's file, mapping or ``DeviceProfile``: it times the compute nodes that say
-        what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline. Others keep
-        their recorded duration.
+        what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline, which leave
+        durations alone that were measured on a device (``is_recorded``). Other nodes keep their recorded duration.
     ranks:
         Number of ranks when there is one trace for all of them.
     congestion:
@@ -136,6 +136,7 @@ def simulate(
         if job is None:
             job = load_workload(workload, ranks, lenient, warnings, max_bytes=most)
         check_count(job, ranks, count)
+        check_memory(count, limits.arena_bytes)
         given = {} if groups is None else dict(groups.members)
         shared = number_groups(job, given) if job.process_groups else JobGroups({}, {})
         context = Context(
@@ -153,6 +154,7 @@ def simulate(
             physics=physics,
             replay=replay_durations,
             profile=described.profile,
+            profile_is_given=device_profile is not None,
             common_start=common_start,
             limits=limits,
             warnings=warnings,
@@ -166,8 +168,19 @@ def simulate(
         if check:
             return session.check()
         result = session.run(fold=fold, progress=progress)
+        if replay_durations is not None:
+            result = _with_delays(result, warnings)
         _refuse_warnings(strict, warnings)
         return result
+
+
+def _with_delays(result: SimulationResult, warnings: list[str]) -> SimulationResult:
+    """The result of a replay, with a warning where much of what is repeated are delays that nothing explains."""
+    from chakrasim.report.steps import delay_only_warnings
+
+    found = delay_only_warnings(result.steps)
+    warnings += found
+    return replace(result, warnings=(*result.warnings, *found))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from chakrasim.simulator.context import Context
 from chakrasim.trace import NodeType, Trace
 from chakrasim.trace.graph import AttrColumn
 from chakrasim.trace.job import PEER
+from chakrasim.trace.job_groups import is_number
 
 Ints = NDArray[np.int64]
 Column = Callable[[str], AttrColumn]
@@ -127,12 +128,12 @@ def _group_number(trace: Trace, node: int, name: str, context: Context) -> int:
     if name in ("", "0"):
         return 0
     groups = context.groups
-    if not name.strip().isascii() or not name.strip().isdigit() or int(name) not in groups:
+    if not is_number(name) or int(name) not in groups:
         listed = ", ".join(map(str, list(groups)[:8])) + (", ..." if len(groups) > 8 else "")
         refuse(
             trace,
             node,
-            f"communicator group {name!r} is not known",
+            f"communicator group {name[:40]!r} is not known",
             expected=f"one of the groups {listed}" if groups else "a communicator-group file",
             remedy="give the groups with --comm-group",
         )

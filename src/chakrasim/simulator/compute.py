@@ -5,7 +5,9 @@ Nodes that say nothing of their work keep the duration that was recorded for the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -27,22 +29,49 @@ Column = Callable[[str], AttrColumn]
 ROOFLINE: Final = "the roofline model"
 TOO_LATE: Final = 1 << 63
 """ns"""
+_NAMED: Final = 5
 
 _KINDS: Final = {kind.name.lower(): int(kind) for kind in WorkKind}
 
 
-def modelled(column: Column, gpu: Mask, context: Context) -> Mask:
-    """Which of the compute nodes ``gpu`` (bool[n]) a model of the device times; the others keep their duration."""
-    says_its_work = column(names.FLOPS).present | column(names.BYTES).present
+def modelled(trace: Trace, column: Column, gpu: Mask, context: Context) -> Mask:
+    """Which of the compute nodes ``gpu`` (bool[n]) a model of the device times; the others keep their duration.
+
+    Durations measured on a device give way to a profile only that was asked for by name.
+    """
+    chosen = gpu & _says_enough(trace, column, context)
+    measured = column(names.RECORDED).integers() != 0
+    return chosen if context.profile_is_given else chosen & ~measured
+
+
+def _says_enough(trace: Trace, column: Column, context: Context) -> Mask:
+    """bool[n]: nodes that state what the model of the device goes by. The roofline needs operations and bytes; a node
+    with one of them and no duration is an error later on."""
+    operations, size = column(names.FLOPS).present, column(names.BYTES).present
     if context.profile is not None:
-        return gpu & says_its_work
+        return operations | size
     if not context.system.roofline_enabled:
-        return np.zeros_like(gpu)
-    # Nodes that come from a measurement and say nothing of their operations: the roofline has nothing to go by.
-    measured = gpu & column("duration_ns").present & ~says_its_work
-    if measured.any():
-        context.warn("compute nodes of measured traces take their recorded duration: the roofline model needs num_ops")
-    return gpu & ~measured
+        return np.zeros_like(operations)
+    return (operations & size) | ((operations | size) & ~_has_duration(trace, column))
+
+
+def _has_duration(trace: Trace, column: Column) -> Mask:
+    found: Mask = (trace.duration_micros > 0) | column("duration_ns").present
+    return found
+
+
+def warn_of_silent(trace: Trace, column: Column, gpu: Mask, context: Context) -> None:
+    """Warn of compute nodes ``gpu`` (bool[n]) that the roofline has nothing to go by for."""
+    if context.profile is not None or not context.system.roofline_enabled:
+        return
+    silent = gpu & ~_says_enough(trace, column, context)
+    if silent.any():
+        context.warn(
+            "compute nodes that do not state num_ops and tensor_size take their recorded duration: the roofline has "
+            "nothing to go by"
+        )
+    if (silent & ~_has_duration(trace, column)).any():
+        context.warn("compute nodes that state neither num_ops and tensor_size nor a duration take 1 ns each")
 
 
 def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], context: Context) -> None:
@@ -57,11 +86,63 @@ def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], co
         )
 
 
-def count_timed(trace: Trace) -> tuple[int, int]:
-    """How many of a trace's compute nodes a device profile times, and how many keep their recorded duration."""
-    gpu = (trace.types == NodeType.COMP_NODE) & (trace.attr("is_cpu_op").integers() == 0)
-    says_its_work = trace.attr(names.FLOPS).present | trace.attr(names.BYTES).present
-    return int((gpu & says_its_work).sum()), int((gpu & ~says_its_work).sum())
+@dataclass
+class Tally:
+    """How many compute nodes a model of the device times, and why it does not time the others.
+
+    Attributes
+    ----------
+    timed, kept: nodes of the device that the model times, and that keep their recorded duration.
+    measured: those of ``kept`` that state their work, and a duration measured on a device.
+    of_host: nodes of the host, which no model times.
+    unknown: operators whose work is not (fully) known, by name and reason.
+    """
+
+    timed: int = 0
+    kept: int = 0
+    measured: int = 0
+    of_host: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def add(self, trace: Trace, copies: int, context: Context) -> None:
+        """Count the nodes of a trace that ``copies`` ranks run."""
+        computing = trace.types == NodeType.COMP_NODE
+        gpu = computing & (trace.attr("is_cpu_op").integers() == 0)
+        timed = modelled(trace, trace.attr, gpu, context)
+        self.timed += copies * int(timed.sum())
+        self.kept += copies * int((gpu & ~timed).sum())
+        self.measured += copies * int((gpu & ~timed & (trace.attr(names.RECORDED).integers() != 0)).sum())
+        self.of_host += copies * int((computing & ~gpu).sum())
+        why = trace.attr(names.UNKNOWN)
+        for node in np.flatnonzero(gpu & why.present).tolist():
+            self.unknown[f"{trace.name(node)} ({why.string(node)})"] += copies
+
+    def warnings(self, context: Context) -> Iterator[str]:
+        """What the user has to know of it."""
+        if self.unknown:
+            named = ", ".join(f"{name} x {count}" for name, count in self.unknown.most_common(_NAMED))
+            more = f" and {len(self.unknown) - _NAMED} more" if len(self.unknown) > _NAMED else ""
+            yield (
+                f"the work of {self.unknown.total()} compute nodes is not known: they take their recorded duration "
+                f"(1 ns where there is none), or what their bytes take: {named}{more}"
+            )
+        if self.measured:
+            yield (
+                f"{self.measured} compute nodes keep the durations measured on their device, not what this machine's "
+                "would be: a device profile given by name (--device-profile NAME) times them"
+            )
+        elif context.profile is not None and not self.timed and (context.profile_is_given or self.kept + self.of_host):
+            yield f"the device profile has no effect: {self._reason()}"
+
+    def _reason(self) -> str:
+        if self.kept:
+            return f"none of the {self.kept} compute nodes of the device states its work (num_ops, tensor_size)"
+        if self.of_host:
+            return (
+                f"all {self.of_host} compute nodes are work of the host (is_cpu_op); of a run on a CPU, the host trace "
+                "alone, without its device trace, becomes work of a device"
+            )
+        return "the workload has no compute nodes"
 
 
 def compute_ns(trace: Trace, column: Column, nodes: Ints, context: Context) -> tuple[Ints, Mask]:

@@ -52,6 +52,8 @@ class Context:
     common_start: bool = False
     profile: DeviceProfile | None = None
     """What times the compute nodes that say what they compute, instead of the roofline."""
+    profile_is_given: bool = False
+    """Whether the profile was asked for by name: it then times what was measured on another device, too."""
     meetings: tuple[int, ...] = ()
     """By meeting of a replay: how many ranks its others wait for."""
     limits: Limits = field(default_factory=Limits)
@@ -61,7 +63,12 @@ class Context:
     @property
     def carries_messages_to_itself(self) -> bool:
         """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
-        return self.aware and self.network.topology == ("Switch",)
+        return self.aware and self.network.dimensions == 1 and self.network.kinds[0].returns
+
+    @property
+    def running_limit(self) -> int:
+        """How many chunks of a queue may run at a time."""
+        return -(-self.system.active_chunks_per_dimension // self.queues_per_dim)
 
     def group_text(self, group: int) -> str:
         """A group for messages."""
@@ -74,18 +81,3 @@ class Context:
         """Note a warning once."""
         if text not in self.warnings:
             self.warnings.append(text)
-
-
-COLLECTIVE_KEYS: Mapping[int, str] = {
-    0: "all-reduce",
-    1: "reduce",
-    2: "all-gather",
-    3: "gather",
-    4: "scatter",
-    5: "broadcast",
-    6: "all-to-all",
-    7: "reduce-scatter",
-    8: "reduce-scatter-block",
-    9: "barrier",
-}
-"""The configuration's name of each collective type of the Chakra schema."""

@@ -1,10 +1,11 @@
 """Finds a symmetry of workload, machine and schedules: digits of the rank number that may be shifted.
 
-A digit is folded when shifting it by one maps every rank onto one that runs the same graph in the image of its
-groups, with the images of its peers, and when the shift commutes with all partner maps of the collectives. A digit of
-a ring dimension is the coordinate itself (or its multiples of a period): a rotation is a symmetry of a ring. In a
-switched or fully connected dimension any permutation is, so there the digits follow the strides of the groups, and
-powers of two under halving-doubling.
+A network has the symmetries that its topologies state (`chakrasim.machine.topology`), and no others. A digit is folded
+when shifting it by one maps every rank onto one that runs the same graph in the image of its groups, with the images
+of its peers, and when the shift commutes with all partner maps of the collectives. A digit of a dimension whose
+symmetries are rotations, a ring, is the coordinate itself (or its multiples of a period). Where any permutation is a
+symmetry, behind a switch or fully connected, the digits follow the strides of the groups, and powers of two under
+halving-doubling.
 
 Ties that the symmetry cannot decide are found while the folded simulation runs (``symmetry``); the digit at fault is
 then unfolded.
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Peer, Program, Schedule
+from chakrasim.machine.topology import Symmetry
 from chakrasim.simulator.communication import CollectiveUse
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.graph import Graph
@@ -72,8 +74,8 @@ class SymmetryFinder:
         if obstacle:
             return Folding((), f"every rank simulated: {obstacle}")
         digits: list[Digit] = []
-        for stride, radix in self._candidates():
-            digits += self._fold(stride, radix)
+        for stride, radix, symmetric in self._candidates():
+            digits += self._fold(stride, radix) if symmetric else [Digit(stride, radix, False)]
         if not any(digit.folded for digit in digits):
             return Folding((), "every rank simulated: no shift of the ranks is a symmetry")
         if not self._groups_apart(digits):
@@ -110,23 +112,26 @@ class SymmetryFinder:
             return "ranks share a memory server"
         if any(plan.programs for own in self.plans for plan in own):
             return "there are custom collectives"
+        kinds = self.context.network.kinds
+        if all(kind.symmetry == Symmetry.NONE for kind in kinds):
+            return f"{' and '.join(dict.fromkeys(kind.name for kind in kinds))} states no symmetry"
         return ""
 
-    def _candidates(self) -> Iterator[tuple[int, int]]:
-        """Stride and radix of the digits to try, ascending, refining the network's dimensions."""
+    def _candidates(self) -> Iterator[tuple[int, int, bool]]:
+        """Stride and radix of the digits, ascending, refining the network's dimensions; whether to try to fold them."""
         stride = 1
         for d, (kind, count) in enumerate(
-            zip(self.context.network.topology, self.context.network.npus_count, strict=True)
+            zip(self.context.network.kinds, self.context.network.npus_count, strict=True)
         ):
             end = stride * count
             cuts = {stride, end}
-            if kind != "Ring":
+            if kind.symmetry == Symmetry.PERMUTATIONS:
                 cuts |= self._group_cuts(stride, end) | self._binary_cuts(d, stride, end)
             chain = [stride]
             for cut in sorted(cuts):
                 if cut > chain[-1] and cut % chain[-1] == 0 and end % cut == 0:
                     chain.append(cut)
-            yield from ((low, high // low) for low, high in pairwise(chain))
+            yield from ((low, high // low, kind.symmetry != Symmetry.NONE) for low, high in pairwise(chain))
             stride = end
 
     def _group_cuts(self, low: int, high: int) -> set[int]:

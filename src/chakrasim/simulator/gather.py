@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.collectives.kinds import KINDS
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.local_memory import nodes_without_tensors, peak_memory
 from chakrasim.simulator.plans import Plan
 from chakrasim.simulator.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult
 from chakrasim.simulator.setup import Digit, Layout
+from chakrasim.simulator.unaware import Calls, warn_of_impossible
+from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]
 
@@ -49,6 +53,9 @@ def gather(
     context.counts["skipped nodes (no operation, or a roofline node without a tensor)"] += int(
         slots[classes, at.SLOT_SKIPPED].sum()
     )
+    calls = _calls(records, layout, classes, plans)
+    if not context.aware:
+        warn_of_impossible(calls, context)
     if m[at.MISMATCHES]:
         context.warn("some ranks ran different collectives under the same place in their group's sequence")
     return SimulationResult(
@@ -68,7 +75,7 @@ def gather(
         warnings=tuple(context.warnings),
         counts={name: count for name, count in sorted(context.counts.items()) if count},
         links=_links(m, layout, context) if context.aware else None,
-        collectives=_collectives(records, layout, classes, context, plans),
+        collectives=_collectives(calls, context),
         records=records,
         class_ranks=layout.ranks,
         system=context.system,
@@ -198,52 +205,43 @@ def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:
 
 def _link_name(rank: int, port: int, layout: Layout, context: Context) -> str:
     d = int(np.searchsorted(layout.ports, port, side="right")) - 1
-    kind = context.network.topology[d]
-    number = port - layout.ports[d]
-    dim = f"dim {d} " if len(context.network.topology) > 1 else ""
-    if kind == "Switch":
-        return f"{dim}{rank} -> switch" if number == 0 else f"{dim}switch -> {rank}"
-    stride = int(np.prod(context.network.npus_count[:d], dtype=np.int64))
+    stride = math.prod(context.network.npus_count[:d])
     count = context.network.npus_count[d]
     own = rank // stride % count
-    other = number if kind == "FullyConnected" else (own + (1 if number == 0 else -1)) % count
-    return f"{dim}{rank} -> {rank + (other - own) * stride}"
+    ends = context.network.kinds[d].ends(own, port - layout.ports[d], count)
+    first, last = ("switch" if end is None else str(rank + (end - own) * stride) for end in ends)
+    dim = f"dim {d} " if context.network.dimensions > 1 else ""
+    return f"{dim}{first} -> {last}"
 
 
-BUS_FACTORS = {
-    Collective.ALL_REDUCE: 2.0,
-    Collective.ALL_GATHER: 1.0,
-    Collective.REDUCE_SCATTER: 1.0,
-    Collective.REDUCE_SCATTER_BLOCK: 1.0,
-    Collective.ALL_TO_ALL: 1.0,
-}
-
-
-def _collectives(
-    records: tuple[NodeRecord, ...],
-    layout: Layout,
-    classes: Ints,
-    context: Context,
-    plans: Sequence[Sequence[Plan]],
-) -> tuple[CollectiveFigures, ...]:
-    """Calls and mean duration of every kind of collective, weighted by the ranks of each class."""
-    weights = np.bincount(classes, minlength=len(layout.ranks))
-    totals: dict[Kind, list[int]] = {}
-    for record, g, weight in zip(records, layout.graph_of, weights, strict=False):
+def _calls(
+    records: tuple[NodeRecord, ...], layout: Layout, classes: Ints, plans: Sequence[Sequence[Plan]]
+) -> list[Calls]:
+    """The collectives of every class of ranks that have run."""
+    weights = np.bincount(classes, minlength=len(layout.ranks)).tolist()
+    found = []
+    for record, g, weight in zip(records, layout.graph_of.tolist(), weights, strict=False):
         graph = record.graph
         nodes = np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (record.end_ns >= 0))
         duration = record.end_ns[nodes] - record.start_ns[nodes]
         uses = graph.a[nodes]
-        calls = np.bincount(uses, minlength=len(graph.uses))
-        spent = np.bincount(uses, weights=duration, minlength=len(graph.uses))
-        for u in np.flatnonzero(calls):
-            plan = plans[int(g)][int(u)]
-            kind = (plan.use.type, plan.use.size_bytes, _member_count(plan, context), _algorithm(plan))
-            total = totals.setdefault(kind, [0, 0, 0])
-            total[0] += int(weight)
-            total[1] += int(calls[u]) * int(weight)
-            total[2] += int(spent[u]) * int(weight)
-    return tuple(_figures(kind, *total) for kind, total in sorted(totals.items()))
+        calls = np.bincount(uses, minlength=len(graph.uses)).tolist()
+        spent = totals(uses, duration, len(graph.uses))
+        found += [Calls(plans[g][u], weight, count, spent[u]) for u, count in enumerate(calls) if count]
+    return found
+
+
+def _collectives(calls: Sequence[Calls], context: Context) -> tuple[CollectiveFigures, ...]:
+    """Calls and mean duration of every kind of collective, weighted by the ranks of each class."""
+    sums: dict[Kind, list[int]] = {}
+    for entry in calls:
+        plan = entry.plan
+        kind = (plan.use.type, plan.use.size_bytes, plan.member_count(context), _algorithm(plan))
+        own = sums.setdefault(kind, [0, 0, 0])
+        own[0] += entry.ranks
+        own[1] += entry.calls * entry.ranks
+        own[2] += entry.spent_ns * entry.ranks
+    return tuple(_figures(kind, *own) for kind, own in sorted(sums.items()))
 
 
 Kind = tuple[Collective, int, int, str]
@@ -253,23 +251,11 @@ Kind = tuple[Collective, int, int, str]
 def _figures(kind: Kind, callers: int, calls: int, spent_ns: int) -> CollectiveFigures:
     collective, size, members, algorithm = kind
     mean = spent_ns / calls
-    # The size of an all-gather is what one rank contributes; bandwidths count the whole buffer.
-    moved = size * members if collective == Collective.ALL_GATHER else size
-    algbw = moved / mean if mean else 0.0
-    factor = BUS_FACTORS[collective] * (members - 1) / members if collective in BUS_FACTORS else 1.0
-    name = COLLECTIVE_KEYS[collective]
+    meaning = KINDS[collective]
+    algbw = meaning.whole_bytes(size, members) / mean if mean else 0.0
+    busbw = algbw * meaning.bus_factor(members)
     groups = callers // members
-    return CollectiveFigures(name, size, members, groups, algorithm, calls, mean, algbw, algbw * factor)
-
-
-def _member_count(plan: Plan, context: Context) -> int:
-    listed = context.groups.get(plan.use.group)
-    if listed is not None:
-        return len(listed)
-    count = 1
-    for phase in {phase.dim: phase for phase in plan.phases}.values():
-        count *= phase.members.count
-    return count if plan.phases else context.ranks
+    return CollectiveFigures(meaning.key, size, members, groups, algorithm, calls, mean, algbw, busbw)
 
 
 def _algorithm(plan: Plan) -> str:

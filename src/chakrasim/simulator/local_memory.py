@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from chakrasim.errors import InputError
 from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.result import NodeRecord
+from chakrasim.totals import running
 
 Ints = NDArray[np.int64]
 
@@ -93,7 +94,7 @@ def usage(tensors: Iterable[Tensor]) -> tuple[Ints, Ints]:
         if tensor.last_read_ns is not None:
             changes[tensor.last_read_ns] = changes.get(tensor.last_read_ns, 0) - tensor.size_bytes
     ticks = np.array(sorted(changes), np.int64)
-    return ticks, np.cumsum(np.array([changes[int(tick)] for tick in ticks], np.int64))
+    return ticks, running([changes[tick] for tick in ticks.tolist()], "the bytes of all tensors of a rank")
 
 
 def nodes_without_tensors(record: NodeRecord) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chakrasim.machine.section import INT32_MAX
 from chakrasim.simulator.context import Context
 from chakrasim.trace import NodeType, Trace
 
@@ -36,8 +37,8 @@ def _groups_of(trace: Trace, node: int, ranks: int) -> dict[int, tuple[int, ...]
     try:
         entries = json.loads(text)
         found = {int(entry["pg_name"]): tuple(int(rank) for rank in entry["ranks"]) for entry in entries}
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return {}
     every = tuple(range(ranks))
-    good = {name: members or every for name, members in found.items() if name > 0}
+    good = {name: members or every for name, members in found.items() if 0 < name <= INT32_MAX}
     return {n: m for n, m in good.items() if len(set(m)) == len(m) and min(m) >= 0 and max(m) < ranks}

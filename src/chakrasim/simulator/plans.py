@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build
+from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build, traits_of
 from chakrasim.collectives.custom import custom_programs
 from chakrasim.collectives.custom_program import CustomProgram
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.collectives.schedule import ROOTED
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
 from chakrasim.simulator.arena import ArenaBuilder
 from chakrasim.simulator.attributes import TOO_LARGE
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 
 Ints = NDArray[np.int64]
@@ -26,6 +28,7 @@ RING = Algorithm("ring")
 DEFAULT_INVOLVED_DIMS = 4
 """A node without ``involved_dim`` takes part in dimensions 0 to 3 only, as in the reference."""
 MAX_CHUNKS = 10_000_000
+MAX_PASS_NS = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,15 @@ class Plan:
     def group(self) -> int:
         return self.use.group
 
+    def member_count(self, context: Context) -> int:
+        """How many ranks take part, of a collective of all ranks: in the dimensions that are involved."""
+        listed = context.groups.get(self.use.group)
+        if listed is not None:
+            return len(listed)
+        if not self.phases:
+            return context.ranks
+        return prod(phase.members.count for phase in {phase.dim: phase for phase in self.phases}.values())
+
     def members(self, context: Context) -> Members:
         """Who takes part, in listed order."""
         listed = context.groups.get(self.use.group)
@@ -118,7 +130,7 @@ def _custom_programs(
         use.type,
         list(members),
         use.size_bytes,
-        lambda size: 0 if bandwidth == 0 else int(size / bandwidth * 1e9),
+        lambda size: pass_ns(size, bandwidth),
         context.warnings,
         to_itself=context.carries_messages_to_itself,
     )
@@ -222,11 +234,11 @@ def _default_phases(
 
 
 def _rings(algorithms: tuple[Algorithm, ...], context: Context) -> list[Members]:
-    """Each dimension's ring; a one-* algorithm takes all ranks at once and ends the list (8.3)."""
+    """Each dimension's ring; an algorithm that takes all ranks at once ends the list (8.3)."""
     rings = []
     stride = 1
     for algorithm, count in zip(algorithms, context.network.npus_count, strict=False):
-        if algorithm.name.startswith("one"):
+        if algorithm.spans_all_ranks:
             rings.append(Members(context.ranks, 1))
             return rings
         rings.append(Members(count, stride))
@@ -248,7 +260,7 @@ def _phase(
 ) -> Phase:
     if data_bytes > TOO_LARGE // members.count:
         raise InputError("a collective moves too much", found=f"{data_bytes} bytes on {members.count} ranks")
-    tree = algorithm.name == "doubleBinaryTree"
+    tree = traits_of(algorithm.name).alternates
     schedules = tuple(
         build(
             algorithm.name,
@@ -266,6 +278,8 @@ def _phase(
         )
         for variant in (0, 1)
     )
+    for row in (row for schedule in schedules for program in schedule.programs for row in program.rows if row.reduce):
+        pass_ns(row.bundle_bytes, context.system.local_mem_bw)  # refused here, where the node that asks is known
     counter = int(use.type) * len(context.network.npus_count) + dim if tree else -1
     return Phase(
         collective,
@@ -280,9 +294,24 @@ def _phase(
     )
 
 
-def reduce_ns(size: int, local_mem_bw: float) -> int:
-    """Three passes over local memory, one of them truncated to ns, then tripled (9.4); free without a bandwidth."""
-    return 0 if local_mem_bw == 0 else 3 * int(size / local_mem_bw * 1e9)
+def pass_ns(size_bytes: int, local_mem_bw: float) -> int:
+    """One pass over local memory, truncated to ns; free without a bandwidth. Raises InputError for too long a time."""
+    if local_mem_bw == 0:
+        return 0
+    spent_ns = size_bytes / local_mem_bw * 1e9
+    if not spent_ns < MAX_PASS_NS:
+        raise InputError(
+            "a reduction is beyond the clock's range",
+            found=f"{size_bytes} bytes at {local_mem_bw:g} B/s of local memory",
+            expected="less than 2^60 ns",
+            remedy="raise local-mem-bw (in a machine file, the bandwidth of memory)",
+        )
+    return int(spent_ns)
+
+
+def reduce_ns(size_bytes: int, local_mem_bw: float) -> int:
+    """Three passes over local memory, one of them truncated to ns, then tripled (9.4)."""
+    return 3 * pass_ns(size_bytes, local_mem_bw)
 
 
 CustomWriter = Callable[[ArenaBuilder, "PlanWriter", Plan, Context], list[int]]

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives import Collective
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import InputError
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.plans import Plan
@@ -19,6 +21,8 @@ from chakrasim.simulator.sharing import by_columns
 from chakrasim.simulator.stall import ranks_text
 
 Ints = NDArray[np.int64]
+
+_REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK)
 
 
 def check_ranks(context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]]) -> None:
@@ -31,6 +35,18 @@ def check_ranks(context: Context, graphs: Sequence[Graph], graph_of: Ints, plans
         _check_self_messages(graph, ranks, context)
         _check_membership(graph, ranks, context)
     _check_groups_agree(context, graphs, graph_of, plans)
+
+
+def warn_of_slow_memory(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
+    """Warn where a collective's reductions are charged to a memory that is slower than a link: no accelerator is so."""
+    memory, link = context.system.local_mem_bw / 1e9, max(context.network.bytes_per_ns)
+    reduces = any(plan.chunks and plan.use.type in _REDUCING for own in plans for plan in own)
+    if 0 < memory < link and reduces:
+        context.warn(
+            f"reductions are charged to a memory of {memory:,.6g} GB/s, slower than a link of {link:,.6g} GB/s: they "
+            f"take {3 * link / memory:,.3g} times as long as what they reduce takes to arrive; a placeholder? Give the "
+            "bandwidth of the accelerator's memory (memory.bandwidth, local-mem-bw)"
+        )
 
 
 def _check_own_rank(graph: Graph, ranks: Ints) -> None:

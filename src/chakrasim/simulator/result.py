@@ -62,8 +62,8 @@ class LinkFigures:
 class CollectiveFigures:
     """One kind of collective in the workload, over all ranks: ``groups`` groups of ``members`` ranks each run it.
 
-    ``algbw`` is bytes per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the factor of the NCCL
-    tests' definition (all-reduce 2(n-1)/n, all-gather, reduce-scatter and all-to-all (n-1)/n, else 1).
+    ``algbw`` is bytes of the whole buffer per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the
+    factor of nccl-tests (`chakrasim.collectives.kinds`).
     """
 
     type: str

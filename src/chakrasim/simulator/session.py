@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
 from chakrasim.simulator import engine
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.compute import count_timed
+from chakrasim.simulator.compute import Tally
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.gather import empty_result, gather
@@ -20,12 +21,15 @@ from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.metadata import import_groups
 from chakrasim.simulator.plans import Plan, resolve
-from chakrasim.simulator.preflight import calls_by_use, check_ranks
+from chakrasim.simulator.preflight import calls_by_use, check_ranks, warn_of_slow_memory
+from chakrasim.simulator.queues import warn_of_stalls
 from chakrasim.simulator.replay import hold_meetings
 from chakrasim.simulator.result import SimulationResult
 from chakrasim.simulator.setup import Layout, build, simulated_ranks
 from chakrasim.simulator.sharing import by_columns, lower_traces
 from chakrasim.simulator.stall import stall_error, waiting_entries
+from chakrasim.simulator.traffic import check_totals
+from chakrasim.simulator.unaware import warn_of_spans
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -50,6 +54,12 @@ class Session:
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, self.graph_of, self.plans)
+        calls = by_columns(self.graphs, calls_by_use)
+        check_totals(context, self.graphs, self.graph_of, self.plans, calls)
+        warn_of_stalls(self.plans, context)
+        warn_of_spans(self.plans, context)
+        if context.replay is None:
+            warn_of_slow_memory(context, self.plans)
         self._count()
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
@@ -64,11 +74,22 @@ class Session:
             self.context.counts["measured latencies (delay_ns) left out: only replays wait them"] += (
                 graph.latencies * copies
             )
-        if self.context.profile is not None:
-            timed_and_kept = by_columns(self.graphs, lambda graph: count_timed(graph.trace))
-            for (timed, kept), copies in zip(timed_and_kept, ranks, strict=True):
-                self.context.counts["compute nodes timed by the device profile"] += timed * copies
-                self.context.counts["compute nodes that keep their recorded duration"] += kept * copies
+        roofline = self.context.system.roofline_enabled and not self.context.system.replay_only
+        if self.context.replay is None and (self.context.profile is not None or roofline):
+            self._count_compute(ranks)
+
+    def _count_compute(self, ranks: Sequence[int]) -> None:
+        tally = Tally()
+        copies: Counter[int] = Counter()
+        for graph, count in zip(self.graphs, ranks, strict=True):
+            copies[id(graph.columns)] += count
+        for columns in {id(graph.columns): graph.columns for graph in self.graphs}.values():
+            tally.add(columns.trace, copies[id(columns)], self.context)
+        model = "the device profile" if self.context.profile is not None else "the roofline"
+        self.context.counts[f"compute nodes timed by {model}"] += tally.timed
+        self.context.counts["compute nodes that keep their recorded duration"] += tally.kept
+        for warning in tally.warnings(self.context):
+            self.context.warn(warning)
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
@@ -85,7 +106,7 @@ class Session:
             if int(m[at.FINISHED]) == len(layout.ranks):
                 break
             if not folding.digits:
-                raise stall_error(m, layout, self.context)
+                raise stall_error(m, layout, self.context, self.plans)
             # The wait-for chain names ranks, not classes: stall again with every rank by itself.
             folding = Folding((), "")
         self._warn_of_lost_messages(m)

@@ -21,7 +21,6 @@ from chakrasim.simulator.sharing import by_columns
 
 Ints = NDArray[np.int64]
 
-KINDS = {"Ring": at.RING, "FullyConnected": at.FULLY_CONNECTED, "Switch": at.SWITCH}
 MEMORY_KINDS = {
     "NO_MEMORY_EXPANSION": at.NO_REMOTE,
     "PER_NPU_MEMORY_EXPANSION": at.PER_NPU,
@@ -130,10 +129,9 @@ def _network(arena: ArenaBuilder, context: Context, header: dict[int, int], slot
     table = []
     ports = [0]
     stride = 1
-    for name, count in zip(context.network.topology, context.network.npus_count, strict=True):
-        kind = KINDS[name]
-        table += [count, stride, kind, ports[-1]]
-        ports.append(ports[-1] + (count if kind == at.FULLY_CONNECTED else 2))
+    for kind, count in zip(context.network.kinds, context.network.npus_count, strict=True):
+        table += [count, stride, kind.number, ports[-1]]
+        ports.append(ports[-1] + kind.ports(count))
         stride *= count
     header[at.DIMS] = len(context.network.topology)
     header[at.DIM_TABLE] = arena.add(table)
@@ -307,7 +305,7 @@ def _symmetry(
 
 def _options(context: Context, header: dict[int, int]) -> None:
     system = context.system
-    header[at.RUNNING_LIMIT] = -(-system.active_chunks_per_dimension // context.queues_per_dim)
+    header[at.RUNNING_LIMIT] = context.running_limit
     header[at.QUEUES_PER_DIM] = context.queues_per_dim
     header[at.ENDPOINT_NS] = system.scaled_endpoint_delay_ns(context.injection_scale)
     header[at.RENDEZVOUS] = int(context.rendezvous)
@@ -322,7 +320,7 @@ def _options(context: Context, header: dict[int, int]) -> None:
 
 def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence[Plan]], stream_words: int) -> int:
     """Words that one event can take from the arena, at most: what it issues on two ranks."""
-    queues = -(-context.system.active_chunks_per_dimension // context.queues_per_dim) * context.queues_per_dim
+    queues = context.running_limit * context.queues_per_dim
     most = 0
     if context.replay is not None:
         return 2 * (max(map(_burst, graphs), default=0) + context.ranks + 64) * WORDS_PER_DELAY

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import StallError
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.context import COLLECTIVE_KEYS, Context
+from chakrasim.simulator.context import Context
 from chakrasim.simulator.gather import slot_table
 from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.plans import Plan
+from chakrasim.simulator.queues import can_stall, cause_of, remedy_of
 from chakrasim.simulator.setup import Layout
 
 Ints = NDArray[np.int64]
@@ -30,8 +34,11 @@ class Wait:
     for_ranks: tuple[int, ...]
 
 
-def stall_error(m: Ints, layout: Layout, context: Context) -> StallError:
-    """The error for a run of all ranks whose clock has run dry before all had finished."""
+def stall_error(m: Ints, layout: Layout, context: Context, plans: Sequence[Sequence[Plan]]) -> StallError:
+    """The error for a run of all ranks whose clock has run dry before all had finished.
+
+    ``plans[g][u]`` is graph g's plan for its u-th collective.
+    """
     board = _Board(m, layout, context)
     waits = [wait for slot in board.stuck for wait in board.waits_of(slot)]
     cycle = find_cycle({wait.rank: wait.for_ranks for wait in waits})
@@ -42,6 +49,9 @@ def stall_error(m: Ints, layout: Layout, context: Context) -> StallError:
     message = f"the run cannot end: {len(board.stuck)} of {context.ranks} ranks are stuck at {int(m[at.NOW])} ns"
     if cycle:
         message += "; they wait in a cycle: " + " -> ".join(f"rank {rank}" for rank in (*cycle, cycle[0]))
+    blocked = board.blocked_by_queues(plans)
+    if blocked:
+        message += f"; the likely cause: {cause_of(blocked, context)}; {remedy_of(blocked)}"
     return StallError("\n  ".join([message, *lines]), waits=tuple(lines), cycle=cycle)
 
 
@@ -80,6 +90,24 @@ class _Board:
         self.context = context
         self.slots = slot_table(m)
         self.stuck = [int(i) for i in np.flatnonzero(self.slots[:, at.SLOT_DONE] == 0)]
+
+    def blocked_by_queues(self, plans: Sequence[Sequence[Plan]]) -> list[Plan]:
+        """The collectives in flight, without repeats, that can stall and that all of their ranks have entered."""
+        found: dict[int, Plan] = {}
+        for rank in self.stuck:
+            if not self.slots[rank, at.SLOT_STREAMS_LEFT]:
+                continue
+            graph = self.graph(rank)
+            plan = plans[int(self.layout.graph_of[rank])][int(graph.a[int(self.slots[rank, at.SLOT_COLLECTIVE])])]
+            if id(plan) not in found and can_stall(plan, self.context) and not self._missing(rank, plan.use.group):
+                found[id(plan)] = plan
+        return list(found.values())
+
+    def _missing(self, rank: int, group: int) -> tuple[int, ...]:
+        """The ranks of a group that have not entered the collective in which this one is."""
+        place = self._sequence(rank, group)
+        members = self.context.groups.get(group, range(self.context.ranks))
+        return tuple(other for other in members if self._sequence(other, group) < place)
 
     def graph(self, rank: int) -> Graph:
         return self.layout.graphs[int(self.layout.graph_of[rank])]
@@ -153,7 +181,7 @@ class _Board:
         name = self.context.group_text(use.group)
         text = f"for {describe(use)} of {name}, its collective number {place} there: "
         members = self.context.groups.get(use.group, range(self.context.ranks))
-        missing = tuple(other for other in members if self._sequence(other, use.group) < place)
+        missing = self._missing(rank, use.group)
         if missing:
             finished = [other for other in missing if self.slots[other, at.SLOT_DONE]]
             state = " (finished)" if len(finished) == len(missing) else ""

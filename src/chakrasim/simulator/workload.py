@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
+from os import PathLike, fspath
 from os.path import isfile
 
 import numpy as np
@@ -12,6 +12,9 @@ from chakrasim.errors import InputError
 from chakrasim.trace import Job, Trace, read, read_trace
 from chakrasim.trace.job_file import RANKS_ENDING, is_job, read_job
 from chakrasim.trace.job_groups import check_job
+
+_BYTES_PER_RANK = 256
+"""Of the columns of a result and of the folding that have an entry for each rank."""
 
 Workload = str | PathLike[str] | Trace | Sequence[Trace] | Job
 
@@ -37,6 +40,7 @@ def load_workload(
         if (one or ranks is not None) and isfile(workload) and not str(workload).endswith(RANKS_ENDING):
             trace = read_trace(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
             return _of_one(trace, ranks or 1)
+        _refuse_one_file(fspath(workload))
         return _of_list(read(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes), ranks)
     if isinstance(workload, Trace):
         if ranks is None and not one:
@@ -48,8 +52,19 @@ def load_workload(
     return _of_list(traces, ranks)
 
 
+def _refuse_one_file(path: str) -> None:
+    """A file where a prefix is expected is a trace of which nobody said how many ranks run it."""
+    if isfile(path) and not any(isfile(f"{path}.0{ending}") for ending in (".et", ".et.gz")):
+        raise InputError(
+            "this is one file, not the prefix of the traces of all ranks",
+            file=path,
+            expected=f"{path}.0.et and so on, or the number of ranks that run this trace",
+            remedy="give ranks=N (--ranks N)",
+        )
+
+
 def _of_one(trace: Trace, ranks: int) -> Job:
-    return Job((trace,), np.zeros(ranks, np.int64))
+    return Job((trace,), np.broadcast_to(np.int64(0), ranks))
 
 
 def _of_list(traces: Sequence[Trace], ranks: int | None) -> Job:
@@ -60,6 +75,17 @@ def _of_list(traces: Sequence[Trace], ranks: int | None) -> Job:
     which = np.array([distinct.setdefault(id(trace), len(distinct)) for trace in traces], np.int64)
     first = dict(zip(which.tolist(), traces, strict=True))
     return Job(tuple(first[index] for index in range(len(distinct))), which)
+
+
+def check_memory(ranks: int, most_bytes: int) -> None:
+    """Raise InputError for more ranks than the memory holds that a rank takes in any case."""
+    if ranks * _BYTES_PER_RANK > most_bytes:
+        raise InputError(
+            f"{ranks:,} ranks take more memory than the simulation may take",
+            found=f"{ranks * _BYTES_PER_RANK:,} bytes or more",
+            expected=f"at most {most_bytes:,}",
+            remedy="simulate fewer ranks, or raise the limit (max_bytes)",
+        )
 
 
 def check_count(job: Job, ranks: int | None, npus: int) -> None:

@@ -69,3 +69,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'chakrasim.trace' has no attribute {name!r}")
     return getattr(import_module(f"chakrasim.trace.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

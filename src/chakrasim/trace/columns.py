@@ -65,6 +65,7 @@ class Columns:
         for counter in _COUNTERS:
             guess = size + 4 if size <= _SMALL_BYTES else size // _BYTES_PER_ENTRY[counter] + 64
             self.state[wire.ROOM + counter] = guess
+        limit.check(self._bytes(), source, "the trace")
         self.arrays = [self._new(slot) for slot in range(len(_LAYOUT))]
         self.arrays[_LIST_OFFSETS][0] = 0
         self.arrays[_STRING_OFFSETS][:2] = 0  # the empty string is index 0

@@ -77,8 +77,8 @@ def root_column(trace: Trace, nodes: Ints) -> AttrColumn | None:
 
 
 def is_number(name: str) -> bool:
-    """Whether a group's name is the number of a group in a group file."""
-    return name.strip().isascii() and name.strip().isdigit()
+    """Whether a group's name is the number of a group in a group file, which has ten digits at most."""
+    return name.strip().isascii() and name.strip().isdigit() and len(name.strip()) < 19
 
 
 def number_groups(job: Job, taken: Collection[int] = ()) -> JobGroups:
@@ -134,8 +134,10 @@ def check_groups(process_groups: Mapping[str, Sequence[Sequence[int]]], ranks: i
         flat = list(chain.from_iterable(groups))
         if not all(type(rank) is int or isinstance(rank, np.integer) for rank in flat):
             _locate(groups, ranks, place, source)
-        members = np.array(flat, np.object_ if max(flat, default=0) >= 1 << 63 else np.int64)
-        if len(members) and (members.min() < 0 or members.max() >= ranks or np.bincount(members).max() > 1):
+        if flat and (min(flat) < 0 or max(flat) >= ranks):
+            _locate(groups, ranks, place, source)
+        members = np.array(flat, np.int64)
+        if len(members) and np.bincount(members).max() > 1:
             _locate(groups, ranks, place, source)
         lengths = np.array([len(group) for group in groups], np.int64)
         sizes[role] = np.zeros(ranks, np.int64)

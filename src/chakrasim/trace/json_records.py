@@ -127,9 +127,9 @@ class Records:
         self.state = np.zeros(js.STATE_SIZE, np.int64)
         self.state[js.STRICT] = strict
         self.state[js.REPAIR_POS] = -1
-        self.buffer = np.zeros(
-            (self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES) + _GUARD, np.uint8
-        )
+        window = self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES
+        self.file.bound.check(window, path)
+        self.buffer = np.zeros(window + _GUARD, np.uint8)
         self.whole = whole
         self.tokens = np.empty(_TOKENS * js.TOKEN, np.int64)
         self.stack = np.zeros(js.MAX_DEPTH + 1, np.uint8)
@@ -195,7 +195,7 @@ class Records:
 
     def check_memory(self, columns: Iterable[NDArray[Any]], texts: StringPool, more_bytes: int = 0) -> None:
         """Raise InputError if what is held for the file, and ``more_bytes``, are more than reading it may take."""
-        arrays = (self.buffer, self.tokens, *columns, *texts.arrays)
+        arrays: list[NDArray[Any]] = [self.buffer, self.tokens, *columns, *texts.arrays]
         self.file.bound.check(more_bytes + sum(array.nbytes for array in arrays), self.path)
 
     def _recognise(self) -> int:

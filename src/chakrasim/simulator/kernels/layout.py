@@ -350,7 +350,7 @@ DIM_KIND = 2
 DIM_PORT = 3  # its first port
 DIM_WORDS = 4
 
-RING = 0
+RING = 0  # numbers of `machine/topology.py`
 FULLY_CONNECTED = 1
 SWITCH = 2
 
