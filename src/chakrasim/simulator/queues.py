@@ -19,13 +19,13 @@ from chakrasim.simulator.plans import Plan
 
 def can_stall(plan: Plan, context: Context) -> bool:
     """Whether ranks that come at different times could wait for each other for ever in this collective."""
-    return 2 * context.running_limit <= plan.chunks and _is_fed_twice(plan, context)
+    return _is_fed_twice(plan, context) and 2 * context.running_limit <= plan.chunks
 
 
 def _is_fed_twice(plan: Plan, context: Context) -> bool:
     """Whether a queue is fed from two sides. What waits in it from the beginning, in order, is none."""
-    if context.queues_per_dim > 1:
-        return False  # then the ways up and down have queues of their own
+    if len(plan.phases) < 3 or context.queues_per_dim > 1:
+        return False  # with several queues the ways up and down have their own
     sides = Counter(phase.dim for phase in plan.phases[1:])
     return max(sides.values(), default=0) > 1
 
