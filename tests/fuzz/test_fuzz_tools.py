@@ -20,6 +20,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import job_tools
@@ -29,6 +30,7 @@ import tool_inputs
 from damage import Files, damaged, no_file
 from tool import ODD, Draw, Tool, odd, some
 
+from chakrasim import jit
 from chakrasim.cli.main import main
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
@@ -325,10 +327,13 @@ def test_damaged_inputs_end_with_a_result_or_one_message(name: str, tmp_path: Pa
 def _loop(name: str, low: int, high: int) -> None:
     """Run the seeds, print what goes wrong; one line at the end."""
     faulthandler.enable()
+    # Half of the time of a small run is asking whether code is compiled, and folders on a disk.
+    jit.is_cold = cache(jit.is_cold)
+    memory_disk = "/dev/shm" if os.path.isdir("/dev/shm") else None
     found: dict[int, int] = {}
     bad = 0
     slowest = (0.0, -1)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=memory_disk) as folder:
         for seed in range(low, high):
             faulthandler.dump_traceback_later(3 * LONGEST_S, exit=True)
             print(f"{name} {seed}", file=sys.stderr, end="\r", flush=True)
