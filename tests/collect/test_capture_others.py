@@ -69,11 +69,30 @@ losses = [torch.zeros((), device="cuda"), torch.ones((), device="cuda", dtype=to
 assert torch.tensor(losses).dtype is torch.float64
 assert torch.tensor([[1.0, losses[0]], [2.0, 3.0]]).shape == (2, 2)
 assert losses[0].new_tensor(losses).shape == (2,)
+assert torch.equal(losses[0], losses[1]) and torch.allclose(losses[0], losses[0])
+assert not torch.equal(torch.tensor([1, 2]), torch.tensor([1, 3]))
 """
 
 
 def test_a_list_of_device_values_makes_a_tensor(tmp_path: Path) -> None:
-    run(tmp_path, VALUES)
+    done = run(tmp_path, VALUES)
+    assert done.captured.classes[0].result.placeholders[f"equal() = True at {tmp_path}/program.py:7"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("torch.ones(2, device=torch.device(1))", 'write torch.device("cuda", 0) for torch.device(0); see the limits'),
+        (
+            "torch.library.register_fake('torchvision::none')(len)",
+            "install the torchvision that belongs to this PyTorch",
+        ),
+    ],
+)
+def test_an_error_that_does_not_say_what_to_do_gets_a_remedy(tmp_path: Path, line: str, remedy: str) -> None:
+    with pytest.raises(InputError) as caught:
+        run(tmp_path, line)
+    assert remedy in str(caught.value) and "program.py:2: " in str(caught.value)
 
 
 EMPTY_WEIGHTS = """

@@ -14,7 +14,7 @@ Groups = Mapping[str, tuple[tuple[int, ...], ...]]
 def classes(world: int, roles: Groups, message_roles: Collection[str]) -> dict[tuple[int, ...], list[int]]:
     """The ranks of each class, ascending, by their places in the groups of ``message_roles`` (-1: in none).
 
-    Messages in the group of all ranks ("") make every rank a class of its own.
+    Messages in the group of all ranks (""), of ranks that share no smaller one, make every rank a class of its own.
     """
     places: list[dict[int, int]] = []
     for role in sorted(message_roles):

@@ -129,6 +129,8 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             return lambda func, types, args, kwargs: CPU
         if func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default):
             return self._item
+        if func in (torch.ops.aten.equal.default, torch.ops.aten.allclose.default):
+            return self._agree
         if func in (torch.ops.aten.bincount.default, torch.ops.aten.histc.default):
             return self._histogram
         if fake_impls._is_tensor_constructor(func) or func in fake_impls._like_tensor_constructors:
@@ -271,6 +273,13 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         if source.dtype is torch.bool:
             return False
         return 0.0 if source.dtype.is_floating_point else 0
+
+    def _agree(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Whether two tensors are equal: programs that ask expect it of device tensors."""
+        if not any(isinstance(tensor, FakeTensor) for tensor in args[:2]):
+            return self._on_host(func, args, kwargs)
+        self.placeholders[f"{func.name()[6:]}() = True at {program_place()}"] += 1
+        return True
 
     def _histogram(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Counts by bin: of device tensors as if every bin had the same."""

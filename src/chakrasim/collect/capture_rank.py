@@ -254,6 +254,13 @@ def _ended_early(program: Program, recorder: _Recorder) -> None:
 _LIBRARY: Final = sysconfig.get_paths()["stdlib"] + "/"
 
 
+_REMEDIES: Final = {
+    "Cannot access accelerator device": 'write torch.device("cuda", 0) for torch.device(0)',
+    "operator torchvision::": "install the torchvision that belongs to this PyTorch: without capture it fails too",
+}
+"""By words of an error whose text does not say what to do."""
+
+
 def failure(error: BaseException, program: Program) -> InputError:
     """What a program's exception is told as: where in the program, what, and what it may come from."""
     place = ""
@@ -264,11 +271,13 @@ def failure(error: BaseException, program: Program) -> InputError:
             place = f"{frame.filename}:{frame.lineno}"
             break
     text = " ".join(str(error).split())[:400]
+    remedies = [remedy for words, remedy in _REMEDIES.items() if words in text]
     return InputError(
         f"the program failed while it was captured: {type(error).__name__}: {text}",
         file=program.script,
         place=place,
-        remedy="see the limits in the guide to capturing; --traceback shows where in PyTorch it came from",
+        remedy="; ".join([*remedies, "see the limits in the guide to capturing"])
+        + "; --traceback shows where in PyTorch it came from",
     )
 
 

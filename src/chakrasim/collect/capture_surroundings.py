@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from typing import Any
 
@@ -70,12 +71,11 @@ def _files(made: Patches, listener: Collectives) -> None:
     made.around(torch, "save", save)
     made.around(torch, "load", load)
     if importlib.util.find_spec("safetensors") is not None:
-        import safetensors.torch
-
-        for module in (safetensors, safetensors.torch):
+        own = importlib.import_module("safetensors.torch")
+        for module in (importlib.import_module("safetensors"), own):
             made.around(module, "safe_open", _open_on_host)
         for name in ("save_file", "save_model"):
-            made.around(safetensors.torch, name, save_file)
+            made.around(own, name, save_file)
 
 
 def _open_on_host(original: Any, filename: Any, framework: Any, device: Any = "cpu", **kwargs: Any) -> Any:
