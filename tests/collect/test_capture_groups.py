@@ -12,6 +12,7 @@ from captures import attribute, capture, messages, program
 
 from chakrasim.collect.capture_classes import classes
 from chakrasim.collect.capture_groups import Groups
+from chakrasim.errors import InputError
 
 
 def test_groups_of_a_mesh_have_the_names_of_its_dimensions() -> None:
@@ -87,3 +88,30 @@ def test_messages_without_such_a_group_make_every_rank_its_own_kind(tmp_path: Pa
         [("recv", 0)],
         [("recv", 1)],
     ]
+
+
+TOLD = """
+import torch, torch.distributed as dist
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+length = torch.tensor([48 if rank == 1 else -1], device="cuda")
+dist.broadcast(length, src=1)
+if length.item() != 48:
+    raise RuntimeError(f"rank {rank} was told {length.item()}")
+weight = torch.nn.Parameter(torch.randn(int(length), 4, device="cuda"))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(2):
+    weight.sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("ranks", ["all", "3", "representative"])
+def test_host_values_that_a_rank_broadcasts_are_told_the_others(tmp_path: Path, ranks: str) -> None:
+    done = capture(program(tmp_path, TOLD), world_size=4, ranks=ranks)
+    assert {entry.result.summary.peak["parameters"] for entry in done.captured.classes} == {4 * 48 * 4}
+
+
+def test_a_failure_is_not_laid_to_a_broadcast_that_is_known(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="RuntimeError: rank 1 was told 47"):
+        capture(program(tmp_path, TOLD.replace("48 if", "47 if")), world_size=4, ranks="0")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, _resolve_process_group
 
 from chakrasim.trace.kinds import CollectiveType as Type
@@ -172,6 +173,11 @@ def decode_functional(func: Any, args: Any, kwargs: Any, result: Any) -> Call:
         peer,
         int(given.get("tag", 0)),
     )
+
+
+def ranks_of_group(handle: str) -> list[int]:
+    """The global ranks of a process group, in its order."""
+    return [int(rank) for rank in dist.get_process_group_ranks(_resolve_process_group(handle))]
 
 
 def size_of_group(handle: str) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import sys
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
@@ -12,12 +13,17 @@ from torch._C._distributed_c10d import Reducer
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
+from chakrasim.collect.capture_calls import Call, ranks_of_group
 from chakrasim.collect.capture_device import HOST_LITERALS
 from chakrasim.collect.capture_listener import Collectives
 from chakrasim.collect.capture_patches import Patches
 
 Objects = dict[tuple[str, int, int, int], bytes]
 """Pickled objects by (kind, sender, receiver or -1, how many of these before)."""
+
+
+HOST_VALUES: Final = 1 << 16
+"""More host values than this are not passed on to other ranks."""
 
 
 class NeedsRank(BaseException):
@@ -35,6 +41,7 @@ class Distributed:
     Attributes
     ----------
     sent: objects that this rank sent or broadcast.
+    lacking: the first rank that has broadcast host values that are not known, as it has not been captured; None.
     """
 
     def __init__(self, rank: int, world: int, listener: Collectives, received: Objects) -> None:
@@ -43,6 +50,8 @@ class Distributed:
         self.listener = listener
         self.received = received
         self.sent: Objects = {}
+        self.lacking: int | None = None
+        listener.pass_on = self._broadcast_values
         self._backend = "nccl"
         self._next: dict[tuple[str, int, int], int] = {}
 
@@ -221,6 +230,21 @@ class Distributed:
             self.sent[key] = pickle.dumps(list(objects))
         else:
             self._take(key, objects)
+
+    def _broadcast_values(self, call: Call) -> None:
+        """Without the values of the root the own ones stay."""
+        members = ranks_of_group(call.handle)
+        source = members[call.peer]
+        group = hashlib.blake2b(repr(members).encode(), digest_size=8).hexdigest()
+        key = self._key(f"values {group}", source, -1)
+        if source == self.rank:
+            if sum(tensor.numel() for tensor in call.writes) <= HOST_VALUES:
+                self.sent[key] = pickle.dumps([tensor.tolist() for tensor in call.writes])
+        elif key in self.received:
+            for tensor, value in zip(call.writes, pickle.loads(self.received[key]), strict=False):
+                tensor.copy_(torch.tensor(value, dtype=tensor.dtype))
+        elif self.lacking is None and not any(sender == source for _, sender, _, _ in self.received):
+            self.lacking = source
 
     def _send_object_list(
         self, objects: Any, dst: Any = None, group: Any = None, device: Any = None, group_dst: Any = None, **_: Any

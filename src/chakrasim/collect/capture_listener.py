@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -68,6 +69,7 @@ class Collectives:
     Attributes
     ----------
     counted: collectives that are no nodes, and assumptions, by what they are: how often.
+    pass_on: gives a broadcast of host values those of its root, as far as they are known.
     sums: whether the all-reduce that runs now is a sum; operators do not show it.
     """
 
@@ -76,6 +78,7 @@ class Collectives:
         self.graph = graph
         self.groups = groups
         self.counted: Counter[str] = Counter()
+        self.pass_on: Callable[[Call], None] = lambda call: None
         self.sums = False
         # PyTorch holds the C++ half of a handle only: it must not lose its Python half before the program has it.
         self._handles: deque[Handle] = deque(maxlen=4096)
@@ -151,7 +154,10 @@ class Collectives:
                     for tensor in call.writes:
                         tensor.mul_(ranks)
                 return
-            if call.type in (Type.BROADCAST, Type.REDUCE):
+            if call.type == Type.BROADCAST:
+                self.pass_on(call)
+                return
+            if call.type == Type.REDUCE:
                 return
             parts = len(call.writes) // max(len(call.reads), 1)
             self.counted[f"{call.name} of host values as if equal on all ranks"] += 1

@@ -123,7 +123,12 @@ def capture_rank(
         stack.enter_context(recorder.hooks())
         stack.enter_context(watch.running(lambda: len(graph.nodes), say, end))
         mode.listener, mode.asked = listener, watch.loops.ask
-        _run(program, mode, recorder)
+        try:
+            _run(program, mode, recorder)
+        except InputError as error:
+            if distributed.lacking is None:
+                raise
+            raise NeedsRank(distributed.lacking, distributed.sent) from error
     since, until = recorder.bounds
     return RankCapture(
         rank,

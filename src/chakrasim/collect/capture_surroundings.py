@@ -33,8 +33,8 @@ def install_surroundings(made: Patches, listener: Collectives, rank: int) -> Non
 
 
 def _swap(original: Any, one: Any, other: Any) -> None:
-    """What `Module.to` does to fake tensors where it gives others new data, which neither takes a parameter's attributes
-    from it nor minds who refers to it."""
+    """`Module.to` does this to fake tensors. Others it gives new data, which takes no attributes from a parameter and
+    does not mind who refers to it."""
     if type(one) is type(other) is DeviceTensor:
         one.data, other.data = other.data, one.data
     else:
