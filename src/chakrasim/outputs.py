@@ -32,6 +32,20 @@ _TEMPORARY: Final = re.compile(r"\.(.*)\.([0-9]+)-([0-9a-f]{8})\.[^.]+\.part", r
 
 placed: Final[deque[str]] = deque(maxlen=4)
 """The last files and folders that took their names, for who is interrupted and has to say what was written."""
+_unnamed: Final[set[str]] = set()
+"""Temporary files and folders of this process."""
+
+
+def sweep() -> None:
+    """Remove what this process has not given a name: for the end after an interruption, which can come anywhere."""
+    with undisturbed():
+        for path in _unnamed:
+            if os.path.isdir(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                _remove(path)
+        _unnamed.clear()
+
 
 # -- one file ----------------------------------------------------------------------------------------------------------
 
@@ -65,6 +79,7 @@ def open_whole(path: _Path) -> Iterator[BinaryIO]:
             bring_to_disk(file)
             with undisturbed():
                 os.replace(temporary, target)
+                _unnamed.discard(temporary)
                 placed.append(os.fspath(path))
         clean(os.path.dirname(target), (os.path.basename(target),))
     except BrokenPipeError:
@@ -83,20 +98,22 @@ def _is_special(target: str) -> bool:
 
 @contextmanager
 def _beside(target: str) -> Iterator[tuple[BinaryIO, str]]:
-    """A temporary file in the folder of ``target``, with usual permissions, and its name; removed after an
-    exception."""
+    """A temporary file in the folder of ``target``, with usual permissions, and its name; removed after an exception.
+    Whoever renames it takes it off the list of those without a name."""
     folder, name = os.path.split(target)
     os.makedirs(folder or ".", exist_ok=True)
     temporary = None
     try:
         with undisturbed():
             handle, temporary = tempfile.mkstemp(prefix=beginning(name), suffix=".part", dir=folder or ".")
+            _unnamed.add(temporary)
         with os.fdopen(handle, "wb") as file:
             os.chmod(temporary, 0o666 & ~_mask())
             yield file, temporary
     except BaseException:
         if temporary is not None:
             _remove(temporary)
+            _unnamed.discard(temporary)
         raise
 
 
@@ -158,6 +175,7 @@ def write_together(files: Iterable[tuple[str, bytes]], replaced: re.Pattern[str]
         removals = [name for name in there if replaced and replaced.fullmatch(name) and name not in temporary]
         with undisturbed():
             begun = True
+            _unnamed.difference_update(os.path.join(folder, at) for at in temporary.values())
             move_together(folder, temporary, removals)
             placed.extend(names)
     except BaseException as fault:
@@ -206,6 +224,7 @@ def _set_mark(folder: str, marked: list[Change]) -> None:
         file.write(packed(marked))
         bring_to_disk(file)
         os.replace(temporary, path)
+        _unnamed.discard(temporary)
     bring_names_to_disk(folder)
 
 
@@ -235,11 +254,14 @@ def folder_beside(target: str) -> Iterator[str]:
     try:
         with undisturbed():
             staging = tempfile.mkdtemp(prefix=beginning(name), suffix=".part", dir=above or ".")
+            _unnamed.add(staging)
         os.chmod(staging, 0o777 & ~_mask())
         yield staging
     finally:
         if staging is not None:
-            shutil.rmtree(staging, ignore_errors=True)
+            with undisturbed():
+                shutil.rmtree(staging, ignore_errors=True)
+                _unnamed.discard(staging)
 
 
 def put_folder(staging: str, target: str) -> None:

@@ -42,6 +42,14 @@ def test_shapes_that_depend_on_values(tmp_path: Path, line: str) -> None:
     assert "fixed capacity" in str(error.remedy)
 
 
+def test_a_shape_within_a_library_names_the_programs_line_too(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "library.py"
+    library.parent.mkdir()
+    library.write_text("def some(y):\n    return y[y > 0]\n")
+    lines = f"    import sys; sys.path.append({str(library.parent)!r})\n    from library import some\n    some(y)"
+    assert failing(tmp_path, lines).place == f"{tmp_path}/program.py:9, in {library}:2"
+
+
 def test_an_error_of_the_programs_own(tmp_path: Path) -> None:
     error = failing(tmp_path, "    raise ValueError('mine')")
     assert error.message == "the program failed while it was captured: ValueError: mine"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
+
+from captures import attribute, capture, messages, program
 
 from chakrasim.collect.capture_classes import classes
 from chakrasim.collect.capture_groups import Groups
@@ -46,3 +50,40 @@ def test_ranks_at_the_same_place_of_message_groups_are_a_class() -> None:
     assert classes(4, roles, {"pp"}) == {(0,): [0, 1], (1,): [2, 3]}
     assert classes(4, roles, set()) == {(): [0, 1, 2, 3]}
     assert len(classes(4, roles, {""})) == 4
+
+
+PIPELINES = """
+    import torch, torch.distributed as dist
+    dist.init_process_group("nccl")
+    rank, half = dist.get_rank(), dist.get_world_size() // 2
+    dist.new_subgroups_by_enumeration([[first, first + half] for first in range(half)])
+    weight = torch.nn.Parameter(torch.randn(4, 4, device="cuda"))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(2):
+        x = torch.randn(4, 4, device="cuda")
+        if rank < half:
+            dist.send(x, rank + half)
+        else:
+            dist.recv(x, rank - half)
+        (x @ weight).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_messages_among_all_ranks_are_those_of_the_groups_that_have_both(tmp_path: Path) -> None:
+    done = capture(program(tmp_path, PIPELINES), world_size=8)
+    assert [entry.ranks for entry in done.captured.classes] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    assert [messages(trace) for trace in done.job.traces] == [[("send", 1)], [("recv", 0)]]
+    assert [set(attribute(trace, "pg_name").values()) for trace in done.job.traces] == [{"pg_1"}, {"pg_1"}]
+
+
+def test_messages_without_such_a_group_make_every_rank_its_own_kind(tmp_path: Path) -> None:
+    text = "".join(line for line in PIPELINES.splitlines(True) if "subgroups" not in line)
+    done = capture(program(tmp_path, text), world_size=4)
+    assert [entry.ranks for entry in done.captured.classes] == [(0,), (1,), (2,), (3,)]
+    assert [messages(trace) for trace in done.job.traces] == [
+        [("send", 2)],
+        [("send", 3)],
+        [("recv", 0)],
+        [("recv", 1)],
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,9 @@ def test_a_loop_over_tokens_is_said(tmp_path: Path, loop: str, line: int) -> Non
         f"Scan: the Python loop at {tmp_path}/program.py:{line} goes over 100 slices of a tensor and runs 400 small "
         "operators ("
     )
-    assert "% of the step's, their backward" in warning
+    share = re.search(r"with their backward (\d+)% of the step's operators", warning)
+    assert share is not None
+    assert int(share[1]) > 90
     assert "torch.library.custom_op" in warning
 
 

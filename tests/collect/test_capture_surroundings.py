@@ -117,3 +117,25 @@ OWN_VALUES = """
 def test_ranks_that_differ_in_no_figure_are_told_apart(tmp_path: Path) -> None:
     done = capture(program(tmp_path, OWN_VALUES), world_size=2)
     assert any("(as many nodes and FLOPs, but others)" in line for line in done.warnings)
+
+
+MOVED = """
+import torch, weakref
+layer = torch.nn.Linear(4, 4)
+layer.weight.is_split = True
+kept = weakref.ref(layer.weight)
+layer(torch.randn(2, 4)).sum().backward()
+layer.zero_grad()
+layer.to(torch.bfloat16).to("cuda")
+assert layer.weight is kept() and layer.weight.is_split and layer.weight.dtype is torch.bfloat16
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for _ in range(2):
+    layer(torch.randn(2, 4, dtype=torch.bfloat16, device="cuda")).sum().backward()
+    assert layer.weight.grad.dtype is torch.bfloat16
+    optimizer.step()
+"""
+
+
+def test_a_parameter_keeps_its_attributes_and_who_refers_to_it_when_its_module_moves(tmp_path: Path) -> None:
+    done = capture(program(tmp_path, MOVED), world_size=1)
+    assert done.captured.classes[0].result.summary.peak["parameters"] == 2 * (4 * 4 + 4)

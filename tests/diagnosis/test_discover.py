@@ -179,7 +179,7 @@ def test_what_is_no_trace_is_left_out_with_its_reason(tmp_path: Path) -> None:
         "cut.json": "damaged JSON: a value is no JSON or ends early",
         "empty.json": "the file is empty",
         "linked.0.json": "a linked trace, an output of linking",
-        "list.json": "a JSON array, not the object that the profiler writes",
+        "list.json": "a JSON array that is no list of events",
         "more.zip": "a zip archive: unpack it first",
         "notes.json": "a JSON document that is no trace",
         "old.tar.gz": "a tar archive: unpack it first",

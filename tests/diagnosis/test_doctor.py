@@ -75,10 +75,22 @@ def test_delays_that_no_dependency_explains(tmp_path: Path) -> None:
     diagnosis = alone(tmp_path / "late", delayed)
     finding = one(diagnosis, "unexplained-delays")
     assert finding.severity is Severity.WARNING
-    assert finding.cause == "71.7 % of the critical path of step 2 is delay that no dependency explains"
+    assert finding.cause == "71.7 % of the critical path of step 2 on rank 0 is delay that no dependency explains"
     assert "enable_cuda_sync_events" in finding.remedy
     assert diagnosis.ranks[0].to_mapping()["delay_only_share"]["0"] == 0.0
-    assert finding.evidence["delay_only_share"] == diagnosis.ranks[0].delay_only_share
+    assert finding.evidence["delay_only_share"] == {"0": diagnosis.ranks[0].delay_only_share}
+
+
+def test_the_rank_with_most_unexplained_delay_is_named(tmp_path: Path) -> None:
+    for rank, (_, traced) in enumerate(job(tmp_path, world=3)):
+        if rank:
+            kernels(traced)[-1].update(ts=US + 2600 + 100 * rank, dur=2900 - 2600 - 100 * rank + 5)
+        save(tmp_path / f"device.{rank}.json", traced)
+    finding = one(diagnose(tmp_path), "unexplained-delays")
+    assert finding.ranks == (1, 2)
+    assert finding.cause == (
+        "53.5 % of the critical path of step 2 on rank 2 is delay that no dependency explains (the most of ranks 1-2)"
+    )
 
 
 # -- host and device ---------------------------------------------------------------------------------------------------
@@ -175,6 +187,8 @@ def test_a_schedule_that_never_became_active(tmp_path: Path) -> None:
         InputError, match=r"unusable; found schedule-never-active: .*recorded nothing.*skip_first \+ wait"
     ):
         chakrasim.trace_directory(tmp_path, tmp_path / "out")
+    with pytest.raises(InputError, match=r"no work in this trace.*after skip_first \+ wait \+ warmup steps only"):
+        chakrasim.link(tmp_path / "host.0.json", tmp_path / "device.0.json")
 
 
 def test_a_host_trace_of_some_ranks_alone_is_a_missing_file(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def damaged(name: str, files: Files, draw: random.Random) -> bytes:
         if kept:
             data = _yaml(data, draw)
             continue
-        data = _structure(data, draw) if draw.random() < 0.65 else _bytes(data, files, draw)
+        orderly = 0.9 if data[:1] == b"<" else 0.65
+        data = _structure(data, draw) if draw.random() < orderly else _bytes(data, files, draw)
     if draw.random() < 0.04:
         data = gzip.compress(data, 1, mtime=0)
         data = _bytes(data, files, draw) if draw.random() < 0.6 else data
@@ -118,6 +119,8 @@ def _structure(data: bytes, draw: random.Random) -> bytes:
         for _ in range(draw.choice((1, 1, 2, 5))):
             _edit(document, draw)
         return json.dumps(document, ensure_ascii=draw.random() < 0.7).encode("utf-8", "surrogatepass")
+    if data[:1] == b"<":
+        return _elements(data, draw)
     messages = _messages(data)
     return _words(data, draw) if messages is None else _edited_messages(messages, draw)
 
@@ -200,6 +203,43 @@ def _shuffle(owner: Any, draw: random.Random) -> None:
         values = [owner[key] for key in keys]
         draw.shuffle(values)
         owner.update(zip(keys, values, strict=True))
+
+
+# -- XML ---------------------------------------------------------------------------------------------------------------
+
+XML_VALUES = (
+    *("-1", "0", "1", "2", "3", "7", "255", "999999999", "-999999999", "9999999999", "1e3", "", " 1 ", "x", "0x1"),
+    *("s", "r", "rcs", "rrc", "rrs", "rrcs", "re", "cpy", "nop", "allreduce", "allgather", "i", "o", "&#27;", "&lt;"),
+)
+XML_PIECES = (
+    *('<!DOCTYPE a [<!ENTITY b "c">]>', "<![CDATA[x]]>", "<!-- -->", "<?xml version='1.0' encoding='utf-16'?>", "&b;"),
+    *("<step/>", "</tb>", "<tb>", "<gpu id='0'>", "</algo>", "<algo>", "text", "\0"),
+)
+
+
+def _elements(data: bytes, draw: random.Random) -> bytes:
+    """Attributes with other values, lost or renamed; lines lost, doubled, moved or put in between."""
+    text = data.decode("utf-8", "replace")
+    attributes = list(re.finditer(r'(\w+)="([^"]*)"', text))
+    if attributes and draw.random() < 0.7:
+        at = draw.choice(attributes)
+        value = draw.choice((*XML_VALUES, draw.choice(attributes)[2]))
+        new = draw.choice(
+            (f'{at[1]}="{value}"',) * 8 + ("", f'{draw.choice(attributes)[1]}="{at[2]}"', f"{at[0]} {at[0]}")
+        )
+        return (text[: at.start()] + new + text[at.end() :]).encode()
+    lines = text.split("\n")
+    at_line, other = draw.randrange(len(lines)), draw.randrange(len(lines))
+    kind = draw.randrange(4)
+    if kind == 0:
+        del lines[at_line]
+    elif kind == 1:
+        lines.insert(other, lines[at_line])
+    elif kind == 2:
+        lines[at_line], lines[other] = lines[other], lines[at_line]
+    else:
+        lines.insert(other, draw.choice(XML_PIECES))
+    return "\n".join(lines).encode()
 
 
 # -- Chakra traces -----------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ class Trial:
 
     def kill(self, draw: random.Random) -> str:
         """Kill the second run over the outputs of the first one; what is there then. Raises AssertionError."""
-        shutil.rmtree(self.out)
+        shutil.rmtree(self.out, ignore_errors=True)
         for left in self.folder.glob(".out.*"):
             shutil.rmtree(left)
         shutil.copytree(self.folder / "kept", self.out)

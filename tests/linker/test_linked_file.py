@@ -106,5 +106,6 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the file cannot be written"):
-        write_linked(tmp_path / "no such folder" / "linked.json", example(tmp_path))
+    (tmp_path / "no folder").touch()
+    with pytest.raises(InputError, match="the file cannot be written: Not a directory"):
+        write_linked(tmp_path / "no folder" / "linked.json", example(tmp_path))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases import Case, collective, compute, network_of, system_of, trace_of
 
+import chakrasim
 from chakrasim import InputError
 from chakrasim.machine import load_device, load_machine
 from chakrasim.simulator.compute import work_of
@@ -197,3 +198,71 @@ def test_machine_files_refused(tmp_path: Path, compute_section: str, expected: s
 def test_an_unknown_profile_is_an_error() -> None:
     with pytest.raises(InputError, match="neither a shipped device nor a file"):
         finish([compute(0, 7, **GEMM)], device_profile="h1000")
+
+
+def on_a_machine(nodes: list[Any], compute: dict[str, Any], **options: Any) -> Any:
+    machine = {
+        "network": [{"topology": "Ring", "npus": 2, "bandwidth": "50 GB/s", "latency": "1 us"}],
+        "compute": compute,
+        "memory": {"bandwidth": "1000 GB/s"},
+        "collectives": {"splits": 1, "algorithms": {"all-reduce": "ring"}},
+    }
+    return chakrasim.simulate(trace_of(nodes), ranks=2, machine=machine, **options)
+
+
+MEASURED = {"is_recorded": True, "duration_ns": 7_000, **GEMM}
+
+
+@pytest.mark.parametrize("model", [{"profile": "h100"}, {"roofline": True, "peak": "100 TFLOP/s"}])
+def test_what_was_measured_stays_unless_a_profile_is_asked_for(model: dict[str, Any]) -> None:
+    nodes = [compute(0, 7, **MEASURED), compute(1, 5, [0], **GEMM)]
+    kept = on_a_machine(nodes, model)
+    timed = on_a_machine([compute(1, 5, **GEMM)], model)
+    assert kept.finish_ns[0] == 7_000 + timed.finish_ns[0]
+    assert kept.counts["compute nodes that keep their recorded duration"] == 2
+    (told,) = kept.warnings
+    assert told.startswith("2 compute nodes keep the durations measured on their device, not what this machine's")
+    given = on_a_machine(nodes, model, device_profile=PROFILE)
+    assert given.finish_ns[0] == 2 * 202_000
+    assert given.warnings == () and given.counts["compute nodes timed by the device profile"] == 4
+
+
+def without_effect(nodes: list[Any], **options: Any) -> list[str]:
+    warnings = Case([nodes], RING).run(**options).warnings
+    return [warning.partition("no effect: ")[2] for warning in warnings if "no effect" in warning]
+
+
+def test_a_profile_without_effect_says_why() -> None:
+    given = {"device_profile": PROFILE}
+    told = "none of the 4 compute nodes of the device states its work (num_ops, tensor_size)"
+    assert without_effect([bare(0, 7), bare(1, 3)], **given) == [told]
+    (told,) = without_effect([compute(0, 3, is_cpu_op=True, **GEMM)], **given)
+    assert told.startswith("all 2 compute nodes are work of the host (is_cpu_op)")
+    assert without_effect([collective(0, 0, 64)], **given) == ["the workload has no compute nodes"]
+    assert without_effect([compute(0, 7, **GEMM)], **given) == []
+    assert without_effect([bare(0, 7)]) == []
+    (told,) = without_effect([bare(0, 7)], device_profile=PROFILE, replay_durations="recorded")
+    assert told == "" or "replayed" in told
+
+
+def test_a_machine_s_own_profile_without_effect() -> None:
+    (told,) = on_a_machine([bare(0, 7)], {"profile": "h100"}).warnings
+    assert told.startswith("the device profile has no effect: none of the 2 compute nodes")
+    assert on_a_machine([collective(0, 0, 64)], {"profile": "h100"}).warnings == ()
+
+
+def test_work_that_is_not_known_is_counted_and_named() -> None:
+    nodes = [
+        bare(0, 7, work_unknown="no formula"),
+        bare(1, 0, (0,), work_unknown="fused kernel", duration_ns=0),
+        compute(2, 1, [1], work_unknown="no formula", **COPY),
+        compute(3, 1, [2], **GEMM),
+    ]
+    result = Case([nodes], RING).run(device_profile=PROFILE)
+    (told,) = result.warnings
+    assert told == (
+        "the work of 6 compute nodes is not known: they take their recorded duration (1 ns where there is none), "
+        "or what their bytes take:  (no formula) x 4,  (fused kernel) x 2"
+    )
+    assert result.finish_ns[0] == 7_000 + 1 + 1_001_000 + 202_000
+    assert Case([nodes], RING).run().warnings == ()

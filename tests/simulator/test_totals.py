@@ -1,4 +1,4 @@
-"""Totals that pass 64 bits are refused, and absurd quantities get a message: no total wraps, nothing ends in a traceback."""
+"""Totals that pass 64 bits are refused, and absurd quantities get a message: no sum wraps, none ends in a traceback."""
 
 from __future__ import annotations
 
@@ -99,5 +99,5 @@ def test_running_sums_are_refused_where_they_leave_64_bits() -> None:
     assert running([2**62, 2**62 - 1, -5], "it").tolist() == [2**62, 2**63 - 1, 2**63 - 6]
     with pytest.raises(InputError, match=r"it cannot be counted; found 9223372036854775808; expected less than 2\^63"):
         running([2**62, 2**62], "it")
-    with pytest.raises(InputError, match="f.json: it cannot be counted"):
+    with pytest.raises(InputError, match=r"f\.json: it cannot be counted"):
         checked(2**63, "it", "f.json")

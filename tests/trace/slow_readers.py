@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -125,8 +126,11 @@ def read_kineto(
         flags |= k.STREAM_IS_TEXT if isinstance(args.get("stream"), str) else 0
         for key, bit, column in (("ts", k.TS_IS_FLOAT, "ts_ns"), ("dur", k.DUR_IS_FLOAT, "dur_ns")):
             value = event.get(key, 0)
+            is_text = isinstance(value, str)
+            if is_text and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?", value, re.ASCII):
+                value = Decimal(value)
             if isinstance(value, Decimal):
-                flags |= bit
+                flags |= 0 if is_text else bit
                 scaled = value * 1000
                 if scaled != scaled.to_integral_value():
                     rare.add(f"{key} text", row, str(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import subprocess
 import sys
 import tarfile
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from same_traces import assert_same_kineto
 
+from chakrasim.diagnosis.sniff import FileKind, sniff
 from chakrasim.errors import InputError
 from chakrasim.trace import json_records
 from chakrasim.trace import kineto as k
@@ -194,7 +196,7 @@ def test_any_decimal_time_is_rounded_half_to_even(tmp_path_factory: pytest.TempP
     assert read_kineto(path).ts_ns.tolist() == [int((value * 1000).to_integral_value())]
 
 
-@pytest.mark.parametrize("time", ["-1", "-0.001", "9223372036854775.808", "1e30", '"5"', "null", "NaN", "[]"])
+@pytest.mark.parametrize("time", ["-1", "-0.001", "9223372036854775.808", "1e30", '"5 s"', "null", "NaN", "[]"])
 def test_events_without_a_usable_time_are_left_out(write: Any, time: str) -> None:
     path = write(_events(EVENT, EVENT.replace("1.5", time), EVENT))
     trace, warnings = _warns(path)
@@ -216,6 +218,7 @@ def test_values_of_unexpected_kinds_are_counted(write: Any) -> None:
         "integers beyond 64 bits": 1,
         "elements that are no events": 1,
         "numbers that are not finite": 1,
+        "events with a duration, but no category": 1,
     }
     assert trace.event_count == 3 and trace.index.tolist() == [0, 2]
     column = trace.rare_column("Comms Id")
@@ -230,7 +233,11 @@ def test_work_only_leaves_out_and_counts(write: Any) -> None:
     )
     trace = read_kineto(path, keep="work")
     assert trace.index.tolist() == [0] and trace.event_count == 5
-    assert trace.counts == {"events without duration or category": 2, "python_function events": 2}
+    assert trace.counts == {
+        "events without duration or category": 2,
+        "python_function events": 2,
+        "events with a duration, but no category": 1,
+    }
     assert trace.find("python_function") == -1 and trace.find("cpu_op") > 0
 
 
@@ -338,6 +345,41 @@ def test_damaged_gzip_is_recovered_or_refused(write: Any) -> None:
     assert "the file ends in the middle of an event" in warnings[1]
     assert "the gzip data are damaged" in _fails(path, strict=True)
     assert "the gzip data are damaged" in _fails(write(packed[:12]))
+
+
+def test_times_written_as_text_are_exact_in_a_bare_array(write: Any) -> None:
+    good = ["1704161511420306.491", "0", "-0.0", "5e-1", "12.77012757357446", "1E+3"]
+    bad = ["", "-", "1.", ".5", "1e", "1e+", "0x10", "1,5", " 1", "1 ", "nan", "Infinity", "1.2.3", "--1", "-2"]
+    events = [json.dumps({"ph": "X", "cat": "cpu_op", "name": "a", "ts": text, "dur": "2.5"}) for text in good + bad]
+    path = write(f"[{', '.join(events)}]")
+    trace, warnings = _warns(path)
+    assert trace.ts_ns.tolist() == [1704161511420306491, 0, 0, 500, 12770, 1_000_000]
+    assert trace.dur_ns.tolist() == [2500] * len(good)
+    assert trace.counts == {"events with unusable times": len(bad), "times rounded to nanoseconds": 1}
+    assert f"left out {len(bad)} events" in warnings[0]
+    assert sniff(path).kind is FileKind.DEVICE
+    strict = read_kineto(write(f"[{', '.join(events[:4])}]"), strict=True)
+    assert strict.ts_ns.tolist() == trace.ts_ns.tolist()[:4]
+
+
+def test_a_trace_of_ascend_is_read_whole(shared_dir: Path) -> None:
+    folder = shared_dir / "traces" / "wild"
+    expected = json.loads((folder / "expected" / "ascend_npu_trace_view.expected.json").read_text())["events"]
+    path = folder / "traces" / "ascend_npu_trace_view.json.gz"
+    warnings: list[str] = []
+    trace = read_kineto(path, warnings=warnings)
+    phases = {phase: int((trace.phase == ord(phase)).sum()) for phase in "XMsf"}
+    assert phases == {
+        "X": expected["complete"], "M": expected["metadata"], "s": expected["flow_pairs"], "f": expected["flow_pairs"]
+    }  # fmt: skip
+    assert set(trace.pid.tolist()) == set(expected["processes"].values())
+    with gzip.open(path) as file:
+        events = json.load(file)
+    assert trace.ts_ns.tolist() == [int(Decimal(event.get("ts", 0)) * 1000) for event in events]
+    without = sum("dur" in event and "cat" not in event for event in events)
+    assert trace.counts["events with a duration, but no category"] == without == 1205
+    assert [text for text in warnings if "1205 events have a duration, but no category that says what they are" in text]
+    assert sniff(path).kind is FileKind.DEVICE and sniff(path).pid == expected["processes"]["Python"]
 
 
 def test_commas_are_repaired(write: Any) -> None:

@@ -27,7 +27,8 @@ class Collectives(Result):
 
     group: name of the process group; number: sequence number, or ordinal where PyTorch wrote none; operation: what it
     is; bytes: the whole buffer, which one rank gives to all or gets from all (of a message, its size); members: ranks
-    of the group (0: unknown), ranks: those with a trace that took part. first_arrival_ns: since the first arrival of all; last_rank: for whom the others waited;
+    of the group (0: unknown), ranks: those with a trace that took part. first_arrival_ns: since the first arrival of
+    all; last_rank: for whom the others waited;
     late_ns: how much later than the next to last it arrived; cost_ns: what the others waited, together; transfer_ns:
     from the last arrival to the last end; algbw_gbs, busbw_gbs: bytes over that time, and the same times the factor of
     nccl-tests (`chakrasim.collectives.kinds`).

@@ -80,6 +80,11 @@ def _overlaid(
     """The new file, piece by piece."""
     cursor = _Cursor(text, source)
     seen = False
+    if cursor.closes("["):
+        yield b"[\n"
+        yield from _events(cursor, events, needed, arrows, keep_all)
+        yield b"\n]\n"
+        return
     cursor.past("{")
     yield b"{"
     while not cursor.closes("}"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from chakrasim.analysis.work import Work, device_work
 from chakrasim.errors import InputError
+from chakrasim.totals import checked, total
 from chakrasim.trace.kineto import KinetoTrace
 
 
@@ -56,6 +57,8 @@ def open_traces(
                 remedy="name one file of each rank",
             )
         by_rank[one.rank] = one
+    # So that no sum over ranks wraps, whatever is added up.
+    checked(sum(total(one.kineto.dur_ns) for one in found), "the durations of all traces together, in ns,")
     if rank is not None and rank not in by_rank:
         known = ", ".join(map(str, sorted(by_rank)[:20]))
         raise InputError(f"there is no trace of rank {rank}", found=f"ranks {known}")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
+from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
-    from chakrasim.diagnosis.sniff import FileKind
+    from chakrasim.diagnosis.sniff import FileFacts, FileKind
     from chakrasim.trace import Trace
 
 SUMMARY = "Say what traces hold"
@@ -43,10 +44,25 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.diagnosis.sniff import FileKind, sniff
 
     if os.path.isfile(options.prefix) and not options.prefix.endswith(".ranks.json"):
-        kind = sniff(Path(options.prefix)).kind
-        if kind in (FileKind.DEVICE, FileKind.HOST, FileKind.LINKED, FileKind.JOINED):
-            return _profile(options, kind)
+        facts = sniff(Path(options.prefix))
+        if facts.kind in (FileKind.DEVICE, FileKind.HOST, FileKind.LINKED, FileKind.JOINED):
+            return _profile(options, facts.kind)
+        if facts.members is not None:
+            raise _unknown(options.prefix, facts)
     return _workload(options)
+
+
+def _unknown(path: str, facts: FileFacts) -> InputError:
+    """The error for a JSON document that is none of those which info reads."""
+    names = [repr(name) for name in facts.members or ()]
+    more = ", ..." if len(names) > 6 else ""
+    return InputError(
+        "there is nothing to say of this file",
+        file=path,
+        found=facts.note + (f", with the members {', '.join(names[:6])}{more}" if names else ""),
+        expected="a Chakra trace (.et), the ranks file of a job, a device trace (Kineto), a host trace "
+        "(ExecutionTraceObserver) or a linked trace",
+    )
 
 
 def _profile(options: argparse.Namespace, kind: FileKind) -> int:

@@ -128,9 +128,10 @@ def _end_forks_at_once() -> None:
 
 
 def _what_was_written() -> str:
-    """Of the files that the command was to write."""
-    from chakrasim.outputs import placed
+    """Of the files that the command was to write; what is half-written goes."""
+    from chakrasim.outputs import placed, sweep
 
+    sweep()
     if not placed:
         return "nothing was written"
     more = ", ..." if len(placed) == placed.maxlen else ""

@@ -1,4 +1,4 @@
-"""Standard streams that the caller has closed: Python has None in their place, and the next file opened their number."""
+"""Standard streams that the caller has closed: Python has None in their place, and the next file gets their number."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,8 @@ class Redirect(TorchFunctionMode):  # type: ignore[misc]
                 kwargs = {**kwargs, "device": here(device)}
         if func in _WITH_DEVICE and len(args) > 1:
             args = (args[0], *map(here, args[1:]))
+        elif func in _FROM_VALUES:
+            args, kwargs = _with_values(args, kwargs or {})
         elif func is torch._C._nn.scaled_dot_product_attention:
             args, kwargs = without_dropout(args, kwargs or {})
         elif func is torch.Tensor.backward:
@@ -130,6 +133,33 @@ def _backward(
 _ALL = frozenset({torch.all, torch.Tensor.all})
 _FINITE = _ALL | {torch.isfinite, torch.Tensor.isfinite}
 """Values are taken for finite: programs skip steps whose gradients are not."""
+
+_FROM_VALUES = frozenset({torch.tensor, torch.as_tensor, torch.Tensor.new_tensor})
+
+
+def _with_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with the values of device tensors in lists, which PyTorch would read from memory; their type stays."""
+    held: list[Any] = []
+    args = tuple(_listed(value, held) if isinstance(value, (list, tuple)) else value for value in args)
+    if held and kwargs.get("dtype") is None:
+        kwargs = {**kwargs, "dtype": functools.reduce(torch.promote_types, (tensor.dtype for tensor in held))}
+    return args, kwargs
+
+
+def _listed(values: Any, held: list[Any]) -> Any:
+    """Nested lists with what the device tensors in them hold, which are put into ``held``."""
+    if not any(isinstance(value, (list, tuple, DeviceTensor)) for value in values):
+        return values
+    found = []
+    for value in values:
+        if isinstance(value, DeviceTensor):
+            held.append(value)
+            value = value.tolist()
+        elif isinstance(value, (list, tuple)):
+            value = _listed(value, held)
+        found.append(value)
+    return found
+
 
 _WITH_DEVICE = frozenset({torch.Tensor.to, torch._C._nn._parse_to})
 

@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from chakrasim.collect import capture_known
+from chakrasim.collect.capture_loops import own_place
 from chakrasim.errors import InputError
 
 HOST_ELEMENTS: Final = 64
@@ -198,7 +199,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         except UnsupportedOperatorException as error:
             raise InputError(
                 f"the operator {func} has no shape rule, so that it cannot be captured",
-                place=program_place(),
+                place=blamed_place(),
                 remedy="register one with torch.library.register_fake, or leave the operator out",
             ) from error
         finally:
@@ -300,7 +301,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     def _data_dependent(self, func: Any) -> InputError:
         return InputError(
             f"the shape of the result of {func} depends on values, which a capture does not have",
-            place=program_place(),
+            place=blamed_place(),
             remedy="use shapes that are known beforehand there: masks with torch.where, routing with a fixed capacity",
         )
 
@@ -370,6 +371,12 @@ def program_place() -> str:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
+
+
+def blamed_place() -> str:
+    """As `program_place`; within a library also the line of the program's own that called it."""
+    place, own = program_place(), own_place(sys._getframe(1))
+    return place if own == place else f"{own}, in {place}"
 
 
 def _without_generator(func: Any) -> Any:

@@ -136,10 +136,13 @@ class Graph:
         data, control = self._dependencies(stream, reads, written | fresh, stream.order())
         self._add(Node(work.name, data, control, stream.number, stream.rule, phase, work))
         stream.put(len(self.nodes) - 1)
-        self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True))
+        self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True), phase)
 
-    def collective(self, call: Call, role: str) -> int:
-        """A collective or message is given to a stream; returns the node's number, -1 if nothing is recorded."""
+    def collective(self, call: Call, role: str, told_as: tuple[str, int]) -> int:
+        """A collective or message of the group ``role`` is given to a stream; ``told_as`` is the node's group and peer.
+
+        Returns the node's number, -1 if nothing is recorded.
+        """
         memory = self.memory
         memory.at(len(self.nodes) if self.recording else -1, self.phase())
         memory.observe(call.writes, COMMUNICATION)
@@ -162,10 +165,10 @@ class Graph:
                 self.phase(),
                 None,
                 call.type,
-                role,
+                told_as[0],
                 call.size_bytes,
                 dtype,
-                call.peer,
+                told_as[1],
                 call.tag,
             )
         )

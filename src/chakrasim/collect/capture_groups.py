@@ -47,6 +47,14 @@ class Groups:
         """Role and members of a group; the group of all ranks for a handle that was not seen being made."""
         return self._of_name.get(handle, ("", tuple(range(self.world))))
 
+    def narrowest(self, one: int, other: int) -> tuple[str, tuple[int, ...]] | None:
+        """Role and members of the smallest group that has both ranks; None if only that of all ranks has.
+
+        Both ranks find the same one, since both have seen all groups made, in the same order.
+        """
+        found = [(role.name, group) for role in self._roles for group in role.groups if one in group and other in group]
+        return min(found, key=lambda entry: len(entry[1]), default=None)
+
     def roles(self) -> dict[str, tuple[tuple[int, ...], ...]]:
         """The groups of every role."""
         return {role.name: tuple(role.groups) for role in self._roles}

@@ -127,7 +127,15 @@ class Collectives:
         elif not self.graph.recording:
             self.counted["collectives before the step"] += 1
         role, _ = self.groups.find(call.handle)
-        return self.graph.collective(call, role)
+        return self.graph.collective(call, role, self._told_as(call, role))
+
+    def _told_as(self, call: Call, role: str) -> tuple[str, int]:
+        """Group and place of the peer that a node says. A message in the group of all ranks is one of the smallest
+        group that both ranks are in: ranks at the same place of that do the same."""
+        if role or call.type not in (SEND, RECV):
+            return role, call.peer
+        narrow = self.groups.narrowest(dist.get_rank(), call.peer)
+        return (role, call.peer) if narrow is None else (narrow[0], narrow[1].index(call.peer))
 
     def _answer_on_host(self, call: Call) -> None:
         """Real tensors get what they would get if all ranks held what this one holds."""

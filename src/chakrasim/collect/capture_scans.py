@@ -28,10 +28,13 @@ _LOOPS: Final = ("for", "while", "comprehension")
 
 @dataclass
 class _Loop:
-    """The slices that were read in it, by storage, and the nodes that it made."""
+    """The nodes that it made, with those of their backward, and the slices that were read in it, by storage.
+
+    ``forward`` counts the former; ``bytes`` and ``flops`` are theirs."""
 
     module: str | None = None
     rounds: int = 0
+    forward: int = 0
     nodes: list[int] = field(default_factory=list)
     bytes: int = 0
     flops: int = 0
@@ -43,17 +46,41 @@ class Scans:
 
     def __init__(self) -> None:
         self._loops: dict[tuple[str, int], _Loop] = {}
+        self._of_autograd: dict[int, _Loop] = {}
+        self._last: tuple[_Loop | None, int] = None, 0
 
-    def operator(self, node: int, work: OperatorWork, inputs: Iterable[tuple[int, Any]]) -> None:
+    def operator(self, node: int, work: OperatorWork, inputs: Iterable[tuple[int, Any]], phase: str) -> None:
         """An operator is a node; ``inputs`` are its tensors with the numbers of their storages."""
+        if phase == "backward":
+            current = torch._C._current_autograd_node()
+            owner = self._of_autograd.get(current._sequence_nr()) if current is not None else None
+            if owner is not None:
+                owner.nodes.append(node)
+            return
         found = loop_around(sys._getframe(1), _LOOPS)
         if found is None:
+            self._last = None, 0
             return
         frame, statement = found
         loop = self._loops.setdefault((frame.f_code.co_filename, statement.first), _Loop())
+        self._note_autograd(loop)
+        loop.forward += 1
         loop.nodes.append(node)
         loop.bytes += work.bytes_read + work.bytes_written
         loop.flops += work.flops
+        self._note_slices(loop, inputs)
+        if loop.module is None and loop.rounds >= ROUNDS:
+            loop.module = _module_of(frame)
+
+    def _note_autograd(self, loop: _Loop) -> None:
+        """What autograd has made since the last operator of the same loop is the loop's: this operator, and views."""
+        following = torch.autograd._get_sequence_nr()
+        before, since = self._last
+        for number in range(since if before is loop else following - 1, following):
+            self._of_autograd[number] = loop
+        self._last = loop, following
+
+    def _note_slices(self, loop: _Loop, inputs: Iterable[tuple[int, Any]]) -> None:
         # An operator that reads many slices at once, as stack does, goes over none.
         read: dict[int, set[int]] = {}
         for storage, tensor in inputs:
@@ -64,29 +91,25 @@ class Scans:
                 known = loop.slices.setdefault(storage, set())
                 known |= offsets
                 loop.rounds = max(loop.rounds, len(known))
-        if loop.module is None and loop.rounds >= ROUNDS:
-            loop.module = _module_of(frame)
 
     def warnings(self, total: int, durations: Mapping[int, int] | None) -> list[str]:
         """A sentence for each loop of many small operators, of a step of ``total`` operators that take so many ns."""
         return [
             _sentence(place, loop, total, durations)
             for place, loop in self._loops.items()
-            if loop.module
-            and loop.bytes <= SMALL_BYTES * len(loop.nodes)
-            and loop.flops <= SMALL_FLOPS * len(loop.nodes)
+            if loop.module and loop.bytes <= SMALL_BYTES * loop.forward and loop.flops <= SMALL_FLOPS * loop.forward
         ]
 
 
 def _sentence(place: tuple[str, int], loop: _Loop, total: int, durations: Mapping[int, int] | None) -> str:
     if durations is None:
-        share = f"{len(loop.nodes) / max(total, 1):.0%} of the step's"
+        share = f"{len(loop.nodes) / max(total, 1):.0%} of the step's operators"
     else:
         spent, whole = sum(durations[node] for node in loop.nodes), sum(durations.values())
         share = f"{spent / max(whole, 1):.0%} of the step's compute time"
     return (
         f"{loop.module}: the Python loop at {place[0]}:{place[1]} goes over {loop.rounds:,} slices of a tensor and "
-        f"runs {len(loop.nodes):,} small operators ({share}, their backward not counted). If your GPU has a fused "
+        f"runs {loop.forward:,} small operators (with their backward {share}). If your GPU has a fused "
         "kernel for it, from a package that is not installed here, the program will be faster than this: give the loop "
         "an operator with torch.library.custom_op, register_fake and torch.utils.flop_counter.register_flop_formula"
     )

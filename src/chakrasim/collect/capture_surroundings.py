@@ -11,6 +11,7 @@ from torch.autograd import profiler
 from torch.utils.data import DataLoader
 
 from chakrasim.collect.capture_cuda import here
+from chakrasim.collect.capture_device import DeviceTensor
 from chakrasim.collect.capture_listener import Collectives
 from chakrasim.collect.capture_patches import Patches
 
@@ -20,6 +21,7 @@ def install_surroundings(made: Patches, listener: Collectives, rank: int) -> Non
     _processes(made, listener, rank)
     _files(made, listener)
     _profilers(made)
+    made.around(torch.utils, "swap_tensors", _swap)
 
     def compile_nothing(original: Any, model: Any = None, **kwargs: Any) -> Any:
         listener.counted["torch.compile left out: operators are those of eager mode"] += 1
@@ -27,6 +29,15 @@ def install_surroundings(made: Patches, listener: Collectives, rank: int) -> Non
 
     made.around(torch, "compile", compile_nothing)
     made.set(torch.nn.Module, "compile", lambda self, *_, **__: None)
+
+
+def _swap(original: Any, one: Any, other: Any) -> None:
+    """What `Module.to` does to fake tensors where it gives others new data, which neither takes a parameter's attributes
+    from it nor minds who refers to it."""
+    if type(one) is type(other) is DeviceTensor:
+        one.data, other.data = other.data, one.data
+    else:
+        original(one, other)
 
 
 def _processes(made: Patches, listener: Collectives, rank: int) -> None:

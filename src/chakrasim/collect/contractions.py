@@ -190,19 +190,26 @@ def _transposed_convolution(arguments: Arguments, result: Any) -> Product:
     return _forward_convolution(*shapes, True, int(arguments.get("groups", 1)))
 
 
-def _convolution_backward(arguments: Arguments, result: Any) -> Product:
-    """A product as large as the forward's for each gradient asked for: of the input, of the weight."""
-    inputs = arguments.get("input", arguments.get("self"))
-    forward = _forward_convolution(
-        _shape(inputs),
-        _shape(arguments["weight"]),
-        _shape(arguments["grad_output"]),
-        bool(arguments.get("transposed", False)),
-        int(arguments.get("groups", 1)),
-    )
-    products = sum(bool(wanted) for wanted in arguments["output_mask"][:2])
-    shape = forward.batch, forward.m, forward.n, forward.k
-    return Product(WorkKind.CONVOLUTION, products * forward.flops, *shape, kernels=max(products, 1))
+def _convolution_backward(*, whole_weight: bool) -> Callable[[Arguments, Any], Product]:
+    """A product as large as the forward's for each gradient asked for: of the input, of the weight. ``whole_weight``:
+    the weight's as if the convolution had no groups, as PyTorch's registry counts it."""
+
+    def product(arguments: Arguments, result: Any) -> Product:
+        inputs = arguments.get("input", arguments.get("self"))
+        groups = int(arguments.get("groups", 1))
+        forward = _forward_convolution(
+            _shape(inputs),
+            _shape(arguments["weight"]),
+            _shape(arguments["grad_output"]),
+            bool(arguments.get("transposed", False)),
+            groups,
+        )
+        of_input, of_weight = (bool(wanted) for wanted in arguments["output_mask"][:2])
+        flops = (of_input + of_weight * (groups if whole_weight else 1)) * forward.flops
+        shape = forward.batch, forward.m, forward.n, forward.k
+        return Product(WorkKind.CONVOLUTION, flops, *shape, kernels=max(of_input + of_weight, 1))
+
+    return product
 
 
 def _attention(products: int, kernels: int, heads: int = 1) -> Callable[[Arguments, Any], Product]:
@@ -318,9 +325,9 @@ CONTRACTIONS: Final[Mapping[str, Contraction]] = {
     "slow_conv_transpose3d": Contraction(_CONV, _transposed_convolution),
     "cudnn_convolution_transpose": Contraction(_CONV, _transposed_convolution),
     "miopen_convolution_transpose": Contraction(_CONV, _transposed_convolution),
-    "convolution_backward": Contraction(_BACKWARD_CONV, _convolution_backward),
-    "convolution_backward_overrideable": Contraction(_BACKWARD_CONV, _convolution_backward),
-    "_slow_conv2d_backward": Contraction(_BACKWARD_CONV, _convolution_backward),
+    "convolution_backward": Contraction(_BACKWARD_CONV, _convolution_backward(whole_weight=True)),
+    "convolution_backward_overrideable": Contraction(_BACKWARD_CONV, _convolution_backward(whole_weight=False)),
+    "_slow_conv2d_backward": Contraction(_BACKWARD_CONV, _convolution_backward(whole_weight=False)),
     **{
         name: Contraction(_SDPA, _attention(2, 1))
         for name in (

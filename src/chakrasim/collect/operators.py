@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,21 +53,25 @@ _CACHE: Final[dict[Any, OperatorWork]] = {}
 _CACHE_LIMIT: Final = 100_000
 
 
-def describe(func: Any, args: Any, kwargs: Any, result: Any) -> OperatorWork:
+Registered = Callable[[Any, Any, Any, Any], int | None]
+"""FLOPs of a call by a formula that was registered for its operator; None where there is none."""
+
+
+def describe(func: Any, args: Any, kwargs: Any, result: Any, registered: Registered = registered_flops) -> OperatorWork:
     """What the call ``func(*args, **kwargs)`` that gave ``result`` does.
 
     ``func`` is what a dispatch mode is given (an `OpOverload`, or a higher-order operator), the tensors are plain ones:
-    subclasses such as DTensor must have been taken apart.
+    subclasses such as DTensor must have been taken apart. Both may be of `chakrasim.collect.recorded_calls`, too.
     """
     key = (func, _signature((args, kwargs, result), {}))
     try:
         work = _CACHE.get(key)
     except TypeError:  # an argument that cannot be a key
-        return _describe(func, args, kwargs, result)
+        return _describe(func, args, kwargs, result, registered)
     if work is None:
         if len(_CACHE) >= _CACHE_LIMIT:
             _CACHE.clear()
-        work = _CACHE[key] = _describe(func, args, kwargs, result)
+        work = _CACHE[key] = _describe(func, args, kwargs, result, registered)
     return work
 
 
@@ -97,7 +101,7 @@ def operator_name(func: Any) -> tuple[str, str]:
     return namespace, name
 
 
-def _describe(func: Any, args: Any, kwargs: Any, result: Any) -> OperatorWork:
+def _describe(func: Any, args: Any, kwargs: Any, result: Any, registered: Registered) -> OperatorWork:
     namespace, name = operator_name(func)
     full = f"{namespace}::{name}"
     inputs = list(tensors_in((args, kwargs)))
@@ -107,7 +111,7 @@ def _describe(func: Any, args: Any, kwargs: Any, result: Any) -> OperatorWork:
         return OperatorWork(full, WorkKind.OTHER, 0, FlopSource.ELEMENTS, 0, 0, 0, 0, 0, 0, False, dtype, 1, True)
     read, written = traffic(func, name, args, kwargs, result)
     product = _product(func, namespace, name, args, kwargs, result)
-    counted = registered_flops(func, args, kwargs, result)
+    counted = registered(func, args, kwargs, result)
     if product is None:
         kind, flops, source, kernels = _elements(func, name, args, kwargs, inputs, outputs)
         if counted is not None:  # an operator of the user's, registered with PyTorch

@@ -5,6 +5,7 @@ DTDs and entities are refused, and sizes are bounded, so that a hostile file can
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,17 +65,24 @@ def read_msccl(path: str | Path) -> MscclAlgorithm:
     """Read an algorithm file. Raises `InputError`, with the line, for whatever is wrong in it."""
     try:
         with open_input(path, "an MSCCL algorithm") as file:
-            data = take(file, MAX_BYTES)
+            large = os.fstat(file.fileno()).st_size > MAX_BYTES
+            data = take(file, 0 if large else MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError("cannot read the MSCCL algorithm", file=path, found=reason) from None
+    if large:
+        raise _too_large(str(path))
     return parse_msccl(data, str(path))
+
+
+def _too_large(source: str) -> InputError:
+    return InputError("MSCCL algorithm too large", file=source, expected=f"at most {MAX_BYTES} bytes")
 
 
 def parse_msccl(data: bytes, source: str) -> MscclAlgorithm:
     """The algorithm in the bytes of a file named ``source``; see `read_msccl`."""
     if len(data) > MAX_BYTES:
-        raise InputError("MSCCL algorithm too large", file=source, expected=f"at most {MAX_BYTES} bytes")
+        raise _too_large(source)
     return _Reader(source).read(data)
 
 

@@ -19,6 +19,7 @@ from chakrasim.converter.node_columns import NodeRange
 from chakrasim.converter.nodes import JOIN, OFFSET, REASONS, part_of, plan_nodes
 from chakrasim.converter.redaction import Pseudonyms, key_of
 from chakrasim.converter.spans import find_spans, span_metadata
+from chakrasim.converter.work_columns import works_unknown
 from chakrasim.outputs import write_pieces
 from chakrasim.trace.assemble import Column, Strings, attributes, metadata, no_metadata
 from chakrasim.trace.encode import encode_trace
@@ -98,6 +99,10 @@ class Conversion:
         self.pseudonyms = Pseudonyms(linked.strings, self.strings, key_of(redact))
         self.counts = self._counts()
         self.warnings = [f"{linked.source}: {count} {what}" for what, count in self.counts.items()]
+        unknown, count = works_unknown(linked, redact=self.redact)
+        if count:
+            self.warnings.append(f"{linked.source}: {count} {unknown}")
+            self.counts["operators of unknown work"] = count
 
     def _counts(self) -> dict[str, int]:
         """What became something else than its name says."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -233,12 +234,13 @@ def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] |
     return None if progress is None else lambda done, total: progress(name, done, total)
 
 
-def _collect(results: Iterator[T], total: int, progress: Callable[[int, int], None] | None) -> list[T]:
+def _collect(results: Generator[T, None, None], total: int, progress: Callable[[int, int], None] | None) -> list[T]:
     collected = []
-    for result in results:
-        collected.append(result)
-        if progress is not None:
-            progress(len(collected), total)
+    with closing(results):
+        for result in results:
+            collected.append(result)
+            if progress is not None:
+                progress(len(collected), total)
     return collected
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,11 +53,12 @@ def link_directory(
     ranks = discover(directory, map_file=map_file, warnings=said)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     linked: list[LinkedTrace] = []
-    for one, notes in run_all(_link, [_Task(files, step, strict) for files in ranks], processes):
-        linked.append(one)
-        said += [f"rank {one.rank}: {note}" for note in notes]
-        if progress is not None:
-            progress(len(linked), len(ranks))
+    with closing(run_all(_link, [_Task(files, step, strict) for files in ranks], processes)) as results:
+        for one, notes in results:
+            linked.append(one)
+            said += [f"rank {one.rank}: {note}" for note in notes]
+            if progress is not None:
+                progress(len(linked), len(ranks))
     linked = align(linked)
     with whole_folder(output, force=force) as folder:
         for one in linked:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from chakrasim.converter.across_ranks import RankInRun
 from chakrasim.converter.nodes import JOIN, OFFSET, NodePart, NodePlan
 from chakrasim.converter.process_groups import UNUSABLE
+from chakrasim.converter.work_columns import work_columns
 from chakrasim.trace.assemble import Column, Strings
 from chakrasim.trace.graph import Ints
 from chakrasim.trace.kinds import BOOL, INT32, INT64, STRING, CollectiveType
@@ -87,14 +88,26 @@ class NodeRange:
     def is_device(self) -> NDArray[np.bool_]:
         return np.isin(self.linked.kind[self.row], DEVICE_KINDS) & self.is_row
 
+    @cached_property
+    def computing(self) -> tuple[Ints, Ints]:
+        """int64 each: nodes of which is known what they compute (or why not), and their entries in the works."""
+        works = self.linked.works
+        nodes = np.flatnonzero(self._heads & ~self.is_communication)
+        rows = self.row[nodes] + self.part.rows.start
+        at = np.minimum(np.searchsorted(works.row, rows), max(len(works) - 1, 0))
+        found = works.row[at] == rows if len(works) else np.zeros(len(rows), np.bool_)
+        return nodes[found], at[found]
+
     def columns(self, *, redact: bool) -> Iterator[Column]:
         """The attributes, in the order in which a node has them; without the lists of its dependencies."""
         host = ~self.is_device & ~self.is_communication & (self.entry != JOIN)
+        host[self.computing[0]] = False
         yield Column("is_cpu_op", BOOL, None, host)
         yield from self._communication()
         yield from self._times()
         yield from self._places(redact=redact)
         yield from self._references()
+        yield from work_columns(self.linked.works, *self.computing, self.is_device, self.strings, self.linked.strings)
         if not redact:
             schema = np.where(self._heads, self.linked.op_schema[self.row], 0)
             yield self._some("op_schema", STRING, schema, schema > 0)

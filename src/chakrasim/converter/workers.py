@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
@@ -55,7 +55,7 @@ def free_bytes() -> int:
         return 4 << 30
 
 
-def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Iterator[R]:
+def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Generator[R, None, None]:
     """``work`` of each, in order; its first exception ends all. Raises InputError when a process dies."""
     if jobs < 2 or len(given) < 2:
         yield from map(work, given)
@@ -74,8 +74,11 @@ def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Iterator[R
             ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in set(multiprocessing.active_children()) - others:
+            mine = set(multiprocessing.active_children()) - others
+            for process in mine:
                 process.terminate()  # else they would go on writing into a folder that is being removed
+            for process in mine:
+                process.join()
             raise
 
 

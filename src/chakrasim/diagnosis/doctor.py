@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chakrasim.diagnosis import remedies
+from chakrasim.diagnosis.check_delays import check_delays
 from chakrasim.diagnosis.check_device import check_device, partial_steps
 from chakrasim.diagnosis.check_host import check_host, check_pair, profiler_steps
-from chakrasim.diagnosis.check_linked import check_linked
 from chakrasim.diagnosis.check_ranks import check_ranks
 from chakrasim.diagnosis.comparison import compare
 from chakrasim.diagnosis.device_rows import DeviceRows
@@ -33,6 +33,7 @@ from chakrasim.trace.linked_parts import begun
 #: Findings after which it says nothing that there is nothing to link.
 _NOTHING_THERE = ("empty-trace", "schedule-never-active")
 #: Repairs after which nothing is missing.
+_NO_CATEGORY = "but no category that says what they are"
 _LIGHT = re.compile(r"rounded .* times|replaced invalid characters")
 
 Progress = Callable[[int, int], None]
@@ -109,6 +110,7 @@ def diagnose(
         if progress is not None:
             progress(number + 1, len(ranks))
     findings += compare(linked)
+    findings += check_delays(facts)
     findings += check_ranks(facts, have_one_clock=any(len(trace.communication) for trace in linked))
     findings.sort(key=lambda finding: (-finding.severity, finding.ranks, finding.code))
     return Diagnosis(directory, tuple(facts), tuple(findings), ignored)
@@ -185,7 +187,6 @@ def _link(
             consequence, remedy = "they cannot be linked", fault.remedy or "record again"
             findings.append(Finding("unlinkable", ERROR, str(fault), consequence, remedy, (files.rank,), names))
         return {}
-    findings += check_linked(files.rank, whole, tuple(path.name for path in (files.host, files.device) if path))
     linked.append(begun(whole))
     if taker is not None:
         taker(files, whole, said)
@@ -223,6 +224,16 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
 
 def _repaired(warning: str, path: Path, rank: int) -> Finding:
     """What a reader says of a file that it read nevertheless."""
+    if _NO_CATEGORY in warning:
+        return Finding(
+            "events-without-category",
+            WARNING,
+            warning,
+            "what they did is missing from all results: if kernels are among them, device time is",
+            "export the trace with the categories of Kineto (kernel, gpu_memcpy, ...)",
+            (rank,),
+            (path.name,),
+        )
     is_light = _LIGHT.search(warning) is not None
     return Finding(
         "repaired-file" if is_light else "damaged-file",

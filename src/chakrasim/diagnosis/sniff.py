@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +53,7 @@ class FileFacts:
     schema: of a host trace; "" where not stated.
     pid: of the process that was traced; -1 where not found.
     rank, world_size: of ``distributedInfo``; -1 where not stated.
+    members: the keys of a JSON document, () of an array, that is OTHER; None of anything else.
     """
 
     path: Path
@@ -62,6 +64,7 @@ class FileFacts:
     pid: int = -1
     rank: int = -1
     world_size: int = -1
+    members: tuple[str, ...] | None = None
 
 
 def sniff(path: Path) -> FileFacts:
@@ -92,7 +95,7 @@ def _look(path: Path, file: Stream) -> FileFacts:
     if text.peek() == "{":
         return _document(path, text)
     if text.peek() == "[":
-        return FileFacts(path, FileKind.OTHER, note="a JSON array, not the object that the profiler writes")
+        return _array(path, text)
     if re.search(r"\.et(\.gz)?$", path.name):
         return FileFacts(path, FileKind.CHAKRA)
     return FileFacts(path, FileKind.OTHER, note="")
@@ -104,7 +107,7 @@ def _document(path: Path, text: JsonHead) -> FileFacts:
     try:
         for key in text.members():
             if key == "traceEvents" and text.peek() == "[":
-                return _device(path, header, text)
+                return _device(path, header, text.elements())
             if key == "nodes" and text.peek() == "[":
                 return _host(path, header, text)
             header[key] = text.value()
@@ -113,17 +116,31 @@ def _document(path: Path, text: JsonHead) -> FileFacts:
     except Unreadable as fault:
         return _guess(path, text.head, header, str(fault))
     if str(header.get("format")).startswith("chakrasim-observed"):
-        return FileFacts(path, FileKind.OTHER, note="the manifest of a recording")
-    if "globalMetadata" in header or "metadata" in header:
-        return FileFacts(path, FileKind.OTHER, note="a Chakra trace as JSON")
-    return FileFacts(path, FileKind.OTHER, note="a JSON document that is no trace")
+        note = "the manifest of a recording"
+    elif "globalMetadata" in header or "metadata" in header:
+        note = "a Chakra trace as JSON"
+    else:
+        note = "a JSON document that is no trace"
+    return FileFacts(path, FileKind.OTHER, note=note, members=tuple(header))
 
 
-def _device(path: Path, header: dict[str, Any], text: JsonHead) -> FileFacts:
+def _array(path: Path, text: JsonHead) -> FileFacts:
+    """A JSON array: of events, which are a device trace without the document around them, or of something else."""
+    elements = text.elements()
+    try:
+        first = next(elements, None)
+    except Unreadable as fault:
+        return FileFacts(path, FileKind.OTHER, note=f"damaged JSON: {fault}")
+    if isinstance(first, dict) and isinstance(first.get("ph"), str):
+        return _device(path, {}, chain([first], elements))
+    return FileFacts(path, FileKind.OTHER, note="a JSON array that is no list of events", members=())
+
+
+def _device(path: Path, header: dict[str, Any], events: Iterator[Any]) -> FileFacts:
     facts = FileFacts(path, FileKind.DEVICE)
     rank, world = distributed_rank(header)
     try:
-        for event in islice(text.elements(), LOOK_EVENTS):
+        for event in islice(events, LOOK_EVENTS):
             if not isinstance(event, dict):
                 continue
             pid = event.get("pid")

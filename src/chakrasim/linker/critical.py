@@ -67,8 +67,8 @@ def _walk(binding: NDArray[np.int32], source: NDArray[np.int32], row: int, flags
 def _measure(binding: Any, source: Any, step: Any, duration: Any, delay: Any, row: int) -> Any:
     """The length of the path that ends with ``row``, as far as it is of that row's step, and the delays on it."""
     number = step[row]
-    length = np.int64(0)
-    delayed = np.int64(0)
+    length = 0
+    delayed = 0
     going = True
     while going:
         # Times of damaged traces add up to more than there is room for.

@@ -24,6 +24,7 @@ from chakrasim.linker.inference import cross_stream, infer
 from chakrasim.linker.launches import find_launches, index_calls
 from chakrasim.linker.memory import give_back
 from chakrasim.linker.nesting import nest
+from chakrasim.linker.operator_work import find_works
 from chakrasim.linker.rows import RowTable
 from chakrasim.linker.shape import shape
 from chakrasim.linker.synchronisation import find_waits, read_records
@@ -152,6 +153,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
     table, edges, counts = draft.table, draft.edges, draft.counts
     give_back(len(table))
     communication, groups = find_communication(table, draft.kineto, host, counts)
+    works = find_works(table, host, measured=draft.kineto is not None, communication=communication.row)
     kineto = draft.kineto = _only_ids(draft.kineto) if draft.kineto is not None else None
     # Who launched what is needed no more.
     table = draft.table = replace(table, launch=table.launch[:0].copy())
@@ -165,6 +167,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
     notes = draft.annotations
     names = ["values", "shapes", "types", "op_schema"]
     columns = [*(texts[name] for name in names), table.name, communication.dtype, communication.evidence, notes.name]
+    columns += [works.name, works.dtype, works.problem]
     strings, moved = only_used(strings, columns)
     header, source = _header(draft, kineto, host)
     said_rank, world = _rank(header, counts)
@@ -198,6 +201,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         annotations=replace(notes, name=moved[7]),
         lanes=table.lanes,
         step_paths=paths if kineto is not None else (),
+        works=replace(works, name=moved[8], dtype=moved[9], problem=moved[10]),
         counts=counts,
         header=header,
     )

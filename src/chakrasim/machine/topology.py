@@ -6,10 +6,15 @@ its number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
 
 
 class Symmetry(Enum):
@@ -22,6 +27,10 @@ class Symmetry(Enum):
 
 Ends = tuple[int | None, int | None]
 """Where a link begins and ends: coordinates in its dimension, None for a switch."""
+
+Way = Callable[[Ints, Ints, int], Iterator[tuple[Ints, Ints, Ints]]]
+"""From the coordinates where messages enter and leave a dimension, and the number of its members, to the links that
+they pass, some at a time: indices of messages, and for each the member and the port of a link."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,8 @@ class Topology:
         From a member, one of its ports and the number of members to the two ends of that port's link.
     symmetry:
         What ranks may be folded by. Nothing unless stated: folding by a symmetry that is none gives wrong times.
+    way:
+        The links of the route, for what is said of loads. None: nothing is said.
     returns:
         Whether a message to its own sender comes back over the sender's links.
     """
@@ -50,12 +61,34 @@ class Topology:
     ports: Callable[[int], int]
     ends: Callable[[int, int, int], Ends]
     symmetry: Symmetry = Symmetry.NONE
+    way: Way | None = None
     returns: bool = False
 
 
 def _ring_ends(own: int, port: int, members: int) -> Ends:
     """Port 0 leads clockwise, to the next higher member, port 1 back."""
     return own, (own + (1 if port == 0 else -1)) % members
+
+
+def _ring_way(a: Ints, b: Ints, members: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """The shorter way round, a tie clockwise."""
+    ahead = (b - a) % members
+    back = members - ahead < ahead
+    hops = np.where(back, members - ahead, ahead)
+    for passed in range(int(hops.max(initial=0))):
+        which = np.flatnonzero(hops > passed)
+        step = np.where(back[which], -passed, passed)
+        yield which, (a[which] + step) % members, back[which].astype(np.int64)
+
+
+def _full_way(a: Ints, b: Ints, members: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+    yield np.arange(len(a)), a, b
+
+
+def _switch_way(a: Ints, b: Ints, members: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+    which = np.arange(len(a))
+    yield which, a, np.zeros_like(a)
+    yield which, b, np.ones_like(b)
 
 
 def _full_ends(own: int, port: int, members: int) -> Ends:
@@ -67,9 +100,9 @@ def _switch_ends(own: int, port: int, members: int) -> Ends:
 
 
 _ALL: Final = (
-    Topology("Ring", 0, lambda members: 2, _ring_ends, Symmetry.ROTATIONS),
-    Topology("FullyConnected", 1, lambda members: members, _full_ends, Symmetry.PERMUTATIONS),
-    Topology("Switch", 2, lambda members: 2, _switch_ends, Symmetry.PERMUTATIONS, returns=True),
+    Topology("Ring", 0, lambda members: 2, _ring_ends, Symmetry.ROTATIONS, _ring_way),
+    Topology("FullyConnected", 1, lambda members: members, _full_ends, Symmetry.PERMUTATIONS, _full_way),
+    Topology("Switch", 2, lambda members: 2, _switch_ends, Symmetry.PERMUTATIONS, _switch_way, returns=True),
 )
 
 TOPOLOGIES: Final[dict[str, Topology]] = {topology.name: topology for topology in _ALL}

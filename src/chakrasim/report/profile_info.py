@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from chakrasim.diagnosis.collective_rows import busy_ns
 from chakrasim.diagnosis.device_rows import DeviceRows
 from chakrasim.errors import InputError
+from chakrasim.totals import total, totals
 from chakrasim.trace.graph import StringTable
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kineto import Ints, KinetoTrace
@@ -186,7 +187,7 @@ def host_info(trace: HostTrace, kind: str = "PyTorch host trace") -> ProfileInfo
         threads=len(np.unique(trace.tid[trace.tid > 0])),
         depth=_depth(trace.ids, trace.parent),
         tensors=len(np.unique(identities, axis=0)),
-        tensor_bytes=int(used.sum()) if len(first) else 0,
+        tensor_bytes=total(used) if len(first) else 0,
         collectives=_calls(trace, None),
     )
 
@@ -229,7 +230,7 @@ def _depth(ids: Ints, parent: Ints) -> int:
 def linked_info(linked: LinkedTrace, file: str) -> ProfileInfo:
     """Count what a linked trace of ours holds."""
     depth, longest_ns = _longest_chain(linked)
-    work_ns = int(linked.duration_ns.sum())
+    work_ns = total(linked.duration_ns)
     device = np.flatnonzero(linked.is_device)
     span = int(linked.end_ns.max() - linked.start_ns.min()) if len(linked) else 0
     pairs = np.stack([linked.edge_kind, linked.edge_evidence], axis=1)
@@ -257,12 +258,11 @@ def linked_info(linked: LinkedTrace, file: str) -> ProfileInfo:
 
 def _sums(names: Sequence[str] | StringTable, column: NDArray[Any], durations: Ints) -> tuple[Amount, ...]:
     keys, at = np.unique(column, return_inverse=True)
-    sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, at, durations)
+    sums = totals(at, durations, len(keys))
     counts = np.bincount(at, minlength=len(keys)).tolist()
     found = [
-        Amount(names[key] or "(gap)", count, total)
-        for key, count, total in zip(keys.tolist(), counts, sums.tolist(), strict=True)
+        Amount(names[key] or "(gap)", count, spent)
+        for key, count, spent in zip(keys.tolist(), counts, sums, strict=True)
     ]
     return tuple(sorted(found, key=lambda amount: (-amount.total_ns, -amount.count, amount.name)))
 

@@ -38,7 +38,8 @@ def write_with_counters(traces: Sequence[RankTrace], path: str) -> None:
     source = traces[0].kineto.source
     try:
         document = json.loads(read_unpacked(source, expected="a Kineto trace", held=8))
-        document["traceEvents"].extend(counter_events(traces[0]))
+        events = document if isinstance(document, list) else document["traceEvents"]
+        events.extend(counter_events(traces[0]))
         text = json.dumps(document, allow_nan=False).encode()
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise InputError("the trace cannot be copied: it is damaged", file=source, found=str(fault)) from None

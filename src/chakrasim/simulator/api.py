@@ -78,8 +78,8 @@ def simulate(
         A preset's name, a machine file or a ``Machine``, instead of ``system`` and ``network``.
     device_profile:
         A shipped device's name, a profile's file, mapping or ``DeviceProfile``: it times the compute nodes that say
-        what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline. Others keep
-        their recorded duration.
+        what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline, which leave
+        durations alone that were measured on a device (``is_recorded``). Other nodes keep their recorded duration.
     ranks:
         Number of ranks when there is one trace for all of them.
     congestion:
@@ -154,6 +154,7 @@ def simulate(
             physics=physics,
             replay=replay_durations,
             profile=described.profile,
+            profile_is_given=device_profile is not None,
             common_start=common_start,
             limits=limits,
             warnings=warnings,

@@ -5,7 +5,9 @@ Nodes that say nothing of their work keep the duration that was recorded for the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -27,25 +29,30 @@ Column = Callable[[str], AttrColumn]
 ROOFLINE: Final = "the roofline model"
 TOO_LATE: Final = 1 << 63
 """ns"""
+_NAMED: Final = 5
 
 _KINDS: Final = {kind.name.lower(): int(kind) for kind in WorkKind}
 
 
 def modelled(trace: Trace, column: Column, gpu: Mask, context: Context) -> Mask:
-    """Which of the compute nodes ``gpu`` (bool[n]) a model of the device times; the others keep their duration."""
+    """Which of the compute nodes ``gpu`` (bool[n]) a model of the device times; the others keep their duration.
+
+    Durations measured on a device give way to a profile only that was asked for by name.
+    """
+    chosen = gpu & _says_enough(trace, column, context)
+    measured = column(names.RECORDED).integers() != 0
+    return chosen if context.profile_is_given else chosen & ~measured
+
+
+def _says_enough(trace: Trace, column: Column, context: Context) -> Mask:
+    """bool[n]: nodes that state what the model of the device goes by. The roofline needs operations and bytes; a node
+    with one of them and no duration is an error later on."""
+    operations, size = column(names.FLOPS).present, column(names.BYTES).present
     if context.profile is not None:
-        return gpu & (column(names.FLOPS).present | column(names.BYTES).present)
+        return operations | size
     if not context.system.roofline_enabled:
-        return np.zeros_like(gpu)
-    kept = gpu & ~_goes_by_the_roofline(trace, column)
-    if kept.any():
-        context.warn(
-            "compute nodes that do not state num_ops and tensor_size take their recorded duration: the roofline has "
-            "nothing to go by"
-        )
-    if (kept & ~_has_duration(trace, column)).any():
-        context.warn("compute nodes that state neither num_ops and tensor_size nor a duration take 1 ns each")
-    return gpu & ~kept
+        return np.zeros_like(operations)
+    return (operations & size) | ((operations | size) & ~_has_duration(trace, column))
 
 
 def _has_duration(trace: Trace, column: Column) -> Mask:
@@ -53,10 +60,18 @@ def _has_duration(trace: Trace, column: Column) -> Mask:
     return found
 
 
-def _goes_by_the_roofline(trace: Trace, column: Column) -> Mask:
-    """bool[n]: nodes that state operations and bytes, or one of them and no duration, which is an error later on."""
-    operations, size = column(names.FLOPS).present, column(names.BYTES).present
-    return (operations & size) | ((operations | size) & ~_has_duration(trace, column))
+def warn_of_silent(trace: Trace, column: Column, gpu: Mask, context: Context) -> None:
+    """Warn of compute nodes ``gpu`` (bool[n]) that the roofline has nothing to go by for."""
+    if context.profile is not None or not context.system.roofline_enabled:
+        return
+    silent = gpu & ~_says_enough(trace, column, context)
+    if silent.any():
+        context.warn(
+            "compute nodes that do not state num_ops and tensor_size take their recorded duration: the roofline has "
+            "nothing to go by"
+        )
+    if (silent & ~_has_duration(trace, column)).any():
+        context.warn("compute nodes that state neither num_ops and tensor_size nor a duration take 1 ns each")
 
 
 def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], context: Context) -> None:
@@ -71,14 +86,63 @@ def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], co
         )
 
 
-def count_timed(trace: Trace, context: Context) -> tuple[int, int]:
-    """How many of a trace's compute nodes a model of the device times, and how many keep their recorded duration."""
-    gpu = (trace.types == NodeType.COMP_NODE) & (trace.attr("is_cpu_op").integers() == 0)
-    if context.profile is None:
-        timed = gpu & _goes_by_the_roofline(trace, trace.attr)
-    else:
-        timed = gpu & (trace.attr(names.FLOPS).present | trace.attr(names.BYTES).present)
-    return int(timed.sum()), int((gpu & ~timed).sum())
+@dataclass
+class Tally:
+    """How many compute nodes a model of the device times, and why it does not time the others.
+
+    Attributes
+    ----------
+    timed, kept: nodes of the device that the model times, and that keep their recorded duration.
+    measured: those of ``kept`` that state their work, and a duration measured on a device.
+    of_host: nodes of the host, which no model times.
+    unknown: operators whose work is not (fully) known, by name and reason.
+    """
+
+    timed: int = 0
+    kept: int = 0
+    measured: int = 0
+    of_host: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    def add(self, trace: Trace, copies: int, context: Context) -> None:
+        """Count the nodes of a trace that ``copies`` ranks run."""
+        computing = trace.types == NodeType.COMP_NODE
+        gpu = computing & (trace.attr("is_cpu_op").integers() == 0)
+        timed = modelled(trace, trace.attr, gpu, context)
+        self.timed += copies * int(timed.sum())
+        self.kept += copies * int((gpu & ~timed).sum())
+        self.measured += copies * int((gpu & ~timed & (trace.attr(names.RECORDED).integers() != 0)).sum())
+        self.of_host += copies * int((computing & ~gpu).sum())
+        why = trace.attr(names.UNKNOWN)
+        for node in np.flatnonzero(gpu & why.present).tolist():
+            self.unknown[f"{trace.name(node)} ({why.string(node)})"] += copies
+
+    def warnings(self, context: Context) -> Iterator[str]:
+        """What the user has to know of it."""
+        if self.unknown:
+            named = ", ".join(f"{name} x {count}" for name, count in self.unknown.most_common(_NAMED))
+            more = f" and {len(self.unknown) - _NAMED} more" if len(self.unknown) > _NAMED else ""
+            yield (
+                f"the work of {self.unknown.total()} compute nodes is not known: they take their recorded duration "
+                f"(1 ns where there is none), or what their bytes take: {named}{more}"
+            )
+        if self.measured:
+            yield (
+                f"{self.measured} compute nodes keep the durations measured on their device, not what this machine's "
+                "would be: a device profile given by name (--device-profile NAME) times them"
+            )
+        elif context.profile is not None and not self.timed and (context.profile_is_given or self.kept + self.of_host):
+            yield f"the device profile has no effect: {self._reason()}"
+
+    def _reason(self) -> str:
+        if self.kept:
+            return f"none of the {self.kept} compute nodes of the device states its work (num_ops, tensor_size)"
+        if self.of_host:
+            return (
+                f"all {self.of_host} compute nodes are work of the host (is_cpu_op); of a run on a CPU, the host trace "
+                "alone, without its device trace, becomes work of a device"
+            )
+        return "the workload has no compute nodes"
 
 
 def compute_ns(trace: Trace, column: Column, nodes: Ints, context: Context) -> tuple[Ints, Mask]:

@@ -52,6 +52,8 @@ class Context:
     common_start: bool = False
     profile: DeviceProfile | None = None
     """What times the compute nodes that say what they compute, instead of the roofline."""
+    profile_is_given: bool = False
+    """Whether the profile was asked for by name: it then times what was measured on another device, too."""
     meetings: tuple[int, ...] = ()
     """By meeting of a replay: how many ranks its others wait for."""
     limits: Limits = field(default_factory=Limits)

@@ -16,6 +16,8 @@ from chakrasim.simulator.local_memory import nodes_without_tensors, peak_memory
 from chakrasim.simulator.plans import Plan
 from chakrasim.simulator.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult
 from chakrasim.simulator.setup import Digit, Layout
+from chakrasim.simulator.unaware import Calls, warn_of_impossible
+from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]
 
@@ -51,6 +53,9 @@ def gather(
     context.counts["skipped nodes (no operation, or a roofline node without a tensor)"] += int(
         slots[classes, at.SLOT_SKIPPED].sum()
     )
+    calls = _calls(records, layout, classes, plans)
+    if not context.aware:
+        warn_of_impossible(calls, context)
     if m[at.MISMATCHES]:
         context.warn("some ranks ran different collectives under the same place in their group's sequence")
     return SimulationResult(
@@ -70,7 +75,7 @@ def gather(
         warnings=tuple(context.warnings),
         counts={name: count for name, count in sorted(context.counts.items()) if count},
         links=_links(m, layout, context) if context.aware else None,
-        collectives=_collectives(records, layout, classes, context, plans),
+        collectives=_collectives(calls, context),
         records=records,
         class_ranks=layout.ranks,
         system=context.system,
@@ -209,31 +214,34 @@ def _link_name(rank: int, port: int, layout: Layout, context: Context) -> str:
     return f"{dim}{first} -> {last}"
 
 
-def _collectives(
-    records: tuple[NodeRecord, ...],
-    layout: Layout,
-    classes: Ints,
-    context: Context,
-    plans: Sequence[Sequence[Plan]],
-) -> tuple[CollectiveFigures, ...]:
-    """Calls and mean duration of every kind of collective, weighted by the ranks of each class."""
-    weights = np.bincount(classes, minlength=len(layout.ranks))
-    totals: dict[Kind, list[int]] = {}
-    for record, g, weight in zip(records, layout.graph_of, weights, strict=False):
+def _calls(
+    records: tuple[NodeRecord, ...], layout: Layout, classes: Ints, plans: Sequence[Sequence[Plan]]
+) -> list[Calls]:
+    """The collectives of every class of ranks that have run."""
+    weights = np.bincount(classes, minlength=len(layout.ranks)).tolist()
+    found = []
+    for record, g, weight in zip(records, layout.graph_of.tolist(), weights, strict=False):
         graph = record.graph
         nodes = np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (record.end_ns >= 0))
         duration = record.end_ns[nodes] - record.start_ns[nodes]
         uses = graph.a[nodes]
-        calls = np.bincount(uses, minlength=len(graph.uses))
-        spent = np.bincount(uses, weights=duration, minlength=len(graph.uses))
-        for u in np.flatnonzero(calls):
-            plan = plans[int(g)][int(u)]
-            kind = (plan.use.type, plan.use.size_bytes, _member_count(plan, context), _algorithm(plan))
-            total = totals.setdefault(kind, [0, 0, 0])
-            total[0] += int(weight)
-            total[1] += int(calls[u]) * int(weight)
-            total[2] += int(spent[u]) * int(weight)
-    return tuple(_figures(kind, *total) for kind, total in sorted(totals.items()))
+        calls = np.bincount(uses, minlength=len(graph.uses)).tolist()
+        spent = totals(uses, duration, len(graph.uses))
+        found += [Calls(plans[g][u], weight, count, spent[u]) for u, count in enumerate(calls) if count]
+    return found
+
+
+def _collectives(calls: Sequence[Calls], context: Context) -> tuple[CollectiveFigures, ...]:
+    """Calls and mean duration of every kind of collective, weighted by the ranks of each class."""
+    sums: dict[Kind, list[int]] = {}
+    for entry in calls:
+        plan = entry.plan
+        kind = (plan.use.type, plan.use.size_bytes, plan.member_count(context), _algorithm(plan))
+        own = sums.setdefault(kind, [0, 0, 0])
+        own[0] += entry.ranks
+        own[1] += entry.calls * entry.ranks
+        own[2] += entry.spent_ns * entry.ranks
+    return tuple(_figures(kind, *own) for kind, own in sorted(sums.items()))
 
 
 Kind = tuple[Collective, int, int, str]
@@ -248,16 +256,6 @@ def _figures(kind: Kind, callers: int, calls: int, spent_ns: int) -> CollectiveF
     busbw = algbw * meaning.bus_factor(members)
     groups = callers // members
     return CollectiveFigures(meaning.key, size, members, groups, algorithm, calls, mean, algbw, busbw)
-
-
-def _member_count(plan: Plan, context: Context) -> int:
-    listed = context.groups.get(plan.use.group)
-    if listed is not None:
-        return len(listed)
-    count = 1
-    for phase in {phase.dim: phase for phase in plan.phases}.values():
-        count *= phase.members.count
-    return count if plan.phases else context.ranks
 
 
 def _algorithm(plan: Plan) -> str:

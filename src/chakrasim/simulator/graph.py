@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.simulator.attributes import refuse, required
 from chakrasim.simulator.communication import CollectiveUse, collectives, messages
-from chakrasim.simulator.compute import TOO_LATE, compute_ns, modelled, warn_of_untimed
+from chakrasim.simulator.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
@@ -249,6 +249,7 @@ class _Actions:
 
     def _compute(self, comp: Mask) -> None:
         by_model = modelled(self.trace, self.column, comp & ~self.cpu, self.context)
+        warn_of_silent(self.trace, self.column, comp & ~self.cpu, self.context)
         warn_of_untimed(self.column, comp & ~self.cpu & ~by_model, self.trace.duration_micros, self.context)
         self._replay(comp & ~by_model, count_gpu=True)
         nodes = np.flatnonzero(by_model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,15 @@ class Plan:
     @property
     def group(self) -> int:
         return self.use.group
+
+    def member_count(self, context: Context) -> int:
+        """How many ranks take part, of a collective of all ranks: in the dimensions that are involved."""
+        listed = context.groups.get(self.use.group)
+        if listed is not None:
+            return len(listed)
+        if not self.phases:
+            return context.ranks
+        return prod(phase.members.count for phase in {phase.dim: phase for phase in self.phases}.values())
 
     def members(self, context: Context) -> Members:
         """Who takes part, in listed order."""
@@ -285,7 +295,7 @@ def _phase(
 
 
 def pass_ns(size_bytes: int, local_mem_bw: float) -> int:
-    """One pass over local memory, truncated to ns; free without a bandwidth. Raises InputError past the clock's range."""
+    """One pass over local memory, truncated to ns; free without a bandwidth. Raises InputError for too long a time."""
     if local_mem_bw == 0:
         return 0
     spent_ns = size_bytes / local_mem_bw * 1e9

@@ -2,10 +2,10 @@
 
 A chunk waits in a queue of the dimension of its phase, where only so many chunks run at a time; a phase ends when all
 ranks of its ring run it. An all-reduce that is split (localBWAware) goes up the dimensions by reduce-scatters and down
-again by all-gathers, and with one queue per dimension both wait in the queue of each dimension between the first and the
-last. Either side keeps its order, but which comes first depends on when a rank was ready. So one rank of a ring can have
-all its places taken by chunks on their way up, another by chunks on their way down, and neither runs what the other
-waits for. These are different chunks: it takes twice as many as there are places.
+again by all-gathers, and with one queue per dimension both wait in the queue of each dimension between the first and
+the last. Either side keeps its order, but which comes first depends on when a rank was ready. So one rank of a ring can
+have all its places taken by chunks on their way up, another by chunks on their way down, and neither runs what the
+other waits for. These are different chunks: it takes twice as many as there are places.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def cause_of(plans: Sequence[Plan], context: Context) -> str:
     more = f" (and {len(plans) - 1} more)" if len(plans) > 1 else ""
     return (
         f"an all-reduce of {largest.use.size_bytes} bytes{more} in {largest.chunks} chunks, of which "
-        f"{context.running_limit} may run at a time in a dimension (active-chunks-per-dimension), uses a dimension on the "
-        "way up and on the way down (localBWAware), and ranks may give their places to different chunks"
+        f"{context.running_limit} may run at a time in a dimension (active-chunks-per-dimension), uses a dimension on "
+        "the way up and on the way down (localBWAware), and ranks may give their places to different chunks"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
 from chakrasim.simulator import engine
 from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.compute import count_timed
+from chakrasim.simulator.compute import Tally
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.gather import empty_result, gather
@@ -28,6 +29,7 @@ from chakrasim.simulator.setup import Layout, build, simulated_ranks
 from chakrasim.simulator.sharing import by_columns, lower_traces
 from chakrasim.simulator.stall import stall_error, waiting_entries
 from chakrasim.simulator.traffic import check_totals
+from chakrasim.simulator.unaware import warn_of_spans
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -55,6 +57,7 @@ class Session:
         calls = by_columns(self.graphs, calls_by_use)
         check_totals(context, self.graphs, self.graph_of, self.plans, calls)
         warn_of_stalls(self.plans, context)
+        warn_of_spans(self.plans, context)
         if context.replay is None:
             warn_of_slow_memory(context, self.plans)
         self._count()
@@ -76,11 +79,17 @@ class Session:
             self._count_compute(ranks)
 
     def _count_compute(self, ranks: Sequence[int]) -> None:
+        tally = Tally()
+        copies: Counter[int] = Counter()
+        for graph, count in zip(self.graphs, ranks, strict=True):
+            copies[id(graph.columns)] += count
+        for columns in {id(graph.columns): graph.columns for graph in self.graphs}.values():
+            tally.add(columns.trace, copies[id(columns)], self.context)
         model = "the device profile" if self.context.profile is not None else "the roofline"
-        timed_and_kept = by_columns(self.graphs, lambda graph: count_timed(graph.trace, self.context))
-        for (timed, kept), copies in zip(timed_and_kept, ranks, strict=True):
-            self.context.counts[f"compute nodes timed by {model}"] += timed * copies
-            self.context.counts["compute nodes that keep their recorded duration"] += kept * copies
+        self.context.counts[f"compute nodes timed by {model}"] += tally.timed
+        self.context.counts["compute nodes that keep their recorded duration"] += tally.kept
+        for warning in tally.warnings(self.context):
+            self.context.warn(warning)
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""

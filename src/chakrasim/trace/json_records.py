@@ -195,7 +195,7 @@ class Records:
 
     def check_memory(self, columns: Iterable[NDArray[Any]], texts: StringPool, more_bytes: int = 0) -> None:
         """Raise InputError if what is held for the file, and ``more_bytes``, are more than reading it may take."""
-        arrays = (self.buffer, self.tokens, *columns, *texts.arrays)
+        arrays: list[NDArray[Any]] = [self.buffer, self.tokens, *columns, *texts.arrays]
         self.file.bound.check(more_bytes + sum(array.nbytes for array in arrays), self.path)
 
     def _recognise(self) -> int:

@@ -217,6 +217,30 @@ def word(buf: Any, pos: Any, stop: Any) -> Any:
 
 
 @inner
+def is_number(buf: Any, pos: Any, stop: Any) -> Any:
+    """Whether the text ``buf[pos:stop]`` is a JSON number."""
+    if pos < stop and buf[pos] == 45:
+        pos += 1
+    part, digits = 0, 0  # part: 0 before the point, 1 behind it, 2 in the exponent
+    while pos < stop:
+        byte = buf[index(pos)]
+        if 48 <= byte <= 57:
+            digits += 1
+        elif digits == 0 or part == 2 or (part == 1 and byte == 46):
+            return False
+        elif byte == 46:
+            part, digits = 1, 0
+        elif byte == 101 or byte == 69:
+            part, digits = 2, 0
+            if pos + 1 < stop and (buf[pos + 1] == 43 or buf[pos + 1] == 45):
+                pos += 1
+        else:
+            return False
+        pos += 1
+    return digits > 0
+
+
+@inner
 def nanoseconds(buf: Any, pos: Any, stop: Any) -> Any:
     """(nanoseconds, exact) of the JSON number of microseconds ``buf[pos:stop]``; -1 if negative or beyond 64 bits.
 

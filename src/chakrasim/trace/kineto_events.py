@@ -55,8 +55,8 @@ ROW, RARE_KEY, RARE_KIND, BITS = range(4)
 
 # Slots of ``count`` behind those of the strings: where taking stands, and what is counted.
 (ROWS, RARES, TAKEN, SEEN, WORK_ONLY, STRICT_TIMES, BAD_TIMES, ROUNDED, NO_WORK, PYTHON, ODD_VALUES, NO_OBJECT,
- BAD_PLACE, LARGE) = range(3, 17)  # fmt: skip
-COUNT_SIZE: Final = 17
+ BAD_PLACE, LARGE, NO_CATEGORY) = range(3, 18)  # fmt: skip
+COUNT_SIZE: Final = 18
 
 DONE, GROW, BAD_TIME = 0, 1, -50
 _PYTHON_FUNCTION: Final = np.frombuffer(b"python_function", np.uint8)
@@ -155,9 +155,10 @@ def _take_times(buf: Any, tok: Any, present: Any, at: Any, vals: Any) -> Any:
         vals[key] = 0
         if present >> key & 1 != 0:
             kind = tok[js.TOKEN * at[key] + js.KIND]
-            if kind != js.INTEGER and kind != js.REAL:
+            start, stop = tok[js.TOKEN * at[key] + js.START], tok[js.TOKEN * at[key] + js.STOP]
+            if kind != js.INTEGER and kind != js.REAL and not (kind == js.TEXT and jv.is_number(buf, start, stop)):
                 return False
-            time, exact = jv.nanoseconds(buf, tok[js.TOKEN * at[key] + js.START], tok[js.TOKEN * at[key] + js.STOP])
+            time, exact = jv.nanoseconds(buf, start, stop)
             vals[key] = time
             vals[key + KEYS] = exact
             if time < 0:
@@ -238,6 +239,7 @@ def take_events(buf: Any, st: Any, tok: Any, cols: Any, rare: Any, strings: Any,
                 if count[STRICT_TIMES] != 0:
                     count[BAD_PLACE] = tok[js.TOKEN * token + js.START]
                     return BAD_TIME
+        count[NO_CATEGORY] += present >> DUR & 1 != 0 and present >> CAT & 1 == 0
         count[SEEN] += 1
         first = token + 1
         count[TAKEN] = first

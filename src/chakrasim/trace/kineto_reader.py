@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.totals import checked, total
 from chakrasim.trace import kineto as k
 from chakrasim.trace.kineto import KinetoTrace
 from chakrasim.trace.rare import RareColumns
@@ -183,6 +184,7 @@ class _Columns:
         slots = {
             "events without duration or category": events.NO_WORK,
             "python_function events": events.PYTHON,
+            "events with a duration, but no category": events.NO_CATEGORY,
             "events with unusable times": events.BAD_TIMES,
             "times rounded to nanoseconds": events.ROUNDED,
             "values of an unexpected kind": events.ODD_VALUES,
@@ -197,6 +199,8 @@ class _Columns:
         if self.restarts:
             counts["earlier traceEvents lists"] = self.restarts
         self.records.report(int(count[events.ROWS]), notes, counts)
+        # So that no sum of durations wraps, whatever is added up.
+        checked(total(arrays["dur_ns"]), "the durations of all events together, in ns,", source)
         return KinetoTrace(
             source, self.strings.build(), rare=self.rare.build(), header=header,
             event_count=int(count[events.SEEN]), counts=counts, **arrays,
@@ -206,6 +210,8 @@ class _Columns:
 def _notes(counts: dict[str, int]) -> list[str]:
     """What of the counts deserves a warning."""
     said = {
+        "events with a duration, but no category": "{} events have a duration, but no category that says what they "
+        "are: they count neither as the host's work nor as the device's",
         "events with unusable times": "left out {} events whose ts or dur is no number, negative or too large",
         "times rounded to nanoseconds": "rounded {} times that are finer than a nanosecond",
         "elements that are no events": "left out {} elements of traceEvents that are no objects",

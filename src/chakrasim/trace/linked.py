@@ -8,7 +8,7 @@ every row starts when all that it depends on have ended, ``delay_ns`` later, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any
 
@@ -179,6 +179,53 @@ class Annotations:
         return len(self.name)
 
 
+@dataclass(frozen=True, eq=False)
+class OperatorWorks:
+    """What rows compute, by the shapes that the host trace has: ``k`` entries by row, a row at most once.
+
+    Attributes
+    ----------
+    row: int32[k], a kernel; without a device trace, the operator (not those that it calls).
+    name: int32[k], string index, the operator's.
+    kind: int64[k], a `WorkKind`.
+    flops, bytes_read, bytes_written: int64[k]; of an operator with several kernels, each has its share by duration.
+        ``flops`` is -1 where nothing is known of the work.
+    batch, m, n, k, causal: int64[k], the shape (`chakrasim.trace.work.SHAPE`) of the whole operator; 0: none.
+    dtype: int32[k], string index.
+    kernels: int64[k], how many kernels a GPU launches for the row.
+    problem: int32[k], string index of why the work, or its operations, are not known; 0: they are.
+    """
+
+    row: NDArray[np.int32]
+    name: NDArray[np.int32]
+    kind: Ints
+    flops: Ints
+    bytes_read: Ints
+    bytes_written: Ints
+    batch: Ints
+    m: Ints
+    n: Ints
+    k: Ints
+    causal: Ints
+    dtype: NDArray[np.int32]
+    kernels: Ints
+    problem: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OperatorWorks):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
+
+def no_works() -> OperatorWorks:
+    """Nothing known of any row."""
+    none, wide = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    return OperatorWorks(none, none, *(wide,) * 9, none, wide, none)
+
+
 @dataclass(frozen=True)
 class StepPath:
     """The critical path of a profiler step as recorded (``step`` -1: of the whole of a trace without steps).
@@ -249,6 +296,7 @@ class LinkedTrace:
     groups: the process groups that the rank knows.
     edge_source, edge_target: int32[m], rows; edge_kind, edge_evidence, edge_flags: uint8[m].
     annotations, lanes: see there.
+    works: what rows compute, as far as shapes tell.
     start_offset_ns: how much later than the earliest rank this one starts, clocks corrected; 0 alone.
     clock_shift_ns: what was added to this rank's clock to compare it with the others.
     counts: what was dropped, repaired, rejected or guessed, by a short name, for reports.
@@ -292,6 +340,7 @@ class LinkedTrace:
     edge_flags: NDArray[np.uint8]
     annotations: Annotations
     lanes: tuple[Lane, ...]
+    works: OperatorWorks = field(default_factory=no_works)
     start_offset_ns: int = 0
     clock_shift_ns: int = 0
     step_paths: tuple[StepPath, ...] = ()

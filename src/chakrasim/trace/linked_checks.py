@@ -16,9 +16,13 @@ from chakrasim.trace.linked import (
     RowKind,
     StepPath,
 )
+from chakrasim.trace.work import WorkKind
 
 #: Times within 73 years of the zero of their clock: sums of three stay below 2^63.
 MOST_NS: Final = 2**61 - 1
+#: Operations or bytes of a row.
+MOST_WORK: Final = 2**62
+_AMOUNTS: Final = ("bytes_read", "bytes_written", "batch", "m", "n", "k", "causal", "kernels")
 _MOST_RANK: Final = 2**31 - 1
 
 
@@ -83,6 +87,8 @@ def check(linked: LinkedTrace, tables: dict[str, list[Any]]) -> None:
             raise ValueError(f"{name} holds a number that cannot be")
     if not np.isin(linked.communication.operation, list(OPERATION_NAMES)).all():
         raise ValueError("operation of communication holds a number that cannot be")
+    if (np.diff(linked.works.row) <= 0).any():
+        raise ValueError("the works are not in the order of their rows")
     if not (linked.edge_source < linked.edge_target).all():
         raise ValueError("an edge goes backward")
 
@@ -103,6 +109,10 @@ def _indices(linked: LinkedTrace) -> list[tuple[str, Any, int, int]]:
         ("group of communication", said.group, -1, len(linked.groups)),
         ("dtype of communication", said.dtype, 0, texts),
         ("evidence of communication", said.evidence, 0, texts),
+        ("row of works", linked.works.row, 0, n),
+        ("name of works", linked.works.name, 0, texts),
+        ("dtype of works", linked.works.dtype, 0, texts),
+        ("problem of works", linked.works.problem, 0, texts),
         ("name of annotations", linked.annotations.name, 0, texts),
         ("thread of annotations", linked.annotations.thread, 0, max(lanes, 1)),
     ]
@@ -113,6 +123,9 @@ def _codes(linked: LinkedTrace) -> list[tuple[str, Any, int, int]]:
         ("kind", linked.kind, 0, max(RowKind) + 1),
         ("kind of edges", linked.edge_kind, 0, max(EdgeKind) + 1),
         ("evidence of edges", linked.edge_evidence, 0, max(Evidence) + 1),
+        ("kind of works", linked.works.kind, 0, max(WorkKind) + 1),
+        ("flops of works", linked.works.flops, -1, MOST_WORK),
+        *((f"{name} of works", getattr(linked.works, name), 0, MOST_WORK) for name in _AMOUNTS),
     ]
 
 

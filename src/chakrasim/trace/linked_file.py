@@ -20,7 +20,7 @@ from chakrasim.inputs import file_bound, open_input
 from chakrasim.jit import kernel
 from chakrasim.outputs import write_pieces
 from chakrasim.trace.graph import StringTable
-from chakrasim.trace.linked import Annotations, Communication, LinkedTrace
+from chakrasim.trace.linked import Annotations, Communication, LinkedTrace, OperatorWorks, no_works
 from chakrasim.trace.linked_checks import MOST_NS, check, group, integers, lane, number, rank_number, step_path
 from chakrasim.trace.linked_scan import load
 from chakrasim.trace.recognise import look
@@ -52,6 +52,12 @@ _COMMUNICATION: dict[str, Any] = {
     **dict.fromkeys(("row", "operation", "group", "ordinal", "peer", "dtype", "evidence"), _INT32),
     **dict.fromkeys(("size_bytes", "in_bytes", "out_bytes", "sequence", "start_ns", "end_ns"), _INT64),
     **dict.fromkeys(("wait_ns", "transfer_ns"), _INT64),
+}
+#: A table of its own that is left out where it is empty.
+_WORKS: dict[str, Any] = {
+    **dict.fromkeys(("row", "name", "dtype", "problem"), _INT32),
+    **dict.fromkeys(("kind", "flops", "bytes_read", "bytes_written", "kernels"), _INT64),
+    **dict.fromkeys(("batch", "m", "n", "k", "causal"), _INT64),
 }
 #: Numbers of a column that are written at a time.
 _CHUNK = 1 << 16
@@ -107,6 +113,8 @@ def _document(linked: LinkedTrace) -> Iterator[bytes]:
         "annotations": {name: getattr(linked.annotations, name) for name in _ANNOTATIONS},
         "communication": {name: getattr(linked.communication, name) for name in _COMMUNICATION},
     }
+    if len(linked.works):
+        tables["works"] = {name: getattr(linked.works, name) for name in _WORKS}
     for table, columns in tables.items():
         yield f',\n"{table}":{{'.encode()
         for at, (name, column) in enumerate(columns.items()):
@@ -223,7 +231,8 @@ def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
         _columns(document[name], kinds)
         for name, kinds in (("edges", _EDGES), ("annotations", _ANNOTATIONS), ("communication", _COMMUNICATION))
     )
-    tables = {"rows": rows, "edges": edges, "annotations": notes, "communication": said}
+    works = _columns(document["works"], _WORKS) if "works" in document else vars(no_works())
+    tables = {"rows": rows, "edges": edges, "annotations": notes, "communication": said, "works": works}
     columns = {name: rows[name] for name in _ROWS}
     for name in _PAIRS:
         columns[name] = _pair(rows.pop(f"{name}_in"), rows.pop(f"{name}_out"))
@@ -238,6 +247,7 @@ def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
         **{f"edge_{name}": values for name, values in edges.items()},
         annotations=Annotations(**notes),
         lanes=tuple(lane(entry) for entry in document["lanes"]),
+        works=OperatorWorks(**works),
         start_offset_ns=number(document["start_offset_ns"], -MOST_NS, MOST_NS),
         clock_shift_ns=number(document["clock_shift_ns"], -MOST_NS, MOST_NS),
         step_paths=tuple(step_path(entry) for entry in document.get("step_paths", ())),
