@@ -252,13 +252,16 @@ def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, strict: bool)
         return
     unusable = diagnosis.exit_code == Severity.ERROR
     least = Severity.ERROR if unusable and not strict else Severity.WARNING
+    found = [finding for finding in diagnosis.findings if finding.severity >= least]
+    codes = list(dict.fromkeys(finding.code for finding in found))
+    more = f" (and {', '.join(codes[1:])}: see chakrasim doctor)" if len(codes) > 1 else ""
     raise InputError(
         "the doctor calls these traces unusable" if unusable else "the doctor's findings stop a strict run",
         file=directory,
-        found=", ".join(dict.fromkeys(f.code for f in diagnosis.findings if f.severity >= least)),
-        remedy="see chakrasim doctor for cause and remedy of each; --map FILE names the ranks that can be used"
+        found=f"{codes[0]}: {found[0].cause}{more}",
+        remedy=f"{found[0].remedy}; or name the ranks that can be used with --map FILE"
         if unusable
-        else "record again, or run without --strict",
+        else f"{found[0].remedy}; or run without --strict",
     )
 
 
