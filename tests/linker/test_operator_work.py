@@ -220,3 +220,27 @@ def test_redaction_keeps_work_and_no_names(tmp_path: Path) -> None:
     assert told.endswith("1 operators of unknown work, which no device profile can time: 1 with no formula")
     chakrasim.write(tmp_path / "t", [trace])
     assert b"secret" not in b"".join(file.read_bytes() for file in tmp_path.glob("t*"))
+
+
+@pytest.mark.parametrize("shape", [[2**40, 2**40], [-3, -5], [2**70, 1], ["3", 5], [[3], 5]])
+def test_shapes_that_cannot_be(tmp_path: Path, shape: list[Any]) -> None:
+    host = Host()
+    host.op("aten::mm", MM, [[3, 5], [5, 7]], [[3, 7]])
+    host.op("aten::relu", "aten::relu(Tensor self) -> Tensor", [[8]], [[8]])
+    left = host.nodes[1]["inputs"]
+    left["shapes"][0] = shape
+    sizes = [int(str(size).strip("[]")) for size in shape]
+    left["values"][0][3] = sizes[0] * sizes[1]
+    trace = host.trace(tmp_path)
+    expected = [] if shape == ["3", 5] else [("aten::mm", "no shapes")]
+    assert attributes(trace, "work_unknown") == expected
+    assert ("aten::relu", 8) in attributes(trace, "num_ops")
+
+
+def test_texts_that_are_no_utf_8(tmp_path: Path) -> None:
+    host = Host()
+    host.op("aten::odd", "aten::odd(Tensor self) -> Tensor", [[8]], [[8]])
+    path = tmp_path / "host.json"
+    host.trace(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"aten::odd(", b"aten::\xff\xfe("))
+    assert attributes(convert(link(path)), "num_ops") == []

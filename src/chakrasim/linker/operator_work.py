@@ -7,6 +7,8 @@ so that nothing is counted twice: what it calls on one device is not what it wou
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import fields
 from enum import IntEnum
 from typing import Any, Final
@@ -39,7 +41,9 @@ _COMMUNICATION: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
 _DEEPEST: Final = 10_000
 #: Operations or bytes of one operator that no trace has.
 _TOO_MUCH: Final = 1 << 60
-_MALFORMED: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+#: A tensor begins with its number, its storage's, and three more numbers before the device.
+_TENSOR: Final = re.compile(r'\[\s*\d+,\s*(\d+),(?=\s*\d+,\s*\d+,\s*\d+,\s*")')
+_MALFORMED: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
 class _Role(IntEnum):
@@ -81,7 +85,7 @@ def find_works(table: RowTable, host: HostTrace | None, *, measured: bool, commu
         nodes = table.host_node[rows].astype(np.intp)
         nodes[(owner[nodes] != nodes) | ~_on_the_device(host)[nodes]] = -1
     rows, nodes = rows[nodes >= 0], nodes[nodes >= 0]
-    described = {node: _describe(host, node) for node in np.unique(nodes).tolist()}
+    described = _describe_all(host, np.unique(nodes).tolist())
     shares = _shares(nodes, table.duration_ns[rows]) if measured else [(0.0, 1.0)] * len(rows)
     found = []
     for row, node, share in zip(rows.tolist(), nodes.tolist(), shares, strict=True):
@@ -140,9 +144,8 @@ def _on_the_device(host: HostTrace) -> NDArray[np.bool_]:
     """bool[nodes]: whether a node works on the accelerator, for all that is recorded; in a run without one, on whatever
     there is."""
     tensors = host.tensors
-    names = [host.strings[index] for index in range(len(host.strings))] if len(tensors) else []
-    accelerator = np.array([bool(name) and not name.startswith(("cpu", "meta")) for name in names], np.bool_)
-    chosen = accelerator[tensors.device] if len(tensors) else np.zeros(0, np.bool_)
+    accelerator = _by_text(host, tensors.device, lambda name: int(bool(name) and not name.startswith(("cpu", "meta"))))
+    chosen = accelerator > 0
     if not chosen.any():
         return np.ones(len(host), np.bool_)
     found = np.ones(len(host), np.bool_)
@@ -172,25 +175,33 @@ def _owners(host: HostTrace) -> Rows:
 
 def _roles(host: HostTrace, above: Rows) -> NDArray[np.int64]:
     """int64[nodes]: the `_Role` of each."""
-    by_schema = {index: _role(host.strings[index]) for index in np.unique(host.op_schema).tolist()}
-    by_name = {index: _role_by_name(host.strings[index]) for index in np.unique(host.name).tolist()}
-    role = np.zeros(len(host), np.int64)
-    for column, roles in ((host.op_schema, by_schema), (host.name, by_name)):
-        for index, found in roles.items():
-            if found is not _Role.NOTHING:
-                role[column == index] = found
+    role = np.maximum(_by_text(host, host.op_schema, _role), _by_text(host, host.name, _role_by_name))
     role[(host.kernel_backend > 0) & (role == _Role.NOTHING)] = _Role.FUSED
     leaves = np.ones(len(host), np.bool_)
     up = np.unique(above[role > _Role.NOTHING])
     while len(up := up[(up >= 0) & leaves[up]]):
         leaves[up] = False
         up = np.unique(above[up])
-    role[(role == _Role.MAY_CALL) & leaves] = _Role.WORKS
-    for index, found in by_schema.items():
-        operator = recorded_operator(host.strings[index]) if found is _Role.CALLS else None
-        if operator is not None and operator.plain_name in CONTRACTIONS:
-            role[(host.op_schema == index) & leaves] = _Role.WORKS
+    may_work = (role == _Role.MAY_CALL) | ((role == _Role.CALLS) & (_by_text(host, host.op_schema, _contracts) > 0))
+    role[may_work & leaves] = _Role.WORKS
     return role
+
+
+def _by_text(host: HostTrace, column: Indices, number_of: Callable[[str], int]) -> NDArray[np.int64]:
+    """int64: a number for each entry of a column of string indices, worked out once for each text."""
+    numbers = np.zeros(len(host.strings), np.int64)
+    for index in np.unique(column).tolist():
+        numbers[index] = number_of(_text(host, index))
+    return numbers[column]
+
+
+def _text(host: HostTrace, index: int) -> str:
+    return host.strings.raw(index).decode("utf-8", "replace")
+
+
+def _contracts(schema: str) -> int:
+    operator = recorded_operator(schema)
+    return int(operator is not None and operator.plain_name in CONTRACTIONS)
 
 
 def _role(schema: str) -> _Role:
@@ -211,26 +222,50 @@ def _role_by_name(name: str) -> _Role:
     return _Role.FUSED if name.startswith("triton_") else _Role.NOTHING
 
 
-def _describe(host: HostTrace, node: int) -> tuple[OperatorWork | None, str]:
-    """What a node does, and why that is not (fully) known; "" where it is."""
-    operator = recorded_operator(host.strings[int(host.op_schema[node])])
+def _describe_all(host: HostTrace, nodes: list[int]) -> dict[int, tuple[OperatorWork | None, str]]:
+    """`_describe` of every node; once for calls that differ in the names of tensors and storages only."""
+    found: dict[int, tuple[OperatorWork | None, str]] = {}
+    known: dict[tuple[int, str], tuple[OperatorWork | None, str]] = {}
+    for node in nodes:
+        text = host.span(node, h.SPAN_NODE)
+        begin = text.find('"inputs"')
+        key = int(host.op_schema[node]), _without_names(text[begin : text.find('"attrs"', begin)])
+        if key not in known:
+            known[key] = _describe(_text(host, key[0]), text)
+        found[node] = known[key]
+    return found
+
+
+def _without_names(text: str) -> str:
+    """The text of a call, its storages numbered by first use and its tensors without their numbers."""
+    numbers: dict[str, int] = {}
+
+    def renamed(tensor: re.Match[str]) -> str:
+        return f"[{numbers.setdefault(tensor[1], len(numbers))},"
+
+    return _TENSOR.sub(renamed, text)
+
+
+def _describe(schema: str, text: str) -> tuple[OperatorWork | None, str]:
+    """What the node with this text does, and why that is not (fully) known; "" where it is."""
+    operator = recorded_operator(schema)
     if operator is None:
         return None, FUSED
     try:
-        inputs, outputs = _sides(host, node)
+        inputs, outputs = _sides(json.loads(text))
         if operator.takes_tensors and not inputs.values:
             return None, NO_SHAPES
         work = describe_recorded(operator, inputs, outputs)
     except _MALFORMED:
         return None, NO_SHAPES
-    if not 0 <= max(work.flops, work.bytes_read, work.bytes_written) < _TOO_MUCH:
+    amounts = (work.flops, work.bytes_read, work.bytes_written, work.batch, work.m, work.n, work.k, work.kernels)
+    if min(amounts) < 0 or max(amounts) >= _TOO_MUCH:
         return None, NO_SHAPES
     return work, NO_FORMULA if work.flops_from is FlopSource.UNKNOWN else ""
 
 
-def _sides(host: HostTrace, node: int) -> tuple[RecordedSide, RecordedSide]:
+def _sides(record: Any) -> tuple[RecordedSide, RecordedSide]:
     """Inputs and outputs, in the form of whichever schema the file has."""
-    record = json.loads(host.span(node, h.SPAN_NODE))
 
     def side(name: str) -> RecordedSide:
         given = record[f"{name}s"]
