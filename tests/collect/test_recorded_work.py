@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chakrasim.collect import operator_kinds
-from chakrasim.collect.operator_tables import COMPOSITE, POINTWISE
-from chakrasim.collect.recorded_calls import RecordedSide, describe_recorded, recorded_operator
 from chakrasim.linker.api import link
+from chakrasim.operators import kinds
+from chakrasim.operators.recorded_calls import RecordedSide, describe_recorded, recorded_operator
+from chakrasim.operators.tables import COMPOSITE, POINTWISE
 
 MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"
 ADD = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
@@ -117,7 +117,7 @@ def test_the_tables_are_those_of_the_installed_pytorch() -> None:
         return not COMPOSITE.isdisjoint({operator[0], ".".join(operator)})
 
     assert {operator for operator in composite | own if is_listed(operator)} == composite
-    known = POINTWISE | operator_kinds.POINTWISE | set(operator_kinds.RATES)
+    known = POINTWISE | kinds.POINTWISE | set(kinds.RATES)
     assert {name for name in pointwise if not name.startswith(("_foreach_", "_fused_"))} <= known
     assert pointwise >= POINTWISE
 
@@ -161,7 +161,7 @@ def test_operators_of_a_step_captured_and_observed(tmp_path: Path, optimizer: st
     torch: Any = pytest.importorskip("torch")
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    from chakrasim.collect.operators import describe
+    from chakrasim.operators.describe import describe
 
     captured: Counter[Any] = Counter()
 

@@ -16,8 +16,8 @@ from chakrasim.collect.capture_calls import Call
 from chakrasim.collect.capture_scans import Scans
 from chakrasim.collect.capture_streams import Stream, Streams
 from chakrasim.collect.memory import COMMUNICATION, MemoryTimeline
-from chakrasim.collect.operator_kinds import OVERWRITES
-from chakrasim.collect.operators import OperatorWork, describe
+from chakrasim.operators.describe import OperatorWork, describe
+from chakrasim.operators.kinds import OVERWRITES
 from chakrasim.trace.linked import RECV, SEND
 
 _graph_task: Final = torch._C._current_graph_task_id

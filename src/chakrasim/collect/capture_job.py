@@ -17,8 +17,8 @@ from chakrasim.collect.capture_summary import StepSummary, summarise
 from chakrasim.collect.capture_trace import build_trace, durations_of
 from chakrasim.collect.capture_watch import Watch
 from chakrasim.collect.capture_workers import End, Say, run_all
-from chakrasim.collect.flops import unknown_warning
 from chakrasim.errors import InputError
+from chakrasim.operators.flops import unknown_warning
 from chakrasim.trace.graph import Trace
 from chakrasim.trace.job import Job
 from chakrasim.trace.linked import RECV, SEND

@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-from chakrasim.collect.operators import OperatorWork
+from chakrasim.operators.describe import OperatorWork
 from chakrasim.trace.work import WorkKind
 
 TF32: Final = "tfloat32"

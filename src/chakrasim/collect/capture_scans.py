@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 
 from chakrasim.collect.capture_loops import loop_around
-from chakrasim.collect.operators import OperatorWork
+from chakrasim.operators.describe import OperatorWork
 
 ROUNDS: Final = 64
 """Fewer slices than this are heads, experts or layers."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.collect.capture_graph import Node
-from chakrasim.collect.flops import FlopAudit, FlopSource
+from chakrasim.operators.flops import FlopAudit, FlopSource
 from chakrasim.trace.linked import OPERATION_NAMES
 
 _POINTS: Final = 500

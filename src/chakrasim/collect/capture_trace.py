@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chakrasim.collect.capture_graph import Node
-from chakrasim.collect.operators import OperatorWork
+from chakrasim.operators.describe import OperatorWork
 from chakrasim.trace import work as names
 from chakrasim.trace.builder import TraceBuilder
 from chakrasim.trace.graph import Trace

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collect.operator_bytes import tensors_in
+from chakrasim.operators.traffic import tensors_in
 
 PARAMETERS: Final = "parameters"
 GRADIENTS: Final = "gradients"

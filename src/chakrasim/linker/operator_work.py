@@ -16,14 +16,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collect.contractions import CONTRACTIONS
-from chakrasim.collect.flops import FlopSource
-from chakrasim.collect.operator_kinds import FREE, RATES
-from chakrasim.collect.operators import OperatorWork
-from chakrasim.collect.recorded_calls import RecordedSide, describe_recorded, recorded_operator
 from chakrasim.linker.data_edges import parents
 from chakrasim.linker.rows import RowTable
 from chakrasim.linker.texts import TextPool
+from chakrasim.operators.contractions import CONTRACTIONS
+from chakrasim.operators.describe import OperatorWork
+from chakrasim.operators.flops import FlopSource
+from chakrasim.operators.kinds import FREE, RATES
+from chakrasim.operators.recorded_calls import RecordedSide, describe_recorded, recorded_operator
 from chakrasim.trace import host as h
 from chakrasim.trace.host import HostTrace
 from chakrasim.trace.kineto import Ints

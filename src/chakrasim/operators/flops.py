@@ -14,8 +14,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from chakrasim.collect.contractions import CONTRACTIONS
-from chakrasim.collect.operator_kinds import RATES
+from chakrasim.operators.contractions import CONTRACTIONS
+from chakrasim.operators.kinds import RATES
 
 
 class FlopSource(IntEnum):
@@ -24,9 +24,9 @@ class FlopSource(IntEnum):
     PYTORCH = 0
     """PyTorch's registry."""
     CONTRACTION = 1
-    """A formula of `chakrasim.collect.contractions`."""
+    """A formula of `chakrasim.operators.contractions`."""
     ELEMENTS = 2
-    """So many per element: `chakrasim.collect.operator_kinds`, or 1 per element of the result."""
+    """So many per element: `chakrasim.operators.kinds`, or 1 per element of the result."""
     UNKNOWN = 3
     """A matrix-like operator that nobody counts: 0, and reported."""
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from chakrasim.collect.contractions import CONTRACTIONS, Product
-from chakrasim.collect.flops import FlopSource, is_matrix_like, registered_flops
-from chakrasim.collect.operator_bytes import storage_key, tensors_in, traffic
-from chakrasim.collect.operator_kinds import FREE, RATES, kind_by_name
+from chakrasim.operators.contractions import CONTRACTIONS, Product
+from chakrasim.operators.flops import FlopSource, is_matrix_like, registered_flops
+from chakrasim.operators.kinds import FREE, RATES, kind_by_name
+from chakrasim.operators.traffic import storage_key, tensors_in, traffic
 from chakrasim.trace.work import WorkKind
 
 
@@ -26,7 +26,7 @@ class OperatorWork:
     kind: see `WorkKind`.
     flops: operations; a multiply-add is two.
     flops_from: where the FLOPs come from; `FlopSource.UNKNOWN` is to be reported.
-    bytes_read, bytes_written: see `chakrasim.collect.operator_bytes.traffic`.
+    bytes_read, bytes_written: see `chakrasim.operators.traffic.traffic`.
     batch, m, n, k, causal: the shape, see `chakrasim.trace.work.SHAPE`; 0 where there is none.
     dtype: what is computed in ("bfloat16"), "" without a tensor.
     kernels: how many kernels a GPU launches for it, at least 1.
@@ -61,7 +61,7 @@ def describe(func: Any, args: Any, kwargs: Any, result: Any, registered: Registe
     """What the call ``func(*args, **kwargs)`` that gave ``result`` does.
 
     ``func`` is what a dispatch mode is given (an `OpOverload`, or a higher-order operator), the tensors are plain ones:
-    subclasses such as DTensor must have been taken apart. Both may be of `chakrasim.collect.recorded_calls`, too.
+    subclasses such as DTensor must have been taken apart. Both may be of `chakrasim.operators.recorded_calls`, too.
     """
     key = (func, _signature((args, kwargs, result), {}))
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from chakrasim.collect.operator_kinds import OVERWRITES, READS_ROWS, SHAPE_ONLY, WRITES_ROWS
+from chakrasim.operators.kinds import OVERWRITES, READS_ROWS, SHAPE_ONLY, WRITES_ROWS
 
 
 def tensors_in(value: Any) -> Iterator[Any]:

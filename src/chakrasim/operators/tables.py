@@ -112,4 +112,4 @@ POINTWISE: Final = _words(
     "special_xlog1py special_zeta sqrt sqrt_ square square_ sub sub_ tan tan_ tanh tanh_ threshold true_divide trunc "
     "trunc_ xlogy xlogy_"
 )
-"""Operators tagged as pointwise, beside those in `chakrasim.collect.operator_kinds`."""
+"""Operators tagged as pointwise, beside those in `chakrasim.operators.kinds`."""

@@ -1,4 +1,4 @@
-"""A call of an operator as a host trace holds it, in the form that `chakrasim.collect.operators` describes calls in.
+"""A call of an operator as a host trace holds it, in the form that `chakrasim.operators.describe` describes calls in.
 
 Recorded are the operator's schema and, of every argument and result, shape, type, storage, offset and (in newer traces)
 strides. That is all that the rules ask for, so that they give the same for a recorded call as for a captured one.
@@ -15,9 +15,9 @@ from itertools import zip_longest
 from math import prod
 from typing import Any, Final
 
-from chakrasim.collect import operator_kinds
-from chakrasim.collect.operator_tables import COMPOSITE, POINTWISE
-from chakrasim.collect.operators import OperatorWork, describe
+from chakrasim.operators import kinds
+from chakrasim.operators.describe import OperatorWork, describe
+from chakrasim.operators.tables import COMPOSITE, POINTWISE
 
 _NO_LIMIT: Final = 1 << 62
 """Bytes of a storage of which only views without strides are known."""
@@ -247,7 +247,7 @@ def describe_recorded(operator: RecordedOperator, inputs: RecordedSide, outputs:
     """
     storages: dict[int, _Storage] = {}
     arguments, results = (_arguments(side, storages) for side in (inputs, outputs))
-    if operator.plain_name in POINTWISE | operator_kinds.POINTWISE:
+    if operator.plain_name in POINTWISE | kinds.POINTWISE:
         arguments[1:] = map(_number, arguments[1:], inputs.values[1:])
     result = results[0] if len(results) == 1 else tuple(results)
     # PyTorch's own formulas need PyTorch; ours give the same.

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from chakrasim.collect.operators import OperatorWork, describe  # noqa: E402
+from chakrasim.operators.describe import OperatorWork, describe  # noqa: E402
 from chakrasim.trace.work import WorkKind  # noqa: E402
 
 

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode, flop_registry, register_flop_formula  # noqa: E402
 
-from chakrasim.collect.contractions import CONTRACTIONS  # noqa: E402
-from chakrasim.collect.flops import FlopAudit, FlopSource, formulas  # noqa: E402
-from chakrasim.collect.operators import OperatorWork, describe  # noqa: E402
+from chakrasim.operators.contractions import CONTRACTIONS  # noqa: E402
+from chakrasim.operators.describe import OperatorWork, describe  # noqa: E402
+from chakrasim.operators.flops import FlopAudit, FlopSource, formulas  # noqa: E402
 from chakrasim.trace.work import WorkKind  # noqa: E402
 
 aten = torch.ops.aten
@@ -289,8 +289,8 @@ def test_unknown_matrix_operator_is_named() -> None:
 
 def test_matrix_like_names_of_aten_are_counted_or_reported() -> None:
     """No operator of ATen with a matrix-like name can count 0 in silence."""
-    from chakrasim.collect.flops import is_matrix_like
-    from chakrasim.collect.operator_kinds import FREE, RATES
+    from chakrasim.operators.flops import is_matrix_like
+    from chakrasim.operators.kinds import FREE, RATES
 
     names = {schema.name[6:] for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::")}
     suspects = [name for name in names if any(word in name for word in ("mm", "matmul", "conv", "attention", "linear"))]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chakrasim.collect.contractions import CONTRACTIONS
 from chakrasim.collect.memory import CATEGORIES
-from chakrasim.collect.operator_kinds import RATES
+from chakrasim.operators.contractions import CONTRACTIONS
+from chakrasim.operators.kinds import RATES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference-operator-work.md"
 #: In the registry of PyTorch 2.13.
