@@ -53,7 +53,8 @@ class Case:
     """Two runs of a command that write the same files of ``out``, with other contents.
 
     ``reads`` gives what files that belong together say, and refuses them where they are of two runs; without it every
-    file stands for itself. ``repeats``: the same words give the same bytes. ``modules`` are imported before.
+    file stands for itself. ``repeats``: the same words give the same bytes. ``modules`` are imported before, since they
+    take long.
     """
 
     name: str
