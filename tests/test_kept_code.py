@@ -255,7 +255,9 @@ def test_damaged_code_is_compiled_again_and_replaced(filled: Path, tmp_path: Pat
     for path in [path for path in cache.rglob("*") if path.is_file()]:
         before[path] = path.read_bytes()
         path.write_bytes(_flipped(before[path], len(before[path]) * 5))
-    assert _run(filled, CHAKRASIM_CACHE_DIR=cache) == ("10 6\n", "")
+    printed, said = _run(filled, CHAKRASIM_CACHE_DIR=cache)
+    assert printed == "10 6\n"
+    assert said.count("kept compiled code is not as it was written, so it is compiled again") == 1
     assert sorted(path for path in cache.rglob("*") if path.is_file()) == sorted(before)
     assert all(path.read_bytes() != _flipped(data, len(data) * 5) for path, data in before.items())
 

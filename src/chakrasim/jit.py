@@ -50,9 +50,11 @@ def room_of(module: str) -> str:
 
 
 def _kernel_sources(room: str) -> list[bytes]:
-    """The texts of a room's files that hold kernels."""
-    texts = (path.read_bytes() for path in sorted((Path(__file__).parent / room).rglob("*.py")))
-    return [text for text in texts if any(mark in text for mark in (b"@kernel", b"@inner", b"@leaf"))]
+    """The texts of a room's files that hold kernels, and of those beside them, whose constants are compiled in."""
+    texts = {path: path.read_bytes() for path in sorted((Path(__file__).parent / room).rglob("*.py"))}
+    marks = (b"@kernel", b"@inner", b"@leaf")
+    folders = {path.parent for path, text in texts.items() if any(mark in text for mark in marks)}
+    return [text for path, text in texts.items() if path.parent in folders]
 
 
 def _source_digest(room: str) -> str:

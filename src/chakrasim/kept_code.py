@@ -25,7 +25,7 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW"
 
 
 class NotKept(UserWarning):
-    """Compiled code is not kept, because others could have put their own in its place."""
+    """Compiled code is not loaded from where it was kept: it is damaged, or others could have put their own there."""
 
 
 class _Unsafe(Exception):
@@ -50,7 +50,10 @@ class Store:
                     digest, _, data = file.read().partition(b"\n")
         except (OSError, _Unsafe):
             return None
-        return data if digest == _digest(name, data) else None
+        if digest != _digest(name, data):
+            _warn_of_damage(str(self.root / self.name))
+            return None
+        return data
 
     def write(self, name: str, data: bytes) -> None:
         """Keep ``data`` under this name; where that fails, nothing is kept and the next process compiles again."""
@@ -118,6 +121,12 @@ def store(name: str) -> Store | None:
         except OSError:
             continue
     return None
+
+
+@cache
+def _warn_of_damage(folder: str) -> None:
+    text = f"{folder}: kept compiled code is not as it was written, so it is compiled again"
+    warnings.warn(f"{text}; check the disk if this comes back", NotKept, stacklevel=2)
 
 
 @cache
