@@ -61,5 +61,5 @@ TOOLS = {
     "custom-traces": Tool((machine_inputs.custom_traces,), _own, (0, 2, 3), "own."),
     "machine": Tool((machine_inputs.configurations,), _configured, (0, 2, 3)),
     "machines": Tool((job_inputs.specs,), _machines),
-    "scripts": Tool((tool_inputs.texts,), _script),
+    "scripts": Tool((tool_inputs.texts,), _script, (2,)),
 }
