@@ -23,16 +23,21 @@ class ClosedOutput(io.TextIOBase):
 def take_streams() -> None:
     """Put something in the place of closed streams. What would go to a closed standard error is lost, as was asked for;
     without this, ``print`` would send it to standard output."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _take_numbers()
+    if sys.stdout is None:
+        sys.stdout = ClosedOutput()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+
+
+def _take_numbers() -> None:
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             with suppress(OSError):
                 os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
-    if sys.stdout is None:
-        sys.stdout = ClosedOutput()
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
 
 
 def tell(text: str) -> None:
