@@ -145,8 +145,8 @@ def _pack(raw: Path, unfinished: int | None) -> Path:
     with open(target, "wb") as file, gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
         for piece in _pieces(raw, unfinished):
             packed.write(piece)
-    with open(target, "rb+") as file:
-        bring_to_disk(file)
+    with open(target, "rb+") as whole:
+        bring_to_disk(whole)
     return target
 
 
