@@ -160,8 +160,8 @@ def test_the_refusal_says_which_files_are_new(tmp_path: Path) -> None:
         read(tmp_path / "job")
     assert str(caught.value) == (
         f"{tmp_path}/job.0.et: this file is one of several that a command was putting in place when it was ended; "
-        "found new: job.0.et, job.1.et; not replaced yet: job.2.et, job.3.et, job.comm_group.json; expected all "
-        f"files of one run; run that command again, or remove {tmp_path}/.chakrasim-unfinished.json if the files belong together"
+        "found new: job.0.et, job.1.et; not replaced yet: job.2.et, job.3.et, job.comm_group.json; expected all files "
+        f"of one run; run that command again, or remove {tmp_path / MARK} if the files belong together"
     )
     (tmp_path / "other.0.et").write_bytes((tmp_path / "job.3.et").read_bytes())
     assert len(read(tmp_path / "other")) == 1
