@@ -25,7 +25,9 @@ def trial() -> Iterator[Callable[[Case], Trial]]:
         yield make
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] * bool(case.modules)) for case in CASES]
+)
 def test_old_new_or_refused(case: Case, trial: Callable[[Case], Trial]) -> None:
     if any(importlib.util.find_spec(module.split(".")[0]) is None for module in case.modules):
         pytest.skip("needs PyTorch")
