@@ -145,8 +145,8 @@ class DeviceProfile:
 
     def peak_of(self, dtype: str) -> float:
         """FLOP/s of matrix products in a type. "" stands for bfloat16, the usual one of training. Where the matrix
-        units lack a type of 8 or 16 bits, one of 16 bits takes its place, and float32 that of tfloat32; other types then
-        run on the vector units. float32 is that as such, not tfloat32."""
+        units lack a type of 8 or 16 bits, one of 16 bits takes its place, and float32 that of tfloat32; other types
+        then run on the vector units. float32 is that as such, not tfloat32."""
         dtype = _OTHER_NAMES.get(dtype, dtype)
         candidates: tuple[str, ...] = (dtype,)
         if dtype in _NARROW:
