@@ -68,6 +68,7 @@ class Graph:
     recording: whether nodes are made.
     optimizing: whether an optimizer steps now.
     override: the phase, whatever seems to run; "" for none.
+    look: is called at each operator.
     scans: loops of small operators, as far as they are recorded.
     precision: an operator's work in the type that the device computes it in.
     unknown: matrix-like operators without a formula for their FLOPs, how often.
@@ -80,6 +81,7 @@ class Graph:
         self.recording = False
         self.optimizing = False
         self.override = ""
+        self.look: Callable[[], None] = lambda: None
         self.scans = Scans()
         self.precision: Callable[[OperatorWork], OperatorWork] = lambda work: work
         self.unknown: dict[str, int] = {}
@@ -105,6 +107,7 @@ class Graph:
 
     def operator(self, func: Any, args: Any, kwargs: Any, inputs: list[Any], result: Any) -> None:
         """An operator ran."""
+        self.look()
         memory = self.memory
         if not self.recording:
             if not func.is_view:

@@ -93,7 +93,7 @@ def rank_task(
 
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         try:
-            captured = capture_rank(program, rank, world, objects, Watch(program.script, patience_s), say, end)
+            captured = capture_rank(program, rank, world, objects, Watch(program.script, patience_s, say, end))
         except NeedsRank as wait:
             return Blocked(wait.rank, wait.sent)
         nodes = captured.nodes

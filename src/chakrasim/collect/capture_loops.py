@@ -23,20 +23,16 @@ _FOREIGN: Final = ("torch", "chakrasim")
 
 @dataclass
 class Loop:
-    """A ``while`` that runs: its file and lines, since when, and how many values were asked within it."""
+    """A ``while`` that runs: where it stands, since when, and how many values were asked within it."""
 
     file: str
-    first: int
-    last: int
+    line: int
     since: float
     rounds: int = 0
 
 
 class Loops:
-    """The loops that values were asked in since the program last made progress.
-
-    The program's thread calls `ask` and `restart`, another one `endless`.
-    """
+    """The loops that values were asked in since the program last made progress."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[str, int], Loop] = {}
@@ -45,30 +41,20 @@ class Loops:
         """The program has made progress."""
         self._running = {}
 
-    def ask(self) -> None:
-        """The program asks for a value that is not known."""
+    def ask(self, patience_s: float) -> Loop | None:
+        """The program asks for a value that is not known: the loop that it asks in, if that has gone on for longer."""
         found = loop_around(sys._getframe(1), ("while", "for"))
         if found is None or found[1].kind == "for":
-            return
-        frame, first, last = found[0], found[1].first, found[1].last
-        file = frame.f_code.co_filename
-        loop = self._running.get((file, first))
+            return None
+        frame, line = found[0], found[1].first
+        key, now = (frame.f_code.co_filename, line), time.monotonic()
+        loop = self._running.get(key)
         # A mark on the frame tells a call from the next one; to keep the frame would keep its tensors.
         if loop is None or frame.f_trace_lines:
             frame.f_trace_lines = False
-            loop = self._running[file, first] = Loop(file, first, last, time.monotonic())
+            loop = self._running[key] = Loop(*key, now)
         loop.rounds += 1
-
-    def endless(self, frame: FrameType | None, patience_s: float) -> Loop | None:
-        """The loop that a thread, whose innermost frame this is, has been in for longer than that."""
-        now = time.monotonic()
-        while frame is not None:
-            for loop in list(self._running.values()):
-                within = frame.f_code.co_filename == loop.file and loop.first <= frame.f_lineno <= loop.last
-                if within and loop.rounds >= ROUNDS and now - loop.since > patience_s:
-                    return loop
-            frame = frame.f_back
-        return None
+        return loop if loop.rounds >= ROUNDS and now - loop.since > patience_s else None
 
 
 def own_place(frame: FrameType | None) -> str:

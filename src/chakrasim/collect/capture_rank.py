@@ -30,7 +30,6 @@ from chakrasim.collect.capture_scans import Scans
 from chakrasim.collect.capture_streams import DeviceStream, Streams
 from chakrasim.collect.capture_surroundings import install_surroundings
 from chakrasim.collect.capture_watch import Watch
-from chakrasim.collect.capture_workers import End, Say
 from chakrasim.collect.memory import MemoryPeak, labelled
 from chakrasim.collect.script_modules import as_main, run_main
 from chakrasim.errors import InputError
@@ -92,14 +91,11 @@ class _StepIsOver(BaseException):
     """Ends the program after the recorded step; no handler of a program's own errors stops it."""
 
 
-def capture_rank(
-    program: Program, rank: int, world: int, received: Objects, watch: Watch, say: Say, end: End
-) -> RankCapture:
+def capture_rank(program: Program, rank: int, world: int, received: Objects, watch: Watch) -> RankCapture:
     """Run ``program`` as ``rank`` of ``world`` and record its step.
 
     Raises InputError for what cannot be captured, `NeedsRank` if an object of a rank that is not in ``received`` is
-    needed. Meant to be called once in a process: PyTorch keeps state. ``watch`` says meanwhile what the program is at,
-    and ends it.
+    needed. Meant to be called once in a process: PyTorch keeps state.
     """
     streams = Streams()
     DeviceStream.streams = streams
@@ -110,6 +106,7 @@ def capture_rank(
     precision = Precision()
     if program.with_gpu:
         graph.precision = precision
+    graph.look = watch.operator
     with ExitStack() as stack:
         stack.enter_context(_silence())
         made = stack.enter_context(patches())
@@ -121,8 +118,8 @@ def capture_rank(
         stack.enter_context(graph.memory.watch_resizes())
         stack.enter_context(labelled(graph.memory))
         stack.enter_context(recorder.hooks())
-        stack.enter_context(watch.running(lambda: len(graph.nodes), say, end))
-        mode.listener, mode.asked = listener, watch.loops.ask
+        stack.enter_context(watch.running(lambda: len(graph.nodes)))
+        mode.listener, mode.asked = listener, watch.ask
         try:
             _run(program, mode, recorder)
         except InputError as error:

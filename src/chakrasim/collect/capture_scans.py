@@ -6,6 +6,7 @@ the machine that captures: recurrences and scans over tokens. A capture shows wh
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,7 +119,11 @@ def _sentence(place: tuple[str, int], loop: _Loop, total: int, durations: Mappin
 def _module_of(frame: FrameType | None) -> str:
     """The class of the module whose call a frame is in; "" for none."""
     while frame is not None:
-        owner = frame.f_locals.get("self")
+        values = frame.f_locals
+        owner = values.get("self")
+        # A copy of a function's variables stays with its frame, and would keep its tensors.
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED and isinstance(values, dict) and sys.gettrace() is None:
+            values.clear()
         if isinstance(owner, torch.nn.Module):
             return type(owner).__name__
         frame = frame.f_back
