@@ -14,12 +14,13 @@ import shutil
 import signal
 import stat
 import tempfile
+import threading
 import zlib
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from chakrasim.errors import InputError
 from chakrasim.unfinished import MARK, Change, changes, packed
@@ -28,6 +29,7 @@ _Path = str | os.PathLike[str]
 
 #: File systems take names of 255 bytes, some of 143; a temporary name keeps so many of the final one.
 _KEPT_BYTES: Final = 100
+_ENDING: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _TEMPORARY: Final = re.compile(r"\.(.*)\.([0-9]+)-([0-9a-f]{8})\.[^.]+\.part", re.DOTALL)
 
 placed: Final[deque[str]] = deque(maxlen=4)
@@ -230,15 +232,24 @@ def _set_mark(folder: str, marked: list[Change]) -> None:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let signals that end a process wait, where the system can do that."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    """Let signals that end a process wait.
+
+    Not by a mask: that is a thread's, and Python carries a handler out in the main thread whichever thread the signal met.
+    """
+    before: dict[int, Any] = {}
+    waiting: list[int] = []
     try:
+        if threading.current_thread() is threading.main_thread():
+            for number in _ENDING:
+                if signal.getsignal(number) not in (None, signal.SIG_IGN):
+                    before[number] = signal.getsignal(number)
+                    signal.signal(number, lambda number, _: waiting.append(number))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in waiting[:1]:
+            signal.raise_signal(number)
 
 
 # -- a folder ----------------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_what_cannot_be_drawn_on(tmp_path: Path) -> None:
     trace = tmp_path / "broken.json"
     trace.write_text('{"a": 1, "traceEvents": [{"ts": 1}, {"ts"')
     assert refusal(trace, []).startswith("FILE: the file is damaged: Expecting")
-    trace.write_text("[]")
+    trace.write_text("7")
     assert refusal(trace, []) == "FILE: character 0: the file is damaged; expected '{'"
     trace.write_text('{"a": [1]}')
     assert refusal(trace, []) == "FILE: the file has no traceEvents; expected a Kineto trace"

@@ -77,7 +77,8 @@ def warn_of_spans(plans: Iterable[Sequence[Plan]], context: Context) -> None:
     wide = [group for group, spans in zip(listed, _dims_spanned(listed, context), strict=True) if spans > 1]
     wide += [group for group, plan in used.items() if any(_is_ring_of_all(phase, context) for phase in plan.phases)]
     if wide:
-        more = f" and {len(wide) - 1} more groups span" if len(wide) > 1 else " spans"
+        others = len(wide) - 1
+        more = f" and {others} more group{'s' * (others > 1)} span" if others else " spans"
         context.warn(
             f"{context.group_text(wide[0])}{more} several dimensions of the network: congestion-unaware messages pay "
             f"for the first dimension in which two ranks differ only; to compare layouts, {REMEDY}"
