@@ -234,7 +234,7 @@ def _set_mark(folder: str, marked: list[Change]) -> None:
 def undisturbed() -> Iterator[None]:
     """Let signals that end a process wait.
 
-    Not by a mask: that is a thread's, and Python carries a handler out in the main thread whichever thread the signal met.
+    Not by a mask: that is a thread's, and Python runs handlers in the main thread whichever thread the signal met.
     """
     before: dict[int, Any] = {}
     waiting: list[int] = []
