@@ -16,7 +16,7 @@ from typing import Any
 from chakrasim.collect.observe_job import Place
 from chakrasim.collect.observe_shapes import add_shapes
 from chakrasim.errors import InputError
-from chakrasim.outputs import beginning, bring_names_to_disk, bring_to_disk, clean, undisturbed, write_whole
+from chakrasim.outputs import beginning, bring_names_to_disk, bring_to_disk, clean, placed, undisturbed, write_whole
 
 FORMAT = "chakrasim-observed-1"
 _OURS = re.compile(r"(?:host|device)\.(\d+)\.json\.gz|manifest\.(\d+)\.json")
@@ -106,23 +106,24 @@ class RankFolder:
             lacking = 0 if has_shapes else add_shapes(self.raw_device, self.raw_host)
             packed = [_pack(raw, unfinished) for raw in (self.raw_host, self.raw_device)]
             sizes = {raw.name: raw.stat().st_size for raw in (self.raw_host, self.raw_device)}
+            content = {
+                "format": FORMAT,
+                "rank": self.place.rank,
+                "world_size": self.place.world_size,
+                "host": packed[0].name,
+                "device": packed[1].name,
+                "uncompressed_bytes": sizes,
+                **({"operators_without_shapes": lacking} if lacking else {}),
+                **facts,
+            }
             with undisturbed():
                 for file in packed:
                     os.replace(file, self.folder / file.name)
+                    placed.append(os.fspath(self.folder / file.name))
                 bring_names_to_disk(self.folder)
+                write_whole(self.manifest, _text(content))
         except OSError as fault:
             raise InputError(f"the traces cannot be written: {fault.strerror or fault}", file=self.folder) from None
-        content = {
-            "format": FORMAT,
-            "rank": self.place.rank,
-            "world_size": self.place.world_size,
-            "host": packed[0].name,
-            "device": packed[1].name,
-            "uncompressed_bytes": sizes,
-            **({"operators_without_shapes": lacking} if lacking else {}),
-            **facts,
-        }
-        write_whole(self.manifest, _text(content))
         self.discard()
 
     def amend(self, facts: dict[str, Any]) -> None:
