@@ -213,7 +213,6 @@ CASES = (
         "capture in/program.py --world-size 2 -o out/job -- 8",
         "capture in/program.py --world-size 4 -o out/job -- 16",
         (_job(),),
-        repeats=False,  # the peak of memory depends on when Python collects garbage
         modules=("torch", "torch.distributed", "chakrasim.collect.capture_rank"),
     ),
     Case(
@@ -221,7 +220,6 @@ CASES = (
         "capture in/program.py --world-size 2 -o out/job --expand -- 8",
         "capture in/program.py --world-size 2 -o out/job --expand -- 16",
         _EXPANDED,
-        repeats=False,
         modules=("torch", "torch.distributed", "chakrasim.collect.capture_rank"),
     ),
     Case(
