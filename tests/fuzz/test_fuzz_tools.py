@@ -162,7 +162,8 @@ def _generate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
         if draw.random() < 0.3:
             words += [option, draw.choice((*ODD, *("5", "100", "4611686018427387904", "9223372036854775807") * 6))]
     ranks = draw.choice((*"11222333" * 2, "-1", "0", "x", "", "1048577", "99999999999999999999", "1.5"))
-    target = draw.choice((*[out] * 12, f"{out}/no/such", "", "a\0b", f"{folder}/w.txt"))
+    occupied = f"{folder}/w.txt" if os.path.isfile(f"{folder}/w.txt") else ""
+    target = draw.choice((*[out] * 12, f"{out}/no/such", "", "a\0b", occupied))
     words += ["--num-npus", ranks, "--output-dir", target, *some(draw, "--force", "--quiet")]
     return [*words, *some(draw, "--wrong 1", chance=0.02)]
 

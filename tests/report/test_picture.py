@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from chakrasim.errors import InputError
 from chakrasim.report.picture import MOST_NODES, Arrow, Box, Picture, picture_of
 from chakrasim.report.picture_files import compat_dot_texts, compat_graphml_texts, dot_texts, graphml_texts, svg_texts
-from chakrasim.trace import Trace, TraceBuilder
+from chakrasim.trace import Trace, TraceBuilder, read_trace
 
 
 def small() -> Trace:
@@ -69,6 +70,12 @@ def test_a_big_trace_is_summarised_by_the_outermost_operators() -> None:
         "thread 1",
         "thread 2",
     ]
+
+
+def test_a_million_nodes_are_sorted_by_stream_in_one_pass(tmp_path: Path) -> None:
+    (tmp_path / "empty.et").write_bytes(bytes(1 << 20))  # each node of no bytes at all
+    (box,) = picture_of(read_trace(tmp_path / "empty.et"), "stream").boxes
+    assert (box.label.split("\n")[0], box.nodes) == ("device", (1 << 20) - 1)
 
 
 def test_kernels_belong_to_the_operator_that_launched_them() -> None:

@@ -162,13 +162,14 @@ def _streams(trace: Trace) -> list[str]:
     """For each node its host thread, stream, or sort of work where neither is stated."""
     device = _on_device(trace)
     stream, thread = trace.attr("stream"), trace.attr("tid")
+    on_stream, on_thread = stream.is_integer, thread.is_integer
     names = []
     for at in range(len(trace)):
         if device[at]:
-            known = bool(stream.is_integer[at])
+            known = bool(on_stream[at])
             kind = int(trace.types[at])
             communicates = kind in (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
             names.append(f"stream {int(stream.bits[at])}" if known else "communication" if communicates else "device")
         else:
-            names.append(f"thread {int(thread.bits[at])}" if thread.is_integer[at] else "host")
+            names.append(f"thread {int(thread.bits[at])}" if on_thread[at] else "host")
     return names
