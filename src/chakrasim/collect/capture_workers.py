@@ -58,7 +58,7 @@ def run_all(
                 done[rank] = result
     finally:
         for connection, (_, process) in running.items():
-            process.terminate()
+            process.kill()  # a program may handle other signals in its own way
             process.join()
             connection.close()
     for result in done.values():

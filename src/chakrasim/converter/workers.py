@@ -76,7 +76,7 @@ def run_all(work: Callable[[A], R], given: Sequence[A], jobs: int) -> Generator[
             pool.shutdown(wait=False, cancel_futures=True)
             mine = set(multiprocessing.active_children()) - others
             for process in mine:
-                process.terminate()  # else they would go on writing into a folder that is being removed
+                process.kill()  # else they would go on writing into a folder that is being removed
             for process in mine:
                 process.join()
             raise
