@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +122,11 @@ def test_a_configuration_may_come_out_of_a_pipe_that_the_shell_made(tmp_path: Pa
 def test_a_hole_is_no_file_to_be_read(name: str, size_bytes: int, tmp_path: Path) -> None:
     with (tmp_path / name).open("wb") as file:
         file.truncate(size_bytes)
-    said = refusal(name, tmp_path / name)
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always")
+        said = refusal(name, tmp_path / name)
+        gc.collect()
+    assert not unclosed
     assert "this file may take" in said or "nothing but zeros" in said, said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import tarfile
@@ -11,6 +12,7 @@ import pytest
 
 from chakrasim.diagnosis.discover import discover, survey
 from chakrasim.diagnosis.names import read_name
+from chakrasim.diagnosis.sniff import sniff
 from chakrasim.errors import InputError
 from made_jobs import device, host, save
 
@@ -267,3 +269,9 @@ def test_eight_ranks_of_a_real_job_pair_by_process_id(tmp_path: Path, shared_dir
         assert {(files.paired_by, files.rank_from) for files in ranks} == {("process id", "distributedInfo")}
         names = [(files.host and files.host.name, files.device and files.device.name[:7]) for files in ranks]
         assert names == [(f"dlrm_eg_{rank}.json", f"worker{rank}") for rank in range(8)]
+
+
+def test_what_is_damaged_behind_a_head_of_blanks_is_said(tmp_path: Path) -> None:
+    packed = gzip.compress(b" " * (1 << 20), mtime=0)
+    (tmp_path / "host.json.gz").write_bytes(packed[:-20])
+    assert sniff(tmp_path / "host.json.gz").note == "the gzip data are damaged (the data end early)"

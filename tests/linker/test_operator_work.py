@@ -244,3 +244,16 @@ def test_texts_that_are_no_utf_8(tmp_path: Path) -> None:
     host.trace(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"aten::odd(", b"aten::\xff\xfe("))
     assert attributes(convert(link(path)), "num_ops") == []
+
+
+def test_a_host_trace_without_nodes_says_nothing_of_kernels(tmp_path: Path) -> None:
+    header = {"schema": "1.0.1", "pid": 1, "time": 1, "start_ts": 1}
+    (tmp_path / "host.json").write_text(json.dumps({**header, "nodes": []}))
+    rows = [("cpu_op", "aten::mm", 1, 0, 9), ("cuda_runtime", "cudaLaunchKernel", 1, 1, 2), ("kernel", "gemm", 7, 4, 3)]
+    events = [
+        {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur}
+        | {"args": {"External id": 2, **({} if cat == "cpu_op" else {"correlation": 7, "stream": 7})}}
+        for cat, name, tid, ts, dur in rows
+    ]
+    (tmp_path / "device.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    assert len(link(tmp_path / "host.json", tmp_path / "device.json").works.row) == 0

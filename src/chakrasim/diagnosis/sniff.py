@@ -82,6 +82,7 @@ def sniff(path: Path) -> FileFacts:
 def _look(path: Path, file: Stream) -> FileFacts:
     try:
         text = JsonHead(file)
+        first = text.peek()
     except Unreadable as fault:
         return FileFacts(path, FileKind.OTHER, note=str(fault))
     head = text.head
@@ -92,9 +93,9 @@ def _look(path: Path, file: Stream) -> FileFacts:
     for magic, note in _MAGIC:
         if head.startswith(magic):
             return FileFacts(path, FileKind.OTHER, note=note)
-    if text.peek() == "{":
+    if first == "{":
         return _document(path, text)
-    if text.peek() == "[":
+    if first == "[":
         return _array(path, text)
     if re.search(r"\.et(\.gz)?$", path.name):
         return FileFacts(path, FileKind.CHAKRA)

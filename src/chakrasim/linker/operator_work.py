@@ -72,7 +72,7 @@ def find_works(table: RowTable, host: HostTrace | None, *, measured: bool, commu
         durations. Else there are operators only, and it belongs to these.
     communication: rows that carry out collectives and messages.
     """
-    if host is None:
+    if host is None or not len(host):
         return no_works()
     owner = _owners(host)
     if measured:

@@ -128,7 +128,7 @@ class Records:
         self.state[js.STRICT] = strict
         self.state[js.REPAIR_POS] = -1
         window = self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES
-        self.file.bound.check(window, path)
+        self.file.check(window)
         self.buffer = np.zeros(window + _GUARD, np.uint8)
         self.whole = whole
         self.tokens = np.empty(_TOKENS * js.TOKEN, np.int64)
@@ -174,7 +174,7 @@ class Records:
             begin = 0
         rest = end - begin
         if rest + _GUARD >= len(self.buffer):
-            self.file.bound.check(2 * len(self.buffer), self.path)
+            self.file.check(2 * len(self.buffer))
             self.buffer = enlarge(self.buffer, 2 * len(self.buffer))
         if begin:
             self.buffer[:rest] = self.buffer[begin:end]
@@ -196,7 +196,7 @@ class Records:
     def check_memory(self, columns: Iterable[NDArray[Any]], texts: StringPool, more_bytes: int = 0) -> None:
         """Raise InputError if what is held for the file, and ``more_bytes``, are more than reading it may take."""
         arrays: list[NDArray[Any]] = [self.buffer, self.tokens, *columns, *texts.arrays]
-        self.file.bound.check(more_bytes + sum(array.nbytes for array in arrays), self.path)
+        self.file.check(more_bytes + sum(array.nbytes for array in arrays))
 
     def _recognise(self) -> int:
         """Raise InputError if the file is surely another one; how many bytes before the document can be passed over."""

@@ -53,6 +53,14 @@ class Stream:
         """Give the file back."""
         self._file.close()
 
+    def check(self, held_bytes: int, *what: str) -> None:
+        """Give the file back and raise InputError if what is held for it is more than reading it may take."""
+        try:
+            self.bound.check(held_bytes, self._path, *what)
+        except InputError:
+            self.close()
+            raise
+
     def skip_to(self, byte: int) -> None:
         """Go on at this byte of a file that is not compressed."""
         self._file.seek(byte)
@@ -75,7 +83,7 @@ class Stream:
         target[:size] = self._ready[:size]
         self._ready = self._ready[size:]
         self._given += size
-        self.bound.check(self._given, self._path, "the compressed file, unpacked,")
+        self.check(self._given, "the compressed file, unpacked,")
         return size
 
     def _next_part(self) -> bytes:
