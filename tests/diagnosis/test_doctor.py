@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import chakrasim
+from chakrasim.diagnosis.check_delays import check_delays
 from chakrasim.diagnosis.doctor import Diagnosis, diagnose
+from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.diagnosis.findings import Finding, Severity
 from chakrasim.errors import InputError
 from made_jobs import US, Document, device, event, host, job, save
@@ -79,6 +81,12 @@ def test_delays_that_no_dependency_explains(tmp_path: Path) -> None:
     assert "enable_cuda_sync_events" in finding.remedy
     assert diagnosis.ranks[0].to_mapping()["delay_only_share"]["0"] == 0.0
     assert finding.evidence["delay_only_share"] == {"0": diagnosis.ranks[0].delay_only_share}
+
+
+def test_delays_without_a_device_are_those_of_a_busy_machine() -> None:
+    (finding,) = check_delays([RankFacts(rank=0, delay_only_share={"3": 0.12})])
+    assert "threads that waited for a processor" in finding.consequence
+    assert finding.remedy == "record on a machine that is not busy"
 
 
 def test_the_rank_with_most_unexplained_delay_is_named(tmp_path: Path) -> None:

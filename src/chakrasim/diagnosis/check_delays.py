@@ -26,14 +26,19 @@ def check_delays(ranks: Sequence[RankFacts]) -> Iterator[Finding]:
     numbers = sorted({facts.rank for _, facts, _ in high})
     others = f" (the most of ranks {ranks_text(numbers)})" if len(numbers) > 1 else ""
     where = "the whole trace" if step == "-1" else f"step {step}"
+    on_device = worst.kernels > 0
+    source = "waits between streams that were not recorded" if on_device else "threads that waited for a processor"
+    remedy = f"record synchronisation: {remedies.SYNC_EVENTS}" if on_device else "record on a machine that is not busy"
     yield Finding(
         "unexplained-delays",
         WARNING,
         f"{100 * share:.1f} % of the critical path of {where} on rank {worst.rank} is delay that no dependency explains"
         + others,
-        "most often these are waits between streams that were not recorded: a replay repeats them as they were, so its "
-        "error says nothing about them; a simulation on a machine leaves them out",
-        f"record synchronisation: {remedies.SYNC_EVENTS}",
+        f"most often these are {source}: a replay repeats them as they were, so its error says nothing about them; a "
+        "simulation on a machine leaves them out",
+        f"record synchronisation: {remedies.SYNC_EVENTS}"
+        if on_device
+        else "record on a machine that does nothing else",
         tuple(numbers),
         evidence={"delay_only_share": {str(facts.rank): facts.delay_only_share for facts in ranks}},
     )
