@@ -131,7 +131,7 @@ def collect(ranks: int, program: str, out: Path, *arguments: str) -> subprocess.
 
 
 def recorded(out: Path, done: subprocess.CompletedProcess[str]) -> str:
-    """What was said of a recording in which nothing is amiss but what a busy machine does to the times of small steps."""
+    """What was said of a recording without a fault, but for what a busy machine does to the times of small steps."""
     warned = {finding.code for finding in cs.doctor(out).findings if finding.severity.name != "NOTE"}
     assert warned <= {"unexplained-delays", "uneven-steps"}, done.stdout
     assert done.returncode == bool(warned), done.stderr

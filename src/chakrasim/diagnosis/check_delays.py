@@ -36,9 +36,7 @@ def check_delays(ranks: Sequence[RankFacts]) -> Iterator[Finding]:
         + others,
         f"most often these are {source}: a replay repeats them as they were, so its error says nothing about them; a "
         "simulation on a machine leaves them out",
-        f"record synchronisation: {remedies.SYNC_EVENTS}"
-        if on_device
-        else "record on a machine that does nothing else",
+        remedy,
         tuple(numbers),
         evidence={"delay_only_share": {str(facts.rank): facts.delay_only_share for facts in ranks}},
     )
