@@ -150,7 +150,7 @@ def collectives(trace: LinkedTrace) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "example", ["ddp", "fsdp2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tp", "pp"))]
+    "example", ["fsdp2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ddp", "tp", "pp"))]
 )
 def test_examples_on_two_ranks(tmp_path: Path, example: str) -> None:
     out = tmp_path / "t"

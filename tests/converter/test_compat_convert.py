@@ -43,7 +43,10 @@ def test_small_traces_are_converted_as_the_reference_converts_them(name: str, tm
     check_folder(DATA / name, tmp_path / "x.et")
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+LONG = "dlrm_dev"  # eight ranks; others of its kind are quick
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == LONG)) for n in FOLDERS])
 def test_recorded_traces_are_converted_as_the_reference_converts_them(
     name: str, tmp_path: Path, shared_dir: Path
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from kill_cases import CASES, Case
 from kills import Trial, trials
 
-KILLS = int(os.environ.get("CHAKRASIM_KILLS", "2"))
+KILLS = int(os.environ.get("CHAKRASIM_KILLS", "1"))
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
 
