@@ -49,6 +49,7 @@ def room_of(module: str) -> str:
     return [*module.split("."), ""][1] or "none"
 
 
+@cache
 def _kernel_sources(room: str) -> list[bytes]:
     """The texts of a room's files that hold kernels, and of those beside them, whose constants are compiled in."""
     texts = {path: path.read_bytes() for path in sorted((Path(__file__).parent / room).rglob("*.py"))}

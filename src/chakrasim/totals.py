@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 
 LARGEST = 2**63 - 1
-_LOW = (1 << 32) - 1
+
+Words = NDArray[np.int64] | NDArray[np.uint64]
 
 
-def total(values: NDArray[np.int64]) -> int:
+def total(values: Words) -> int:
     """The sum of at most 2^31 values, however large."""
-    return (int((values >> 32).sum()) << 32) + int((values & _LOW).sum())
+    high, low = _halves(values)
+    return (int(high.sum()) << 32) + int(low.sum())
 
 
-def totals(group: NDArray[np.int64] | NDArray[np.intp], values: NDArray[np.int64], groups: int) -> list[int]:
+def totals(group: NDArray[np.int64] | NDArray[np.intp], values: Words, groups: int) -> list[int]:
     """By group, the sum of its values."""
-    high, low = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
-    np.add.at(high, group, values >> 32)
-    np.add.at(low, group, values & _LOW)
-    return [(upper << 32) + lower for upper, lower in zip(high.tolist(), low.tolist(), strict=True)]
+    sums = np.zeros((2, groups), np.int64)
+    for half, values_ in zip(sums, _halves(values), strict=True):
+        np.add.at(half, group, values_)
+    return [(upper << 32) + lower for upper, lower in zip(*sums.tolist(), strict=True)]
+
+
+def _halves(values: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The upper and the lower 32 bits."""
+    shift, low = values.dtype.type(32), values.dtype.type((1 << 32) - 1)
+    return (values >> shift).astype(np.int64), (values & low).astype(np.int64)
 
 
 def running(values: list[int], what: str, file: str | None = None) -> NDArray[np.int64]:
     """The sums of the first value, the first two, and so on. Raises InputError where one needs more than 64 bits."""
-    sums = []
-    now = 0
-    for value in values:
-        now += value
-        sums.append(now)
-    return np.array([checked(value, what, file) for value in sums], np.int64)
+    return np.array([checked(value, what, file) for value in accumulate(values)], np.int64)
 
 
 def checked(value: int, what: str, file: str | None = None) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json
+from chakrasim.cli.progress import count_ranks
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.pairing import RankFiles
@@ -49,9 +49,9 @@ def run(options: argparse.Namespace) -> int:
     ranks = _files(options.traces, options.map, warnings)
     linked = []
     for done, files in enumerate(ranks):
-        _progress(done, len(ranks))
+        count_ranks("linked", done, len(ranks))
         linked.append(link(files.host, files.device, rank=files.rank, warnings=warnings))
-    _progress(len(ranks), len(ranks))
+    count_ranks("linked", len(ranks), len(ranks))
     split = collective_split(linked)
     print_warnings(warnings)
     if options.json is not None:
@@ -87,9 +87,3 @@ def _files(traces: list[str], map_file: str | None, warnings: list[str]) -> list
     ranks, findings = pair(facts)
     warnings += [str(finding) for finding in findings if finding.severity > Severity.NOTE]
     return ranks
-
-
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        end = "\r" if done < total else "\r\033[K"
-        print(f"linked {done:,} of {total:,} ranks" if done < total else "", end=end, file=sys.stderr, flush=True)

@@ -127,10 +127,8 @@ def _collect(node: ast.AST, function: int, found: dict[int, list[Statement]]) ->
         elif isinstance(child, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             inside = child.lineno
             loop = Statement(child.lineno, child.end_lineno or child.lineno, "comprehension")
-            for place in {
-                function,
-                inside,
-            }:  # a function of its own, or not: Python's version says
+            # A function of its own, or not: Python's version says.
+            for place in {function, inside}:
                 found.setdefault(place, []).append(loop)
         elif isinstance(child, ast.For | ast.AsyncFor | ast.While):
             kind = "while" if isinstance(child, ast.While) else "for"

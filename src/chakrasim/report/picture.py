@@ -98,17 +98,9 @@ def _single(trace: Trace, at: int) -> Box:
     return Box(str(int(trace.ids[at])), label, kind, 1, duration)
 
 
-def _sums_ns(trace: Trace, group: Ints, groups: int) -> list[int]:
-    """The recorded durations by group; unsigned, they are added up in two halves."""
-    micros = trace.duration_micros
-    high, low = ((micros >> np.uint64(32)).astype(np.int64), (micros & np.uint64(0xFFFFFFFF)).astype(np.int64))
-    upper, lower = totals(group, high, groups), totals(group, low, groups)
-    return [((one << 32) + other) * 1000 for one, other in zip(upper, lower, strict=True)]
-
-
 def _groups(trace: Trace, keys: Sequence[str], group: Ints) -> tuple[Box, ...]:
     counts = np.bincount(group, minlength=len(keys)).tolist()
-    sums = _sums_ns(trace, group, len(keys))
+    sums = [micros * 1000 for micros in totals(group, trace.duration_micros, len(keys))]
     boxes = []
     for number, key in enumerate(keys):
         types, often = np.unique(trace.types[group == number], return_counts=True)
