@@ -32,6 +32,7 @@ from tool import ODD, Draw, Tool, odd, some
 
 from chakrasim import jit
 from chakrasim.cli.main import main
+from chakrasim.inputs import LEAST_BYTES
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
 LONGEST_S = 20
@@ -335,7 +336,7 @@ def _loop(name: str, low: int, high: int) -> None:
     memory_disk = "/dev/shm" if os.path.isdir("/dev/shm") else None
     found: dict[int, int] = {}
     bad = 0
-    slowest = (0.0, -1)
+    slowest, largest = (0.0, -1), (0, -1)
     with tempfile.TemporaryDirectory(dir=memory_disk) as folder:
         for seed in range(low, high):
             faulthandler.dump_traceback_later(3 * LONGEST_S, exit=True)
@@ -345,15 +346,20 @@ def _loop(name: str, low: int, high: int) -> None:
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
             slowest = max(slowest, (time.perf_counter() - started, seed))
             found[outcome.code] = found.get(outcome.code, 0) + 1
-            note = f"; took {grown >> 10} MiB" if grown > 200 << 10 and seed > low else ""
-            if outcome.wrong or note:
+            wrong = outcome.wrong
+            if seed > low and grown > LEAST_BYTES >> 10:
+                wrong += f"; took {grown >> 10} MiB, more than a reader may that is not asked to"
+            if wrong:
                 bad += 1
-                print(
-                    f"== {name} {seed}: {' '.join(outcome.words)}\n{outcome.wrong}{note}\n{outcome.said[:600]}",
-                    flush=True,
-                )
+                print(f"== {name} {seed}: {' '.join(outcome.words)}\n{wrong}\n{outcome.said[:600]}", flush=True)
+            elif seed > low and grown > largest[0]:
+                largest = (grown, seed)
     faulthandler.cancel_dump_traceback_later()
-    print(f"{name} {low}..{high}: codes {found}, {bad} wrong, slowest {slowest[0]:.2f} s at {slowest[1]}", flush=True)
+    print(
+        f"{name} {low}..{high}: codes {found}, {bad} wrong, slowest {slowest[0]:.2f} s at {slowest[1]}, "
+        f"most memory {largest[0] >> 10} MiB at {largest[1]}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
