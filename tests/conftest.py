@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Made examples are the same in every run, so that a tree passes or fails; ``--slow`` looks for new ones."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background, whose tests interrupt too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("same", derandomize=True)
     if not config.getoption("--slow"):
         settings.load_profile("same")

@@ -72,6 +72,7 @@ class Watch:
     def running(self, nodes: Callable[[], int]) -> Iterator[None]:
         """Look at the program from a thread of its own within the block. ``nodes`` are those of the step so far."""
         done = threading.Event()
+        self._since = time.monotonic()
 
         def look() -> None:
             while not done.wait(_INTERVAL_S):
