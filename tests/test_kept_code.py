@@ -6,6 +6,7 @@ import hashlib
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -287,6 +288,28 @@ def test_a_numba_without_the_parts_compiles_every_time(made: Path, monkeypatch: 
 
     assert kernel(twice)(4) == 8
     assert not [path for path in made.rglob("*") if path.is_file()]
+
+
+def test_signals_wait_while_code_is_loaded(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception in what LLVM calls back meanwhile is a crash."""
+    compiler = pytest.importorskip("numba.core.compiler")
+    from chakrasim.jit import kernel
+
+    def twice(number: int) -> int:
+        return 2 * number
+
+    assert kernel(twice)(4) == 8
+    rebuild, rebuilt = compiler.CompileResult._rebuild, []
+
+    def interrupted(*parts: object) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        rebuilt.append(rebuild(*parts))
+        return rebuilt[0]
+
+    monkeypatch.setattr(compiler.CompileResult, "_rebuild", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kernel(twice)(4)
+    assert len(rebuilt) == 1
 
 
 def test_the_command_says_it_in_a_line(

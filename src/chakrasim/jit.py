@@ -110,8 +110,13 @@ class _KeptOverloads:
         self._made_by = function.__module__, self._name, source, sys.implementation.cache_tag, numba.__version__
 
     def load_overload(self, signature: Any, target: Any) -> Any:
+        from chakrasim.outputs import undisturbed
+
         data = self._folder.read(self._file(signature, target))
-        return None if data is None else self._rebuild(target, *pickle.loads(data))
+        if data is None:
+            return None
+        with undisturbed():  # an exception in a function that LLVM calls back is a crash
+            return self._rebuild(target, *pickle.loads(data))
 
     def save_overload(self, signature: Any, result: Any) -> None:
         if not result.lifted and not result.library.has_dynamic_globals:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chakrasim import write
+from chakrasim.cli import main
 from chakrasim.trace import TraceBuilder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -106,3 +107,24 @@ def test_signals_leave_nothing_behind(job, sent, status, said):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.splitlines()[-1]) == (status, b"", said + b"nothing was written")
     assert not [name for name in os.listdir(job.folder) if "r.json" in name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+@pytest.mark.parametrize(
+    ("sent", "status", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_is_what_ended_it_whatever_became_of_the_exception(sent, status, said, monkeypatch, capsys):
+    """NumPy's comparisons, for one, raise a TypeError of their own when a signal comes."""
+
+    def compare(_):
+        try:
+            os.kill(os.getpid(), sent)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            raise TypeError("cannot compare") from None
+
+    before = signal.getsignal(sent)
+    monkeypatch.setattr(main, "_run", compare)
+    assert main.main(["info"]) == status
+    assert capsys.readouterr().err.startswith(f"chakrasim: {said}; ")
+    assert signal.getsignal(sent) is before

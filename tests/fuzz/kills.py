@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -116,6 +117,9 @@ def _child(words: list[str], folder: Path, kill: Kill | None) -> None:
         count = _counted(kill)
         code = main(words)
         Path("calls").write_text(str(count[0]))
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         os._exit(code)
 

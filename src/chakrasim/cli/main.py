@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
-from signal import SIGTERM
+from signal import SIGINT, SIGTERM
 from typing import Any, Final
 
 from chakrasim import __version__
@@ -71,60 +71,77 @@ def main(argv: list[str] | None = None) -> int:
     with suppress(AttributeError, OSError, ValueError):
         # A name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    came: list[int] = []
     try:
-        with _own_warnings(), _terminated():
+        with _own_warnings(), _ending(came):
             code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
-    except ChakrasimError as error:
-        return _report(error)
-    except KeyboardInterrupt as stop:
-        ended = isinstance(stop, _Terminated)
+    except BaseException as fault:
+        if not came and not isinstance(fault, KeyboardInterrupt):
+            return _failed(fault)
+        ended = SIGTERM in came
         _complain(f"{'terminated' if ended else 'interrupted'}; {_what_was_written()}")
         return 143 if ended else 130
-    except BrokenPipeError:
-        _discard_output()
-        return 141
-    except RecursionError:
-        return _report(InputError("the input is nested too deeply", remedy="look for a damaged file"))
-    except MemoryError:
-        return _report(InputError("there is not enough memory", remedy="simulate less at a time, or fold"))
-    except OSError as error:
-        _discard_output()
-        return _report(InputError(f"the operating system refuses: {error.strerror or error}", file=error.filename))
 
 
-class _Terminated(KeyboardInterrupt):
-    """What SIGTERM raises: the same way out as an interruption."""
+def _failed(fault: BaseException) -> int:
+    match fault:
+        case ChakrasimError():
+            return _report(fault)
+        case BrokenPipeError():
+            _discard_output()
+            return 141
+        case RecursionError():
+            return _report(InputError("the input is nested too deeply", remedy="look for a damaged file"))
+        case MemoryError():
+            return _report(InputError("there is not enough memory", remedy="simulate less at a time, or fold"))
+        case OSError():
+            _discard_output()
+            return _report(InputError(f"the operating system refuses: {fault.strerror or fault}", file=fault.filename))
+        case _:
+            raise fault
+
+
+_USUAL: Final[dict[signal.Signals, Any]] = {SIGINT: signal.default_int_handler, SIGTERM: signal.SIG_DFL}
+_ours: dict[signal.Signals, Any] = {}
+"""The handlers of a command that runs."""
 
 
 @contextmanager
-def _terminated() -> Iterator[None]:
-    """Let SIGTERM end the command as an interruption does; processes that it forks are ended at once."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(SIGTERM) is not signal.SIG_DFL:
+def _ending(came: list[int]) -> Iterator[None]:
+    """Let SIGTERM end the command as SIGINT does, and note which came: code in C may turn the exception into another.
+    Processes that the command forks do as usual."""
+    if _ours or threading.current_thread() is not threading.main_thread():
         yield
         return
-    _end_forks_at_once()
-    signal.signal(SIGTERM, _stop)
+    _forks_do_as_usual()
+
+    def stop(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    for number, usual in _USUAL.items():
+        if signal.getsignal(number) == usual:
+            _ours[number] = stop
+            signal.signal(number, stop)
     try:
         yield
     finally:
-        _forget()
+        _as_usual()
 
 
-def _stop(*_: object) -> None:
-    raise _Terminated
-
-
-def _forget() -> None:
-    if signal.getsignal(SIGTERM) is _stop:
-        signal.signal(SIGTERM, signal.SIG_DFL)
+def _as_usual() -> None:
+    while _ours:
+        number, handler = _ours.popitem()
+        if signal.getsignal(number) is handler:
+            signal.signal(number, _USUAL[number])
 
 
 @cache
-def _end_forks_at_once() -> None:
+def _forks_do_as_usual() -> None:
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forget)
+        os.register_at_fork(after_in_child=_as_usual)
 
 
 def _what_was_written() -> str:
