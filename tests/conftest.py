@@ -28,9 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Made examples are the same in every run, so that a tree passes or fails; ``--slow`` looks for new ones."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background, whose tests interrupt too
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings.register_profile("same", derandomize=True)
-    if not config.getoption("--slow"):
-        settings.load_profile("same")
+    settings.register_profile("ours", derandomize=not config.getoption("--slow"), deadline=None)
+    settings.load_profile("ours")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

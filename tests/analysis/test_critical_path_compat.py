@@ -126,7 +126,7 @@ def test_a_slow_model_agrees(tmp_path: Path) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_slow_model_agrees_on_whatever_is_drawn(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     compare_with_the_model(Random(seed), tmp_path_factory.mktemp("drawn"))
 

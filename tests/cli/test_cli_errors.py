@@ -129,7 +129,7 @@ def test_amounts(text, value):
     assert amount(text) == value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=12), st.sampled_from([amount, real_number, truth, whole_number(0, 9)]))
 def test_values_are_taken_or_refused(text, kind):
     try:
@@ -146,7 +146,7 @@ WORDS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(WORDS, max_size=6))
 def test_any_words_end_with_a_code(words):
     assert main(words) in (0, 2)

@@ -46,7 +46,7 @@ class PlainOrder:
 keys = st.one_of(st.integers(0, 60), st.integers(0, 2**64 - 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.booleans(), keys), max_size=150))
 def test_hash_order_follows_the_rule(steps: list[tuple[bool, int]]) -> None:
     fast, plain = HashOrder(), PlainOrder()
@@ -119,7 +119,7 @@ def test_free_nodes_come_in_the_order_of_the_hash_map() -> None:
 
 
 @given(st.lists(st.integers(2**63, 2**64 - 1), min_size=1, max_size=40, unique=True))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_ids_beyond_63_bits_keep_their_buckets(ids: list[int]) -> None:
     program = lower(*((key, COMP, ()) for key in ids))
     for buckets in (13, 29, 59):

@@ -222,7 +222,7 @@ def linked_traces(draw: st.DrawFn) -> LinkedTrace:
     return make(rows, messages, groups=[WORLD], world=2, offset_ns=offset)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(linked_traces())
 def test_dependencies_go_backwards_and_replay_gives_the_measured_times(linked: LinkedTrace) -> None:
     trace = convert(linked)
@@ -257,7 +257,7 @@ def _last_nodes(trace: Trace, linked: LinkedTrace) -> list[int]:
     return [last[f"row {at}"] for at in range(len(linked))]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(linked_traces())
 def test_a_file_written_in_pieces_is_the_same(linked: LinkedTrace) -> None:
     whole = encode_trace(convert(linked))

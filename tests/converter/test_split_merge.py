@@ -50,7 +50,7 @@ def traces(draw: st.DrawFn) -> Trace:
     return builder.build()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(traces(), max_size=4))
 def test_splitting_a_merged_trace_gives_the_same_bytes(ranks: list[Trace]) -> None:
     master = merge_traces(ranks)

@@ -66,7 +66,7 @@ def undivided(spec: dict[str, Any], dp: int) -> Generated:
     return generate_transformer({**rest, "batch": whole})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(specs())
 def test_totals_do_not_depend_on_the_split(spec: dict[str, Any]) -> None:
     split = generate_transformer(spec)
@@ -78,7 +78,7 @@ def test_totals_do_not_depend_on_the_split(spec: dict[str, Any]) -> None:
     assert split.totals.tokens == whole.totals.tokens
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(specs(), st.sampled_from(["Ring", "Switch"]), st.integers(1, 50), st.booleans(), st.booleans())
 def test_every_split_runs_to_its_end(
     spec: dict[str, Any], topology: str, gb_per_s: int, congested: bool, rendezvous: bool
@@ -91,7 +91,7 @@ def test_every_split_runs_to_its_end(
     assert (result.finish_ns > 0).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(specs())
 def test_nodes_are_in_program_order(spec: dict[str, Any]) -> None:
     for trace in generate_transformer(spec).job.traces:
@@ -107,7 +107,7 @@ def test_nodes_are_in_program_order(spec: dict[str, Any]) -> None:
         assert (trace.attr("num_ops").integers()[compute] >= 1).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(specs())
 def test_messages_between_stages_have_one_sender_and_one_receiver(spec: dict[str, Any]) -> None:
     job = generate_transformer(spec).job

@@ -49,7 +49,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(specs)
 def test_a_spec_is_generated_or_refused(content: dict[str, Any]) -> None:
     try:

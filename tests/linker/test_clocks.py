@@ -293,7 +293,7 @@ MOMENTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(moments=MOMENTS, clocks=st.tuples(st.integers(-(10**10), 10**10), st.integers(-(10**10), 10**10)))
 def test_the_parts_make_the_whole_whatever_the_clocks(
     blank: LinkedTrace, moments: list[tuple[int, int, int, int]], clocks: tuple[int, int]

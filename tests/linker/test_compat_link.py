@@ -78,7 +78,7 @@ def test_random_pairs_are_linked_as_the_reference_links_them(
     assert same(link(tmp_path, pair["host"], pair["device"]), pair["linked"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), nodes=st.integers(0, 25), operators=st.integers(1, 40), launches=st.integers(0, 15))
 def test_it_equals_the_specification_taken_literally(
     seed: int, nodes: int, operators: int, launches: int, tmp_path_factory: pytest.TempPathFactory

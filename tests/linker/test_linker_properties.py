@@ -104,7 +104,7 @@ class _Machine:
         self.thread[thread] = at + length
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(program=programs(), records=st.booleans())
 def test_recorded_times_come_out_again(
     program: list[tuple[Any, ...]], records: bool, tmp_path_factory: pytest.TempPathFactory

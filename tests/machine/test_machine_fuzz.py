@@ -53,7 +53,7 @@ def outcome(load: Any, source: Any) -> None:
 
 
 @pytest.mark.parametrize("name", LOADERS)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(data=st.data())
 def test_any_value_of_any_key(name: str, data: st.DataObject) -> None:
     load, good = LOADERS[name]
@@ -62,7 +62,7 @@ def test_any_value_of_any_key(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", LOADERS)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(value=VALUES, key=VALUES.filter(lambda key: not isinstance(key, list | dict)))
 def test_any_value_as_a_whole(name: str, value: object, key: object) -> None:
     load, good = LOADERS[name]
@@ -103,7 +103,7 @@ def test_mutated_files(name: str, tmp_path: Path) -> None:
         outcome(loaders[loader], file)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=60))
 def test_any_bytes(data: bytes, tmp_path: Path) -> None:
     file = tmp_path / "config"

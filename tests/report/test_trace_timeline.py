@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,7 @@ from chakrasim.report.simulation_log import log_events, read_log
 from chakrasim.report.trace_timeline import RankEvents, chakra_events, kineto_events, linked_events
 from chakrasim.trace import TraceBuilder
 from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.trace.linked_file import write_linked
 
 Spans = Iterable[tuple[int, int]]
 
@@ -118,6 +121,16 @@ def test_nor_do_those_of_a_chakra_trace(nodes: list[tuple[bool, int, int]]) -> N
 def test_nor_do_those_of_a_linked_trace() -> None:
     rows = rows_of(linked_events(link(None, TRACES / "device.0.json.gz")))
     assert rows and [crossings(spans) for spans in rows] == [0] * len(rows)
+
+
+def test_names_that_are_no_text_are_shown(tmp_path: Path) -> None:
+    linked = link(None, TRACES / "device.0.json.gz")
+    blob = linked.strings.blob.copy()
+    blob[linked.strings.offsets[:-1][np.diff(linked.strings.offsets) > 0]] = 0xFF
+    write_linked(tmp_path / "linked.0.json", replace(linked, strings=replace(linked.strings, blob=blob)))
+    assert main(["timeline", str(tmp_path / "linked.0.json"), "-o", str(tmp_path / "t.json")]) == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert sum(str(event["name"]).startswith("\N{REPLACEMENT CHARACTER}") for event in events) > 100
 
 
 @given(ends=st.lists(st.integers(1, 9), min_size=1, max_size=30), mhz=st.sampled_from([3.0, 7.0, 1500.0, 1000.0]))

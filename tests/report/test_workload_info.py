@@ -58,7 +58,7 @@ def test_collectives_without_type_or_size():
     assert [(c.type, c.size_bytes) for c in found] == [("no type", -1), ("type 77", -1)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.lists(st.integers(0, 11), max_size=3), max_size=12))
 def test_depth_is_that_of_the_longest_chain(wishes):
     depth: list[int] = []

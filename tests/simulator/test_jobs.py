@@ -42,7 +42,7 @@ def test_a_training_step_is_that_of_its_expanded_traces(congestion: str, fold: b
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_jobs_are_their_expanded_traces(random: Random) -> None:
     job = random_job(random)
     keys = {

@@ -18,9 +18,7 @@ from chakrasim import ChakrasimError, InputError, Limits, SimulationResult, Stal
 
 EXAMPLES = int(os.environ.get("CHAKRASIM_EXAMPLES", "40"))
 LIMITS = Limits(max_events=2_000_000)
-few = settings(
-    max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+few = settings(max_examples=EXAMPLES, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None)
 randoms = st.randoms(use_true_random=False)
 
 

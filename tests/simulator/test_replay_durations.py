@@ -208,7 +208,7 @@ def jobs(draw: st.DrawFn) -> list[list[tuple[list[int], int, int, int]]]:
     return job
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(jobs())
 def test_transfer_replay_is_the_longest_path_over_all_ranks(job: list[list[tuple[list[int], int, int, int]]]) -> None:
     traces = []

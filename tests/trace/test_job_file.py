@@ -252,7 +252,7 @@ def test_a_job_that_makes_no_sense_is_not_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_ranks_files_are_refused_or_read(tmp_path: Path, data: st.DataObject) -> None:
     write_job(tmp_path / "step", job())

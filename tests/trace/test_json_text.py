@@ -72,7 +72,7 @@ def ours(found: list[Any]) -> ct.Trace:
     return ct.parse_trace(official.frame(*(message.SerializeToString() for message in found)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(messages())
 def test_indented_texts_are_those_of_protobuf(found: list[Any]) -> None:
     trace = ours(found)
@@ -80,7 +80,7 @@ def test_indented_texts_are_those_of_protobuf(found: list[Any]) -> None:
     assert texts == [json_format.MessageToJson(message) for message in found]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(messages())
 def test_the_document_is_valid_json_with_the_same_content(found: list[Any]) -> None:
     document = json.loads("".join(json_text.document_texts(ours(found))))

@@ -141,7 +141,7 @@ def _documents(draw: st.DrawFn) -> str:
 
 
 @given(text=_documents(), window=st.sampled_from([1, 7, 50, 100_000]), keep=st.sampled_from(["all", "work"]))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 def test_made_documents_equal_the_slow_reader(
     tmp_path_factory: pytest.TempPathFactory, text: str, window: int, keep: str
 ) -> None:
@@ -189,7 +189,7 @@ def test_times_are_exact(write: Any, text: str, wanted: int, exact: bool) -> Non
 
 
 @given(st.decimals(0, 9 * 10**15, allow_nan=False).map(lambda value: value * 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_decimal_time_is_rounded_half_to_even(tmp_path_factory: pytest.TempPathFactory, value: Decimal) -> None:
     path = tmp_path_factory.getbasetemp() / "time.json"
     path.write_text(_events(EVENT.replace("1.5", str(value))))

@@ -78,7 +78,7 @@ _NODE = st.fixed_dictionaries(
 _META = st.fixed_dictionaries({}, optional={"version": st.text(max_size=5), "attr": st.lists(_attribute(), max_size=2)})
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(_META, st.lists(_NODE, max_size=5))
 def test_what_the_official_library_writes_is_read_alike_and_written_alike(meta: Any, nodes: Any) -> None:
     metadata = official.GlobalMetadata(**meta)

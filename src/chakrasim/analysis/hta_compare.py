@@ -79,7 +79,7 @@ def hta_profiler_steps(ranks: Sequence[HtaRank]) -> list[int]:
     steps = set()
     for one in ranks:
         for symbol in np.unique(one.table.name).tolist():
-            match = _STEP.match(one.table.kineto.strings.raw(symbol).decode("utf-8", "replace"))
+            match = _STEP.match(one.table.kineto.strings[symbol])
             if match is not None:
                 steps.add(int(match[1]))
     return sorted(steps)

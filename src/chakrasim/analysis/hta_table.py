@@ -282,7 +282,7 @@ def _iterations(
     name, stream = kineto.name[row], kineto.stream[row]
     number: dict[int, int] = {}
     for symbol in np.unique(name).tolist():
-        text = kineto.strings.raw(symbol).decode("utf-8", "replace")
+        text = kineto.strings[symbol]
         if text.startswith("ProfilerStep"):
             match = _STEP_NUMBER.match(text)
             if match is None:
@@ -324,7 +324,7 @@ def _step_symbols(table: HtaTable) -> Ints:
     named = table.symbols_with("ProfilerStep")
     if table.version == "pinned":
         return named
-    texts = (table.kineto.strings.raw(index).decode("utf-8", "replace") for index in named.tolist())
+    texts = (table.kineto.strings[index] for index in named.tolist())
     anchored = np.array([_STEP_SYMBOL.match(text) is not None for text in texts], np.bool_)
     return np.asarray(named[anchored], np.int64)
 

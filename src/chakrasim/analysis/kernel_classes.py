@@ -66,5 +66,5 @@ def pinned_hta_class_of_name(name: str) -> int:
 def classify(names: NDArray[np.int32], strings: StringTable, rule: Callable[[str], int] = class_of_name) -> Classes:
     """uint8[n]: the class of each name, each distinct one looked at once."""
     distinct, inverse = np.unique(names, return_inverse=True)
-    found = [rule(strings.raw(index).decode("utf-8", "replace")) for index in distinct.tolist()]
+    found = [rule(strings[index]) for index in distinct.tolist()]
     return np.array(found, np.uint8)[inverse] if len(found) else np.zeros(0, np.uint8)

@@ -130,5 +130,5 @@ def stack(parts: Sequence[Any], dtype: Any = np.int64) -> Any:
 def texts(strings: StringTable, ids: Any) -> tuple[str, ...]:
     """The string of each index, each distinct one decoded once; "" for negative ones."""
     distinct, inverse = np.unique(np.asarray(ids), return_inverse=True)
-    decoded = [strings.raw(i).decode("utf-8", "replace") if i >= 0 else "" for i in distinct.tolist()]
+    decoded = [strings[i] if i >= 0 else "" for i in distinct.tolist()]
     return tuple(map(decoded.__getitem__, inverse.tolist()))

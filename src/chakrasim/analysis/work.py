@@ -224,7 +224,7 @@ def _fused(kineto: KinetoTrace, row: Ints) -> dict[str, int]:
     """How many kernels compute and communicate in one, by a text that names some of them."""
     found: dict[str, int] = {}
     for index, count in zip(*np.unique(kineto.name[row], return_counts=True), strict=True):
-        name = kineto.strings.raw(int(index)).decode("utf-8", "replace")
+        name = kineto.strings[int(index)]
         if is_fused_kernel(name):
             found[qualified_name(name)] = found.get(qualified_name(name), 0) + int(count)
     if not found:
@@ -262,7 +262,7 @@ def _step_intervals(kineto: KinetoTrace, timed: NDArray[np.bool_]) -> tuple[Ints
     """Number, start and end of the host's steps, ascending by start; a step recorded twice counts once."""
     numbers: dict[int, int] = {}
     for index in np.unique(kineto.name).tolist():
-        match = _STEP.match(kineto.strings.raw(index).decode("utf-8", "replace"))
+        match = _STEP.match(kineto.strings[index])
         if match is not None:
             numbers[index] = int(match[1])
     marked = timed & np.isin(kineto.name, list(numbers)) & ~kineto.where(kineto.category, *_SPANS)
@@ -284,8 +284,7 @@ def _calls_without_work(kineto: KinetoTrace, row: Ints) -> Ints:
     named = {
         index
         for index in np.unique(kineto.name[calls]).tolist()
-        if _LAUNCHES.search(text := kineto.strings.raw(index).decode("utf-8", "replace"))
-        and not _NO_LAUNCH.search(text)
+        if _LAUNCHES.search(text := kineto.strings[index]) and not _NO_LAUNCH.search(text)
     }
     calls = calls[np.isin(kineto.name[calls], list(named))]
     return calls[~np.isin(kineto.correlation[calls], kineto.correlation[row])]

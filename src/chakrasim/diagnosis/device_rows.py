@@ -154,5 +154,5 @@ def select(trace: KinetoTrace, column: NDArray[np.int32], wanted: Callable[[str]
         return np.zeros(0, np.bool_)
     answers = np.zeros(len(trace.strings), np.bool_)
     for index in np.unique(column).tolist():
-        answers[index] = wanted(trace.strings.raw(index).decode("utf-8", "replace"))
+        answers[index] = wanted(trace.strings[index])
     return answers[column]

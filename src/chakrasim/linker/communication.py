@@ -108,7 +108,7 @@ def _kernel_rows(table: RowTable, kineto: KinetoTrace) -> NDArray[np.intp]:
     names = kineto.name[table.event[rows]]
     known = np.zeros(len(kineto.strings), np.bool_)
     for index in np.unique(names).tolist():
-        known[index] = is_communication_kernel(kineto.strings.raw(index).decode("utf-8", "replace"))
+        known[index] = is_communication_kernel(kineto.strings[index])
     described = np.isin(table.event[rows], kineto.rare_column("Collective name").rows)
     parent = table.parent[rows]
     recorded = np.where(parent >= 0, table.event[np.maximum(parent, 0)], -1)

@@ -101,7 +101,7 @@ def handing_operators(kineto: KinetoTrace, spans: CommunicationSpans, events: ND
     found = np.full(len(events), -1, np.int64)
     own = kineto.rf_id[events] if numbered else kineto.ts_ns[events]
     for number in np.argsort(own, kind="stable").tolist():
-        name = kineto.strings.raw(int(kineto.name[events[number]])).decode("utf-8", "replace")
+        name = kineto.strings[int(kineto.name[events[number]])]
         last = int(np.searchsorted(keys, own[number])) - 1
         fitting = (at for at in range(last, max(last - 64, -1), -1) if at not in used)
         # Without numbers the earliest that is still open, since work is carried out in order.
@@ -122,7 +122,7 @@ def _hands_over(operator: str, annotation: str) -> bool:
 def host_alone_messages(table: RowTable, nodes: NodeFacts) -> Iterator[Found]:
     """Collectives in a host trace without a device trace: the records of PyTorch, else the back ends' annotations."""
     trace = nodes.trace
-    names = {index: trace.strings.raw(index).decode("utf-8", "replace") for index in np.unique(trace.name).tolist()}
+    names = {index: trace.strings[index] for index in np.unique(trace.name).tolist()}
     of_node = np.full(len(trace), -1, np.int32)
     rows = np.flatnonzero((table.host_node >= 0) & (table.part == 0))
     of_node[table.host_node[rows]] = rows

@@ -191,7 +191,7 @@ def launches(kineto: KinetoTrace, spans: CommunicationSpans, events: np.ndarray,
     kernels = []
     for event, call in zip(events.tolist(), calls.tolist(), strict=True):
         start = int(kineto.ts_ns[event])
-        name = kineto.strings.raw(int(kineto.name[event])).decode("utf-8", "replace")
+        name = kineto.strings[int(kineto.name[event])]
         if call < 0:
             kernels.append(Kernel(event, name, start, -1, start))
             continue

@@ -286,7 +286,7 @@ def _value(column: RareColumn, row: int, trace: KinetoTrace | HostTrace) -> int 
         return int(bits)
     if kind == REAL:
         return float(bits.view(np.float64))
-    return trace.strings.raw(int(bits)).decode("utf-8", "replace")
+    return trace.strings[int(bits)]
 
 
 def _bytes(elements: Ints, element_bytes: Ints) -> Ints:

@@ -88,7 +88,7 @@ class Sources:
 
     def name(self, event: int) -> str:
         """The name of an event."""
-        return self.kineto.strings.raw(int(self.kineto.name[event])).decode("utf-8", "replace")
+        return self.kineto.strings[int(self.kineto.name[event])]
 
 
 def sources(

@@ -100,7 +100,7 @@ def communication_spans(kineto: KinetoTrace) -> CommunicationSpans:
     rows = np.flatnonzero(kineto.where(kineto.category, *_WORK))
     kind_of = np.full(len(kineto.strings), 255, np.uint8)
     for index in np.unique(kineto.name[rows]).tolist():
-        kind = span_kind(kineto.strings.raw(index).decode("utf-8", "replace"))
+        kind = span_kind(kineto.strings[index])
         if kind is not None:
             kind_of[index] = kind
     rows = rows[kind_of[kineto.name[rows]] != 255]
@@ -116,7 +116,7 @@ def communication_spans(kineto: KinetoTrace) -> CommunicationSpans:
     return CommunicationSpans(
         rows.astype(np.int32),
         kind_of[kineto.name[rows]],
-        [kineto.strings.raw(index).decode("utf-8", "replace") for index in kineto.name[rows].tolist()],
+        [kineto.strings[index] for index in kineto.name[rows].tolist()],
         thread,
         start,
         end,

@@ -171,7 +171,7 @@ def _slim(kineto: KinetoTrace) -> KinetoTrace:
 def _roles(kineto: KinetoTrace, counts: dict[str, int]) -> NDArray[np.uint8]:
     role_of = np.full(len(kineto.strings), _IGNORED, np.uint8)
     for index in np.flatnonzero(np.bincount(kineto.category, minlength=1)):
-        role_of[index] = _role(kineto.strings.raw(int(index)).decode("utf-8", "replace"))
+        role_of[index] = _role(kineto.strings[int(index)])
     role = role_of[kineto.category]
     role[~np.isin(kineto.phase, _PHASES)] = _IGNORED
     annotated = role == _ANNOTATION
@@ -193,7 +193,7 @@ def _step_numbers(kineto: KinetoTrace, named: NDArray[np.intp]) -> Ints:
     """int64 for each text: N of ProfilerStep#N if an annotation is named so, -1 for others."""
     number = np.full(len(kineto.strings), -1, np.int64)
     for index in np.unique(kineto.name[named]):
-        match = _STEP.fullmatch(kineto.strings.raw(int(index)).decode("utf-8", "replace"))
+        match = _STEP.fullmatch(kineto.strings[int(index)])
         if match and len(match[1]) < 10:
             number[index] = int(match[1])
     return number

@@ -196,7 +196,7 @@ def _by_text(host: HostTrace, column: Indices, number_of: Callable[[str], int]) 
 
 
 def _text(host: HostTrace, index: int) -> str:
-    return host.strings.raw(index).decode("utf-8", "replace")
+    return host.strings[index]
 
 
 def _contracts(schema: str) -> int:

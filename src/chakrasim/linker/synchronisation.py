@@ -59,7 +59,7 @@ def read_records(work: Work, calls: CallIndex) -> Records:
     rows = work.syncs
     what_of = np.full(len(kineto.strings), OTHER, np.uint8)
     for index in np.unique(kineto.name[rows]).tolist():
-        what_of[index] = _NAMES.get(kineto.strings.raw(index).decode("utf-8", "replace").lower(), OTHER)
+        what_of[index] = _NAMES.get(kineto.strings[index].lower(), OTHER)
     call = calls.find(kineto.correlation[rows])
     time = np.where(call >= 0, work.host.start_ns[call], kineto.ts_ns[rows]) if len(work.host) else kineto.ts_ns[rows]
     order = np.argsort(time, kind="stable")

@@ -125,7 +125,7 @@ def kineto_events(rank: int, trace: KinetoTrace) -> RankEvents:
     names = []
     for index in trace.name[chosen].tolist():
         if index not in texts:
-            texts[index] = json.dumps(trace.strings.raw(index).decode("utf-8", "replace"))
+            texts[index] = json.dumps(trace.strings[index])
         names.append(texts[index])
     correlation = trace.correlation[chosen].tolist()
     return RankEvents(

@@ -37,7 +37,8 @@ _INTEGER_LIKE = np.array([kind in INTEGER_KINDS for kind in range(256)])
 
 @dataclass(frozen=True, eq=False)
 class StringTable:
-    """Byte strings end to end: entry ``i`` is ``blob[offsets[i]:offsets[i + 1]]``; decoded only when asked for."""
+    """Byte strings end to end: entry ``i`` is ``blob[offsets[i]:offsets[i + 1]]``; decoded only when asked for, bytes
+    that are no UTF-8 (readers of Chakra traces refuse them, those of PyTorch's do not) as replacement characters."""
 
     blob: NDArray[np.uint8]
     offsets: Ints
@@ -50,7 +51,7 @@ class StringTable:
         return self.blob[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
     def __getitem__(self, index: int) -> str:
-        return self.raw(index).decode("utf-8")
+        return self.raw(index).decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[str]:
         return (self[index] for index in range(len(self)))
