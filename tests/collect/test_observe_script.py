@@ -149,9 +149,8 @@ def collectives(trace: LinkedTrace) -> Counter[tuple[str, str]]:
     return Counter(zip([OPERATION_NAMES[one] for one in found.operation.tolist()], groups, strict=True))
 
 
-@pytest.mark.parametrize(
-    "example", ["fsdp2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ddp", "tp", "pp"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["fsdp2", "ddp", "tp", "pp"])
 def test_examples_on_two_ranks(tmp_path: Path, example: str) -> None:
     out = tmp_path / "t"
     done = collect(2, str(EXAMPLES / f"train_{example}.py"), out, "--size", "tiny", "--steps", "7")
