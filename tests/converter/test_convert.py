@@ -288,7 +288,7 @@ def test_an_empty_trace_stays_empty() -> None:
 
 def test_redacted_traces_keep_structure_and_times_but_no_names() -> None:
     plain, redacted = convert(step()), convert(step(begin_ns=7_000, source="other"), redact=True)
-    bytes_ = re.sub(rb"(op|kernel)_[0-9a-f]+", b"", encode_trace(redacted))
+    bytes_ = re.sub(rb"[a-z]+_[0-9a-f]{16}", b"", encode_trace(redacted))
     for name in (b"aten", b"mm", b"gemm", b"made", b"other", b"cudaLaunchKernel", b"77"):
         assert name not in bytes_
     assert redacted.node(0).name == redacted.node(3).name == "op_" + redacted.node(0).name[3:]
