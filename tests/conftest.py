@@ -25,7 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Made examples are the same in every run, so that a tree passes or fails; ``--slow`` looks for new ones."""
+    """Made examples are the same in every run, so that a tree passes or fails; ``--slow`` looks for new ones.
+    The machine may be busy: how long an example takes says nothing."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background, whose tests interrupt too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("ours", derandomize=not config.getoption("--slow"), deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -45,7 +46,8 @@ def test_the_notebook_runs(left_out: str | None, tmp_path: Path, monkeypatch: py
     ]
     client.NotebookClient(book, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
     said = "\n".join(output.get("text", "") for cell in book.cells for output in cell.get("outputs", ()))
-    for expected in ("4 ranks: ", "64 of 4", "1,024 ranks, 8 traces", "7b, 100g: "):
+    assert re.search(r"4 ranks: (trustworthy|usable, with warnings)", said)
+    for expected in ("64 of 4", "1,024 ranks, 8 traces", "7b, 100g: "):
         assert expected in said
     assert (tmp_path / "where-the-time-goes.svg").stat().st_size > 2000
     assert (tmp_path / "digits64.json.gz").stat().st_size > 2000

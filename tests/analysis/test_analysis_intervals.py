@@ -12,7 +12,6 @@ from chakrasim.analysis.nesting import brackets_of, nest
 from chakrasim.analysis.sequence_groups import _one_by_one, equal_sequences
 from chakrasim.analysis.statistics import group_keys, group_statistics
 
-#: The machine may be busy; how long an example takes says nothing.
 calm = settings(max_examples=80)
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=12)
 
