@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.analysis.critical_path_compat import critical_path
-from chakrasim.trace.kineto import KinetoTrace, RareColumn
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.compat.hta_critical_path.path import critical_path
+from chakrasim.trace.kineto.columns import KinetoTrace, RareColumn
+from chakrasim.trace.kineto.read import read_kineto
 
 _MEMORY = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from bench_critical_path import repeated, sample
-from chakrasim.analysis.critical_path_compat import critical_path
+from chakrasim.compat.hta_critical_path.path import critical_path
 def resident(key):
     lines = open("/proc/self/status").read().splitlines()
     return int(next(line for line in lines if line.startswith(key)).split()[1]) * 1024

@@ -82,7 +82,7 @@ def torchrun(ranks: int, *command: str) -> None:
 def completeness(traces: Path) -> dict[str, Any]:
     """The verdict, the back end's collectives in the host traces, those linked and matched, bytes per operator."""
     import chakrasim as cs
-    from chakrasim.linker.meetings import meet
+    from chakrasim.linker.across_ranks.meetings import meet
 
     verdict = cs.doctor(traces)
     linked = [cs.link(files.host, files.device) for files in _files(traces)]
@@ -108,7 +108,7 @@ def completeness(traces: Path) -> dict[str, Any]:
 
 
 def _files(traces: Path) -> list[Any]:
-    from chakrasim.diagnosis.discover import discover
+    from chakrasim.diagnosis.files.discover import discover
 
     return discover(traces)
 
@@ -136,7 +136,7 @@ def alternate(cost: Path, example: str, size: str) -> None:
 
     import torch
 
-    from chakrasim.collect.observe_script import _steps_of_optimizers
+    from chakrasim.collect.observe.script import _steps_of_optimizers
 
     turns = Turns(cost)
     sys.argv = [example, "--size", size, "--steps", str(2 + ROUNDS * (2 * BLOCK + 1))]
@@ -173,7 +173,7 @@ class Turns:
         self.begun = (time.perf_counter(), time.process_time())
 
     def _turn(self, at: int) -> None:
-        from chakrasim.collect.observation import Schedule, observing
+        from chakrasim.collect.observe.observation import Schedule, observing
 
         if self.steps is not None:
             self.steps.step()

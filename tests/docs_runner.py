@@ -155,7 +155,7 @@ def run_command(command: str) -> tuple[int, str]:
 
 def demo_output() -> str:
     """What ``make demo`` prints, apart from the installation."""
-    from chakrasim.demo.__main__ import main
+    from chakrasim.cli.demo_main import main
 
     out = io.StringIO()
     with redirect_stdout(out):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrasim.linker.api import link
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked.columns import LinkedTrace
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"

@@ -127,7 +127,7 @@ def test_page_of_the_doctor_lists_every_finding() -> None:
 
 def findings_in(path: Path) -> Iterator[tuple[str, str]]:
     """Code and severity of every finding that a module can make."""
-    from chakrasim.diagnosis import comparison
+    from chakrasim.diagnosis.checks import comparison
 
     for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(call, ast.Call) or len(call.args) < 2:
@@ -152,11 +152,11 @@ def findings_in(path: Path) -> Iterator[tuple[str, str]]:
 
 def test_page_of_linked_traces_names_everything_in_them() -> None:
     import chakrasim as cs
-    from chakrasim.converter.across_ranks import compare_ranks
+    from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.demo import TRACES
-    from chakrasim.linker.clocks import align
-    from chakrasim.trace import linked as forms
-    from chakrasim.trace import linked_file
+    from chakrasim.linker.across_ranks.clocks import align
+    from chakrasim.trace.linked import columns as forms
+    from chakrasim.trace.linked import file as linked_file
 
     page = (ROOT / "docs" / "reference-linked-trace.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([A-Za-z_]+)`", page))

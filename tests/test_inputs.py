@@ -17,23 +17,23 @@ from typing import Any
 
 import pytest
 
-from chakrasim.analysis.critical_path_overlay import write_overlay
+from chakrasim.analysis.critical_path.overlay import write_overlay
 from chakrasim.calibration.measured import read_measured
 from chakrasim.cli.main import main
 from chakrasim.cli.timeline import _lines
-from chakrasim.collectives.msccl_xml import read_msccl
-from chakrasim.converter.compat import convert_compat
-from chakrasim.converter.text_workload import read_workload
-from chakrasim.diagnosis.discover import survey
-from chakrasim.diagnosis.sniff import sniff
+from chakrasim.collectives.custom.msccl_xml import read_msccl
+from chakrasim.compat.chakra_convert.convert import convert_compat
+from chakrasim.converter.text_workload.read import read_workload
+from chakrasim.diagnosis.files.discover import survey
+from chakrasim.diagnosis.files.sniff import sniff
 from chakrasim.errors import InputError
-from chakrasim.inputs import VARIABLE, bound
+from chakrasim.files.inputs import VARIABLE, bound
 from chakrasim.machine import load_groups, load_machine
 from chakrasim.trace import TraceBuilder, encode_trace, read_trace
-from chakrasim.trace.host_reader import read_host
-from chakrasim.trace.job_file import read_job
-from chakrasim.trace.kineto_reader import read_kineto
-from chakrasim.trace.linked_file import read_linked
+from chakrasim.trace.host.read import read_host
+from chakrasim.trace.job.file import read_job
+from chakrasim.trace.kineto.read import read_kineto
+from chakrasim.trace.linked.file import read_linked
 
 MANY = 10 << 20
 EVENTS = b'{"schemaVersion": 1, "traceEvents": [' + b"{}," * MANY + b"{}]}"

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from chakrasim import InputError
+from chakrasim.files.inputs import open_input
+from chakrasim.files.outputs import open_whole, placed, put_folder, write_together, write_whole
+from chakrasim.files.unfinished import MARK
 from chakrasim.generator.collective import collective_job
-from chakrasim.inputs import open_input
-from chakrasim.outputs import open_whole, placed, put_folder, write_together, write_whole
 from chakrasim.trace import encode_trace, read
-from chakrasim.trace.job import Job
-from chakrasim.trace.job_file import write_job
-from chakrasim.unfinished import MARK
+from chakrasim.trace.job.file import write_job
+from chakrasim.trace.job.job import Job
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
 
@@ -291,7 +291,7 @@ def test_what_a_killed_process_left_behind_goes_with_the_next_file(tmp_path: Pat
 
 def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
-    code = f"import chakrasim.outputs as o\nwith o.open_whole({path!r}): print(1, flush=True); input()"
+    code = f"import chakrasim.files.outputs as o\nwith o.open_whole({path!r}): print(1, flush=True); input()"
     settings = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     other = subprocess.Popen([sys.executable, "-c", code], **settings)  # type: ignore[call-overload]
     assert other.stdout.readline() == "1\n"

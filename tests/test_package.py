@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import chakrasim
+from chakrasim.cli.demo_main import main as demo_main
 from chakrasim.demo import GROUPS, MACHINES, STEP, llm_step
-from chakrasim.demo.__main__ import main as demo_main
 from chakrasim.demo.layout import table
 from chakrasim.trace import encode_trace
 

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 from chakrasim.errors import ChakrasimError, InputError, StallError
 
 if TYPE_CHECKING:
-    from chakrasim.converter.api import convert
-    from chakrasim.converter.directory import trace_directory
-    from chakrasim.converter.link_directory import link_directory
-    from chakrasim.converter.retarget import retarget
+    from chakrasim.converter.folder.link_folder import link_directory
+    from chakrasim.converter.folder.trace_folder import trace_directory
+    from chakrasim.converter.linked.api import convert
+    from chakrasim.converter.retarget.api import retarget
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.linker.api import link
     from chakrasim.simulator.api import simulate
     from chakrasim.simulator.context import Limits
-    from chakrasim.simulator.result import SimulationResult
+    from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "convert": "chakrasim.converter.api",
+    "convert": "chakrasim.converter.linked.api",
     "doctor": "chakrasim.diagnosis.doctor",
     "link": "chakrasim.linker.api",
-    "link_directory": "chakrasim.converter.link_directory",
-    "retarget": "chakrasim.converter.retarget",
-    "trace_directory": "chakrasim.converter.directory",
+    "link_directory": "chakrasim.converter.folder.link_folder",
+    "retarget": "chakrasim.converter.retarget.api",
+    "trace_directory": "chakrasim.converter.folder.trace_folder",
     "simulate": "chakrasim.simulator.api",
     "Limits": "chakrasim.simulator.context",
-    "SimulationResult": "chakrasim.simulator.result",
+    "SimulationResult": "chakrasim.simulator.outcome.result",
     **dict.fromkeys(("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"), "chakrasim.trace"),
 }
 

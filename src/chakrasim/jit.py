@@ -110,7 +110,7 @@ class _KeptOverloads:
         self._made_by = function.__module__, self._name, source, sys.implementation.cache_tag, numba.__version__
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        from chakrasim.outputs import undisturbed
+        from chakrasim.files.outputs import undisturbed
 
         data = self._folder.read(self._file(signature, target))
         if data is None:

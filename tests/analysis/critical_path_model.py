@@ -38,7 +38,7 @@ class Fails(Exception):
 
 
 class Model:
-    """``result`` holds the figures as `chakrasim.analysis.critical_path_result.compat_figures` gives them."""
+    """``result`` holds the figures as `chakrasim.compat.hta_critical_path.result.compat_figures` gives them."""
 
     def __init__(self, document: dict[str, Any], pinned: bool, annotation: str, instance: Any, extra: bool) -> None:
         self.pinned = pinned

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from chakrasim.analysis.traces import RankTrace, open_traces
+from chakrasim.analysis.table.traces import RankTrace, open_traces
 
 BASE_NS = 1_700_000_000_000_000_000
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.trace.graph import StringTable
-from chakrasim.trace.linked import Annotations, Communication, EdgeKind, Lane, LinkedTrace, RowKind
+from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.linked.columns import Annotations, Communication, EdgeKind, Lane, LinkedTrace, RowKind
 
 LANES = (Lane("thread 1", 1, "1"), Lane("thread 2", 1, "2"), Lane("GPU 0 stream 7", 0, "7", 0, 7))
 

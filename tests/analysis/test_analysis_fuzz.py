@@ -13,15 +13,15 @@ import pytest
 from critical_path_traces import TraceMaker
 
 import chakrasim.analysis as analysis
-from chakrasim.analysis.hta_breakdown import hta_labelled_kernels
-from chakrasim.analysis.hta_compare import hta_compare
-from chakrasim.analysis.hta_launches import hta_aten_operators
-from chakrasim.analysis.hta_ranks import hta_ranks
-from chakrasim.analysis.hta_sequences import hta_sequences
-from chakrasim.analysis.hta_summary import hta_summary
-from chakrasim.analysis.hta_table import HtaFailure
+from chakrasim.analysis.table.traces import RankTrace
 from chakrasim.analysis.temporal import PARTS, TemporalBreakdown
-from chakrasim.analysis.traces import RankTrace
+from chakrasim.compat.hta.breakdown import hta_labelled_kernels
+from chakrasim.compat.hta.compare import hta_compare
+from chakrasim.compat.hta.launches import hta_aten_operators
+from chakrasim.compat.hta.ranks import hta_ranks
+from chakrasim.compat.hta.sequences import hta_sequences
+from chakrasim.compat.hta.summary import hta_summary
+from chakrasim.compat.hta.table import HtaFailure
 from chakrasim.errors import InputError
 
 ALL: tuple[Callable[..., Any], ...] = (

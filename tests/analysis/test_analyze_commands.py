@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hand_timelines import Timeline
 
-from chakrasim.cli.analyze import ANALYSES
+from chakrasim.cli.analyze.main import ANALYSES
 from chakrasim.cli.main import main
 from chakrasim.demo import TRACES
 

@@ -10,11 +10,11 @@ import pytest
 
 from chakrasim.analysis.collectives import bus_factor, collective_split
 from chakrasim.cli.main import main
-from chakrasim.linker.clocks import align
-from chakrasim.report.collective_tables import collective_sections
-from chakrasim.report.layout import plain_text
+from chakrasim.linker.across_ranks.clocks import align
+from chakrasim.report.tables.collective import collective_sections
+from chakrasim.text.layout import plain_text
 from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked.columns import LinkedTrace
 from made_traces import SEND_RECV, MadeTrace
 
 

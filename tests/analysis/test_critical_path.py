@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from linked_maker import LinkedMaker
 
 from chakrasim import InputError
-from chakrasim.analysis.critical_path import (
+from chakrasim.analysis.critical_path.path import (
     CAUSES,
     LinkedPath,
     linked_critical_path,
@@ -20,7 +20,7 @@ from chakrasim.analysis.critical_path import (
     path_figures,
 )
 from chakrasim.linker.api import link
-from chakrasim.trace.linked import ON_CRITICAL_PATH, EdgeKind, LinkedTrace, RowKind
+from chakrasim.trace.linked.columns import ON_CRITICAL_PATH, EdgeKind, LinkedTrace, RowKind
 
 OPERATOR, RUNTIME, GAP, KERNEL, MEMCPY = (
     RowKind.OPERATOR,

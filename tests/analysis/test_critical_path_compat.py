@@ -16,10 +16,10 @@ from critical_path_traces import TraceMaker, random_question
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrasim.analysis.critical_path_compat import critical_path
-from chakrasim.analysis.critical_path_result import CriticalPath, chakra_sync_dependencies, compat_figures, shorten
-from chakrasim.trace.kineto import KinetoTrace
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.compat.hta_critical_path.path import critical_path
+from chakrasim.compat.hta_critical_path.result import CriticalPath, chakra_sync_dependencies, compat_figures, shorten
+from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.read import read_kineto
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "critical-path"
 VERSIONS = ("new", "pinned")

@@ -11,11 +11,11 @@ import pytest
 from test_critical_path_compat import cases
 
 from chakrasim import InputError
-from chakrasim.analysis.critical_path import linked_critical_path
-from chakrasim.analysis.critical_path_compat import critical_path
-from chakrasim.analysis.critical_path_overlay import Arrow, compat_arrows, linked_arrows, write_overlay
+from chakrasim.analysis.critical_path.overlay import Arrow, compat_arrows, linked_arrows, write_overlay
+from chakrasim.analysis.critical_path.path import linked_critical_path
+from chakrasim.compat.hta_critical_path.path import critical_path
 from chakrasim.linker.api import link
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.trace.kineto.read import read_kineto
 
 
 @pytest.fixture

@@ -12,8 +12,13 @@ from hand_timelines import Timeline
 
 import chakrasim.analysis as analysis
 from chakrasim import InputError
-from chakrasim.analysis.kernel_classes import CLASS_NAMES, class_of_name, hta_class_of_name, pinned_hta_class_of_name
-from chakrasim.analysis.result import Result
+from chakrasim.analysis.table.kernel_classes import (
+    CLASS_NAMES,
+    class_of_name,
+    hta_class_of_name,
+    pinned_hta_class_of_name,
+)
+from chakrasim.analysis.table.result import Result
 from chakrasim.demo import TRACES
 from chakrasim.errors import ChakrasimError
 from chakrasim.linker.api import link

@@ -10,8 +10,8 @@ import pytest
 from test_critical_path_compat import load
 
 from chakrasim import InputError
-from chakrasim.analysis import hta_table as module
-from chakrasim.analysis.hta_table import HtaFailure, HtaTable, hta_table
+from chakrasim.compat.hta import table as module
+from chakrasim.compat.hta.table import HtaFailure, HtaTable, hta_table
 
 
 def event(name: str, category: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from hand_timelines import Timeline
 
 from chakrasim import InputError
-from chakrasim.analysis.hta_breakdown import (
+from chakrasim.compat.hta.breakdown import (
     hta_annotations,
     hta_kernel_types,
     hta_kernels,
@@ -22,19 +22,19 @@ from chakrasim.analysis.hta_breakdown import (
     hta_overlap,
     hta_temporal,
 )
-from chakrasim.analysis.hta_compare import hta_compare, hta_stragglers
-from chakrasim.analysis.hta_launches import hta_aten_operators, hta_launch_counts, hta_launch_stats
-from chakrasim.analysis.hta_ranks import HtaRank, hta_ranks
-from chakrasim.analysis.hta_sequences import hta_sequences
-from chakrasim.analysis.hta_streams import (
+from chakrasim.compat.hta.compare import hta_compare, hta_stragglers
+from chakrasim.compat.hta.launches import hta_aten_operators, hta_launch_counts, hta_launch_stats
+from chakrasim.compat.hta.ranks import HtaRank, hta_ranks
+from chakrasim.compat.hta.sequences import hta_sequences
+from chakrasim.compat.hta.streams import (
     hta_bandwidth_summary,
     hta_blocked,
     hta_idle,
     hta_queue_series,
     hta_queue_summary,
 )
-from chakrasim.analysis.hta_summary import hta_summary
-from chakrasim.analysis.hta_table import HtaFailure
+from chakrasim.compat.hta.summary import hta_summary
+from chakrasim.compat.hta.table import HtaFailure
 
 DATA = Path(__file__).parents[1] / "data" / "hta"
 TABLES = (

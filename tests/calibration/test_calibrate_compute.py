@@ -22,7 +22,7 @@ from chakrasim.calibration.models import ModelConfig
 from chakrasim.cli.main import main
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, load_device
-from chakrasim.machine.device import Efficiency
+from chakrasim.machine.device.profile import Efficiency
 from chakrasim.trace.work import WorkKind
 
 SAMPLE = Path(__file__).parents[1] / "data" / "layer-times"

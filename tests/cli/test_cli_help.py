@@ -9,11 +9,14 @@ from importlib import import_module
 
 import pytest
 
-from chakrasim.cli.analyze import ANALYSES
+from chakrasim.cli.analyze.main import ANALYSES
 from chakrasim.cli.main import COMMANDS, EXAMPLES, _parsers, main
 from chakrasim.cli.options import prepare
 
-MODULES = [*COMMANDS, *ANALYSES.values()]
+MODULES = [
+    *("analyze.main" if name == "analyze" else name for name in COMMANDS),
+    *(f"analyze.{name}" for name in ANALYSES.values()),
+]
 
 
 def examples(text: str) -> Iterator[list[str]]:
@@ -27,7 +30,7 @@ def examples(text: str) -> Iterator[list[str]]:
 def test_examples_are_accepted(name: str) -> None:
     module = import_module(f"chakrasim.cli.{name}")
     given = list(examples(module.EXAMPLES))
-    command = ("analyze", name.removeprefix("analyze_").replace("_", "-")) if name in ANALYSES.values() else (name,)
+    command = tuple(name.removesuffix(".main").replace("_", "-").split("."))
     assert any(tuple(words[: len(command)]) == command for words in given)
     assert_accepted(given)
 

@@ -137,7 +137,7 @@ def test_info_of_a_host_trace_and_a_linked_one(cli: Cli, traces: Path, tmp_path:
 
 def test_linked_traces_of_ours(cli: Cli, traces: Path, tmp_path: Path) -> None:
     from chakrasim.linker.api import link
-    from chakrasim.trace.linked_file import write_linked
+    from chakrasim.trace.linked.file import write_linked
 
     for rank in range(2):
         linked = link(traces / f"host.{rank}.json", traces / f"device.{rank}.json")

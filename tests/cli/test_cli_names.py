@@ -12,11 +12,11 @@ import pytest
 
 from chakrasim import convert
 from chakrasim.cli.main import main
-from chakrasim.converter.redaction import pseudonym
+from chakrasim.converter.linked.redaction import pseudonym
 from chakrasim.errors import InputError, shown
 from chakrasim.linker.api import link
 from chakrasim.trace import TraceBuilder, encode_trace
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.trace.kineto.read import read_kineto
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202ekernel\u2066\x9b31m\u200b\n\tend"
 ESCAPED = "\\x1b]0;owned\\x07\\x1b[2J\\r\\u202ekernel\\u2066\\x9b31m\\u200b\\n\\tend"

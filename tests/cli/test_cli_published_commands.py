@@ -16,7 +16,7 @@ import chakrasim as cs
 from chakrasim.demo import TRACES
 from chakrasim.linker.api import link
 from chakrasim.trace import TraceBuilder, read_trace
-from chakrasim.trace.linked_file import write_linked
+from chakrasim.trace.linked.file import write_linked
 
 DATA = Path(__file__).parents[1] / "data"
 PAIR = DATA / "chakra-tools" / "evsync"

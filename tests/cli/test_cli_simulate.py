@@ -186,7 +186,7 @@ def test_interrupted(cli, job, monkeypatch):
 
 
 def test_interrupted_between_the_files(cli, job, monkeypatch):
-    import chakrasim.report.timeline as timeline
+    import chakrasim.report.timeline.simulation as timeline
 
     def interrupt(*_):
         raise KeyboardInterrupt

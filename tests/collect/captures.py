@@ -7,8 +7,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from chakrasim.collect.capture_api import Capture, capture
-from chakrasim.trace.graph import Trace
+from chakrasim.collect.capture.api import Capture, capture
+from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.kinds import CollectiveType, NodeType
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.collect.capture_api import capture
+from chakrasim.collect.capture.api import capture
 from chakrasim.linker.api import link
-from chakrasim.trace.graph import Trace
-from chakrasim.trace.job import Job
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import CollectiveType, NodeType
-from chakrasim.trace.linked import OPERATION_NAMES, LinkedTrace, RowKind
+from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace, RowKind
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = Path(__file__).with_name("observed_runner.py")

@@ -13,8 +13,8 @@ from captures import EXAMPLES
 
 from chakrasim import read, simulate
 from chakrasim.cli.main import main
-from chakrasim.trace.chakra import parse_trace
-from chakrasim.trace.job_file import read_job
+from chakrasim.trace.chakra.files import parse_trace
+from chakrasim.trace.job.file import read_job
 
 
 def run(folder: Path, *options: str, script: str = "train_pp.py") -> Path:

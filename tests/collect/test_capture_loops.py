@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from captures import capture, program
 
 from chakrasim.errors import InputError
-from chakrasim.trace.graph import Trace
+from chakrasim.trace.chakra.graph import Trace
 
 GENERATE = """
 import torch

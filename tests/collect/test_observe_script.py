@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 import chakrasim as cs
 from chakrasim.cli.main import main
-from chakrasim.trace.linked import OPERATION_NAMES, LinkedTrace
+from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TRAIN = """

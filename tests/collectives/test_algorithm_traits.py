@@ -8,7 +8,8 @@ import pytest
 
 import chakrasim
 from chakrasim import InputError
-from chakrasim.collectives import double_binary_tree, registered, ring
+from chakrasim.collectives import registered
+from chakrasim.collectives.algorithms import double_binary_tree, ring
 from chakrasim.collectives.registry import Traits, register, traits_of
 from chakrasim.machine import load_machine
 from chakrasim.trace import Trace, TraceBuilder

@@ -11,12 +11,12 @@ import pytest
 import chakrasim
 from chakrasim.analysis.collectives import bus_factor, collective_split
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS, KINDS, KINDS_BY_NAME, CollectiveKind
-from chakrasim.converter.api import convert
+from chakrasim.converter.linked.api import convert
 from chakrasim.replay import plan_replay
 from chakrasim.replay.execute import Samples, Settings
 from chakrasim.replay.result import CollectiveRow, make_result
 from chakrasim.trace import CollectiveType, Trace
-from chakrasim.trace.job import Job
+from chakrasim.trace.job.job import Job
 from made_jobs_chakra import Made
 from made_traces import MadeTrace
 

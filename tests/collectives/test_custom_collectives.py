@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrasim.collectives import Collective
-from chakrasim.collectives.custom import custom_programs
-from chakrasim.collectives.custom_et import lower_trace, lower_traces
-from chakrasim.collectives.custom_program import CustomKind
-from chakrasim.collectives.hash_order import HashOrder
+from chakrasim.collectives.custom.hash_order import HashOrder
+from chakrasim.collectives.custom.load import custom_programs
+from chakrasim.collectives.custom.program import CustomKind
+from chakrasim.collectives.custom.traces import lower_trace, lower_traces
 from chakrasim.errors import InputError
 from chakrasim.trace import NodeType, Trace, TraceBuilder, read_trace, write
 

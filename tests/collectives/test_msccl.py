@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from chakrasim.collectives import Collective
-from chakrasim.collectives.custom_et import lower_traces
-from chakrasim.collectives.custom_program import CustomKind, CustomProgram
-from chakrasim.collectives.msccl import lower_msccl
-from chakrasim.collectives.msccl_xml import parse_msccl, read_msccl
+from chakrasim.collectives.custom.msccl import lower_msccl
+from chakrasim.collectives.custom.msccl_xml import parse_msccl, read_msccl
+from chakrasim.collectives.custom.program import CustomKind, CustomProgram
+from chakrasim.collectives.custom.traces import lower_traces
 from chakrasim.errors import InputError
 from chakrasim.trace import read_trace
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.trace.assemble import Strings
-from chakrasim.trace.linked import (
+from chakrasim.trace.chakra.assemble import Strings
+from chakrasim.trace.linked.columns import (
     Annotations,
     Communication,
     EdgeKind,

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrasim import InputError
-from chakrasim.converter import compat
-from chakrasim.converter import compat_wire as wire
-from chakrasim.converter.compat import convert_compat, convert_text
+from chakrasim.compat.chakra_convert import convert as compat
+from chakrasim.compat.chakra_convert import wire
+from chakrasim.compat.chakra_convert.convert import convert_compat, convert_text
+from chakrasim.compat.chakra_convert.rough_check import Outcome, simulate, write_log
 from chakrasim.converter.compat_plain import convert_plain
-from chakrasim.converter.compat_simulate import Outcome, simulate, write_log
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"
 FOLDERS = (

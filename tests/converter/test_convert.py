@@ -16,12 +16,12 @@ from made_linked import LANES, OTHER_STREAM, OTHER_THREAD, STREAM, THREAD, Messa
 
 import chakrasim
 from chakrasim import InputError, Trace
-from chakrasim.converter import api
-from chakrasim.converter.api import convert, write_converted
+from chakrasim.converter.linked import api
+from chakrasim.converter.linked.api import convert, write_converted
 from chakrasim.linker.api import link
-from chakrasim.linker.replay import replay as measured
+from chakrasim.linker.rows.replay import replay as measured
 from chakrasim.trace import NodeType, encode_trace, read_trace
-from chakrasim.trace.linked import COALESCED, RECV, SEND, UNKNOWN, EdgeKind, LinkedTrace, ProcessGroup, RowKind
+from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, UNKNOWN, EdgeKind, LinkedTrace, ProcessGroup, RowKind
 
 ALL_REDUCE, ALL_GATHER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER, BARRIER = 0, 2, 5, 6, 7, 9
 WORLD = ProcessGroup("0", "default_pg", (0, 1), 2)

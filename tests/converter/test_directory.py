@@ -14,9 +14,9 @@ from made_runs import KERNEL, record
 import chakrasim
 from chakrasim import InputError
 from chakrasim.cli.main import main
-from chakrasim.converter.directory import trace_directory
-from chakrasim.converter.output_folder import whole_folder
-from chakrasim.converter.workers import how_many, unpacked_bytes
+from chakrasim.converter.folder.trace_folder import trace_directory
+from chakrasim.files.whole_folder import whole_folder
+from chakrasim.files.workers import how_many, unpacked_bytes
 from chakrasim.trace import read
 
 
@@ -260,7 +260,7 @@ def test_real_device_traces_replay_alone(name: str, shared_dir: Path, tmp_path: 
 def test_link_directory_compares_the_ranks_and_writes_them(tmp_path):
     from chakrasim import link_directory
     from chakrasim.demo import TRACES
-    from chakrasim.trace.linked_file import read_linked
+    from chakrasim.trace.linked.file import read_linked
 
     linked = link_directory(TRACES, tmp_path / "linked")
     assert [one.rank for one in linked] == [0, 1, 2, 3]

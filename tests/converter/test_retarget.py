@@ -10,12 +10,12 @@ import pytest
 
 from chakrasim import InputError, simulate
 from chakrasim.cli.main import main
-from chakrasim.converter.job_input import load_job
-from chakrasim.converter.retarget import retarget
+from chakrasim.converter.retarget.api import retarget
+from chakrasim.converter.retarget.job_input import load_job
 from chakrasim.trace import NodeType, Trace, encode_trace, read, write
-from chakrasim.trace.job import Job
-from chakrasim.trace.job_expand import expand_job
-from chakrasim.trace.job_file import read_job, write_job
+from chakrasim.trace.job.expand import expand_job
+from chakrasim.trace.job.file import read_job, write_job
+from chakrasim.trace.job.job import Job
 from made_jobs_chakra import Made, nodes
 
 TP2_DP4 = {"tp": ((0, 1), (2, 3), (4, 5), (6, 7)), "dp": ((0, 2, 4, 6), (1, 3, 5, 7))}

@@ -13,7 +13,7 @@ import pytest
 
 import chakrasim
 from chakrasim import InputError, Trace
-from chakrasim.converter.text import convert_text
+from chakrasim.converter.text_workload.api import convert_text
 from chakrasim.trace import encode_trace
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"

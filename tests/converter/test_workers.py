@@ -16,7 +16,7 @@ import os, sys, time
 from contextlib import closing
 from pathlib import Path
 from chakrasim.cli import main, machines
-from chakrasim.converter.workers import run_all
+from chakrasim.files.workers import run_all
 
 def work(number):
     Path(sys.argv[1], str(os.getpid())).touch()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from chakrasim.diagnosis.discover import discover, survey
-from chakrasim.diagnosis.names import read_name
-from chakrasim.diagnosis.sniff import sniff
+from chakrasim.diagnosis.files.discover import discover, survey
+from chakrasim.diagnosis.files.names import read_name
+from chakrasim.diagnosis.files.sniff import sniff
 from chakrasim.errors import InputError
 from made_jobs import device, host, save
 

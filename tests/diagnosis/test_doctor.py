@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import chakrasim
-from chakrasim.diagnosis.check_delays import check_delays
+from chakrasim.diagnosis.checks.delays import check_delays
+from chakrasim.diagnosis.checks.findings import Finding, Severity
 from chakrasim.diagnosis.doctor import Diagnosis, diagnose
 from chakrasim.diagnosis.facts import RankFacts
-from chakrasim.diagnosis.findings import Finding, Severity
 from chakrasim.errors import InputError
 from made_jobs import US, Document, device, event, host, job, save
 
@@ -62,7 +62,7 @@ def test_a_job_in_which_all_is_right_is_trustworthy(tmp_path: Path) -> None:
 
 
 def test_files_given_instead_of_a_folder(tmp_path: Path) -> None:
-    from chakrasim.diagnosis.discover import discover
+    from chakrasim.diagnosis.files.discover import discover
 
     job(tmp_path)
     assert diagnose(discover(tmp_path)).exit_code == 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from chakrasim.diagnosis.doctor import diagnose
 from chakrasim.errors import InputError
-from chakrasim.report.diagnosis_tables import diagnosis_sections
-from chakrasim.report.layout import plain_text
+from chakrasim.report.tables.diagnosis import diagnosis_sections
+from chakrasim.text.layout import plain_text
 from made_jobs import job, save
 
 NOISE = (b"\xff" * 9, b"\x00", b"-1", b"1e999", b"null", b'""', b"[]", b"9" * 30, b"\x1f\x8b", b"{", b"}", b",", b"NaN")

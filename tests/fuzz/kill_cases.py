@@ -10,7 +10,7 @@ from pathlib import Path
 import chakrasim
 from chakrasim.cli.main import main
 from chakrasim.trace import encode_trace, read, read_trace
-from chakrasim.trace.linked_file import read_linked
+from chakrasim.trace.linked.file import read_linked
 
 Read = Callable[[Path], object]
 RECORDED = Path(chakrasim.__file__).parent / "demo" / "traces"
@@ -213,14 +213,14 @@ CASES = (
         "capture in/program.py --world-size 2 -o out/job -- 8",
         "capture in/program.py --world-size 4 -o out/job -- 16",
         (_job(),),
-        modules=("torch", "torch.distributed", "chakrasim.collect.capture_rank"),
+        modules=("torch", "torch.distributed", "chakrasim.collect.capture.rank"),
     ),
     Case(
         "capture --expand",
         "capture in/program.py --world-size 2 -o out/job --expand -- 8",
         "capture in/program.py --world-size 2 -o out/job --expand -- 16",
         _EXPANDED,
-        modules=("torch", "torch.distributed", "chakrasim.collect.capture_rank"),
+        modules=("torch", "torch.distributed", "chakrasim.collect.capture.rank"),
     ),
     Case(
         "collect",

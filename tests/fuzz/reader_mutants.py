@@ -13,11 +13,11 @@ import numpy as np
 from mutations import MUTATIONS
 
 from chakrasim.errors import InputError
-from chakrasim.trace import json_records
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.host_reader import read_host
-from chakrasim.trace.kineto import KinetoTrace
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.host.read import read_host
+from chakrasim.trace.json import records as json_records
+from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.read import read_kineto
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "trace"))
 import same_traces

@@ -9,8 +9,8 @@ from pathlib import Path
 from reader_mutants import check, host_bytes, kineto_bytes, mutant, outcome, same_as_slow
 from same_traces import assert_same_host, assert_same_kineto
 
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.kineto import KinetoTrace
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.kineto.columns import KinetoTrace
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_SEEDS", "300"))
 

@@ -32,7 +32,7 @@ from tool import ODD, Draw, Tool, odd, some
 
 from chakrasim import jit
 from chakrasim.cli.main import main
-from chakrasim.inputs import LEAST_BYTES
+from chakrasim.files.inputs import LEAST_BYTES
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
 LONGEST_S = 20

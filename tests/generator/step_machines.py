@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.simulator.result import SimulationResult
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.trace import CollectiveType, NodeType, Trace
-from chakrasim.trace.job import Job
+from chakrasim.trace.job.job import Job
 
 SYSTEM = {
     "scheduling-policy": "LIFO",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from step_machines import simulate
 
-from chakrasim.generator.condense import PARTS, Contention, condense
-from chakrasim.generator.tape import Row, Tape
+from chakrasim.generator.layers.condense import PARTS, Contention, condense
+from chakrasim.generator.layers.tape import Row, Tape
 from chakrasim.generator.transformer import Generated, generate_transformer
 from chakrasim.machine import load_device
 from chakrasim.trace import NodeType

@@ -179,7 +179,7 @@ def test_operations_beyond_64_bits() -> None:
 
 
 def test_the_same_spec_gives_the_same_bytes() -> None:
-    from chakrasim.trace.encode import encode_trace
+    from chakrasim.trace.chakra.encode import encode_trace
 
     spec = {"model": "llama-7b", "parallel": {"tp": 2, "pp": 4}, "batch": {"micro_batches": 4}}
     first, second = (generate_transformer(spec).job.traces for _ in range(2))

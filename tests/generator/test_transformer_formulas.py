@@ -8,8 +8,8 @@ import pytest
 from step_machines import communication, simulate
 
 from chakrasim.generator.formulas import parameter_count
-from chakrasim.generator.spec import Spec
-from chakrasim.generator.spec_file import load_spec
+from chakrasim.generator.spec.file import load_spec
+from chakrasim.generator.spec.spec import Spec
 from chakrasim.generator.transformer import Generated, generate_transformer
 
 GPT: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from step_machines import simulate
 
 from chakrasim.generator.schedule import turns
-from chakrasim.generator.spec_file import load_spec
+from chakrasim.generator.spec.file import load_spec
 from chakrasim.generator.transformer import generate_transformer
 from chakrasim.trace import Trace
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chakrasim import InputError
-from chakrasim.generator.models import MODELS
-from chakrasim.generator.spec import Batch, Experts, Parallel, Spec
-from chakrasim.generator.spec_file import load_spec
+from chakrasim.generator.spec.file import load_spec
+from chakrasim.generator.spec.models import MODELS
+from chakrasim.generator.spec.spec import Batch, Experts, Parallel, Spec
 
 TINY = {"layers": 4, "hidden": 64, "heads": 4, "vocabulary": 128, "sequence": 16}
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrasim import InputError
-from chakrasim.generator.spec import Spec
-from chakrasim.generator.spec_file import _BATCH, _MODEL, _MOE, _OVERLAP, _PARALLEL, _TOP, load_spec
+from chakrasim.generator.spec.file import _BATCH, _MODEL, _MOE, _OVERLAP, _PARALLEL, _TOP, load_spec
+from chakrasim.generator.spec.spec import Spec
 from chakrasim.generator.transformer import generate_transformer
 
 WORDS = ["full", "selective", "interleaved", "gpipe", "float16", "llama-7b", "sgd", "layer", "25 MiB", "", "8"]

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from chakrasim.trace.kineto import KinetoTrace
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.read import read_kineto
 
 #: Added to all times that are numbers: a realistic moment, in microseconds.
 BASE = 1_700_000_000_000_000

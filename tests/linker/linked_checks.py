@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.linker.replay import replay
-from chakrasim.trace.linked import DEVICE_KINDS, EdgeKind, LinkedTrace, RowKind
+from chakrasim.linker.rows.replay import replay
+from chakrasim.trace.linked.columns import DEVICE_KINDS, EdgeKind, LinkedTrace, RowKind
 
 BLOCKING = (EdgeKind.SYNC_EVENT, EdgeKind.SYNC_STREAM, EdgeKind.SYNC_CONTEXT, EdgeKind.SYNC_COPY)
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrasim.errors import InputError
-from chakrasim.linker.agreement import check_agreement, check_ranks
+from chakrasim.linker.across_ranks.agreement import check_agreement, check_ranks
+from chakrasim.linker.across_ranks.clocks import align
+from chakrasim.linker.across_ranks.meetings import meet
 from chakrasim.linker.api import link
-from chakrasim.linker.clocks import align
-from chakrasim.linker.meetings import meet
 from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.linked import Communication, LinkedTrace, ProcessGroup
+from chakrasim.trace.linked.columns import Communication, LinkedTrace, ProcessGroup
 from made_traces import SEND_RECV, MadeTrace
 
 GLOO = Path(__file__).resolve().parents[1] / "data" / "torch" / "gloo4"

@@ -15,20 +15,29 @@ import numpy as np
 import pytest
 
 from chakrasim.linker.api import link
-from chakrasim.linker.communication import sizes_of
-from chakrasim.linker.communication_groups import resolve_groups
-from chakrasim.linker.communication_names import (
+from chakrasim.linker.communication.find import sizes_of
+from chakrasim.linker.communication.group_table import GroupTable, parse_group_list, parse_ranks
+from chakrasim.linker.communication.groups import resolve_groups
+from chakrasim.linker.communication.kernel_names import is_communication_kernel
+from chakrasim.linker.communication.names import (
     can_carry_out,
     element_bytes,
     operation_of,
     operation_of_kernel,
 )
-from chakrasim.linker.communication_records import Facts
-from chakrasim.linker.groups import GroupTable, parse_group_list, parse_ranks
-from chakrasim.linker.kernel_names import is_communication_kernel
-from chakrasim.trace.group_marks import ddp_mark, group_mark
+from chakrasim.linker.communication.records import Facts
+from chakrasim.trace.host.group_marks import ddp_mark, group_mark
 from chakrasim.trace.kinds import CollectiveType as C
-from chakrasim.trace.linked import COALESCED, OPERATION_NAMES, RECV, SEND, UNKNOWN, LinkedTrace, ProcessGroup, RowKind
+from chakrasim.trace.linked.columns import (
+    COALESCED,
+    OPERATION_NAMES,
+    RECV,
+    SEND,
+    UNKNOWN,
+    LinkedTrace,
+    ProcessGroup,
+    RowKind,
+)
 from made_traces import NCCL, SEND_RECV, MadeTrace, texts
 
 GLOO = Path(__file__).resolve().parents[1] / "data" / "torch" / "gloo4"

@@ -17,8 +17,8 @@ from made_pairs import made_device, made_host, made_table
 from slow_reference_linker import link as slow_link
 
 from chakrasim import InputError
-from chakrasim.linker import compat_sync
-from chakrasim.linker.compat import link_compat
+from chakrasim.compat.chakra_link import synchronisation as compat_sync
+from chakrasim.compat.chakra_link.link import link_compat
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"
 FOLDERS = (

@@ -13,8 +13,8 @@ from kineto_maker import KinetoMaker
 
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link
-from chakrasim.trace.linked import LinkedTrace
-from chakrasim.trace.linked_file import read_linked, write_linked
+from chakrasim.trace.linked.columns import LinkedTrace
+from chakrasim.trace.linked.file import read_linked, write_linked
 
 
 def example(folder: Path) -> LinkedTrace:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chakrasim.trace import linked_scan
-from chakrasim.trace.linked_scan import load
+from chakrasim.trace.linked import scan as linked_scan
+from chakrasim.trace.linked.scan import load
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from chakrasim.demo import TRACES
 from chakrasim.linker.api import link
-from chakrasim.trace.linked import ON_CRITICAL_PATH, EdgeKind, LinkedTrace
+from chakrasim.trace.linked.columns import ON_CRITICAL_PATH, EdgeKind, LinkedTrace
 from made_traces import MadeTrace
 
 

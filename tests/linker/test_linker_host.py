@@ -12,7 +12,7 @@ from linked_checks import check, edges, evidence, name_of, row
 
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link
-from chakrasim.trace.linked import EdgeKind, Evidence
+from chakrasim.trace.linked.columns import EdgeKind, Evidence
 
 
 def tensor(number: int) -> list[Any]:

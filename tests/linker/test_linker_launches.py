@@ -10,8 +10,8 @@ from kineto_maker import BASE, KinetoMaker
 from linked_checks import check, device_rows, edges, name_of, row
 
 from chakrasim.linker.api import link
-from chakrasim.linker.replay import replay
-from chakrasim.trace.linked import EdgeKind, RowKind
+from chakrasim.linker.rows.replay import replay
+from chakrasim.trace.linked.columns import EdgeKind, RowKind
 
 LAUNCHES = [
     ("cuLaunchKernel", "cuda_driver"),

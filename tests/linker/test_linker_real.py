@@ -13,8 +13,8 @@ import pytest
 from linked_checks import BLOCKING, check
 
 from chakrasim.linker.api import link
-from chakrasim.linker.replay import replay
-from chakrasim.trace.linked import DEVICE_KINDS, EdgeKind, LinkedTrace
+from chakrasim.linker.rows.replay import replay
+from chakrasim.trace.linked.columns import DEVICE_KINDS, EdgeKind, LinkedTrace
 
 PAIRS = ["alexnet", "dlrm_dev", "evsync", "mi250", "nosteps", "resnet103", "resnet111", "simpleadd", "timeline",
          "torch213cpu", "triton"]  # fmt: skip

@@ -8,7 +8,7 @@ from kineto_maker import KinetoMaker
 from linked_checks import BLOCKING, check, edges, evidence, row
 
 from chakrasim.linker.api import link
-from chakrasim.trace.linked import EdgeKind, Evidence, LinkedTrace
+from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace
 
 
 def two_kernels(tmp_path: Path) -> KinetoMaker:

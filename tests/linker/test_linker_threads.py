@@ -11,8 +11,8 @@ from linked_checks import check, edges, evidence, name_of, row
 
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link
-from chakrasim.linker.replay import replay
-from chakrasim.trace.linked import EdgeKind, Evidence, LinkedTrace, RowKind
+from chakrasim.linker.rows.replay import replay
+from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace, RowKind
 
 
 def spans(linked: LinkedTrace) -> list[tuple[str, int, int]]:

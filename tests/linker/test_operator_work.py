@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import chakrasim
-from chakrasim.converter.api import convert
+from chakrasim.converter.linked.api import convert
 from chakrasim.linker.api import link
-from chakrasim.linker.operator_work import _part, _shares
+from chakrasim.linker.rows.operator_work import _part, _shares
 from chakrasim.machine import load_device
-from chakrasim.simulator.compute import work_of
-from chakrasim.trace.graph import Trace
-from chakrasim.trace.linked_file import read_linked, write_linked
+from chakrasim.simulator.lowering.compute import work_of
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.linked.file import read_linked, write_linked
 
 DEMO = Path(chakrasim.__file__).parent / "demo" / "traces"
 MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"

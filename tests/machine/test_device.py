@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, device_names, device_text, dump_device, load_device
-from chakrasim.machine.device import Efficiency
+from chakrasim.machine.device.profile import Efficiency
 from chakrasim.trace.work import Work, WorkKind
 
 PLAIN = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from chakrasim.config.decode import MAX_FILE_BYTES, decode_json, decode_yaml, describe, step
 from chakrasim.errors import InputError
 from chakrasim.machine import load_groups, load_memory, load_network, load_system
-from chakrasim.machine.decode import MAX_FILE_BYTES, decode_json, decode_yaml, describe, step
 
 
 def json_message(data: bytes) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chakrasim.errors import InputError
 from chakrasim.machine import dump_device, load_device
-from chakrasim.machine.tiling import Tiling
+from chakrasim.machine.device.tiling import Tiling
 from chakrasim.trace.work import Work, WorkKind
 
 A100_POINTS = (

@@ -19,8 +19,8 @@ from chakrasim.replay.environment import launched
 from chakrasim.replay.plan import ReplayPlan
 from chakrasim.replay.result import statistics
 from chakrasim.trace import Trace, TraceBuilder, write
-from chakrasim.trace.job import Job
-from chakrasim.trace.job_file import write_job
+from chakrasim.trace.job.file import write_job
+from chakrasim.trace.job.job import Job
 from made_jobs_chakra import Made
 
 

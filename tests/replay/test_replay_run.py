@@ -21,7 +21,7 @@ from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.execute import Settings
 from chakrasim.replay.launch import run_processes
 from chakrasim.trace import Trace, write
-from chakrasim.trace.job import Job
+from chakrasim.trace.job.job import Job
 from made_jobs_chakra import Made
 
 pytest.importorskip("torch")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chakrasim.report.compat_log import _memory_text, compat_log
+from chakrasim.compat.astra_sim.log import _memory_text, compat_log
 
 
 def comp(number, micros, deps=(), **attrs):

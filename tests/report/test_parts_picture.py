@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chakrasim as cs
-from chakrasim.report.parts_picture import parts_svg, write_parts
+from chakrasim.report.picture.parts import parts_svg, write_parts
 from chakrasim.trace import CollectiveType, NodeType
 
 MACHINE = {

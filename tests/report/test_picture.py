@@ -10,8 +10,8 @@ import networkx as nx
 import pytest
 
 from chakrasim.errors import InputError
-from chakrasim.report.picture import MOST_NODES, Arrow, Box, Picture, picture_of
-from chakrasim.report.picture_files import compat_dot_texts, compat_graphml_texts, dot_texts, graphml_texts, svg_texts
+from chakrasim.report.picture.files import compat_dot_texts, compat_graphml_texts, dot_texts, graphml_texts, svg_texts
+from chakrasim.report.picture.graph import MOST_NODES, Arrow, Box, Picture, picture_of
 from chakrasim.trace import Trace, TraceBuilder, read_trace
 
 

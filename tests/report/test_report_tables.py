@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrasim.report.amounts import ranks_text, share_text, size_text, time_text
-from chakrasim.report.layout import Section, plain_text, rich_text
-from chakrasim.report.tables import MOST_CLASSES, summary, summary_text
+from chakrasim.report.tables.simulation import MOST_CLASSES, summary, summary_text
+from chakrasim.text.amounts import ranks_text, share_text, size_text, time_text
+from chakrasim.text.layout import Section, plain_text, rich_text
 
 
 def comp(micros, **attrs):

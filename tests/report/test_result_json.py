@@ -28,7 +28,7 @@ def test_figures(step):
 
 
 def test_the_same_input_gives_the_same_bytes(run, step):
-    from chakrasim.report.result_json import result_json
+    from chakrasim.simulator.outcome.json_form import result_json
 
     nodes = step.records[0].graph.trace
     assert result_json(step) == result_json(step)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from chakrasim.compat.astra_sim.read_log import compat_timeline, log_events, read_log
 from chakrasim.errors import InputError
-from chakrasim.report.simulation_log import compat_timeline, log_events, read_log
 
 EXAMPLE = ["issue,a=0,b=0,c=1,d=COMP_NODE_x\n", "callback,a=0,b=1500,c=1,d=COMP_NODE_x\n"]
 

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrasim.cli.main import main
+from chakrasim.compat.astra_sim.read_log import log_events, read_log
 from chakrasim.demo import TRACES
-from chakrasim.diagnosis.sniff import FileKind, sniff
+from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.linker.api import link
-from chakrasim.report import trace_timeline
-from chakrasim.report.simulation_log import log_events, read_log
-from chakrasim.report.trace_timeline import RankEvents, chakra_events, kineto_events, linked_events
+from chakrasim.report.timeline import recorded as trace_timeline
+from chakrasim.report.timeline.recorded import RankEvents, chakra_events, kineto_events, linked_events
 from chakrasim.trace import TraceBuilder
-from chakrasim.trace.kineto_reader import read_kineto
-from chakrasim.trace.linked_file import write_linked
+from chakrasim.trace.kineto.read import read_kineto
+from chakrasim.trace.linked.file import write_linked
 
 Spans = Iterable[tuple[int, int]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrasim.report.info_tables import info_sections
-from chakrasim.report.layout import plain_text
-from chakrasim.report.workload_info import CollectiveCount, workload_info
+from chakrasim.analysis.info.workload import CollectiveCount, workload_info
+from chakrasim.report.tables.info import info_sections
+from chakrasim.text.layout import plain_text
 from chakrasim.trace import TraceBuilder
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from cases import Node, collective, compute, trace_of
 
 from chakrasim import Job
-from chakrasim.trace.job import PEER
+from chakrasim.trace.job.job import PEER
 
 Groups = Mapping[str, tuple[tuple[int, ...], ...]]
 

@@ -12,7 +12,7 @@ from cases import Case, collective, compute, network_of, system_of, trace_of
 import chakrasim
 from chakrasim import InputError
 from chakrasim.machine import load_device, load_machine
-from chakrasim.simulator.compute import work_of
+from chakrasim.simulator.lowering.compute import work_of
 from chakrasim.trace.work import WorkKind
 
 PROFILE: dict[str, Any] = {

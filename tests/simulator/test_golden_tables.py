@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cases import UNIT_BANDWIDTH, Case, Node, collective, compute, network_of, receive, send, system_of, trace_of
 
-from chakrasim.collectives.hash_order import HashOrder
+from chakrasim.collectives.custom.hash_order import HashOrder
 from chakrasim.trace import write_trace
 
 AR, AG, A2A, RS = 0, 2, 6, 7

@@ -17,7 +17,7 @@ import chakrasim
 from chakrasim import InputError, Job, StallError, simulate
 from chakrasim.machine import CommGroups
 from chakrasim.trace import expand_job
-from chakrasim.trace.job_groups import number_groups
+from chakrasim.trace.job.groups import number_groups
 
 
 def machine(ranks: int, inner: int = 1, **keys: Any) -> dict[str, Any]:
@@ -162,7 +162,8 @@ def test_peers_of_a_timeline_are_ranks(tmp_path: Path) -> None:
 
 def test_a_shared_trace_is_lowered_and_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes stand once in the arena for all ranks that run them, also when every rank is simulated."""
-    from chakrasim.simulator import setup, sharing
+    from chakrasim.simulator.arena import fill as setup
+    from chakrasim.simulator.lowering import sharing
 
     calls: list[int] = []
     lower, write = sharing.lower_graph, setup._nodes

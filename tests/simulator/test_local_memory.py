@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import chakrasim as cs
-from chakrasim.report.memory_trace import write_memory_traces
+from chakrasim.report.timeline.memory import write_memory_traces
 
 SYSTEM = {
     "scheduling-policy": "LIFO",

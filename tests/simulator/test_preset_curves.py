@@ -11,7 +11,7 @@ import pytest
 from cases import Case, collective, compute, network_of, system_of
 
 import chakrasim
-from chakrasim.converter.text import convert_text
+from chakrasim.converter.text_workload.api import convert_text
 from chakrasim.machine import load_machine, preset_names
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "nccl" / "h100-all-reduce.csv"

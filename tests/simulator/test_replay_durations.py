@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import chakrasim
 from chakrasim import InputError, StallError, Trace, TraceBuilder, write
 from chakrasim.cli.main import main
-from chakrasim.simulator.result import PARTS
+from chakrasim.simulator.outcome.result import PARTS
 
 COLL, SEND, RECV = 7, 5, 6
 

@@ -10,9 +10,9 @@ from cases import Case, collective, compute, network_of, system_of
 
 import chakrasim
 from chakrasim import InputError, SimulationResult
-from chakrasim.simulator import loads
+from chakrasim.simulator.checks import loads
 from chakrasim.simulator.context import Context
-from chakrasim.simulator.plans import Plan
+from chakrasim.simulator.lowering.plans import Plan
 
 IMPOSSIBLE = re.compile(r"bus bandwidth of ([\d.e+]+) GB/s, over links that allow ([\d.e+]+):")
 FAST = 400 * 2**30 / 1e9

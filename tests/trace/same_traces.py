@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.trace import host as h
-from chakrasim.trace import kineto as k
-from chakrasim.trace.graph import StringTable
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.kineto import KinetoTrace, RareColumn
+from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.host import columns as h
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.kineto import columns as k
+from chakrasim.trace.kineto.columns import KinetoTrace, RareColumn
 
 _EXACT = ("index", "phase", "ts_ns", "dur_ns", "flags", "device", "stream", "correlation", "external_id", "rf_id")
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.trace import host as h
-from chakrasim.trace import kineto as k
-from chakrasim.trace.graph import StringTable
-from chakrasim.trace.host import HostTrace, TensorTable
-from chakrasim.trace.kineto import KinetoTrace, RareColumn
+from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.host import columns as h
+from chakrasim.trace.host.columns import HostTrace, TensorTable
+from chakrasim.trace.kineto import columns as k
+from chakrasim.trace.kineto.columns import KinetoTrace, RareColumn
 
 
 def _clean(value: Any) -> Any:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from same_traces import assert_same_host, texts
 
 from chakrasim.errors import InputError
-from chakrasim.trace import host as h
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.host_reader import read_host
+from chakrasim.trace.host import columns as h
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.host.read import read_host
 
 NODE = (
     '{"id": 5, "name": "aten::add", "ctrl_deps": 2, "inputs": {"values": [[1,2,0,4,4,"cuda:0"],3], "shapes": [[4],[]], '

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import chakrasim as cs
 from chakrasim import InputError, Job, TraceBuilder, read_job, write_job
 from chakrasim.trace import NodeType, expand_job
-from chakrasim.trace.job import PEER
-from chakrasim.trace.job_groups import number_groups
+from chakrasim.trace.job.groups import number_groups
+from chakrasim.trace.job.job import PEER
 
 TP = ((0, 1), (2, 3))
 PP = ((0, 2), (1, 3))
@@ -127,7 +127,7 @@ def test_numbers_that_traces_use_are_passed_over() -> None:
 def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_job(tmp_path / "step", job())
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    from chakrasim.trace import job_file
+    from chakrasim.trace.job import file as job_file
 
     made: list[int] = []
 

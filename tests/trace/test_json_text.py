@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrasim.trace as ct
-from chakrasim.trace import json_text
+from chakrasim.trace.chakra import json_text
 
 WORD = st.text(max_size=8)
 ID = st.integers(0, 2**64 - 1)

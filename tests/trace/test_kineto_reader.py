@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from same_traces import assert_same_kineto
 
-from chakrasim.diagnosis.sniff import FileKind, sniff
+from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.errors import InputError
-from chakrasim.trace import json_records
-from chakrasim.trace import kineto as k
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.trace.json import records as json_records
+from chakrasim.trace.kineto import columns as k
+from chakrasim.trace.kineto.read import read_kineto
 
 EVENT = '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 7, "tid": 8, "ts": 1.5, "dur": 2, "args": {}}'
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from chakrasim import InputError
-from chakrasim.analysis.traces import RankTrace, open_traces
-from chakrasim.report.profile_info import linked_info
-from chakrasim.trace.kineto_reader import read_kineto
+from chakrasim.analysis.info.profile import linked_info
+from chakrasim.analysis.table.traces import RankTrace, open_traces
+from chakrasim.trace.kineto.read import read_kineto
 from made_traces import MadeTrace
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import chakrasim.trace as ct
 from chakrasim.errors import InputError
-from chakrasim.trace import storage
+from chakrasim.files import storage
 
 
 def _small(ids: int = 3) -> ct.Trace:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import chakrasim.trace as ct
 from chakrasim.errors import InputError
-from chakrasim.trace import wire
+from chakrasim.trace.chakra import wire
 
 _U64 = st.integers(0, 2**64 - 1)
 _RANGES = {

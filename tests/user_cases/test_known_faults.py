@@ -19,11 +19,11 @@ import pytest
 import chakrasim as cs
 from chakrasim import Trace, TraceBuilder
 from chakrasim.cli.main import main
-from chakrasim.linker.groups import GroupTable
+from chakrasim.linker.communication.group_table import GroupTable
 from chakrasim.trace import read_trace
-from chakrasim.trace.graph import NodeView
+from chakrasim.trace.chakra.graph import NodeView
 from chakrasim.trace.kinds import CollectiveType, NodeType
-from chakrasim.trace.linked import EdgeKind, Evidence, LinkedTrace
+from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace
 from linker.kineto_maker import KinetoMaker
 from made_jobs import device, host, job, save
 from made_traces import SEND_RECV, MadeTrace

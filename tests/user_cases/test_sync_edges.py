@@ -19,8 +19,8 @@ import pytest
 
 import chakrasim as cs
 from chakrasim.trace import read_trace
-from chakrasim.trace.graph import NodeView
-from chakrasim.trace.linked import EdgeKind, Evidence
+from chakrasim.trace.chakra.graph import NodeView
+from chakrasim.trace.linked.columns import EdgeKind, Evidence
 from linker.kineto_maker import KinetoMaker
 
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")

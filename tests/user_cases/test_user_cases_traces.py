@@ -19,12 +19,12 @@ import pytest
 import chakrasim as cs
 from chakrasim import Trace
 from chakrasim.analysis import comm_overlap, linked_critical_path, temporal_breakdown
-from chakrasim.analysis.scopes import MEAN
+from chakrasim.analysis.table.scopes import MEAN
 from chakrasim.cli.main import main
 from chakrasim.trace import read_trace
-from chakrasim.trace.graph import NodeView
+from chakrasim.trace.chakra.graph import NodeView
 from chakrasim.trace.kinds import CollectiveType, NodeType
-from chakrasim.trace.linked import EdgeKind, Evidence, LinkedTrace, RowKind
+from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace, RowKind
 from linker.kineto_maker import BASE, KinetoMaker
 from made_jobs import device, event, host, job, save
 from made_traces import NCCL, SEND_RECV, MadeTrace

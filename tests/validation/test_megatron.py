@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrasim.cli.main import main
-from chakrasim.generator.tape import Row
+from chakrasim.generator.layers.tape import Row
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.validation import megatron
 from chakrasim.validation.breakdown import PARTS, _exposed

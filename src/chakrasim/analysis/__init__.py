@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from chakrasim.analysis.bandwidth import bandwidth_series, memory_bandwidth
     from chakrasim.analysis.collectives import collective_split
     from chakrasim.analysis.compare import compare_traces
-    from chakrasim.analysis.critical_path import linked_critical_path, mark_critical_path
+    from chakrasim.analysis.critical_path.path import linked_critical_path, mark_critical_path
     from chakrasim.analysis.idle import idle_breakdown
     from chakrasim.analysis.kernels import kernel_breakdown, kernel_types
     from chakrasim.analysis.launches import launch_list, launch_summary
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from chakrasim.analysis.queue_length import queue_series, queue_summary
     from chakrasim.analysis.sequences import kernel_sequences
     from chakrasim.analysis.stragglers import find_stragglers
+    from chakrasim.analysis.table.traces import open_traces
     from chakrasim.analysis.temporal import temporal_breakdown
-    from chakrasim.analysis.traces import open_traces
     from chakrasim.analysis.user_annotations import annotated_work, annotation_breakdown
 
 _HOMES = {
@@ -39,10 +39,10 @@ _HOMES = {
     "kernel_types": "kernels",
     "launch_list": "launches",
     "launch_summary": "launches",
-    "linked_critical_path": "critical_path",
-    "mark_critical_path": "critical_path",
+    "linked_critical_path": "critical_path.path",
+    "mark_critical_path": "critical_path.path",
     "memory_bandwidth": "bandwidth",
-    "open_traces": "traces",
+    "open_traces": "table.traces",
     "operator_kernels": "operators",
     "queue_series": "queue_length",
     "queue_summary": "queue_length",

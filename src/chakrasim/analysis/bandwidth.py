@@ -9,12 +9,12 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.intervals import merge
-from chakrasim.analysis.kernel_classes import MEMORY
-from chakrasim.analysis.result import Ints, Reals, Result, Texts
-from chakrasim.analysis.statistics import group_keys
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
+from chakrasim.analysis.table.intervals import merge
+from chakrasim.analysis.table.kernel_classes import MEMORY
+from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
+from chakrasim.analysis.table.statistics import group_keys
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
 
 _DIRECTION = re.compile(
     r"(?:hip)?(Memcpy|Memset)\s*((?:\w+to\w+)|(?:(?:Host|Device)To(?:Host|Device)))?", re.IGNORECASE

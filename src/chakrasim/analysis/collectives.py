@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.result import Result, percentage
+from chakrasim.analysis.table.result import Result, percentage
 from chakrasim.collectives.kinds import KINDS, Whole
-from chakrasim.linker.agreement import check_collectives, check_groups, check_messages, check_ranks
-from chakrasim.linker.clocks import NOBODY, align, last_arrivals
-from chakrasim.linker.meetings import Meetings, meet
-from chakrasim.trace.kineto import Ints
-from chakrasim.trace.linked import OPERATION_NAMES, LinkedTrace
+from chakrasim.linker.across_ranks.agreement import check_collectives, check_groups, check_messages, check_ranks
+from chakrasim.linker.across_ranks.clocks import NOBODY, align, last_arrivals
+from chakrasim.linker.across_ranks.meetings import Meetings, meet
+from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace
 
 if TYPE_CHECKING:
     import pandas

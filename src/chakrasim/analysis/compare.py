@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.kernel_classes import CLASS_NAMES
 from chakrasim.analysis.operators import operator_rows
-from chakrasim.analysis.result import Reals, Result, Texts
-from chakrasim.analysis.statistics import group_keys
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
+from chakrasim.analysis.table.kernel_classes import CLASS_NAMES
+from chakrasim.analysis.table.result import Reals, Result, Texts
+from chakrasim.analysis.table.statistics import group_keys
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
 from chakrasim.errors import InputError
 
 HOST = "operator"

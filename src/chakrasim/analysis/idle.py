@@ -8,12 +8,12 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.intervals import running_maximum
-from chakrasim.analysis.kernel_classes import WAIT
-from chakrasim.analysis.result import Ints, Reals, Result, Texts, percentage
-from chakrasim.analysis.statistics import group_keys, group_statistics
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
+from chakrasim.analysis.table.intervals import running_maximum
+from chakrasim.analysis.table.kernel_classes import WAIT
+from chakrasim.analysis.table.result import Ints, Reals, Result, Texts, percentage
+from chakrasim.analysis.table.statistics import group_keys, group_statistics
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
 
 #: A gap shorter than this between two launched kernels is what starting a kernel takes.
 KERNEL_GAP_NS: Final = 30_000

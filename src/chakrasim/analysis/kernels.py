@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.intervals import merge, time_by_state
-from chakrasim.analysis.kernel_classes import CLASS_NAMES, COMMUNICATION, COMPUTE, MEMORY, OTHER
-from chakrasim.analysis.result import Ints, Reals, Result, Texts, percentage
-from chakrasim.analysis.scopes import devices_of
-from chakrasim.analysis.statistics import group_keys, group_statistics
-from chakrasim.analysis.traces import RankTrace, Traces, open_traces
+from chakrasim.analysis.table.intervals import merge, time_by_state
+from chakrasim.analysis.table.kernel_classes import CLASS_NAMES, COMMUNICATION, COMPUTE, MEMORY, OTHER
+from chakrasim.analysis.table.result import Ints, Reals, Result, Texts, percentage
+from chakrasim.analysis.table.scopes import devices_of
+from chakrasim.analysis.table.statistics import group_keys, group_statistics
+from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
 
 _ORDER = (COMPUTE, COMMUNICATION, MEMORY, OTHER)
 

@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from chakrasim.analysis.kernel_classes import MEMORY
-from chakrasim.analysis.result import Ints, Reals, Result, Texts
-from chakrasim.analysis.statistics import group_keys, group_statistics
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
+from chakrasim.analysis.table.kernel_classes import MEMORY
+from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
+from chakrasim.analysis.table.statistics import group_keys, group_statistics
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
 
 LONG_CALL_NS: Final = 50_000
 LONG_DELAY_NS: Final = 100_000

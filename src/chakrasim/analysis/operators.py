@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.nesting import innermost
-from chakrasim.analysis.result import Ints, Reals, Result, Texts
-from chakrasim.analysis.sequence_groups import equal_sequences
-from chakrasim.analysis.statistics import group_statistics
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
-from chakrasim.trace.kineto import HAS_DUR, HAS_TS, KinetoTrace
+from chakrasim.analysis.table.nesting import innermost
+from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
+from chakrasim.analysis.table.sequence_groups import equal_sequences
+from chakrasim.analysis.table.statistics import group_statistics
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
+from chakrasim.trace.kineto.columns import HAS_DUR, HAS_TS, KinetoTrace
 
 #: Categories of operators.
 OPERATOR_CATEGORIES = ("cpu_op", "Operator")

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.intervals import check_times, merge, overlap
-from chakrasim.analysis.kernel_classes import COMMUNICATION, COMPUTE
-from chakrasim.analysis.result import Flags, Ints, Reals, Result, percentage
-from chakrasim.analysis.scopes import devices_of, scopes_of, step_notes
-from chakrasim.analysis.traces import Traces, open_traces
+from chakrasim.analysis.table.intervals import check_times, merge, overlap
+from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
+from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
+from chakrasim.analysis.table.scopes import devices_of, scopes_of, step_notes
+from chakrasim.analysis.table.traces import Traces, open_traces
 
 
 @dataclass(frozen=True, eq=False)

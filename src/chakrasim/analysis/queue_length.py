@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from chakrasim.analysis.result import Ints, Reals, Result, percentage
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
+from chakrasim.analysis.table.result import Ints, Reals, Result, percentage
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
 
 #: CUDA's driver blocks a launch when this many are outstanding on a stream.
 FULL_QUEUE: Final = 1024

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.nesting import nest, threads_of
 from chakrasim.analysis.operators import operator_rows
-from chakrasim.analysis.result import Ints, Result, Texts
-from chakrasim.analysis.sequence_groups import equal_sequences
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
+from chakrasim.analysis.table.nesting import nest, threads_of
+from chakrasim.analysis.table.result import Ints, Result, Texts
+from chakrasim.analysis.table.sequence_groups import equal_sequences
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,14 +14,14 @@ import numpy as np
 
 from chakrasim.analysis.collectives import collective_split
 from chakrasim.analysis.compare import short_name
-from chakrasim.analysis.kernel_classes import COMMUNICATION
-from chakrasim.analysis.result import Ints, Reals, Result, percentage, texts
-from chakrasim.analysis.statistics import group_keys
-from chakrasim.analysis.traces import RankTrace, Traces, open_traces
+from chakrasim.analysis.table.kernel_classes import COMMUNICATION
+from chakrasim.analysis.table.result import Ints, Reals, Result, percentage, texts
+from chakrasim.analysis.table.statistics import group_keys
+from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
 from chakrasim.errors import InputError
+from chakrasim.linker.across_ranks.clocks import align
 from chakrasim.linker.api import link
-from chakrasim.linker.clocks import align
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked.columns import LinkedTrace
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from chakrasim.analysis.intervals import Union, check_times, merge, time_by_state
-from chakrasim.analysis.kernel_classes import COMMUNICATION, COMPUTE, MEMORY, OTHER
-from chakrasim.analysis.result import Flags, Ints, Reals, Result, percentage
-from chakrasim.analysis.scopes import MEAN, Scope, devices_of, scopes_of, step_notes
-from chakrasim.analysis.traces import Traces, open_traces
-from chakrasim.analysis.work import Work
+from chakrasim.analysis.table.intervals import Union, check_times, merge, time_by_state
+from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE, MEMORY, OTHER
+from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
+from chakrasim.analysis.table.scopes import MEAN, Scope, devices_of, scopes_of, step_notes
+from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.analysis.table.work import Work
 
 PARTS = ("before", "compute", "exposed_comm", "exposed_memory", "other", "idle", "after")
 SUMS = ("communication", "overlap_comm_compute", "busy", "span")

@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from chakrasim.analysis.nesting import innermost
-from chakrasim.analysis.result import Flags, Ints, Reals, Result, Texts
-from chakrasim.analysis.statistics import group_keys, group_statistics
-from chakrasim.analysis.traces import RankTrace, Traces, open_traces
-from chakrasim.trace.kineto import HAS_DUR, HAS_TS, KinetoTrace
+from chakrasim.analysis.table.nesting import innermost
+from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, Texts
+from chakrasim.analysis.table.statistics import group_keys, group_statistics
+from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
+from chakrasim.trace.kineto.columns import HAS_DUR, HAS_TS, KinetoTrace
 
 #: Where an annotation was measured, and the category of its events.
 SIDES: Final = {"host": "user_annotation", "device": "gpu_user_annotation"}

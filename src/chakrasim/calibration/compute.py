@@ -18,8 +18,8 @@ from chakrasim.calibration.measured import PREFILL, Series, read_measured
 from chakrasim.calibration.models import ModelConfig, find_config, load_model_configs, same_model, unlike_built_in
 from chakrasim.calibration.split import unsplit_layers
 from chakrasim.errors import InputError
-from chakrasim.machine.device import DeviceProfile, Efficiency, chain_steps
-from chakrasim.machine.device_file import device_like, device_names, load_device
+from chakrasim.machine.device.file import device_like, device_names, load_device
+from chakrasim.machine.device.profile import DeviceProfile, Efficiency, chain_steps
 from chakrasim.trace.work import Work, WorkKind
 
 Floats = NDArray[np.float64]

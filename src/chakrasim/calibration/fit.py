@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.machine.device import Efficiency
+from chakrasim.machine.device.profile import Efficiency
 
 Floats = NDArray[np.float64]
 

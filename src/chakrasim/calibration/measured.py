@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.machine.device_file import device_like
-from chakrasim.trace.storage import read_unpacked
+from chakrasim.files.storage import read_unpacked
+from chakrasim.machine.device.file import device_like
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from chakrasim.config.decode import as_sequence, decode_json, decode_yaml, describe, parse_integer, read_bytes
 from chakrasim.errors import InputError
-from chakrasim.machine.decode import as_sequence, decode_json, decode_yaml, describe, parse_integer, read_bytes
 
 _KIND = "model configuration"
 _NAME_KEYS = ("name", "model", "model_name", "_name_or_path")

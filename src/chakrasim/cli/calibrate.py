@@ -91,7 +91,7 @@ def _compute(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json(calibration_json(calibration), options.json)
     if not options.quiet and options.json != "-":
-        from chakrasim.report.calibration_tables import calibration_sections
+        from chakrasim.report.tables.calibration import calibration_sections
 
         print_sections(calibration_sections(calibration))
     return 0
@@ -99,8 +99,8 @@ def _compute(options: argparse.Namespace) -> int:
 
 def _write_profile(calibration: Calibration, path: str) -> None:
     """The profile of the only device. Raises InputError if there are several."""
+    from chakrasim.files.outputs import write_whole
     from chakrasim.machine import dump_device
-    from chakrasim.outputs import write_whole
 
     if len(calibration.devices) != 1:
         raise InputError(

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Capture, write and print. Raises InputError."""
     check_job_outputs(options.output, options.json, [] if options.module else [options.script])
-    from chakrasim.collect.capture_api import capture
+    from chakrasim.collect.capture.api import capture
 
     if options.traceback:
         os.environ["CHAKRASIM_CAPTURE_TRACEBACK"] = "1"
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json(done.to_mapping(), options.json)
     if options.json != "-" and not options.quiet:
-        from chakrasim.collect.capture_report import sections
+        from chakrasim.report.tables.capture import sections
 
         print_sections(sections(done))
         write_out(f"\n{options.output}: {len(written):,} files\n")

@@ -143,8 +143,8 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
         return _compat(options, source, log)
     for room in ("trace", "converter"):
         announce_compilation(room)
-    from chakrasim.converter.api import write_converted
-    from chakrasim.trace.linked_file import read_linked
+    from chakrasim.converter.linked.api import write_converted
+    from chakrasim.trace.linked.file import read_linked
 
     _refuse_reference_form(options, source)
     linked = read_linked(source)
@@ -156,7 +156,7 @@ def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
     """What chakra_trace_link wrote is for its converter: raise InputError with the command that converts it so."""
     from pathlib import Path
 
-    from chakrasim.diagnosis.sniff import FileKind, sniff
+    from chakrasim.diagnosis.files.sniff import FileKind, sniff
 
     if sniff(Path(source)).kind is FileKind.LINKED:
         words = new_form("convert", "PyTorch", "--input", source, "--output", options.output, "--compat", "chakra")
@@ -169,7 +169,7 @@ def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
 
 
 def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:
-    from chakrasim.converter import compat
+    from chakrasim.compat.chakra_convert import convert as compat
 
     kept = compat.convert_and_keep(source, options.output) if options.simulate else None
     if kept is not None:
@@ -182,7 +182,7 @@ def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[s
         "lines": [f"{options.output}: {nodes:,} nodes"],
     }
     if kept is not None:
-        from chakrasim.converter.compat_simulate import Outcome, simulate, write_log
+        from chakrasim.compat.chakra_convert.rough_check import Outcome, simulate, write_log
 
         outcome = Outcome()
         lines = simulate(kept.nodes, kept.dependencies, outcome)
@@ -199,7 +199,7 @@ def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[s
 
 
 def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
-    from chakrasim.converter.text import check_counts
+    from chakrasim.converter.text_workload.api import check_counts
 
     ranks, passes = check_counts(options.num_npus, options.num_passes)
     paths = [f"{options.output}.{rank}.et" for rank in range(ranks)]
@@ -208,9 +208,9 @@ def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict
     check_target(paths[0])
     _refuse_existing(options, [*paths, groups_path])
     announce_compilation("trace")
-    from chakrasim.converter.text import convert_text
-    from chakrasim.outputs import write_together
-    from chakrasim.trace.chakra import rank_contents
+    from chakrasim.converter.text_workload.api import convert_text
+    from chakrasim.files.outputs import write_together
+    from chakrasim.trace.chakra.files import rank_contents
 
     made = convert_text(source, ranks, passes, like_reference=bool(options.compat), warnings=warnings)
     files = rank_contents(options.output, made.traces)

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     check_targets({"--json": options.json}, [options.map, options.directory])
     announce_compilation("trace")
     from chakrasim.diagnosis.doctor import diagnose
-    from chakrasim.report.diagnosis_tables import diagnosis_sections
+    from chakrasim.report.tables.diagnosis import diagnosis_sections
 
     diagnosis = diagnose(
         options.directory, map_file=options.map, progress=None if options.quiet else partial(count_ranks, "examined")

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if options.compat and suffix != ".graphml":
         _compat(trace, output, suffix)
     elif options.compat:
-        from chakrasim.report.picture_files import compat_graphml_texts
+        from chakrasim.report.picture.files import compat_graphml_texts
 
         _write(compat_graphml_texts(trace), output)
     else:
@@ -88,8 +88,8 @@ def _near_suffix(suffix: str) -> str:
 
 
 def _draw(trace: Trace, output: str, suffix: str, by: str, warnings: list[str]) -> None:
-    from chakrasim.report.picture import MOST_NODES, picture_of
-    from chakrasim.report.picture_files import dot_texts, graphml_texts, svg_texts
+    from chakrasim.report.picture.files import dot_texts, graphml_texts, svg_texts
+    from chakrasim.report.picture.graph import MOST_NODES, picture_of
 
     picture = picture_of(trace, by)
     if picture.missing:
@@ -107,7 +107,7 @@ def _draw(trace: Trace, output: str, suffix: str, by: str, warnings: list[str]) 
 
 
 def _compat(trace: Trace, output: str, suffix: str) -> None:
-    from chakrasim.report.picture_files import compat_dot_texts
+    from chakrasim.report.picture.files import compat_dot_texts
 
     if shutil.which("dot") is None:
         if suffix != ".dot":
@@ -132,7 +132,7 @@ def _render(texts: Iterator[str], output: str, suffix: str) -> None:
 
 
 def _write(texts: Iterable[str | bytes], output: str) -> None:
-    from chakrasim.outputs import open_whole
+    from chakrasim.files.outputs import open_whole
 
     with open_whole(output) as file:
         for text in texts:

@@ -15,7 +15,7 @@ from chakrasim.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from chakrasim.trace.job import Job
+    from chakrasim.trace.job.job import Job
 
 COLLECTIVE_NOTE = """\
 Each rank runs one collective, or messages in a pattern: send_recv (a ring: to the next rank, from
@@ -94,7 +94,7 @@ def make_transformer(options: argparse.Namespace) -> int:
 
     device = None
     if options.device_profile is not None:
-        from chakrasim.machine.device_file import load_device
+        from chakrasim.machine.device.file import load_device
 
         device = load_device(options.device_profile)
     generated = generate_transformer(options.spec, device=device)
@@ -102,7 +102,7 @@ def make_transformer(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json({**summary(generated), "files": files}, options.json)
     if not options.quiet and options.json != "-":
-        from chakrasim.report.generated_tables import generated_sections
+        from chakrasim.report.tables.generated import generated_sections
 
         print_sections(generated_sections(generated, files))
     return 0
@@ -115,7 +115,7 @@ def make_collective(options: argparse.Namespace) -> int:
     check_job_outputs(options.output, options.json, [])
     from chakrasim.generator.collective import collective_job
     from chakrasim.generator.collective_kinds import SIZES
-    from chakrasim.report.amounts import plural, size_text
+    from chakrasim.text.amounts import plural, size_text
 
     if options.type != "barrier" and not options.size:
         raise InputError("a size is needed", place="--size", expected="an amount such as 1MiB")
@@ -141,6 +141,6 @@ def make_collective(options: argparse.Namespace) -> int:
 
 def _write(options: argparse.Namespace, job: Job) -> list[str]:
     announce_compilation("trace")
-    from chakrasim.trace.job_file import write_job
+    from chakrasim.trace.job.file import write_job
 
     return write_job(options.output, job, expand=options.expand)

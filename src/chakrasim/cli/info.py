@@ -12,7 +12,7 @@ from chakrasim.cli.output import announce_compilation, check_targets, print_sect
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
-    from chakrasim.diagnosis.sniff import FileFacts, FileKind
+    from chakrasim.diagnosis.files.sniff import FileFacts, FileKind
     from chakrasim.trace import Trace
 
 SUMMARY = "Say what traces hold"
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, count and print. Raises InputError."""
     check_targets({"--json": options.json}, [options.prefix])
-    from chakrasim.diagnosis.sniff import FileKind, sniff
+    from chakrasim.diagnosis.files.sniff import FileKind, sniff
 
     if os.path.isfile(options.prefix) and not options.prefix.endswith(".ranks.json"):
         facts = sniff(Path(options.prefix))
@@ -68,23 +68,23 @@ def _unknown(path: str, facts: FileFacts) -> InputError:
 def _profile(options: argparse.Namespace, kind: FileKind) -> int:
     """A trace of the PyTorch profiler."""
     announce_compilation("trace")
-    from chakrasim.diagnosis.sniff import FileKind
-    from chakrasim.report.profile_info import host_info, kineto_info
-    from chakrasim.report.profile_tables import profile_sections
+    from chakrasim.analysis.info.profile import host_info, kineto_info
+    from chakrasim.diagnosis.files.sniff import FileKind
+    from chakrasim.report.tables.profile import profile_sections
 
     warnings: list[str] = []
     strict = not options.lenient
     if kind is FileKind.DEVICE:
-        from chakrasim.trace.kineto_reader import read_kineto
+        from chakrasim.trace.kineto.read import read_kineto
 
         info = kineto_info(read_kineto(options.prefix, strict=strict, warnings=warnings))
     elif kind is FileKind.JOINED:
-        from chakrasim.report.profile_info import linked_info
-        from chakrasim.trace.linked_file import read_linked
+        from chakrasim.analysis.info.profile import linked_info
+        from chakrasim.trace.linked.file import read_linked
 
         info = linked_info(read_linked(options.prefix), options.prefix)
     else:
-        from chakrasim.trace.host_reader import read_host
+        from chakrasim.trace.host.read import read_host
 
         info = host_info(read_host(options.prefix, strict=strict, warnings=warnings), kind.value)
     print_warnings(warnings)
@@ -98,10 +98,10 @@ def _profile(options: argparse.Namespace, kind: FileKind) -> int:
 def _workload(options: argparse.Namespace) -> int:
     """Chakra traces."""
     announce_compilation()
-    from chakrasim.report.info_tables import info_sections
-    from chakrasim.report.workload_info import job_info, workload_info
+    from chakrasim.analysis.info.workload import job_info, workload_info
+    from chakrasim.report.tables.info import info_sections
     from chakrasim.trace import read, read_trace
-    from chakrasim.trace.job_file import is_job, read_job
+    from chakrasim.trace.job.file import is_job, read_job
 
     warnings: list[str] = []
     traces: list[Trace] = []

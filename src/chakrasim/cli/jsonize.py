@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     inputs, output = files(options)
     announce_compilation("trace")
     from chakrasim.trace import read_trace
-    from chakrasim.trace.json_text import concatenated_texts, document_texts
+    from chakrasim.trace.chakra.json_text import concatenated_texts, document_texts
 
     warnings: list[str] = []
     trace = read_trace(inputs[0], lenient=options.lenient, warnings=warnings)
@@ -50,7 +50,7 @@ def _write(texts: Iterator[str], output: str) -> None:
     if output == "-":
         write_data(*texts)
         return
-    from chakrasim.outputs import open_whole
+    from chakrasim.files.outputs import open_whole
 
     with open_whole(output) as file:
         for text in texts:

@@ -14,7 +14,7 @@ from chakrasim.cli.reference_names import add_old_names
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
-    from chakrasim.trace.linked import LinkedTrace
+    from chakrasim.trace.linked.columns import LinkedTrace
 
 SUMMARY = "Link host and device traces of PyTorch, of one rank or of all in a folder"
 EXAMPLES = """\
@@ -113,8 +113,8 @@ def _compat(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
         raise InputError("--step cannot be used with --compat chakra: the reference links whole traces")
     for room in ("trace", "linker"):
         announce_compilation(room)
-    from chakrasim.linker.compat import link_compat, node_count
-    from chakrasim.outputs import write_whole
+    from chakrasim.compat.chakra_link.link import link_compat, node_count
+    from chakrasim.files.outputs import write_whole
 
     data = link_compat(options.host, options.device, options.rank or 0, warnings)
     write_whole(options.output, data)
@@ -128,7 +128,7 @@ def _directory(options: argparse.Namespace) -> int:
     check_targets({"--json": options.json}, [])
     for room in ("trace", "linker"):
         announce_compilation(room)
-    from chakrasim.converter.link_directory import link_directory
+    from chakrasim.converter.folder.link_folder import link_directory
 
     warnings: list[str] = []
     linked = link_directory(
@@ -156,7 +156,7 @@ def _default(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]
     for room in ("trace", "linker"):
         announce_compilation(room)
     from chakrasim.linker.api import link
-    from chakrasim.trace.linked_file import write_linked
+    from chakrasim.trace.linked.file import write_linked
 
     linked = link(
         options.host, options.device, rank=options.rank, step=options.step, strict=options.strict, warnings=warnings
@@ -168,7 +168,7 @@ def _default(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]
 def _figures(linked: LinkedTrace) -> dict[str, Any]:
     import numpy as np
 
-    from chakrasim.trace.linked import EdgeKind
+    from chakrasim.trace.linked.columns import EdgeKind
 
     kinds = np.bincount(linked.edge_kind, minlength=len(EdgeKind)).tolist()
     return {

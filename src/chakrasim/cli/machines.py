@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from chakrasim.cli.output import print_sections, write_data
-from chakrasim.report.layout import Section
+from chakrasim.text.layout import Section
 
 SUMMARY = "List the shipped machines and devices, or print one as a file"
 EXAMPLES = """\

@@ -146,7 +146,7 @@ def _forks_do_as_usual() -> None:
 
 def _what_was_written() -> str:
     """Of the files that the command was to write; what is half-written goes."""
-    from chakrasim.outputs import placed, sweep
+    from chakrasim.files.outputs import placed, sweep
 
     sweep()
     if not placed:
@@ -175,8 +175,8 @@ def _own_warnings() -> Iterator[None]:
 
 def _run(argv: list[str]) -> int:
     argv = prepare(argv)
-    if "chakrasim.outputs" in sys.modules:
-        sys.modules["chakrasim.outputs"].placed.clear()
+    if "chakrasim.files.outputs" in sys.modules:
+        sys.modules["chakrasim.files.outputs"].placed.clear()
     # Only what is asked for is imported: the modules of all commands take longer than a small run.
     parser, parsers = _parsers(argv[:1] if argv and argv[0] in COMMANDS else COMMANDS)
     if argv and not argv[0].startswith("-") and argv[0] not in parsers:
@@ -213,7 +213,7 @@ def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     parsers = {}
     for name in names:
-        module = import_module(f"chakrasim.cli.{name}")
+        module = import_module(f"chakrasim.cli.{name}{'.main' if name == 'analyze' else ''}")
         summary, details = module.SUMMARY, module.EXAMPLES
         parsers[name] = commands.add_parser(name, help=summary, description=f"{summary}.", epilog=details)
         module.add_arguments(parsers[name])

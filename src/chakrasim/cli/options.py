@@ -129,6 +129,6 @@ def redaction(options: argparse.Namespace) -> bool | bytes:
     """What to redact with: a key, True (one of this run), or False. Raises InputError."""
     if options.redact_key is None:
         return bool(options.redact)
-    from chakrasim.converter.redaction import read_key
+    from chakrasim.converter.linked.redaction import read_key
 
     return read_key(options.redact_key)

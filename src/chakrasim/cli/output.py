@@ -12,7 +12,7 @@ from chakrasim.cli.streams import tell
 from chakrasim.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from chakrasim.report.layout import Section
+    from chakrasim.text.layout import Section
 
 
 def write_out(*texts: str) -> None:
@@ -39,11 +39,11 @@ def print_sections(sections: Sequence[Section]) -> None:
     if sys.stdout.isatty():
         from rich.console import Console
 
-        from chakrasim.report.layout import rich_text
+        from chakrasim.text.layout import rich_text
 
         Console().print(rich_text(sections), soft_wrap=True)
     else:
-        from chakrasim.report.layout import plain_text
+        from chakrasim.text.layout import plain_text
 
         write_out(plain_text(sections))
 
@@ -54,7 +54,7 @@ def write_json(content: object, path: str) -> None:
     if path == "-":
         write_data(text.decode())
         return
-    from chakrasim.outputs import write_whole
+    from chakrasim.files.outputs import write_whole
 
     write_whole(path, text)
 
@@ -105,14 +105,14 @@ def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None
 def check_timeline(path: str | None) -> None:
     """Raise InputError for a timeline whose name says that it is something else."""
     if path is not None:
-        from chakrasim.report.chrome import check_name
+        from chakrasim.report.timeline.chrome import check_name
 
         check_name(path)
 
 
 def check_job_outputs(prefix: str, json: str | None, inputs: Iterable[str | None]) -> None:
     """The same for a job's files, written under a prefix, and the file of ``--json`` beside them."""
-    from chakrasim.trace.job_file import check_prefix, is_file_of_job, ranks_file
+    from chakrasim.trace.job.file import check_prefix, is_file_of_job, ranks_file
 
     check_prefix(prefix)
     check_target(ranks_file(prefix))
@@ -127,7 +127,7 @@ def check_target(path: str) -> None:
         raise InputError("this is no file name", found=repr(path))
     if os.path.isdir(path):
         raise InputError("the file cannot be written: it is a folder", file=path, remedy="name a file in it")
-    from chakrasim.outputs import nearest
+    from chakrasim.files.outputs import nearest
 
     folder = nearest(os.path.dirname(path) or ".")
     if not os.path.isdir(folder):

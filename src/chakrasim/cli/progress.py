@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.report.amounts import time_text
+from chakrasim.text.amounts import time_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -147,11 +147,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json(result.to_json(), options.json)
     if options.csv is not None:
-        from chakrasim.outputs import write_whole
+        from chakrasim.files.outputs import write_whole
 
         write_whole(options.csv, result.calibration_csv().encode())
     if not options.quiet and options.json != "-":
-        from chakrasim.report.replay_tables import replay_sections
+        from chakrasim.report.tables.replay import replay_sections
 
         print_sections(replay_sections(result))
     return 0

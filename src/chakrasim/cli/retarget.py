@@ -57,9 +57,9 @@ def run(options: argparse.Namespace) -> int:
     if os.path.realpath(options.output) == os.path.realpath(options.prefix.removesuffix(".ranks.json")):
         raise InputError("--output would replace the input", file=options.output, remedy="name another prefix")
     announce_compilation("trace")
-    from chakrasim.converter.retarget import retarget
-    from chakrasim.report.retarget_tables import retarget_sections
-    from chakrasim.trace.job_file import write_job
+    from chakrasim.converter.retarget.api import retarget
+    from chakrasim.report.tables.retarget import retarget_sections
+    from chakrasim.trace.job.file import write_job
 
     made = retarget(options.prefix, options.to, comm_group=options.comm_group, grow=options.grow, keep=options.keep)
     print_warnings(made.warnings)

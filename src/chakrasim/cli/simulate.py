@@ -21,7 +21,7 @@ from chakrasim.cli.output import (
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
-    from chakrasim.simulator.result import SimulationResult
+    from chakrasim.simulator.outcome.result import SimulationResult
 
 SUMMARY = "Simulate Chakra traces on a machine"
 EXAMPLES = """\
@@ -291,7 +291,7 @@ def _print(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json == "-":
         write_data(result.to_json())
     elif options.compat_log:
-        from chakrasim.report.compat_log import compat_log
+        from chakrasim.compat.astra_sim.log import compat_log
 
         if not result.records:
             print_warnings(["the times of single nodes were not kept, so the log has no statistics"])
@@ -301,7 +301,7 @@ def _print(result: SimulationResult, options: argparse.Namespace) -> None:
         noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"
         write_out(f"the input is valid: {len(result.finish_ns):,} ranks, {noted}; nothing was simulated\n")
     elif not options.quiet:
-        from chakrasim.report.tables import summary
+        from chakrasim.report.tables.simulation import summary
 
         print_sections(summary(result))
         for what, path in (("figures", options.json), ("timeline", options.timeline)):

@@ -14,8 +14,8 @@ from chakrasim.cli.reference_names import add_files, files
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
-    from chakrasim.diagnosis.sniff import FileKind
-    from chakrasim.report.trace_timeline import RankEvents
+    from chakrasim.diagnosis.files.sniff import FileKind
+    from chakrasim.report.timeline.recorded import RankEvents
 
 _LONGEST_LINE = 1 << 20
 SUMMARY = "Draw traces or a simulation's log on a time line"
@@ -60,8 +60,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.compat:
         check_timeline(output)
     warnings: list[str] = []
-    from chakrasim.diagnosis.sniff import FileKind, sniff
-    from chakrasim.trace.job_file import is_job
+    from chakrasim.diagnosis.files.sniff import FileKind, sniff
+    from chakrasim.trace.job.file import is_job
 
     kinds = {path: sniff(Path(path)).kind if Path(path).is_file() else None for path in inputs}
     if len(inputs) == 1 and kinds[inputs[0]] is FileKind.OTHER and not is_job(inputs[0]):
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Namespace, warnings: list[str]) -> None:
-    from chakrasim.report.trace_timeline import write_trace_timeline
+    from chakrasim.report.timeline.recorded import write_trace_timeline
 
     ranks = list(_ranks(kinds, options, warnings))
     if not ranks:
@@ -89,15 +89,15 @@ def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Na
 
 
 def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warnings: list[str]) -> Iterator[RankEvents]:
-    from chakrasim.diagnosis.sniff import FileKind
-    from chakrasim.trace.job_file import is_job
+    from chakrasim.diagnosis.files.sniff import FileKind
+    from chakrasim.trace.job.file import is_job
 
     given: list[tuple[int, str]] = []
     chakra: list[str] = []
     joined: list[str] = []
     for path, kind in kinds.items():
         if kind is None and Path(path).is_dir():
-            from chakrasim.diagnosis.discover import discover
+            from chakrasim.diagnosis.files.discover import discover
 
             found = discover(path, map_file=options.map, warnings=warnings)
             given += [(files.rank, str(files.device)) for files in found if files.device is not None]
@@ -124,10 +124,10 @@ def _device_ranks(given: Sequence[tuple[int, str]], warnings: list[str]) -> Iter
     if not given:
         return
     announce_compilation("trace")
-    from chakrasim.diagnosis.names import read_name
-    from chakrasim.diagnosis.sniff import distributed_rank
-    from chakrasim.report.trace_timeline import kineto_events
-    from chakrasim.trace.kineto_reader import read_kineto
+    from chakrasim.diagnosis.files.names import read_name
+    from chakrasim.diagnosis.files.sniff import distributed_rank
+    from chakrasim.report.timeline.recorded import kineto_events
+    from chakrasim.trace.kineto.read import read_kineto
 
     seen: set[int] = set()
     for number, (rank, path) in enumerate(given):
@@ -147,8 +147,8 @@ def _joined_ranks(paths: Sequence[str]) -> Iterator[RankEvents]:
         return
     from dataclasses import replace
 
-    from chakrasim.report.trace_timeline import linked_events
-    from chakrasim.trace.linked_file import read_linked
+    from chakrasim.report.timeline.recorded import linked_events
+    from chakrasim.trace.linked.file import read_linked
 
     for number, path in enumerate(paths):
         linked = read_linked(path)
@@ -159,7 +159,7 @@ def _chakra_ranks(paths: Sequence[str], warnings: list[str]) -> Iterator[RankEve
     if not paths:
         return
     announce_compilation("trace")
-    from chakrasim.report.trace_timeline import chakra_events
+    from chakrasim.report.timeline.recorded import chakra_events
     from chakrasim.trace import read_trace
 
     for number, path in enumerate(paths):
@@ -171,7 +171,7 @@ def _chakra_ranks(paths: Sequence[str], warnings: list[str]) -> Iterator[RankEve
 
 
 def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str]) -> None:
-    from chakrasim.report.simulation_log import compat_timeline, log_events, read_log
+    from chakrasim.compat.astra_sim.read_log import compat_timeline, log_events, read_log
 
     mhz = _mhz(options.npu_frequency)
     lines = _lines(path)
@@ -180,12 +180,12 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
             raise InputError("--compat chakra needs --num-npus and --npu-frequency, a whole number of MHz")
         import json
 
-        from chakrasim.outputs import write_whole
+        from chakrasim.files.outputs import write_whole
 
         document = compat_timeline(lines, path, options.num_npus, int(mhz))
         write_whole(output, json.dumps(document).encode())
         return
-    from chakrasim.report.chrome import write_chrome
+    from chakrasim.report.timeline.chrome import write_chrome
 
     spans = read_log(lines, path, warnings)
     write_chrome(output, log_events(spans, options.num_npus, mhz, path))
@@ -193,7 +193,7 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a log, plain or gzip. Raises InputError if they cannot be read."""
-    from chakrasim.trace.storage import Stream
+    from chakrasim.files.storage import Stream
 
     rest, window = b"", memoryview(bytearray(_LONGEST_LINE))
     with Stream(path, "a log of a simulation") as file:

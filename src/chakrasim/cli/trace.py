@@ -11,7 +11,7 @@ from chakrasim.cli.output import check_targets, print_sections, print_warnings, 
 from chakrasim.cli.progress import count_ranks
 
 if TYPE_CHECKING:
-    from chakrasim.converter.directory import TraceReport
+    from chakrasim.converter.folder.trace_folder import TraceReport
     from chakrasim.diagnosis.doctor import Diagnosis
 
 SUMMARY = "Make Chakra traces of a folder of PyTorch traces"
@@ -64,7 +64,7 @@ def _step(text: str) -> int | str:
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
     check_targets({"--json": options.json}, [options.map, options.redact_key, options.directory])
-    from chakrasim.converter.directory import trace_directory
+    from chakrasim.converter.folder.trace_folder import trace_directory
 
     quiet = options.quiet or options.json == "-"
     report = trace_directory(
@@ -90,15 +90,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_findings(diagnosis: Diagnosis) -> None:
-    from chakrasim.report.diagnosis_tables import diagnosis_sections
+    from chakrasim.report.tables.diagnosis import diagnosis_sections
 
     print_sections(diagnosis_sections(diagnosis))
     write_out("\n")
 
 
 def _print(report: TraceReport) -> None:
-    from chakrasim.report.amounts import ranks_text, share_text, time_text
-    from chakrasim.report.layout import Section
+    from chakrasim.text.amounts import ranks_text, share_text, time_text
+    from chakrasim.text.layout import Section
 
     rows = tuple(
         (
@@ -119,7 +119,7 @@ def _print(report: TraceReport) -> None:
 
 def _next(report: TraceReport) -> list[str]:
     """Commands that run what was written."""
-    from chakrasim.report.amounts import ranks_text
+    from chakrasim.text.amounts import ranks_text
 
     replayable, prefix, groups = map(quote, (report.replayable, report.prefix, report.comm_group))
     lines = [f"chakrasim simulate {replayable} --replay-durations"]

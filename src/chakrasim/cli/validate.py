@@ -53,7 +53,7 @@ def _megatron(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_json(validation.to_json(), options.json)
     if not options.quiet and options.json != "-":
-        from chakrasim.report.validation_tables import validation_sections
+        from chakrasim.report.tables.validation import validation_sections
 
         print_sections(validation_sections(validation))
     return 0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from chakrasim.collectives import direct, double_binary_tree, halving_doubling, ring, rooted
-from chakrasim.collectives.packets import NATIVE
+from chakrasim.collectives.algorithms import direct, double_binary_tree, halving_doubling, ring, rooted
+from chakrasim.collectives.algorithms.packets import NATIVE
 from chakrasim.collectives.schedule import ROOTED, Request, Schedule, ScheduleError
 
 Algorithm = Callable[[Request], Schedule]

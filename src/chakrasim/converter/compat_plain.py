@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from json import JSONDecoder
 from typing import Any
 
+from chakrasim.compat.chakra_convert.graph import THREADS
+from chakrasim.compat.chakra_convert.nodes import FAULTS, Encoder, LinkedNode
+from chakrasim.compat.chakra_convert.read import check_schema, read_nodes
+from chakrasim.compat.chakra_convert.types import communication
 from chakrasim.converter.compat_columns import (
     BEGIN,
     COLUMNS,
@@ -35,10 +39,6 @@ from chakrasim.converter.compat_columns import (
     WAITS,
     work_size,
 )
-from chakrasim.converter.compat_graph import THREADS
-from chakrasim.converter.compat_nodes import FAULTS, Encoder, LinkedNode
-from chakrasim.converter.compat_read import check_schema, read_nodes
-from chakrasim.converter.compat_types import communication
 from chakrasim.errors import InputError
 from chakrasim.native import Native
 from chakrasim.trace.kinds import NodeType

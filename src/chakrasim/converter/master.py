@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.trace.assemble import Strings, metadata, no_metadata
-from chakrasim.trace.graph import Attributes, Csr, Ints, Trace, Words
+from chakrasim.trace.chakra.assemble import Strings, metadata, no_metadata
+from chakrasim.trace.chakra.graph import Attributes, Csr, Ints, Trace, Words
 from chakrasim.trace.kinds import BYTES, INT64, STRING
 
 SCHEMA = "chakrasim-master-1"

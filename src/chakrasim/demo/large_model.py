@@ -8,8 +8,8 @@ from pathlib import Path
 from chakrasim import SimulationResult, simulate
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.generator import transformer_job
-from chakrasim.report.parts_picture import write_parts
-from chakrasim.simulator.result import PARTS
+from chakrasim.report.picture.parts import write_parts
+from chakrasim.simulator.outcome.result import PARTS
 
 Say = Callable[[str], object]
 

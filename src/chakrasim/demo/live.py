@@ -10,8 +10,8 @@ from pathlib import Path
 from chakrasim import demo, simulate, trace_directory
 from chakrasim.demo.layout import milliseconds
 from chakrasim.errors import InputError
-from chakrasim.report.amounts import percent_text
 from chakrasim.startup import own_environment, own_python
+from chakrasim.text.amounts import percent_text
 
 Say = Callable[[str], object]
 RANKS = 64

@@ -9,10 +9,10 @@ from chakrasim import simulate, trace_directory
 from chakrasim.analysis import collective_split
 from chakrasim.demo import NETWORKS, TRACES
 from chakrasim.demo.layout import milliseconds, table
-from chakrasim.diagnosis.discover import discover
+from chakrasim.diagnosis.files.discover import discover
 from chakrasim.linker.api import link
-from chakrasim.report.amounts import percent_text
-from chakrasim.simulator.result import PARTS
+from chakrasim.simulator.outcome.result import PARTS
+from chakrasim.text.amounts import percent_text
 
 Say = Callable[[str], object]
 

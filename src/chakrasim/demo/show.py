@@ -11,7 +11,7 @@ from chakrasim.demo.large_model import large_model
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.demo.live import live
 from chakrasim.demo.real_run import real_run
-from chakrasim.simulator.result import PARTS
+from chakrasim.simulator.outcome.result import PARTS
 
 HEADER = (
     "machine",

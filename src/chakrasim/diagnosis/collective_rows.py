@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from chakrasim.diagnosis.device_rows import DeviceRows, Mask, select
-from chakrasim.linker.communication_names import host_backend_of
-from chakrasim.linker.kernel_names import is_communication_kernel
-from chakrasim.trace.kineto import Ints
+from chakrasim.linker.communication.kernel_names import is_communication_kernel
+from chakrasim.linker.communication.names import host_backend_of
+from chakrasim.trace.kineto.columns import Ints
 
 
 def collective_rows(rows: DeviceRows) -> Mask:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.trace.kineto import HAS_DUR, Ints, KinetoTrace
+from chakrasim.trace.kineto.columns import HAS_DUR, Ints, KinetoTrace
 
 Mask = NDArray[np.bool_]
 

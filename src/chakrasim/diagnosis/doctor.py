@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chakrasim.diagnosis import remedies
-from chakrasim.diagnosis.check_delays import check_delays
-from chakrasim.diagnosis.check_device import check_device, partial_steps
-from chakrasim.diagnosis.check_host import check_host, check_pair, profiler_steps
-from chakrasim.diagnosis.check_ranks import check_ranks
-from chakrasim.diagnosis.comparison import compare
+from chakrasim.diagnosis.checks import remedies
+from chakrasim.diagnosis.checks.comparison import compare
+from chakrasim.diagnosis.checks.delays import check_delays
+from chakrasim.diagnosis.checks.device import check_device, partial_steps
+from chakrasim.diagnosis.checks.findings import Finding
+from chakrasim.diagnosis.checks.host import check_host, check_pair, profiler_steps
+from chakrasim.diagnosis.checks.ranks import check_ranks
+from chakrasim.diagnosis.checks.subject import ERROR, NOTE, WARNING, Subject
 from chakrasim.diagnosis.device_rows import DeviceRows
-from chakrasim.diagnosis.discover import survey
 from chakrasim.diagnosis.facts import RankFacts, rank_facts
-from chakrasim.diagnosis.findings import Finding
-from chakrasim.diagnosis.pairing import RankFiles
-from chakrasim.diagnosis.subject import ERROR, NOTE, WARNING, Subject
+from chakrasim.diagnosis.files.discover import survey
+from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link_given
 from chakrasim.linker.memory import give_back
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.kineto import KinetoTrace
-from chakrasim.trace.kineto_work import only_work
-from chakrasim.trace.linked import LinkedTrace, shares_by_step
-from chakrasim.trace.linked_parts import begun
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.only_work import only_work
+from chakrasim.trace.linked.columns import LinkedTrace, shares_by_step
+from chakrasim.trace.linked.parts import begun
 
 #: Findings after which it says nothing that there is nothing to link.
 _NOTHING_THERE = ("empty-trace", "schedule-never-active")
@@ -136,8 +136,8 @@ def _rank(
 ) -> RankFacts:
     """Read and examine one rank; what comparing it with others needs is appended to ``linked``. ``has_devices``: some
     rank has a device trace."""
-    from chakrasim.trace.host_reader import read_host
-    from chakrasim.trace.kineto_reader import read_kineto
+    from chakrasim.trace.host.read import read_host
+    from chakrasim.trace.kineto.read import read_kineto
 
     said: list[str] = []
     host = _read(read_host, files.host, files.rank, findings, said)

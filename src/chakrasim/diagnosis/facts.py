@@ -9,10 +9,10 @@ import numpy as np
 
 from chakrasim.diagnosis.collective_rows import busy_ns, collective_rows
 from chakrasim.diagnosis.device_rows import DeviceRows
-from chakrasim.diagnosis.pairing import RankFiles
-from chakrasim.diagnosis.sniff import distributed_rank
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.kineto import KinetoTrace
+from chakrasim.diagnosis.files.pairing import RankFiles
+from chakrasim.diagnosis.files.sniff import distributed_rank
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.kineto.columns import KinetoTrace
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chakrasim.generator.collective import collective_job
-    from chakrasim.generator.spec_file import load_spec
+    from chakrasim.generator.spec.file import load_spec
     from chakrasim.generator.transformer import generate_transformer, transformer_job
 
 _HOMES = {
     "collective_job": "collective",
     "generate_transformer": "transformer",
-    "load_spec": "spec_file",
+    "load_spec": "spec.file",
     "transformer_job": "transformer",
 }
 

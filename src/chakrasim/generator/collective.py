@@ -9,9 +9,9 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.generator.collective_kinds import COLLECTIVES, ROOTED, SIZES, TYPES
-from chakrasim.trace.builder import TraceBuilder
-from chakrasim.trace.graph import Trace
-from chakrasim.trace.job import PEER, Job
+from chakrasim.trace.chakra.builder import TraceBuilder
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.job import PEER, Job
 from chakrasim.trace.kinds import NodeType
 
 MOST_NODES: Final = 4_000_000

@@ -6,7 +6,7 @@ gates and experts have their place. Backward twice as much as forward.
 
 from __future__ import annotations
 
-from chakrasim.generator.spec import Experts, Model, Spec
+from chakrasim.generator.spec.spec import Experts, Model, Spec
 
 
 def parameter_count(model: Model) -> int:

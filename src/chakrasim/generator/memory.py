@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from chakrasim.generator.layer_ends import shards
-from chakrasim.generator.parameters import (
+from chakrasim.generator.layers.ends import shards
+from chakrasim.generator.layers.parameters import (
     embedding_parameters,
     head_parameters,
     layer_parameters,
     stage_parameters,
 )
+from chakrasim.generator.layers.work import Sizes
 from chakrasim.generator.schedule import Turn
-from chakrasim.generator.spec import Spec
-from chakrasim.generator.work import Sizes
+from chakrasim.generator.spec.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.spec import Spec
+from chakrasim.generator.spec.spec import Spec
 
 Groups = tuple[tuple[int, ...], ...]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.tape import DURATION, TOO_LARGE, Outside, Row, Tape, too_large
-from chakrasim.trace.graph import Attributes, Csr, StringTable, Trace
+from chakrasim.generator.layers.tape import DURATION, TOO_LARGE, Outside, Row, Tape, too_large
+from chakrasim.trace.chakra.graph import Attributes, Csr, StringTable, Trace
 from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
 
 Ints = NDArray[np.int64]

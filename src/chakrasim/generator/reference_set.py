@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from chakrasim.outputs import write_together
-from chakrasim.trace.builder import TraceBuilder
-from chakrasim.trace.encode import encode_trace
-from chakrasim.trace.graph import Attributes, Trace
+from chakrasim.files.outputs import write_together
+from chakrasim.trace.chakra.builder import TraceBuilder
+from chakrasim.trace.chakra.encode import encode_trace
+from chakrasim.trace.chakra.graph import Attributes, Trace
 from chakrasim.trace.kinds import KIND_NUMBERS, CollectiveType, NodeType
 
 VERSION: Final = "1.0.0"

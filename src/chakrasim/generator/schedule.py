@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chakrasim.generator.spec import Spec
+from chakrasim.generator.spec.spec import Spec
 
 
 @dataclass(frozen=True)

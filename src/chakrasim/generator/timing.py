@@ -6,9 +6,9 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 
-from chakrasim.generator.condense import work_of_rows
-from chakrasim.generator.tape import DURATION, Tape
-from chakrasim.trace.graph import Ints
+from chakrasim.generator.layers.condense import work_of_rows
+from chakrasim.generator.layers.tape import DURATION, Tape
+from chakrasim.trace.chakra.graph import Ints
 from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.work import Work
 

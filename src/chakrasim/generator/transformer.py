@@ -15,20 +15,20 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.generator import formulas
+from chakrasim.generator.layers.parameters import stage_parameters
+from chakrasim.generator.layers.passes import ChunkPass, optimizer_pass
+from chakrasim.generator.layers.tape import Tally, Tape
 from chakrasim.generator.memory import Memory, stage_memory
 from chakrasim.generator.mesh import process_groups
-from chakrasim.generator.parameters import stage_parameters
-from chakrasim.generator.passes import ChunkPass, optimizer_pass
 from chakrasim.generator.program import Step, Strings, build_trace
 from chakrasim.generator.schedule import Turn, turns
-from chakrasim.generator.spec import Spec
-from chakrasim.generator.spec_file import load_spec
-from chakrasim.generator.tape import Tally, Tape
-from chakrasim.trace.graph import Trace
-from chakrasim.trace.job import Job
+from chakrasim.generator.spec.file import load_spec
+from chakrasim.generator.spec.spec import Spec
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.job import Job
 
 if TYPE_CHECKING:
-    from chakrasim.machine.device import DeviceProfile
+    from chakrasim.machine.device.profile import DeviceProfile
 
 PRODUCER = "chakrasim generate transformer"
 
@@ -102,7 +102,7 @@ def generate_transformer(
     """The same, with the spec and the totals, which have been checked against those of the undivided model.
 
     ``device`` gives compute nodes durations. ``rewrite`` makes another tape of each pass, such as
-    `chakrasim.generator.condense.condense` does.
+    `chakrasim.generator.layers.condense.condense` does.
     """
     if device is not None and rewrite is None:
         from chakrasim.generator.timing import timed

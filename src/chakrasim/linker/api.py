@@ -6,13 +6,13 @@ import os
 
 from chakrasim.errors import InputError
 from chakrasim.linker.draft import draft_from_device, draft_from_host, finish, one_step
-from chakrasim.linker.events import sort_out
+from chakrasim.linker.evidence.events import sort_out
 from chakrasim.linker.warnings import warn
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.host_reader import read_host
-from chakrasim.trace.kineto import KinetoTrace
-from chakrasim.trace.kineto_reader import read_kineto
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.host.read import read_host
+from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.read import read_kineto
+from chakrasim.trace.linked.columns import LinkedTrace
 
 Path = str | os.PathLike[str]
 

@@ -11,29 +11,29 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.linker import host_alone
-from chakrasim.linker.columns import constant, id_columns, only_used, text_columns
-from chakrasim.linker.communication import find_communication
-from chakrasim.linker.critical import critical_paths
-from chakrasim.linker.data_edges import data_edges
-from chakrasim.linker.edges import Edges, make_edges
-from chakrasim.linker.enqueued import enqueue
-from chakrasim.linker.events import Work
-from chakrasim.linker.false_pairs import count_false_pairs
-from chakrasim.linker.host_join import HostJoin, join_host
-from chakrasim.linker.inference import cross_stream, infer
-from chakrasim.linker.launches import find_launches, index_calls
+from chakrasim.linker.communication.find import find_communication
+from chakrasim.linker.evidence.enqueued import enqueue
+from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.false_pairs import count_false_pairs
+from chakrasim.linker.evidence.host_join import HostJoin, join_host
+from chakrasim.linker.evidence.inference import cross_stream, infer
+from chakrasim.linker.evidence.launches import find_launches, index_calls
+from chakrasim.linker.evidence.nesting import nest
+from chakrasim.linker.evidence.synchronisation import find_waits, read_records
+from chakrasim.linker.evidence.threads import explain
 from chakrasim.linker.memory import give_back
-from chakrasim.linker.nesting import nest
-from chakrasim.linker.operator_work import find_works
-from chakrasim.linker.rows import RowTable
-from chakrasim.linker.shape import shape
-from chakrasim.linker.synchronisation import find_waits, read_records
-from chakrasim.linker.table import Stages, make_table
-from chakrasim.linker.texts import TextPool
-from chakrasim.linker.threads import explain
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.kineto import Ints, KinetoTrace
-from chakrasim.trace.linked import Annotations, EdgeKind, LinkedTrace
+from chakrasim.linker.rows.columns import constant, id_columns, only_used, text_columns
+from chakrasim.linker.rows.critical import critical_paths
+from chakrasim.linker.rows.data_edges import data_edges
+from chakrasim.linker.rows.edges import Edges, make_edges
+from chakrasim.linker.rows.operator_work import find_works
+from chakrasim.linker.rows.row_table import RowTable
+from chakrasim.linker.rows.shape import shape
+from chakrasim.linker.rows.table import Stages, make_table
+from chakrasim.linker.rows.texts import TextPool
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.kineto.columns import Ints, KinetoTrace
+from chakrasim.trace.linked.columns import Annotations, EdgeKind, LinkedTrace
 
 Indices = NDArray[np.int32]
 

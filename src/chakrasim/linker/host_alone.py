@@ -7,15 +7,15 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.columns import constant
-from chakrasim.linker.data_edges import parents, tensor_pairs
-from chakrasim.linker.edges import Edges, all_edges, edges_of
-from chakrasim.linker.host_join import frame_nodes
-from chakrasim.linker.order import put_in_order
-from chakrasim.linker.rows import RowTable
-from chakrasim.linker.texts import TextPool
-from chakrasim.trace.host import HostTrace
-from chakrasim.trace.linked import EdgeKind, Evidence, Lane, RowKind
+from chakrasim.linker.evidence.host_join import frame_nodes
+from chakrasim.linker.rows.columns import constant
+from chakrasim.linker.rows.data_edges import parents, tensor_pairs
+from chakrasim.linker.rows.edges import Edges, all_edges, edges_of
+from chakrasim.linker.rows.order import put_in_order
+from chakrasim.linker.rows.row_table import RowTable
+from chakrasim.linker.rows.texts import TextPool
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.linked.columns import EdgeKind, Evidence, Lane, RowKind
 
 Indices = NDArray[np.int32]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrasim.errors import InputError
-from chakrasim.trace.linked import LinkedTrace
+from chakrasim.trace.linked.columns import LinkedTrace
 
 _SENTENCES = {
     "events_without_times": "{} events of work lack a start or a duration and were left out",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chakrasim.machine.algorithm import Algorithm
-from chakrasim.machine.device import DeviceProfile
-from chakrasim.machine.device_file import device_names, device_text, dump_device, load_device
+from chakrasim.machine.device.file import device_names, device_text, dump_device, load_device
+from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.machine.groups import CommGroups, load_groups
 from chakrasim.machine.machine import Machine, check_dimensions
 from chakrasim.machine.machine_file import load_machine

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from chakrasim.config.section import Section
 from chakrasim.errors import near
-from chakrasim.machine.section import Section
 
 NATIVE = ("ring", "oneRing", "doubleBinaryTree", "halvingDoubling", "oneHalvingDoubling")
 WINDOWED = ("direct", "oneDirect")

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from chakrasim.config.decode import as_sequence, decode_json, describe, plain, printable, read_bytes, step
+from chakrasim.config.section import INT32_MAX
 from chakrasim.errors import InputError
-from chakrasim.machine.decode import as_sequence, decode_json, describe, plain, printable, read_bytes, step
-from chakrasim.machine.section import INT32_MAX
 
 _KIND = "communicator-group configuration"
 MAX_FILE_BYTES = 64 * 2**20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from chakrasim.errors import InputError
-from chakrasim.machine.device import DeviceProfile
+from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.machine.memory import RemoteMemory
 from chakrasim.machine.network import Network
 from chakrasim.machine.system import System

@@ -10,20 +10,20 @@ import os
 import re
 from collections.abc import Mapping
 
+from chakrasim.config.decode import Scalar, as_sequence, decode_yaml, describe
+from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, string_keys
+from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, quantity, real, whole
 from chakrasim.errors import InputError, near
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
-from chakrasim.machine.decode import Scalar, as_sequence, decode_yaml, describe
-from chakrasim.machine.device import DeviceProfile
-from chakrasim.machine.device_file import device_names, load_device
+from chakrasim.machine.device.file import device_names, load_device
+from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.machine.machine import Machine
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
 from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
-from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, string_keys
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
 from chakrasim.machine.topology import TOPOLOGIES
-from chakrasim.machine.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, quantity, real, whole
 
 KIND = "machine file"
 EXPANSIONS = {"per-npu": PER_NPU, "per-node": PER_NODE, "pool": MEMORY_POOL}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from chakrasim.config.decode import describe
+from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
 from chakrasim.errors import InputError
-from chakrasim.machine.decode import describe
-from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
 
 _KIND = "remote-memory configuration"
 NO_MEMORY_EXPANSION = "NO_MEMORY_EXPANSION"

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
+from chakrasim.config.decode import as_sequence, describe, parse_decimal, parse_integer
+from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
 from chakrasim.errors import InputError, near
-from chakrasim.machine.decode import as_sequence, describe, parse_decimal, parse_integer
-from chakrasim.machine.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
 from chakrasim.machine.topology import TOPOLOGIES, Topology
 
 _COLUMNS = ("topology", "npus_count", "bandwidth", "latency")

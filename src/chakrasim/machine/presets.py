@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from chakrasim.config.decode import describe
 from chakrasim.errors import InputError, near
-from chakrasim.machine.decode import describe
 
 _FOLDER = Path(__file__).parent / "presets"
 _LARGE = ("hgx-h100-1024-400g", "hgx-h100-1024-200g", "hgx-h100-1024-100g")

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from chakrasim.config.decode import describe
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm
-from chakrasim.machine.decode import describe
 
 POLICIES = ("LIFO", "FIFO", "EXPLICIT")
 OPTIMIZATIONS = ("baseline", "localBWAware")

@@ -13,8 +13,8 @@ from chakrasim.replay.plan import ReplayPlan
 from chakrasim.replay.programs import make_plan
 from chakrasim.replay.result import ReplayResult, make_result
 from chakrasim.replay.source import PathLike, load_source
-from chakrasim.trace.graph import Trace
-from chakrasim.trace.job import Job
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.job import Job
 
 COMPUTE = ("none", "sleep", "matmul")
 

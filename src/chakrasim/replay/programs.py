@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from chakrasim.converter.job_input import members_of
+from chakrasim.converter.retarget.job_input import members_of
 from chakrasim.errors import InputError
 from chakrasim.replay.meetings import Call, CallKey, order_meetings
 from chakrasim.replay.plan import (
@@ -25,8 +25,8 @@ from chakrasim.replay.plan import (
 from chakrasim.replay.recorded import Facts, Recorded, Wish, read_recorded
 from chakrasim.replay.shrink import Shrinker
 from chakrasim.replay.writing import DONE, SILENT, TIMED, ProgramWriter
-from chakrasim.trace.job import Job
-from chakrasim.trace.job_groups import EVERYONE
+from chakrasim.trace.job.groups import EVERYONE
+from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import NodeType
 
 _NO_GROUP = "its group has fewer than two live ranks"
@@ -178,7 +178,7 @@ class _Planner:
 
     def _elements(self, kind: str, dtype: str, size: int, members: int) -> tuple[str, int]:
         """The element type, and the size in whole elements and parts. What is not added up may move as bytes."""
-        from chakrasim.linker.communication_names import element_bytes
+        from chakrasim.linker.communication.names import element_bytes
 
         if not dtype:
             dtype = "float32" if kind in REDUCING and size % 4 == 0 else "uint8"

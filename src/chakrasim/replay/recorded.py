@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.trace.graph import AttrColumn, Ints, Trace
-from chakrasim.trace.job import PEER
+from chakrasim.trace.chakra.graph import AttrColumn, Ints, Trace
+from chakrasim.trace.job.job import PEER
 from chakrasim.trace.kinds import STRING, NodeType
 from chakrasim.trace.work import DTYPE, FLOPS, SHAPE
 
@@ -93,7 +93,7 @@ def _stands_in(trace: Trace, is_comp: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _refused(trace: Trace) -> dict[str, int]:
-    from chakrasim.converter.nodes import REASONS
+    from chakrasim.converter.linked.nodes import REASONS
 
     try:
         counts = json.loads(str(trace.metadata.get("counts", "{}")))

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from chakrasim.converter.job_input import job_of, load_job
+from chakrasim.converter.retarget.job_input import job_of, load_job
 from chakrasim.errors import InputError
 from chakrasim.machine.groups import GroupSource, load_groups
-from chakrasim.trace.graph import Trace
-from chakrasim.trace.job import Job
-from chakrasim.trace.job_file import is_job
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.file import is_job
+from chakrasim.trace.job.job import Job
 
 PathLike = str | os.PathLike[str]
 
@@ -35,7 +35,7 @@ def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, 
         inside = [name[: -len(".0.et")] for name in sorted(os.listdir(path)) if name.endswith(".0.et")]
         if len(inside) == 1:
             return load_job(os.path.join(path, inside[0]), comm_group=comm_group, warnings=warnings)
-        from chakrasim.diagnosis.discover import discover
+        from chakrasim.diagnosis.files.discover import discover
 
         ranks = discover(path, warnings=warnings)
         return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, warnings)
@@ -57,8 +57,8 @@ def _has_chakra(path: str) -> bool:
 
 
 def _one_file(path: str, comm_group: GroupSource | None, warnings: list[str]) -> Job:
-    from chakrasim.diagnosis.sniff import FileKind, sniff
-    from chakrasim.trace.chakra import read_trace
+    from chakrasim.diagnosis.files.sniff import FileKind, sniff
+    from chakrasim.trace.chakra.files import read_trace
 
     kind = sniff(Path(path)).kind
     if kind in (FileKind.HOST, FileKind.DEVICE):
@@ -77,8 +77,8 @@ def _numbered(prefix: str) -> list[Path]:
 
 
 def _sniffed(paths: Sequence[Path], source: str, comm_group: GroupSource | None, warnings: list[str]) -> Job:
-    from chakrasim.diagnosis.pairing import pair
-    from chakrasim.diagnosis.sniff import sniff
+    from chakrasim.diagnosis.files.pairing import pair
+    from chakrasim.diagnosis.files.sniff import sniff
 
     ranks, findings = pair([sniff(path) for path in paths])
     warnings += [str(finding) for finding in findings]
@@ -91,8 +91,8 @@ def _converted(
     files: Sequence[tuple[int, Path | None, Path | None]], comm_group: GroupSource | None, warnings: list[str]
 ) -> Job:
     """PyTorch's traces of all ranks, linked, compared and converted in memory."""
-    from chakrasim.converter.across_ranks import compare_ranks
-    from chakrasim.converter.api import convert
+    from chakrasim.converter.folder.across_ranks import compare_ranks
+    from chakrasim.converter.linked.api import convert
     from chakrasim.linker.api import link
 
     wrong = next((at for at, (rank, _, _) in enumerate(files) if rank != at), None)

@@ -1,0 +1,1 @@
+"""What results look like: tables, timelines, pictures."""

@@ -1,0 +1,1 @@
+"""The engine: traces on machines, to the nanosecond."""

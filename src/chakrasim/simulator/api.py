@@ -28,14 +28,14 @@ from chakrasim.machine import (
     load_network,
     load_system,
 )
+from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, Replay
-from chakrasim.simulator.engine import Progress
-from chakrasim.simulator.result import SimulationResult
+from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.session import Session
-from chakrasim.simulator.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.startup import without_gc
 from chakrasim.trace import Job, Trace
-from chakrasim.trace.job_groups import JobGroups, number_groups
+from chakrasim.trace.job.groups import JobGroups, number_groups
 
 PathOr = str | PathLike[str]
 
@@ -176,7 +176,7 @@ def simulate(
 
 def _with_delays(result: SimulationResult, warnings: list[str]) -> SimulationResult:
     """The result of a replay, with a warning where much of what is repeated are delays that nothing explains."""
-    from chakrasim.report.steps import delay_only_warnings
+    from chakrasim.simulator.outcome.steps import delay_only_warnings
 
     found = delay_only_warnings(result.steps)
     warnings += found

@@ -18,7 +18,7 @@ class Limits:
     """Graph nodes over all simulated ranks."""
     max_events: int = 50_000_000_000
     max_bytes: int | None = None
-    """Memory of the simulation's arena (None: 12 GiB), and of reading a trace (None: see `chakrasim.inputs.bound`)."""
+    """Memory of the arena (None: 12 GiB), and of reading a trace (None: see `chakrasim.files.inputs.bound`)."""
 
     @property
     def arena_bytes(self) -> int:

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives import Peer, Program, Schedule
 from chakrasim.machine.topology import Symmetry
-from chakrasim.simulator.communication import CollectiveUse
+from chakrasim.simulator.arena.fill import Digit
 from chakrasim.simulator.context import Context
-from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.plans import Members, Plan
-from chakrasim.simulator.setup import Digit
-from chakrasim.simulator.sharing import by_columns
+from chakrasim.simulator.lowering.communication import CollectiveUse
+from chakrasim.simulator.lowering.graph import Graph
+from chakrasim.simulator.lowering.plans import Members, Plan
+from chakrasim.simulator.lowering.sharing import by_columns
 
 Ints = NDArray[np.int64]
 

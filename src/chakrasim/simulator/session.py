@@ -11,25 +11,25 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
-from chakrasim.simulator import engine
-from chakrasim.simulator.communication import CollectiveUse
-from chakrasim.simulator.compute import Tally
+from chakrasim.simulator.arena import engine
+from chakrasim.simulator.arena.fill import Layout, build, simulated_ranks
+from chakrasim.simulator.checks.preflight import calls_by_use, check_ranks, warn_of_slow_memory
+from chakrasim.simulator.checks.queues import warn_of_stalls
+from chakrasim.simulator.checks.traffic import check_totals
+from chakrasim.simulator.checks.unaware import warn_of_spans
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
-from chakrasim.simulator.gather import empty_result, gather
-from chakrasim.simulator.graph import Graph
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.metadata import import_groups
-from chakrasim.simulator.plans import Plan, resolve
-from chakrasim.simulator.preflight import calls_by_use, check_ranks, warn_of_slow_memory
-from chakrasim.simulator.queues import warn_of_stalls
-from chakrasim.simulator.replay import hold_meetings
-from chakrasim.simulator.result import SimulationResult
-from chakrasim.simulator.setup import Layout, build, simulated_ranks
-from chakrasim.simulator.sharing import by_columns, lower_traces
-from chakrasim.simulator.stall import stall_error, waiting_entries
-from chakrasim.simulator.traffic import check_totals
-from chakrasim.simulator.unaware import warn_of_spans
+from chakrasim.simulator.lowering.communication import CollectiveUse
+from chakrasim.simulator.lowering.compute import Tally
+from chakrasim.simulator.lowering.graph import Graph
+from chakrasim.simulator.lowering.measured import hold_meetings
+from chakrasim.simulator.lowering.metadata import import_groups
+from chakrasim.simulator.lowering.plans import Plan, resolve
+from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
+from chakrasim.simulator.outcome.gather import empty_result, gather
+from chakrasim.simulator.outcome.result import SimulationResult
+from chakrasim.simulator.outcome.stall import stall_error, waiting_entries
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]

@@ -6,33 +6,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chakrasim.trace.builder import TraceBuilder
-    from chakrasim.trace.chakra import parse_trace, read, read_trace, write, write_trace
-    from chakrasim.trace.encode import encode_trace
-    from chakrasim.trace.graph import AttrColumn, Attributes, Csr, NodeView, StringTable, Trace
-    from chakrasim.trace.host import HostTrace
-    from chakrasim.trace.host_reader import read_host
-    from chakrasim.trace.job import Job
-    from chakrasim.trace.job_expand import expand_job
-    from chakrasim.trace.job_file import read_job, write_job
+    from chakrasim.trace.chakra.builder import TraceBuilder
+    from chakrasim.trace.chakra.encode import encode_trace
+    from chakrasim.trace.chakra.files import parse_trace, read, read_trace, write, write_trace
+    from chakrasim.trace.chakra.graph import AttrColumn, Attributes, Csr, NodeView, StringTable, Trace
+    from chakrasim.trace.host.columns import HostTrace
+    from chakrasim.trace.host.read import read_host
+    from chakrasim.trace.job.expand import expand_job
+    from chakrasim.trace.job.file import read_job, write_job
+    from chakrasim.trace.job.job import Job
     from chakrasim.trace.kinds import KIND_NAMES, CollectiveType, NodeType, type_name
-    from chakrasim.trace.kineto import KinetoTrace
-    from chakrasim.trace.kineto_reader import read_kineto
+    from chakrasim.trace.kineto.columns import KinetoTrace
+    from chakrasim.trace.kineto.read import read_kineto
 
 _HOMES = {
-    **dict.fromkeys(("parse_trace", "read", "read_trace", "write", "write_trace"), "chakra"),
-    **dict.fromkeys(("AttrColumn", "Attributes", "Csr", "NodeView", "StringTable", "Trace"), "graph"),
+    **dict.fromkeys(("parse_trace", "read", "read_trace", "write", "write_trace"), "chakra.files"),
+    **dict.fromkeys(("AttrColumn", "Attributes", "Csr", "NodeView", "StringTable", "Trace"), "chakra.graph"),
     **dict.fromkeys(("KIND_NAMES", "CollectiveType", "NodeType", "type_name"), "kinds"),
-    "Job": "job",
-    "TraceBuilder": "builder",
-    "encode_trace": "encode",
-    "expand_job": "job_expand",
-    "HostTrace": "host",
-    "KinetoTrace": "kineto",
-    "read_host": "host_reader",
-    "read_job": "job_file",
-    "read_kineto": "kineto_reader",
-    "write_job": "job_file",
+    "Job": "job.job",
+    "TraceBuilder": "chakra.builder",
+    "encode_trace": "chakra.encode",
+    "expand_job": "job.expand",
+    "HostTrace": "host.columns",
+    "KinetoTrace": "kineto.columns",
+    "read_host": "host.read",
+    "read_job": "job.file",
+    "read_kineto": "kineto.read",
+    "write_job": "job.file",
 }
 
 __all__ = [

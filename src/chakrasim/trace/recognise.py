@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
-    from chakrasim.trace.columns import Columns
+    from chakrasim.trace.chakra.decoded import Columns
 
 _MAGIC = (
     (b"\x80\x02", "a Python pickle"),
@@ -76,7 +76,7 @@ def wrong_document(names: list[str], source: str, expected: str) -> InputError:
 
 def refuse_old_schema(data: bytes, source: str, damaged: bool) -> None:
     """Raise InputError if ``data`` look like a trace of a schema before 0.0.4."""
-    from chakrasim.trace import legacy
+    from chakrasim.trace.chakra import legacy
 
     look = legacy.look(data, damaged)
     if look is not None:
@@ -144,7 +144,7 @@ def look(data: bytes) -> str | None:
 
 def damage(status: int, columns: Columns, source: str) -> InputError:
     """The error for a decoding that ended with the code ``status``."""
-    from chakrasim.trace import wire
+    from chakrasim.trace.chakra import wire
 
     faults = {
         wire.BAD_LENGTH: "the length of the next message is absurd",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.condense import PARTS as COMPUTE_PARTS
+from chakrasim.generator.layers.condense import PARTS as COMPUTE_PARTS
 from chakrasim.trace import NodeType
 
 if TYPE_CHECKING:
-    from chakrasim.simulator.result import SimulationResult
+    from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]

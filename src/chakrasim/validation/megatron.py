@@ -16,7 +16,7 @@ from chakrasim.validation.runs import MeasuredRun, megatron_runs
 from chakrasim.validation.selene import NCCL_CHANNELS, PROCESSORS, collective_ns, selene
 
 if TYPE_CHECKING:
-    from chakrasim.generator.spec import Spec
+    from chakrasim.generator.spec.spec import Spec
     from chakrasim.machine import DeviceProfile
 
 SOURCE: Final = "arXiv:2205.05198, table 5: Megatron-LM on Selene, A100-SXM4-80GB"
@@ -106,7 +106,7 @@ def validate_megatron(
 def predict(run: MeasuredRun, profile: DeviceProfile) -> Prediction:
     """Generate one training step of a run, and simulate it on as many nodes as there are pipeline stages."""
     from chakrasim import simulate
-    from chakrasim.generator.condense import Contention, condense
+    from chakrasim.generator.layers.condense import Contention, condense
     from chakrasim.generator.transformer import generate_transformer
 
     contention = Contention(NCCL_CHANNELS / PROCESSORS, collective_ns)
@@ -121,7 +121,7 @@ def spec_of(run: MeasuredRun) -> Spec:
     Megatron-LM of that time (commit 00129014dc of 28 April 2022) had no flash attention, summed input gradients over
     ranks during weight gradients (section 6.2 of the paper), and let the device wait for messages between stages.
     """
-    from chakrasim.generator.spec_file import load_spec
+    from chakrasim.generator.spec.file import load_spec
 
     return load_spec(
         {

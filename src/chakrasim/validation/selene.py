@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from chakrasim.generator.tape import Row
+from chakrasim.generator.layers.tape import Row
 from chakrasim.machine import Machine, load_machine
 from chakrasim.trace import TraceBuilder
 from chakrasim.trace.kinds import NodeType

@@ -1,0 +1,1 @@
+"""The longest path through a linked trace."""

@@ -1,0 +1,70 @@
+"""What a piece of device work is: compute, communication, memory traffic, waiting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.linker.communication.kernel_names import is_communication_kernel
+from chakrasim.trace.chakra.graph import StringTable
+
+Classes = NDArray[np.uint8]
+
+COMPUTE, COMMUNICATION, MEMORY, WAIT, OTHER = range(5)
+CLASS_NAMES: Final = ("compute", "communication", "memory", "wait", "other")
+
+#: Categories of events that are work (or waiting) of a device, whatever their stream.
+KERNEL_CATEGORIES: Final = ("kernel", "Kernel", "concurrent_kernel", "mtia_ccp_events")
+COPY_CATEGORIES: Final = ("gpu_memcpy", "gpu_memset", "Memcpy", "Memset")
+SYNC_CATEGORIES: Final = ("cuda_sync",)
+
+_MEMORY = re.compile(r"(?:hip)?Mem(?:cpy|set)|dma|\[?CUDA mem(?:cpy|set)|__amd_rocclr_(?:copyBuffer|fillBuffer)")
+_WAIT = re.compile(r"(?:Stream|Event|Context|Device) Sync|Stream Wait Event|(?:cuda|hip)\w*Synchronize")
+# Spans that MTIA records around its kernels; counting them as compute would count that twice.
+_SPAN = re.compile(r"runFunction|job_exe|packet|pe_exe|cpum_exe_subgraph|collective_subgraph_execution")
+
+
+def class_of_name(name: str) -> int:
+    """The class of a kernel by its name alone. One that computes and communicates (`is_fused_kernel`) computes."""
+    if _WAIT.match(name):
+        return WAIT
+    if _MEMORY.match(name):
+        return MEMORY
+    if is_communication_kernel(name):
+        return COMMUNICATION
+    return OTHER if _SPAN.match(name) else COMPUTE
+
+
+_HTA_COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
+_HTA_MEMORY = re.compile(r"(?:hip)?Mem(?:cpy|set)|dma")
+_HTA_NO_COMPUTE = re.compile(
+    r"nccl|hip|hccl|runFunction|job_exe|packet|pe_exe|cpum_exe_subgraph|collective_subgraph_execution"
+    r"|Stream Wait Event|.*(?:Memcpy|Memset|dma|Sync)|cuda.*LaunchKernel"
+)
+
+
+def hta_class_of_name(name: str) -> int:
+    """The newest HTA's class (1.2): hipMemcpy is communication, a compute kernel with "dma" in its name is other."""
+    if _HTA_COMMUNICATION.match(name):
+        return COMMUNICATION
+    if _HTA_MEMORY.match(name):
+        return MEMORY
+    return OTHER if _HTA_NO_COMPUTE.match(name) else COMPUTE
+
+
+def pinned_hta_class_of_name(name: str) -> int:
+    """The pinned HTA's class (1.2): whatever is neither ncclKernel nor a copy computes, waiting too."""
+    if "ncclKernel" in name:
+        return COMMUNICATION
+    return MEMORY if "Memcpy" in name or "Memset" in name else COMPUTE
+
+
+def classify(names: NDArray[np.int32], strings: StringTable, rule: Callable[[str], int] = class_of_name) -> Classes:
+    """uint8[n]: the class of each name, each distinct one looked at once."""
+    distinct, inverse = np.unique(names, return_inverse=True)
+    found = [rule(strings[index]) for index in distinct.tolist()]
+    return np.array(found, np.uint8)[inverse] if len(found) else np.zeros(0, np.uint8)

@@ -1,0 +1,119 @@
+"""Which traces are analysed: files, folders or traces in memory, each with its rank."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from chakrasim.analysis.table.work import Work, device_work
+from chakrasim.errors import InputError
+from chakrasim.totals import checked, total
+from chakrasim.trace.kineto.columns import KinetoTrace
+
+
+@dataclass(frozen=True, eq=False)
+class RankTrace:
+    """The trace of one rank, and its device work once somebody asks for it."""
+
+    rank: int
+    kineto: KinetoTrace
+
+    @cached_property
+    def work(self) -> Work:
+        """What the devices did."""
+        return device_work(self.kineto, self.rank)
+
+
+TraceLike = str | os.PathLike[str] | KinetoTrace | RankTrace
+"""One trace: a Kineto file, a folder of them, or a trace in memory."""
+Traces = TraceLike | Sequence[TraceLike]
+
+
+def open_traces(
+    traces: Traces, *, rank: int | None = None, strict: bool = False, notes: list[str] | None = None
+) -> list[RankTrace]:
+    """The traces in the order of their ranks; only that of ``rank`` if one is given.
+
+    The rank of a file is that of its ``distributedInfo``, else what its name says, else its place in the list, which
+    is said in ``notes``. Raises InputError for files that cannot be read, for two traces of a rank, and if there is
+    none.
+    """
+    listed = [traces] if isinstance(traces, (str, os.PathLike, KinetoTrace, RankTrace)) else list(traces)
+    said: list[str] = [] if notes is None else notes
+    found = _number(list(_each(listed, said, strict)), said)
+    if not found:
+        raise InputError("there is no trace to analyse", remedy="name Kineto files, or a folder of them")
+    by_rank: dict[int, RankTrace] = {}
+    for one in found:
+        if one.rank in by_rank:
+            raise InputError(
+                f"two traces are of rank {one.rank}",
+                file=one.kineto.source,
+                found=by_rank[one.rank].kineto.source,
+                remedy="name one file of each rank",
+            )
+        by_rank[one.rank] = one
+    # So that no sum over ranks wraps, whatever is added up.
+    checked(sum(total(one.kineto.dur_ns) for one in found), "the durations of all traces together, in ns,")
+    if rank is not None and rank not in by_rank:
+        known = ", ".join(map(str, sorted(by_rank)[:20]))
+        raise InputError(f"there is no trace of rank {rank}", found=f"ranks {known}")
+    return [by_rank[number] for number in sorted(by_rank) if rank is None or number == rank]
+
+
+def _each(listed: list[TraceLike], notes: list[str], strict: bool) -> Iterable[RankTrace | KinetoTrace]:
+    from chakrasim.trace.kineto.read import read_kineto
+
+    for one in listed:
+        if isinstance(one, (RankTrace, KinetoTrace)):
+            yield one
+            continue
+        paths = [Path(one)] if not os.path.isdir(one) else _kineto_files(Path(one), notes)
+        for path in paths:
+            yield read_kineto(path, keep="all", strict=strict, warnings=notes)
+
+
+def _kineto_files(folder: Path, notes: list[str]) -> list[Path]:
+    from chakrasim.diagnosis.files.sniff import FileKind, sniff
+
+    named = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith((".json", ".json.gz")))
+    kinds = [sniff(path).kind for path in named]
+    found = [path for path, kind in zip(named, kinds, strict=True) if kind is FileKind.DEVICE]
+    if not found:
+        raise InputError("the folder holds no Kineto trace", file=folder, expected="files *.json or *.json.gz")
+    # Host traces belong beside device traces: nothing is odd about them.
+    odd = sum(kind not in (FileKind.DEVICE, FileKind.HOST) for kind in kinds)
+    if odd:
+        notes.append(f"{folder}: {odd} JSON files are no Kineto traces and were left out")
+    return found
+
+
+def _number(found: list[RankTrace | KinetoTrace], notes: list[str]) -> list[RankTrace]:
+    from chakrasim.diagnosis.files.names import read_name
+
+    known = [
+        one.rank if isinstance(one, RankTrace) else _stated_rank(one, read_name(os.path.basename(one.source)).rank)
+        for one in found
+    ]
+    taken = set(known)
+    free = iter(number for number in range(len(found) + len(taken)) if number not in taken)
+    result = []
+    for one, number in zip(found, known, strict=True):
+        if isinstance(one, RankTrace):
+            result.append(one)
+            continue
+        if number < 0:
+            number = next(free)
+            notes.append(f"{one.source}: neither the trace nor its name says its rank; taken as rank {number}")
+        result.append(RankTrace(number, one))
+    return result
+
+
+def _stated_rank(kineto: KinetoTrace, named: int) -> int:
+    info: Any = kineto.header.get("distributedInfo")
+    rank = info.get("rank") if isinstance(info, dict) else None
+    return rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 2**31 else named

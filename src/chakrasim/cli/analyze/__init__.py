@@ -1,0 +1,1 @@
+"""`chakrasim analyze`: one thin module an analysis."""

@@ -1,0 +1,40 @@
+"""``chakrasim analyze annotations``: how long user annotations take."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from chakrasim.cli.analyze.options import add_common, analyse
+
+SUMMARY = "Say how long user annotations take, on the host and on devices"
+EXAMPLES = """\
+examples:
+  chakrasim analyze annotations trace.json.gz
+  chakrasim analyze annotations trace.json.gz --work --csv work.csv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The analysis' options."""
+    add_common(parser)
+    parser.add_argument("--work", action="store_true", help="each piece of device work with its annotation instead")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Analyse and print. Raises InputError."""
+    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+
+
+def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    from chakrasim.analysis.user_annotations import annotated_work, annotation_breakdown
+
+    return {"work": annotated_work(traces)} if options.work else {"annotations": annotation_breakdown(traces)}
+
+
+def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
+    from chakrasim.compat.hta.breakdown import hta_annotations, hta_labelled_kernels
+
+    if options.work:
+        return {"gpu_kernels_with_user_annotations": hta_labelled_kernels(ranks)}
+    return {"cpu_annotations": hta_annotations(ranks, device=False), "gpu_annotations": hta_annotations(ranks)}

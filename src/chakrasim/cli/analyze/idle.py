@@ -1,0 +1,46 @@
+"""``chakrasim analyze idle``: why devices stand idle."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from chakrasim.cli.analyze.options import add_common, analyse
+from chakrasim.cli.options import whole_number
+
+SUMMARY = "Say why streams and devices stand idle"
+EXAMPLES = """\
+examples:
+  chakrasim analyze idle trace.json.gz
+  chakrasim analyze idle trace.json.gz --kernel-gap-us 10
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The analysis' options."""
+    add_common(parser)
+    parser.add_argument(
+        "--kernel-gap-us",
+        type=whole_number(0, 10**9),
+        default=30,
+        metavar="US",
+        help="gaps of less than this many microseconds are kernel wait; default: 30",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Analyse and print. Raises InputError."""
+    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+
+
+def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    from chakrasim.analysis.idle import idle_breakdown
+
+    return {"idle": idle_breakdown(traces, kernel_gap_ns=options.kernel_gap_us * 1000)}
+
+
+def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
+    from chakrasim.compat.hta.streams import hta_idle
+
+    table, statistics = hta_idle(ranks, options.kernel_gap_us)
+    return {"idle": table, "idle_stats": statistics}

@@ -1,0 +1,159 @@
+"""What the analyses' commands share: options, reading of traces, and where the tables go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from chakrasim.cli.options import whole_number
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_data
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.analysis.table.result import Result
+    from chakrasim.analysis.table.traces import RankTrace
+    from chakrasim.compat.hta.ranks import HtaRank
+
+FORMAT = "chakrasim-analysis/1"
+"""Changes with the meaning of a key, not with the version of the program."""
+
+Tables = Mapping[str, Any]
+"""Results by name; None where there is nothing, or values that JSON has."""
+
+
+def add_common(parser: argparse.ArgumentParser, *, traces: bool = True, csv: bool = True, rank: bool = True) -> None:
+    """The options that all analyses have."""
+    if traces:
+        parser.add_argument(
+            "traces", nargs="+", metavar="TRACE", help="Kineto traces (.json, .json.gz), or folders of them"
+        )
+    if rank:
+        parser.add_argument("--rank", type=whole_number(0, 2**31 - 1), metavar="R", help="only the trace of rank R")
+    parser.add_argument(
+        "--compat", choices=("hta", "hta-pinned"), help="figures as HTA (newest, or the version Chakra pins) has them"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the tables as JSON; '-' is standard output, no tables")
+    if csv:
+        parser.add_argument("--csv", metavar="FILE", help="write the first table as CSV; '-' is standard output")
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse damaged traces instead of using their intact part"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
+
+
+def analyse(
+    options: argparse.Namespace,
+    default: Callable[[list[RankTrace]], Tables],
+    hta: Callable[[list[HtaRank]], Tables],
+    *,
+    step_filter: bool = True,
+    printed: Callable[[Tables], Tables] = dict,
+) -> int:
+    """Read the traces, carry out the analysis in the chosen mode and put its tables where they belong; ``printed``
+    picks those that people see."""
+    check_outputs(options, options.traces)
+    rank = getattr(options, "rank", None)
+    notes: list[str] = []
+    if options.compat is None:
+        tables = default(read(options.traces, options.strict, rank, notes))
+    else:
+        traces = read(options.traces, options.strict, None, notes)
+        tables = compat_tables(options, lambda: hta(hta_tables(traces, options.compat, rank, step_filter)))
+    return emit(options, tables, notes, printed)
+
+
+def read(traces: list[str], strict: bool, rank: int | None, notes: list[str]) -> list[RankTrace]:
+    """The traces that the command names."""
+    from chakrasim.analysis.table.traces import open_traces
+
+    announce_compilation("trace")
+    return open_traces(list(traces), rank=rank, strict=strict, notes=notes)
+
+
+def hta_tables(
+    traces: list[RankTrace], compat: str, rank: int | None = None, step_filter: bool = True
+) -> list[HtaRank]:
+    """The same traces as HTA sees them."""
+    from chakrasim.compat.hta.ranks import hta_ranks
+
+    return hta_ranks(traces, compat, rank=rank, step_filter=step_filter)
+
+
+def compat_tables(options: argparse.Namespace, make: Callable[[], Tables]) -> Tables:
+    """The tables, or, where HTA fails, its failure in the JSON and as an error (exit code 2)."""
+    from chakrasim.compat.hta.table import HtaFailure
+
+    try:
+        return make()
+    except HtaFailure as failure:
+        if options.json is not None:
+            _write(options.json, _document(options, {"error": str(failure), "exception": failure.kind}, ()))
+        message = f"HTA ends with {failure.kind} here: {failure.reason}"
+        raise InputError(message, remedy="analyse without --compat") from None
+
+
+def check_outputs(options: argparse.Namespace, inputs: list[str]) -> None:
+    """Refuse outputs that cannot be written, before any work."""
+    csv = getattr(options, "csv", None)
+    if csv == "-" and options.json == "-":
+        raise InputError("--json and --csv cannot both go to standard output", remedy="name a file for one of them")
+    check_targets({"--json": options.json, "--csv": csv}, inputs)
+
+
+def emit(
+    options: argparse.Namespace, tables: Tables, notes: list[str], printed: Callable[[Tables], Tables] = dict
+) -> int:
+    """Print the tables, or write them where the options say."""
+    from chakrasim.analysis.table.result import Result
+    from chakrasim.report.tables.analysis import result_sections
+
+    print_warnings(notes)
+    results = {name: table for name, table in tables.items() if isinstance(table, Result)}
+    if options.json is not None:
+        _write(options.json, _document(options, tables, notes))
+    csv = getattr(options, "csv", None)
+    if csv is not None:
+        _write(csv, _csv(next(iter(results.values()), None)))
+    if "-" not in (options.json, csv) and not options.quiet:
+        print_sections(_titled(options, printed(results), result_sections))
+    return 0
+
+
+def _titled(options: argparse.Namespace, results: Mapping[str, Result], sections: Callable[..., Any]) -> Any:
+    from dataclasses import replace
+
+    made = sections(list(results.values()), gather=options.compat is None)
+    if options.compat is None:
+        return made
+    return [replace(section, title=f"{name} ({options.compat})") for name, section in zip(results, made, strict=True)]
+
+
+def _document(options: argparse.Namespace, tables: Tables, notes: Any) -> str:
+    from chakrasim.analysis.table.result import Result
+
+    plain = {name: table.to_mapping() if isinstance(table, Result) else table for name, table in tables.items()}
+    head = {"format": FORMAT, "analysis": options.analysis, "compat": options.compat, "warnings": list(notes)}
+    return json.dumps(head | plain, indent=1) + "\n"
+
+
+def _csv(result: Result | None) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    if result is not None:
+        writer = csv.DictWriter(text, list(result.columns()), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(result.records())
+    return text.getvalue()
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        write_data(text)
+        return
+    from chakrasim.files.outputs import write_whole
+
+    write_whole(path, text.encode("utf-8", "surrogatepass"))

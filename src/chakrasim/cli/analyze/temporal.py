@@ -1,0 +1,39 @@
+"""``chakrasim analyze temporal``: where the time of each device goes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from chakrasim.cli.analyze.options import add_common, analyse
+
+SUMMARY = "Say where the time goes: compute, exposed communication and copies, idle"
+EXAMPLES = """\
+examples:
+  chakrasim analyze temporal trace.json.gz
+  chakrasim analyze temporal traces/ --no-steps --json -
+  chakrasim analyze temporal trace.json.gz --compat hta
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The analysis' options."""
+    add_common(parser)
+    parser.add_argument("--no-steps", action="store_true", help="whole traces only, not each profiler step")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Analyse and print. Raises InputError."""
+    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+
+
+def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    from chakrasim.analysis.temporal import temporal_breakdown
+
+    return {"temporal": temporal_breakdown(traces, steps=not options.no_steps)}
+
+
+def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
+    from chakrasim.compat.hta.breakdown import hta_temporal
+
+    return {"temporal": hta_temporal(ranks)}

@@ -1,0 +1,1 @@
+"""The device that a captured program believes to run on."""

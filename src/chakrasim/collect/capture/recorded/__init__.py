@@ -1,0 +1,1 @@
+"""What a captured program does, recorded as nodes of a graph."""

@@ -1,0 +1,1 @@
+"""Programs observed while they run."""

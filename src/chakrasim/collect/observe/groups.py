@@ -1,0 +1,77 @@
+"""The process group of every collective, for back ends that do not record it.
+
+NCCL's records name their group. Those of gloo and MPI do not, and the operators of c10d hold it as an object that no
+trace shows. So calls of a group's methods get an annotation around them that names the group. DistributedDataParallel
+calls its group from C++; one annotation, at the beginning, names that group where all such modules have the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from chakrasim.trace.host.group_marks import ddp_mark, group_mark
+
+_METHODS = (
+    *("allreduce", "allreduce_coalesced", "broadcast", "reduce", "barrier", "monitored_barrier"),
+    *("allgather", "_allgather_base", "allgather_coalesced", "allgather_into_tensor_coalesced"),
+    *("reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced"),
+    *("alltoall", "alltoall_base", "gather", "scatter", "send", "recv", "recv_anysource"),
+    *("all_gather_single", "reduce_scatter_single", "all_to_all_single"),
+)
+_RECORDING_BACKENDS = ("nccl", "xccl", "hccl")
+
+
+class GroupMarks:
+    """Annotations of process groups, between `put` and `remove`."""
+
+    def __init__(self) -> None:
+        self._replaced: dict[str, Any] = {}
+
+    def put(self) -> None:
+        """Annotate from here on, if the job has groups whose back end does not record them."""
+        import torch
+        import torch.distributed as dist
+
+        if not (dist.is_available() and dist.is_initialized()) or _records_itself(dist.get_backend()):
+            return
+        record_function = torch.profiler.record_function
+        for name in _METHODS:
+            method = vars(dist.ProcessGroup).get(name)
+            if method is not None:
+                self._replaced[name] = method
+                setattr(dist.ProcessGroup, name, _marked(getattr(dist.ProcessGroup, name), record_function))
+        names = _ddp_groups(torch)
+        if len(names) == 1:
+            with record_function(ddp_mark(names.pop())):
+                pass
+
+    def remove(self) -> None:
+        """Leave the methods as they were."""
+        import torch.distributed as dist
+
+        for name, method in self._replaced.items():
+            setattr(dist.ProcessGroup, name, method)
+        self._replaced.clear()
+
+
+def _records_itself(backend: str) -> bool:
+    return any(name in backend for name in _RECORDING_BACKENDS)
+
+
+def _marked(method: Callable[..., Any], record_function: Callable[[str], Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+        with record_function(group_mark(str(group.group_name))):
+            return method(group, *args, **kwargs)
+
+    return call
+
+
+def _ddp_groups(torch: Any) -> set[str]:
+    """The groups of the modules of DistributedDataParallel that there are."""
+    kind = torch.nn.parallel.DistributedDataParallel
+    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
+    return {str(module.process_group.group_name) for module in modules}

@@ -1,0 +1,1 @@
+"""Collectives that a file describes: MSCCL's XML, and Chakra traces."""

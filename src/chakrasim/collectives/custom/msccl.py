@@ -1,0 +1,295 @@
+"""Custom collectives given as MSCCL algorithms, scaled to the size of the collective that uses them.
+
+The steps of a thread block run one after the other. A step becomes one to three nodes: a reception, a local pass over
+the data, a send. A send is finished when its message has arrived, as in the reference's custom collectives. The data of
+the collective are cut into the algorithm's ``nchunksperloop`` chunks, once: there is no second loop. Channels are tags.
+
+Local work reads and writes memory: a reduction makes 3 passes over its data (two reads, a write), a copy 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chakrasim.collectives.custom.msccl_xml import Block, MscclAlgorithm, Step
+from chakrasim.collectives.custom.program import CustomKind, CustomProgram, link
+from chakrasim.collectives.schedule import Collective
+from chakrasim.errors import InputError
+
+MAX_DEPENDENCIES = 20_000_000
+_TOO_LARGE = 1 << 62
+_REDUCTION_PASSES = 3
+_COPY_PASSES = 2
+
+_PARTS: dict[str, tuple[CustomKind, ...]] = {
+    "s": (CustomKind.SEND,),
+    "r": (CustomKind.RECV,),
+    "rcs": (CustomKind.RECV, CustomKind.SEND),
+    "rrc": (CustomKind.RECV, CustomKind.COMP),
+    "rrs": (CustomKind.RECV, CustomKind.COMP, CustomKind.SEND),
+    "rrcs": (CustomKind.RECV, CustomKind.COMP, CustomKind.SEND),
+    "re": (CustomKind.COMP,),
+    "cpy": (CustomKind.COMP,),
+    "nop": (),
+}
+
+_COLLECTIVES = {
+    "allreduce": Collective.ALL_REDUCE,
+    "allgather": Collective.ALL_GATHER,
+    "reducescatter": Collective.REDUCE_SCATTER,
+    "alltoall": Collective.ALL_TO_ALL,
+    "broadcast": Collective.BROADCAST,
+    "reduce": Collective.REDUCE,
+    "gather": Collective.GATHER,
+    "scatter": Collective.SCATTER,
+}
+
+
+def lower_msccl(
+    algorithm: MscclAlgorithm,
+    collective: Collective,
+    members: int,
+    data_bytes: int,
+    pass_ns: Callable[[int], int],
+    warnings: list[str],
+) -> tuple[CustomProgram, ...]:
+    """The programs of an MSCCL algorithm, one per member, for a collective of ``data_bytes``.
+
+    Parameters
+    ----------
+    data_bytes:
+        As in `Request`: one member's contribution for all-gather and gather, the whole buffer otherwise. A message of c
+        chunks has c/nchunksperloop of the whole, rounded down, at least 1 byte.
+    pass_ns:
+        How many ns one pass over that many bytes of local memory takes. Local work takes at least 1 ns.
+    warnings:
+        Gets a line if the file is for another kind of collective.
+
+    Raises `InputError` for a wrong number of members, steps without a peer, sends that nobody receives and the reverse,
+    and dependencies on steps that do not exist or form cycles.
+    """
+    if len(algorithm.gpus) != members:
+        raise InputError(
+            "the MSCCL algorithm has another number of GPUs than the group that uses it",
+            file=algorithm.source,
+            found=f"{len(algorithm.gpus)} GPUs",
+            expected=f"{members}",
+        )
+    if algorithm.chunks < 1:
+        raise InputError("the MSCCL algorithm has no chunks", file=algorithm.source, expected="nchunksperloop from 1")
+    _warn_of_other_collective(algorithm, collective, warnings)
+    _check_peers(algorithm)
+    total = data_bytes * members if collective in (Collective.ALL_GATHER, Collective.GATHER) else data_bytes
+    return tuple(_lower_gpu(algorithm, blocks, total, pass_ns) for blocks in algorithm.gpus)
+
+
+def _warn_of_other_collective(algorithm: MscclAlgorithm, collective: Collective, warnings: list[str]) -> None:
+    stated = algorithm.collective.lower().replace("_", "").replace("-", "")
+    used = Collective.REDUCE_SCATTER if collective == Collective.REDUCE_SCATTER_BLOCK else collective
+    if stated in _COLLECTIVES and _COLLECTIVES[stated] != used:
+        warnings.append(f"{algorithm.source}: an algorithm for {algorithm.collective} is used for {used.name.lower()}")
+
+
+def _check_peers(algorithm: MscclAlgorithm) -> None:
+    """Every send has its reception: the same messages by sender, receiver, channel and number of chunks."""
+    sent: Counter[tuple[int, int, int, int]] = Counter()
+    received: Counter[tuple[int, int, int, int]] = Counter()
+    for rank, blocks in enumerate(algorithm.gpus):
+        for block in blocks:
+            for step in block.steps:
+                parts = _PARTS[step.kind]
+                if CustomKind.SEND in parts:
+                    peer = _peer(algorithm, rank, block, step, block.send_peer, "send")
+                    sent[rank, peer, block.channel, step.count] += 1
+                if CustomKind.RECV in parts:
+                    peer = _peer(algorithm, rank, block, step, block.receive_peer, "recv")
+                    received[peer, rank, block.channel, step.count] += 1
+    for key in sorted((sent - received) + (received - sent)):
+        sender, receiver, channel, count = key
+        raise InputError(
+            "messages are sent that nobody receives, or the reverse",
+            file=algorithm.source,
+            place=f"GPU {sender} to GPU {receiver}, channel {channel}",
+            found=f"{sent[key]} sends and {received[key]} receptions of {count} chunks",
+            expected="equally many",
+        )
+
+
+def _peer(algorithm: MscclAlgorithm, rank: int, block: Block, step: Step, peer: int, key: str) -> int:
+    if 0 <= peer < len(algorithm.gpus) and peer != rank:
+        return peer
+    raise InputError(
+        f"a step of type {step.kind} in a thread block without a peer for it",
+        file=algorithm.source,
+        place=f"line {step.line}",
+        found=f"{key}={peer} in thread block {block.number} of GPU {rank}",
+        expected=f"another GPU, 0 to {len(algorithm.gpus) - 1}",
+    )
+
+
+@dataclass
+class _Graph:
+    """The nodes of one GPU as they are found; a node's id is its number with the nops counted in."""
+
+    ids: list[int] = field(default_factory=list)
+    parents: list[list[int]] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    peer: list[int] = field(default_factory=list)
+    size_bytes: list[int] = field(default_factory=list)
+    tag: list[int] = field(default_factory=list)
+    delay_ns: list[int] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+def _lower_gpu(
+    algorithm: MscclAlgorithm, blocks: tuple[Block, ...], total: int, pass_ns: Callable[[int], int]
+) -> CustomProgram:
+    graph = _Graph()
+    waits = _waits(algorithm, blocks)
+    number = 0
+    for block in blocks:
+        for place, step in enumerate(block.steps):
+            parents = waits[block.number, place]
+            size = _message_bytes(algorithm, step, total)
+            for part in _PARTS[step.kind]:
+                work_ns = _work_ns(algorithm, step, size, pass_ns) if part == CustomKind.COMP else 0
+                _add(graph, number, parents, part, size, block, step, work_ns)
+                parents = [number]
+                number += 1
+            number += not _PARTS[step.kind]
+    links = link(graph.ids, graph.parents, algorithm.source, lambda node: f"line {graph.lines[node]}")
+    return CustomProgram(
+        kind=np.array(graph.kind, np.int64),
+        peer=np.array(graph.peer, np.int64),
+        size_bytes=np.array(graph.size_bytes, np.int64),
+        tag=np.array(graph.tag, np.int64),
+        delay_ns=np.array(graph.delay_ns, np.int64),
+        source=algorithm.source,
+        **vars(links),
+    )
+
+
+def _message_bytes(algorithm: MscclAlgorithm, step: Step, total: int) -> int:
+    size = max(1, total * step.count // algorithm.chunks)
+    if size >= _TOO_LARGE:
+        raise _too_large(algorithm, step, f"{step.count} of {algorithm.chunks} chunks of {total} bytes")
+    return size
+
+
+def _work_ns(algorithm: MscclAlgorithm, step: Step, size: int, pass_ns: Callable[[int], int]) -> int:
+    delay = (_COPY_PASSES if step.kind == "cpy" else _REDUCTION_PASSES) * pass_ns(size)
+    if delay >= _TOO_LARGE:
+        raise _too_large(algorithm, step, f"{delay} ns of local work")
+    return max(1, delay)
+
+
+def _too_large(algorithm: MscclAlgorithm, step: Step, found: str) -> InputError:
+    return InputError(
+        "a step is absurdly large", file=algorithm.source, place=f"line {step.line}", found=found, expected="below 2^62"
+    )
+
+
+def _add(
+    graph: _Graph,
+    number: int,
+    parents: list[int],
+    part: CustomKind,
+    size: int,
+    block: Block,
+    step: Step,
+    work_ns: int,
+) -> None:
+    works = part == CustomKind.COMP
+    graph.ids.append(number)
+    graph.parents.append(parents)
+    graph.kind.append(part)
+    graph.peer.append(-1 if works else block.send_peer if part == CustomKind.SEND else block.receive_peer)
+    graph.size_bytes.append(0 if works else size)
+    graph.tag.append(0 if works else block.channel)
+    graph.delay_ns.append(work_ns if works else 0)
+    graph.lines.append(step.line)
+
+
+_Position = tuple[int, int]
+"""Number of a thread block, number of a step in it."""
+
+
+def _waits(algorithm: MscclAlgorithm, blocks: tuple[Block, ...]) -> dict[_Position, list[int]]:
+    """Ids of the nodes that each step waits for. Steps without nodes (nop) pass on what they wait for themselves."""
+    before = {
+        (block.number, place): _before(algorithm, blocks, block, place, step)
+        for block in blocks
+        for place, step in enumerate(block.steps)
+    }
+    last: dict[_Position, int] = {}
+    nops: set[_Position] = set()
+    number = 0
+    for block in blocks:
+        for place, step in enumerate(block.steps):
+            number += max(1, len(_PARTS[step.kind]))
+            last[block.number, place] = number - 1
+            if step.kind == "nop":
+                nops.add((block.number, place))
+    waits: dict[_Position, list[int]] = {}
+    edges = 0
+    for position in _nops_in_order(algorithm, blocks, before, nops) + [key for key in before if key not in nops]:
+        found: dict[int, None] = {}
+        for earlier in before[position]:
+            found.update(dict.fromkeys(waits[earlier] if earlier in nops else (last[earlier],)))
+        waits[position] = list(found)
+        edges += len(found)
+        if edges > MAX_DEPENDENCIES:
+            raise InputError(
+                "too many dependencies", file=algorithm.source, expected=f"at most {MAX_DEPENDENCIES} on one GPU"
+            )
+    return waits
+
+
+def _before(
+    algorithm: MscclAlgorithm, blocks: tuple[Block, ...], block: Block, place: int, step: Step
+) -> list[_Position]:
+    """The steps that a step waits for: that of the other block which it names, and the one before it in its own."""
+    before = [(block.number, place - 1)] if place else []
+    if step.wait_block < 0:
+        return before
+    other = next((one for one in blocks if one.number == step.wait_block), None)
+    if other is None or step.wait_step >= len(other.steps):
+        raise InputError(
+            "dependency on a step that does not exist",
+            file=algorithm.source,
+            place=f"line {step.line}",
+            found=f"depid={step.wait_block}, deps={step.wait_step}",
+            expected="a thread block of the same GPU and a step in it"
+            if other is None
+            else f"deps below {len(other.steps)}",
+        )
+    return [(step.wait_block, step.wait_step), *before]
+
+
+def _nops_in_order(
+    algorithm: MscclAlgorithm,
+    blocks: tuple[Block, ...],
+    before: dict[_Position, list[_Position]],
+    nops: set[_Position],
+) -> list[_Position]:
+    """All nops, each after those that it waits for."""
+    followers: dict[_Position, list[_Position]] = {}
+    left = {nop: sum(earlier in nops for earlier in before[nop]) for nop in before if nop in nops}
+    for nop in left:
+        for earlier in before[nop]:
+            followers.setdefault(earlier, []).append(nop)
+    order = [nop for nop, count in left.items() if count == 0]
+    for nop in order:
+        for follower in followers.get(nop, ()):
+            left[follower] -= 1
+            if left[follower] == 0:
+                order.append(follower)
+    if len(order) < len(left):
+        number, place = next(nop for nop, count in left.items() if count)
+        line = next(block for block in blocks if block.number == number).steps[place].line
+        raise InputError("dependency cycle among nop steps", file=algorithm.source, place=f"line {line}")
+    return order

@@ -1,0 +1,200 @@
+"""The reference simulator's log of issued and finished nodes, as a timeline."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from chakrasim.errors import InputError
+from chakrasim.report.timeline.chrome import micros, named, rows_in_parallel
+
+_LINE: Final = re.compile(r"\b(issue|callback),(.*)$")
+_NUMBER: Final = r"[^=,]*=\s*([0-9]{1,18})\s*,"
+_CELLS: Final = re.compile(rf"{_NUMBER * 3}[^=,]*=(.*?)(?:,[^=,]*type\s*=\s*([0-9]{{1,9}})\s*)?", re.ASCII)
+_TYPES: Final = {1: "metadata", 2: "memory", 3: "memory", 4: "compute", 5: "communication", 6: "communication"}
+_ROWS: Final = ("compute", "communication", "memory", "metadata", "other")
+
+
+@dataclass(frozen=True)
+class Span:
+    """One node's run: on which NPU, its id and name, its row of the timeline, and from when to when, in cycles."""
+
+    npu: int
+    node: int
+    name: str
+    row: str
+    begin: int
+    end: int
+
+
+def read_log(lines: Iterable[str], source: str, warnings: list[str]) -> list[Span]:
+    """The nodes of a log, in order of their ends.
+
+    Lines hold ``issue,`` or ``callback,`` and then NPU, cycle, node and name as ``word=value`` (a fifth: the type).
+    What stands before is skipped, as are other lines. Raises InputError for such a line that cannot be understood, or a
+    log without any; nodes that never end, and ends without an issue, are counted into ``warnings``.
+    """
+    open_: dict[tuple[int, int], tuple[int, str]] = {}
+    spans: list[Span] = []
+    strange = 0
+    for number, line in enumerate(lines, 1):
+        match = _LINE.search(line)
+        if match is None:
+            continue
+        npu, cycle, node, name, kind = _values(match[2], source, number)
+        if match[1] == "issue":
+            open_[npu, node] = cycle, name
+            continue
+        begun = open_.pop((npu, node), None)
+        if begun is None:
+            strange += 1
+            continue
+        spans.append(Span(npu, node, begun[1], _row(begun[1], kind), begun[0], cycle))
+    if not spans and not open_:
+        raise InputError(
+            "the log has no line of an issued or finished node",
+            file=source,
+            expected="lines such as issue,sys->id=0,tick=0,node->id=1,node->name=COMP_NODE_x",
+            remedy="name the log of a simulation",
+        )
+    if open_:
+        warnings.append(f"{source}: left out {len(open_):,} nodes that were issued but never finished")
+    if strange:
+        warnings.append(f"{source}: left out {strange:,} ends of nodes that were never issued")
+    return spans
+
+
+def _values(text: str, source: str, number: int) -> tuple[int, int, int, str, int]:
+    """NPU, cycle, node, name and type (-1: not stated)."""
+    text = text.rstrip("\r\n")
+    # A name may hold commas: it is all between the third cell and a type at the end.
+    match = _CELLS.fullmatch(text)
+    if match is None:
+        raise InputError(
+            "a line cannot be understood",
+            file=source,
+            place=f"line {number}",
+            found=repr(text.strip()[:80]),
+            expected="NPU, cycle, node and name, each as word=value, with commas between",
+        )
+    return int(match[1]), int(match[2]), int(match[3]), match[4].strip(), int(match[5] or -1)
+
+
+def _row(name: str, kind: int) -> str:
+    if kind in _TYPES or kind == 7:
+        return _TYPES.get(kind, "communication")
+    for word, row in (("MEM_", "memory"), ("COMP_NODE", "compute"), ("COMM_", "communication")):
+        if word in name:
+            return row
+    return "other"
+
+
+def log_events(spans: Iterable[Span], npus: int | None, mhz: float, source: str) -> Iterator[str]:
+    """The timeline's events: a process for each NPU, a thread for compute, communication, memory; times in us.
+
+    Raises InputError for an NPU beyond ``npus``.
+    """
+    by_npu: dict[int, dict[str, list[Span]]] = {}
+    for span in spans:
+        by_npu.setdefault(span.npu, {}).setdefault(span.row, []).append(span)
+    if npus is not None and by_npu and max(by_npu) >= npus:
+        raise InputError(
+            "the log names an NPU that is not there",
+            file=source,
+            found=f"NPU {max(by_npu)}",
+            expected=f"0 to {npus - 1}",
+            remedy="correct --num-npus",
+        )
+    for npu in sorted(by_npu):
+        pid, tid = npu + 1, 0
+        yield from named(pid, 1, f"NPU {npu}", npu, process=True)
+        for row in _ROWS:
+            mine = sorted(by_npu[npu].get(row, ()), key=lambda span: (span.begin, -span.end, span.node))
+            parts = rows_in_parallel([span.begin for span in mine], [span.end for span in mine])
+            for part in range(max(parts, default=-1) + 1):
+                tid += 1
+                yield from named(pid, tid, row + (f" ({part + 1})" if part else ""), tid)
+                for span, at in zip(mine, parts, strict=True):
+                    if at == part:
+                        yield _slice(span, pid, tid, mhz)
+
+
+def _slice(span: Span, pid: int, tid: int, mhz: float) -> str:
+    # Rounding start and end, not the length, keeps what follows from overlapping.
+    start, end = (round(cycle * 1000 / mhz) for cycle in (span.begin, span.end))
+    args = json.dumps({"id": span.node, "cycles": span.end - span.begin}, separators=(",", ":"))
+    return (
+        f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":{micros(start)},"dur":{micros(end - start)},'
+        f'"name":{json.dumps(span.name)},"args":{args}}}'
+    )
+
+
+# -- as the reference --------------------------------------------------------------------------------------------------
+
+
+def compat_timeline(lines: Iterable[str], source: str, npus: int, mhz: int) -> dict[str, Any]:
+    """What chakra_timeline_visualizer writes: milliseconds, threads by words in the names.
+
+    Raises InputError, naming the reference's exception, where it fails.
+    """
+    events = []
+    open_: dict[tuple[int, int], tuple[str, int]] = {}
+    for number, line in enumerate(lines, 1):
+        if "issue" not in line and "callback" not in line:
+            continue
+        cells = line.strip().split(",")
+        npu, cycle, node = (_at(cells, place, int, source, number) for place in (1, 2, 3))
+        name = _at(cells, 4, str, source, number)
+        if cells[0] == "issue":
+            open_[npu, node] = name, cycle
+        elif cells[0] == "callback":
+            if (npu, node) not in open_:
+                raise _crash("a node ends that was never issued", "KeyError", source, number, node)
+            name, begin = open_.pop((npu, node))
+            length = (cycle - begin) / (mhz * 1000)
+            events.append(
+                {
+                    "pid": npu,
+                    "tid": _compat_row(name, source, number),
+                    "ts": begin / mhz / 1000,
+                    "dur": length,
+                    "ph": "X",
+                    "name": name,
+                    "args": {"ms": length},
+                }
+            )
+    return {"meta_user": "aras", "traceEvents": events, "meta_cpu_count": npus}
+
+
+def _at(cells: list[str], place: int, kind: Callable[[str], Any], source: str, number: int) -> Any:
+    try:
+        return kind(cells[place].split("=")[1])
+    except IndexError:
+        raise _crash("a line has too few values", "IndexError", source, number, ",".join(cells)[:80]) from None
+    except ValueError:
+        raise _crash("a value is no integer", "ValueError", source, number, cells[place][:80]) from None
+
+
+def _compat_row(name: str, source: str, number: int) -> int:
+    if "MEM_LOAD_NODE" in name or "MEM_STORE_NODE" in name:
+        for word, row in (("LOCAL_MEMORY", 1), ("REMOTE_MEMORY", 2)):
+            if word in name:
+                return row
+    elif "COMP_NODE" in name:
+        return 3
+    elif any(word in name for word in ("COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE")):
+        return 4
+    raise _crash("the name does not tell the type of the node", "ValueError", source, number, name)
+
+
+def _crash(message: str, kind: str, source: str, number: int, found: object) -> InputError:
+    return InputError(
+        f"{message}; chakra_timeline_visualizer ends here with {kind}",
+        file=source,
+        place=f"line {number}",
+        found=repr(found),
+        remedy="leave out --compat chakra",
+    )

@@ -1,0 +1,1 @@
+"""Chakra's converter, fault for fault."""

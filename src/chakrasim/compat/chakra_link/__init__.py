@@ -1,0 +1,1 @@
+"""Chakra's trace linker, fault for fault."""

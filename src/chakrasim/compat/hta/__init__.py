@@ -1,0 +1,1 @@
+"""HTA's analyses, fault for fault."""

@@ -1,0 +1,1 @@
+"""HTA's critical path, fault for fault."""

@@ -1,0 +1,1 @@
+"""Configuration files: YAML and JSON read with the place of every value."""

@@ -1,0 +1,1 @@
+"""Folders of traces: every rank linked, converted, numbered alike, and compared."""

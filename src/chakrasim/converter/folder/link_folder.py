@@ -1,0 +1,73 @@
+"""All ranks of a folder, linked and compared, as linked traces on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chakrasim.files.whole_folder import check_folder, whole_folder
+from chakrasim.files.workers import how_many, run_all
+from chakrasim.linker.across_ranks.clocks import align
+from chakrasim.linker.api import link
+from chakrasim.trace.linked.columns import LinkedTrace
+from chakrasim.trace.linked.file import write_linked
+
+if TYPE_CHECKING:
+    from chakrasim.diagnosis.files.pairing import RankFiles
+
+
+@dataclass(frozen=True)
+class _Task:
+    files: RankFiles
+    step: int | str
+    strict: bool
+
+
+def link_directory(
+    directory: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    map_file: str | os.PathLike[str] | None = None,
+    step: int | str = "all",
+    strict: bool = False,
+    force: bool = False,
+    jobs: int | None = None,
+    memory_limit: int | None = None,
+    warnings: list[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[LinkedTrace]:
+    """Link every rank whose PyTorch traces are in ``directory`` and write ``linked.RANK.json`` into the folder
+    ``output``, which appears whole or not at all. Clocks, start offsets and the split of collectives into waiting and
+    transfer come from comparing the ranks, so all are in memory at once (`trace_directory` is for larger jobs).
+
+    Options are those of `link` and `trace_directory`. Raises InputError for what cannot be used.
+    """
+    from chakrasim.diagnosis.files.discover import discover
+
+    said = warnings if warnings is not None else []
+    check_folder(output, force=force)
+    ranks = discover(directory, map_file=map_file, warnings=said)
+    processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
+    linked: list[LinkedTrace] = []
+    with closing(run_all(_link, [_Task(files, step, strict) for files in ranks], processes)) as results:
+        for one, notes in results:
+            linked.append(one)
+            said += [f"rank {one.rank}: {note}" for note in notes]
+            if progress is not None:
+                progress(len(linked), len(ranks))
+    linked = align(linked)
+    with whole_folder(output, force=force) as folder:
+        for one in linked:
+            write_linked(Path(folder) / f"linked.{one.rank}.json", one)
+    return linked
+
+
+def _link(task: _Task) -> tuple[LinkedTrace, list[str]]:
+    notes: list[str] = []
+    files = task.files
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, warnings=notes)
+    return linked, notes

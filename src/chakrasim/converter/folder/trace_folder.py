@@ -1,0 +1,330 @@
+"""From a folder of PyTorch's traces to Chakra traces: doctor, link, compare the ranks, convert."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chakrasim.converter.folder.across_ranks import RankInRun, compare_ranks
+from chakrasim.converter.folder.group_numbers import GroupNumbers
+from chakrasim.converter.linked.api import write_converted
+from chakrasim.converter.linked.redaction import key_of, pseudonym
+from chakrasim.errors import InputError
+from chakrasim.files.whole_folder import check_folder, whole_folder
+from chakrasim.files.workers import how_many, run_all
+from chakrasim.trace.linked.columns import LinkedTrace, shares_by_step
+from chakrasim.trace.linked.parts import begun, put_away, taken_up
+
+if TYPE_CHECKING:
+    from chakrasim.diagnosis.doctor import Diagnosis
+    from chakrasim.diagnosis.files.pairing import RankFiles
+
+PREFIX, GROUPS, REPORT = "chakra", "comm_group.json", "report.json"
+FORMAT = "chakrasim-trace/1"
+
+Progress = Callable[[str, int, int], None]
+PathLike = str | os.PathLike[str]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """What became of one rank: its files, the nodes in its trace, ``LinkedTrace.counts``, and warnings;
+    ``delay_only_share`` as in `RankFacts`."""
+
+    rank: int
+    host: str
+    device: str
+    nodes: int
+    start_offset_ns: int
+    clock_shift_ns: int
+    steps: tuple[int, ...]
+    collectives: int
+    delay_only_share: dict[str, float]
+    counts: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """What `trace_directory` wrote, and what it met.
+
+    Attributes
+    ----------
+    output: the folder; ``prefix`` and ``comm_group`` are what ``simulate`` takes.
+    ranks: one report for each, ascending.
+    groups: the process groups of all ranks.
+    diagnosis: what the doctor found.
+    warnings: what could not be compared or converted as it is.
+    redacted: names are replaced, and there are none in ``to_mapping``.
+    """
+
+    output: str
+    ranks: tuple[RankReport, ...]
+    groups: GroupNumbers
+    diagnosis: Diagnosis
+    warnings: tuple[str, ...]
+    redacted: bool
+    _key: bytes = field(default=b"", repr=False)
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the traces."""
+        return os.path.join(self.output, PREFIX)
+
+    @property
+    def comm_group(self) -> str:
+        """The file of communicator groups."""
+        return os.path.join(self.output, GROUPS)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks of the run without a trace."""
+        return tuple(sorted(set(range(self.groups.world_size)) - {rank.rank for rank in self.ranks}))
+
+    @property
+    def replayable(self) -> str:
+        """What ``simulate(..., replay_durations=...)`` takes: the prefix, or with ranks missing the first one's file,
+        which runs by itself."""
+        return f"{self.prefix}.{self.ranks[0].rank}.et" if self.missing else self.prefix
+
+    def to_mapping(self) -> dict[str, Any]:
+        """As plain values, for JSON: the contents of ``report.json``."""
+        findings = [finding.to_mapping() for finding in self.diagnosis.findings]
+        if self.redacted:
+            findings = [{key: finding[key] for key in ("code", "severity", "ranks")} for finding in findings]
+        return {
+            "format": FORMAT,
+            "world_size": self.groups.world_size,
+            "verdict": self.diagnosis.verdict,
+            "findings": findings,
+            "process_groups": {str(number): self._group(number) for number in self.groups.names},
+            "ranks": [self._rank(rank) for rank in self.ranks],
+            "warnings": [] if self.redacted else list(self.warnings),
+            "redacted": self.redacted,
+        }
+
+    def _group(self, number: int) -> dict[str, Any]:
+        name = self.groups.names[number]
+        members = self.groups.members.get(number, tuple(range(self.groups.world_size)))
+        whole = name.isascii() and name.isdigit()
+        shown = pseudonym("group", name, self._key) if self.redacted and not whole else name
+        return {"name": shown, "ranks": list(members)}
+
+    def _rank(self, rank: RankReport) -> dict[str, Any]:
+        content = {field.name: getattr(rank, field.name) for field in fields(rank)}
+        content |= {"steps": list(rank.steps), "warnings": list(rank.warnings), "file": f"{PREFIX}.{rank.rank}.et"}
+        if self.redacted:
+            for name in ("host", "device", "warnings"):
+                del content[name]
+        return content
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The work on one rank: link ``files``, keep the linked trace in ``store``, and convert it to ``target``."""
+
+    files: RankFiles
+    step: int | str
+    strict: bool
+    redact: bool | bytes
+    store: Path
+    target: Path
+
+
+@dataclass(frozen=True, eq=False)
+class _Linked:
+    """One rank, linked: an outline (a linked trace of one row, with all communication), and what was said."""
+
+    outline: LinkedTrace
+    warnings: tuple[str, ...]
+
+
+def trace_directory(
+    directory: PathLike,
+    output: PathLike,
+    *,
+    map_file: PathLike | None = None,
+    step: int | str = "all",
+    strict: bool = False,
+    force: bool = False,
+    redact: bool | bytes = False,
+    jobs: int | None = None,
+    memory_limit: int | None = None,
+    progress: Progress | None = None,
+    told: Callable[[Diagnosis], None] | None = None,
+) -> TraceReport:
+    """Make Chakra traces of all ranks whose PyTorch traces are in ``directory``.
+
+    Parameters
+    ----------
+    directory:
+        The folder of host and device traces, plain or gzip; what belongs together is found as `discover` says.
+    output:
+        The folder for ``chakra.RANK.et``, ``comm_group.json`` (ASTRA-sim's communicator groups) and ``report.json``. It
+        appears whole or not at all.
+    map_file:
+        JSON that says which files belong to which rank, instead of finding out.
+    step:
+        Keep ``ProfilerStep#N`` only; "all" keeps everything.
+    strict:
+        Stop at whatever the doctor warns of, and at damaged files; without it, at what makes the traces unusable.
+    force:
+        Replace earlier results in ``output``.
+    redact:
+        Replace names as `convert` does, in the report too.
+    jobs, memory_limit:
+        Most processes, and bytes of memory that they may take together.
+    progress, told:
+        Called with what is done, how often so far, and how often in all; and with the doctor's diagnosis.
+
+    Raises InputError for what cannot be used; then nothing is written.
+    """
+    from chakrasim.diagnosis.doctor import diagnose
+    from chakrasim.diagnosis.files.discover import discover
+
+    check_folder(output, force=force)
+    key = key_of(redact)
+    redact = redact is not False and key
+    ranks = discover(directory, map_file=map_file)
+    processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
+    with whole_folder(output, force=force) as folder:
+        work = folder / "work"
+        work.mkdir()
+        tasks = [
+            _Task(files, step, strict, redact, work / str(files.rank), folder / f"{PREFIX}.{files.rank}.et")
+            for files in ranks
+        ]
+        linked_by_rank: dict[int, _Linked] = {}
+
+        def take(files: RankFiles, linked: LinkedTrace, said: list[str]) -> None:
+            linked_by_rank[files.rank] = _put_away(work / str(files.rank), linked, said)
+
+        # What the doctor links can be used unless other rows, or other faults, than it looks at are asked for.
+        taker = take if step == "all" and not strict else None
+        diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"), taker=taker)
+        if told is not None:
+            told(diagnosis)
+        _refuse_findings(diagnosis, directory, strict=strict)
+        rest = [task for task in tasks if task.files.rank not in linked_by_rank]
+        more = _collect(run_all(_link, rest, processes), len(rest), _stage(progress, "linked"))
+        linked_by_rank |= {task.files.rank: one for task, one in zip(rest, more, strict=True)}
+        linked = [linked_by_rank[task.files.rank] for task in tasks]
+        aligned, views, groups, warnings = _compare([one.outline for one in linked])
+        given = list(zip(tasks, aligned, views, strict=True))
+        made = _collect(run_all(_convert, given, processes), len(tasks), _stage(progress, "converted"))
+        work.rmdir()
+        reports = tuple(
+            _report(task, one, outline, nodes, said)
+            for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
+        )
+        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), bool(redact), key)
+        _write(folder / GROUPS, groups.to_mapping())
+        _write(folder / REPORT, report.to_mapping())
+    return report
+
+
+def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(name, done, total)
+
+
+def _collect(results: Generator[T, None, None], total: int, progress: Callable[[int, int], None] | None) -> list[T]:
+    collected = []
+    with closing(results):
+        for result in results:
+            collected.append(result)
+            if progress is not None:
+                progress(len(collected), total)
+    return collected
+
+
+def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, strict: bool) -> None:
+    """Stop at traces that the doctor calls unusable; a strict run stops at its warnings too."""
+    from chakrasim.diagnosis.checks.findings import Severity
+
+    if diagnosis.exit_code < (Severity.WARNING if strict else Severity.ERROR):
+        return
+    unusable = diagnosis.exit_code == Severity.ERROR
+    least = Severity.ERROR if unusable and not strict else Severity.WARNING
+    found = [finding for finding in diagnosis.findings if finding.severity >= least]
+    codes = list(dict.fromkeys(finding.code for finding in found))
+    more = f" (and {', '.join(codes[1:])}: see chakrasim doctor)" if len(codes) > 1 else ""
+    raise InputError(
+        "the doctor calls these traces unusable" if unusable else "the doctor's findings stop a strict run",
+        file=directory,
+        found=f"{codes[0]}: {found[0].cause}{more}",
+        remedy=f"{found[0].remedy}; or name the ranks that can be used with --map FILE"
+        if unusable
+        else f"{found[0].remedy}; or run without --strict",
+    )
+
+
+def _link(task: _Task) -> _Linked:
+    """Link one rank and put the linked trace away; what comparing ranks needs of it is returned."""
+    from chakrasim.linker.api import link
+
+    warnings: list[str] = []
+    files = task.files
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, warnings=warnings)
+    return _put_away(task.store, linked, warnings)
+
+
+def _put_away(store: Path, linked: LinkedTrace, warnings: list[str]) -> _Linked:
+    put_away(store, linked)
+    return _Linked(begun(linked), tuple(warnings))
+
+
+def _compare(
+    outlines: Sequence[LinkedTrace],
+) -> tuple[list[LinkedTrace], list[RankInRun], GroupNumbers, list[str]]:
+    from chakrasim.linker.across_ranks.clocks import align
+
+    aligned = align(outlines)
+    views, groups, warnings = compare_ranks(aligned)
+    return aligned, views, groups, warnings
+
+
+def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[str, ...]]:
+    """Convert a linked trace that was put away, with what comparing the ranks has added to its outline."""
+    task, outline, view = given
+    parts = taken_up(task.store)
+    whole = replace(
+        parts.outline,
+        communication=outline.communication,
+        start_offset_ns=outline.start_offset_ns,
+        clock_shift_ns=outline.clock_shift_ns,
+        counts=outline.counts,
+    )
+    warnings: list[str] = []
+    nodes = write_converted(
+        task.target, replace(parts, outline=whole), rank=view, redact=task.redact, warnings=warnings
+    )
+    shutil.rmtree(task.store)
+    return nodes, tuple(warnings)
+
+
+def _report(task: _Task, linked: _Linked, outline: LinkedTrace, nodes: int, said: tuple[str, ...]) -> RankReport:
+    steps = outline.annotations.step
+    return RankReport(
+        rank=task.files.rank,
+        host=os.fspath(task.files.host or ""),
+        device=os.fspath(task.files.device or ""),
+        nodes=nodes,
+        start_offset_ns=outline.start_offset_ns,
+        clock_shift_ns=outline.clock_shift_ns,
+        steps=tuple(dict.fromkeys(steps[steps >= 0].tolist())),
+        collectives=len(outline.communication),
+        delay_only_share=shares_by_step(outline),
+        counts=outline.counts,
+        warnings=(*linked.warnings, *said),
+    )
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""A linked trace of one rank to a Chakra trace."""

@@ -1,0 +1,1 @@
+"""Recorded or captured jobs made into jobs of another size."""

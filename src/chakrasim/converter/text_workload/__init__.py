@@ -1,0 +1,1 @@
+"""ASTRA-sim's text workloads to Chakra traces."""

@@ -1,0 +1,1 @@
+"""A folder's files: what each is, and which belong together."""

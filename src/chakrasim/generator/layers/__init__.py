@@ -1,0 +1,1 @@
+"""A transformer's layers: operations, bytes, parameters."""

@@ -1,0 +1,147 @@
+"""What is in front of the layers and behind them: embedding, head with loss, and the optimizer."""
+
+from __future__ import annotations
+
+from chakrasim.generator.layers.dense import Part
+from chakrasim.generator.layers.parameters import Held
+from chakrasim.generator.layers.tape import Op
+from chakrasim.generator.spec.spec import Spec
+from chakrasim.trace.kinds import CollectiveType
+from chakrasim.trace.work import WorkKind
+
+
+class Embedding(Part):
+    """Rows of a matrix split by rows over tensor-parallel ranks; learned positions; dropout."""
+
+    def forward(self, *after: int) -> int:
+        """Look up and add; returns the node that has the result."""
+        sizes = self.sizes
+        op = sizes.elementwise("embedding", sizes.tokens * sizes.hidden, 1, 1, 1, WorkKind.EMBEDDING)
+        node = self.leave("embedding", self.tape.compute(op, after, self.phase, self.where))
+        if self.spec.model.position == "learned" or self.spec.model.dropout:
+            node = self.elementwise("positions and dropout", sizes.own_tokens * sizes.hidden, 2, 1, node)
+        return node
+
+    def backward(self, node: int) -> int:
+        """The gradient of the matrix."""
+        sizes = self.sizes
+        if self.spec.model.position == "learned" or self.spec.model.dropout:
+            node = self.elementwise("positions and dropout gradient", sizes.own_tokens * sizes.hidden, 2, 1, node)
+        node = self.enter("embedding gradient", node)
+        elements = sizes.tokens * sizes.hidden
+        read = elements * (sizes.value_bytes + self.spec.gradient_bytes)
+        written = elements * self.spec.gradient_bytes
+        op = Op("embedding gradient", WorkKind.EMBEDDING, elements, read, written, dtype=self.spec.dtype)
+        return self.tape.compute(op, [node], self.phase, self.where)
+
+
+class Head(Part):
+    """Norm, the matrix of the vocabulary split by columns, and the cross entropy of logits that no rank has whole.
+
+    Ranks share each token's largest logit, its target's logit and the sum of exponentials: three all-reduces of a
+    float32 for each token. Kernels as in Megatron-LM's vocab-parallel cross entropy, which computes in float32.
+    """
+
+    def forward(self, node: int) -> int:
+        """Logits and loss; returns the node that has the loss."""
+        sizes = self.sizes
+        node = self.enter("head", self.norm("head", node))
+        node = self.matrix_of_vocabulary(node)
+        low = self.sizes.value_bytes
+        node = self._logits("logits in float32", low, 4, node) if low < 4 else node
+        node = self._logits("largest logit", 4, 0, node)
+        node = self._share("largest logit", node)
+        node = self._logits("logits less the largest", 4, 4, node)
+        node = self._share("target logit", node)
+        node = self._logits("exponentials", 4, 4, node, 2)
+        node = self._logits("sum of exponentials", 4, 0, node)
+        node = self._share("sum of exponentials", node)
+        node = self._logits("probabilities", 4, 4, node)
+        loss = Op("loss", WorkKind.REDUCTION, 3 * sizes.tokens, 12 * sizes.tokens, 4 * sizes.tokens, dtype="float32")
+        return self.tape.compute(loss, [node], self.phase, self.where)
+
+    def backward(self, node: int) -> int:
+        """Gradients of logits, matrix and norm; returns the node that has the gradient of the input."""
+        low = self.sizes.value_bytes
+        node = self._logits("logits gradient", 4, 4, node, 2)
+        node = self._logits(f"logits gradient in {self.spec.dtype}", 4, low, node) if low < 4 else node
+        left = self.first_gradients("head", self.sizes.vocabulary, node)
+        return self.tape.compute(self.sizes.norm_backward("head norm gradient"), [left], self.phase, self.where)
+
+    def matrix_of_vocabulary(self, node: int) -> int:
+        """Hidden states times the matrix, which has no bias."""
+        op = self.sizes.gemm("head", self.sizes.tokens, self.sizes.vocabulary, self.sizes.hidden)
+        return self.tape.compute(op, [node], self.phase, self.where)
+
+    def _logits(self, name: str, reads: int, writes: int, node: int, operations: int = 1) -> int:
+        """Work on this rank's logits, of each of which so many bytes are read and written."""
+        elements = self.sizes.tokens * self.sizes.vocabulary
+        op = Op(name, WorkKind.ELEMENTWISE, operations * elements, reads * elements, writes * elements, dtype="float32")
+        return self.tape.compute(op, [node], self.phase, self.where)
+
+    def _share(self, what: str, node: int) -> int:
+        if not self._split:
+            return node
+        kind, size = CollectiveType.ALL_REDUCE, 4 * self.sizes.tokens
+        return self.tape.collective(what, kind, size, "tp", "float32", [node], self.phase, self.where)
+
+
+class Optimizer(Part):
+    """The update of a rank's parameters, and what has to be exchanged around it."""
+
+    def norm_gradients(self, held: Held) -> list[int]:
+        """With sequence parallelism each rank has seen its tokens only: gradients of what is copied are summed."""
+        dense, experts = shards(self.spec)
+        copied = -(-held.copied // dense) + -(-held.experts_copied // experts)
+        if not self._split or not self.spec.parallel.sp or not copied:
+            return []
+        return [self._reduce("copied parameters' gradients", copied, "tp", [])]
+
+    def tied_gradients(self, after: list[int]) -> list[int]:
+        """The first and the last stage have each a part of the gradient of a matrix that they both hold."""
+        parameters = -(-self.sizes.vocabulary * self.sizes.hidden // shards(self.spec)[0])
+        return [self._reduce("tied embedding gradient", parameters, "embedding", after)]
+
+    def update(self, held: Held, after: list[int]) -> int:
+        """Read gradients, weights and states, write weights and states; ZeRO leaves each rank a part of them."""
+        dense, experts = shards(self.spec)
+        own = -(-held.dense // dense) + -(-held.experts // experts)
+        weight, gradient, state = self.spec.value_bytes, self.spec.gradient_bytes, self.spec.state_bytes
+        after = self._prepare(own, after)
+        low = self.spec.dtype != "float32"
+        read = own * (gradient + state + (0 if low else weight))
+        written = own * (state + weight)
+        operations = 12 if self.spec.optimizer == "adamw" else 2
+        name = f"{self.spec.optimizer} step"
+        op = Op(name, WorkKind.OPTIMIZER, own * operations, read, written, dtype="float32")
+        node = self.tape.compute(op, after, self.phase, self.where)
+        return self._gradients("zero gradients", own if self.spec.parallel.zero >= 2 else held.total, 0, 1, [node])
+
+    def _prepare(self, own: int, after: list[int]) -> list[int]:
+        """Passes over gradients before the update: float16 gradients were scaled; clipping takes their norm first."""
+        if self.spec.dtype == "float16":
+            after = [self._gradients("unscale gradients", own, 1, 1, after)]
+        if self.spec.clip_gradients:
+            after = [self._gradients("norm of gradients", own, 1, 0, after)]
+            after = [self._gradients("clip gradients", own, 1, 1, after)]
+        return after
+
+    def _gradients(self, name: str, count: int, reads: int, writes: int, after: list[int]) -> int:
+        size = count * self.spec.gradient_bytes
+        op = Op(name, WorkKind.OPTIMIZER, count, reads * size, writes * size, dtype="float32")
+        return self.tape.compute(op, after, self.phase, self.where)
+
+    def _reduce(self, what: str, parameters: int, role: str, after: list[int]) -> int:
+        dtype, size = self.spec.gradient_dtype, parameters * self.spec.gradient_bytes
+        return self.tape.collective(
+            what, CollectiveType.ALL_REDUCE, size, role, dtype, after, self.phase, self.where, [self.tape.compute_tail]
+        )
+
+
+def shards(spec: Spec) -> tuple[int, int]:
+    """Over how many ranks optimizer states and reduced gradients are sharded: of dense parameters, and of experts."""
+    split = spec.parallel
+    if split.zero == 0:
+        return 1, 1
+    dense = split.fsdp if split.zero == 3 else split.dp
+    return dense, dense if split.ep == 1 else split.dp // split.ep

@@ -1,0 +1,246 @@
+"""The passes of a pipeline stage: forward, backward, and the optimizer's step, with all that they communicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chakrasim.generator.layers.dense import Attention, FeedForward
+from chakrasim.generator.layers.ends import Embedding, Head, Optimizer
+from chakrasim.generator.layers.experts import ExpertFeedForward
+from chakrasim.generator.layers.parameters import (
+    Held,
+    embedding_parameters,
+    head_parameters,
+    layer_parameters,
+    stage_parameters,
+)
+from chakrasim.generator.layers.tape import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Outside, Phase, Tape
+from chakrasim.generator.layers.work import Sizes
+from chakrasim.generator.spec.spec import Spec
+from chakrasim.trace.kinds import CollectiveType, NodeType
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is gathered and reduced together: the embedding, a layer, or the head."""
+
+    name: str
+    held: Held
+    run: Callable[[int], int]
+    """Writes the unit's nodes behind the node that has its input; returns the one that has its output."""
+
+
+class ChunkPass:
+    """A forward or backward pass over a chunk, being written."""
+
+    def __init__(self, spec: Spec, chunk: int, *, forward: bool, last: bool) -> None:
+        self.spec = spec
+        self.chunk = chunk
+        self.forward = forward
+        self.last = last
+        """The chunk's last backward pass of the step: gradients are complete."""
+        self.phase: Phase = FORWARD if forward else BACKWARD
+        self.tape = Tape()
+        self.sizes = Sizes(spec)
+        self._bucket = Held()
+        self._bucket_names: list[str] = []
+
+    def write(self) -> Tape:
+        """The whole pass."""
+        if not self.spec.overlap.pp:
+            self.tape.hold(Outside.SENT)
+        node = self._receive()
+        if not self.forward:
+            self.tape.need([Outside.FORWARD])
+        units = self._units()
+        gathered = self._gather(units[0], [Outside.GATE if self.spec.overlap.fsdp else Outside.COMPUTE])
+        for i, unit in enumerate(units):
+            before = self.tape.compute_tail
+            self.tape.gate = before
+            self.tape.need(gathered)
+            gathered = []
+            if i + 1 < len(units) and self.spec.overlap.fsdp:
+                gathered = self._gather(units[i + 1], [before])
+            node = unit.run(node)
+            if i + 1 < len(units) and not self.spec.overlap.fsdp:
+                gathered = self._gather(units[i + 1], [self.tape.compute_tail])
+            self._complete(unit)
+        self._reduce_bucket()
+        self._send(node)
+        return self.tape
+
+    # --- units ---
+
+    def _units(self) -> list[Unit]:
+        spec, chunk = self.spec, self.chunk
+        units = [self._layer(layer) for layer in spec.layers_of(chunk)]
+        if chunk == 0:
+            units.insert(0, Unit("embedding", embedding_parameters(spec), self._embedding))
+        if chunk == spec.chunks - 1:
+            units.append(Unit("head", head_parameters(spec), self._head))
+        return units if self.forward else units[::-1]
+
+    def _embedding(self, node: int) -> int:
+        part = Embedding(self.sizes, self.tape)
+        part.at("embedding", self.phase)
+        return part.forward() if self.forward else part.backward(node)
+
+    def _head(self, node: int) -> int:
+        part = Head(self.sizes, self.tape)
+        part.at("head", self.phase)
+        return part.forward(node) if self.forward else part.backward(node)
+
+    def _layer(self, layer: int) -> Unit:
+        spec, where = self.spec, f"layer {layer}"
+        attention = Attention(self.sizes, self.tape)
+        feed_forward = FeedForward(self.sizes, self.tape)
+        if spec.model.moe is not None and spec.model.has_experts(layer):
+            feed_forward = ExpertFeedForward(self.sizes, self.tape, spec.model.moe)
+
+        def through(phase: Phase, node: int) -> int:
+            for part in (attention, feed_forward):
+                part.at(where, phase)
+                node = part.forward(node)
+            return node
+
+        def run(node: int) -> int:
+            if self.forward:
+                return through(FORWARD, node)
+            if spec.recompute == "full":
+                # What is computed again needs no gradient, but a pass begins when its gradient is there.
+                self.tape.need([node])
+                through(RECOMPUTE, Outside.FORWARD)
+            for part in (feed_forward, attention):
+                part.at(where, BACKWARD)
+                node = part.backward(node)
+            return node
+
+        return Unit(where, layer_parameters(spec, layer), run)
+
+    # --- messages between stages ---
+
+    def _tag(self, boundary: int) -> tuple[int, int]:
+        """Numbers for the messages between chunk ``boundary`` and the next, one for each micro-batch."""
+        return 2 * boundary + int(not self.forward), 2 * self.spec.chunks
+
+    def _message(self, kind: NodeType, chunk: int, boundary: int, after: list[int], control: list[int]) -> int:
+        peer = chunk % self.spec.parallel.pp
+        size, where = self.sizes.sent_bytes, f"chunk {self.chunk} {self.phase}"
+        dtype = self.spec.dtype
+        return self.tape.message(kind, peer, size, dtype, self._tag(boundary), after, control, self.phase, where)
+
+    def _receive(self) -> int:
+        """The node that has what the pass begins with."""
+        first = self.chunk == 0 if self.forward else self.chunk == self.spec.chunks - 1
+        if first:
+            return Outside.FORWARD
+        before = self.chunk - 1 if self.forward else self.chunk + 1
+        node = self._message(NodeType.COMM_RECV_NODE, before, min(before, self.chunk), [], [Outside.POSTED])
+        if self.sizes.in_parts:
+            kind, size = CollectiveType.ALL_GATHER, self.sizes.sent_bytes
+            where = f"chunk {self.chunk} {self.phase}"
+            node = self.tape.collective("gather", kind, size, "tp", self.spec.dtype, [node], self.phase, where)
+        return node
+
+    def _send(self, node: int) -> None:
+        last = self.chunk == self.spec.chunks - 1 if self.forward else self.chunk == 0
+        if last:
+            return
+        after = self.chunk + 1 if self.forward else self.chunk - 1
+        sent = self._message(NodeType.COMM_SEND_NODE, after, min(after, self.chunk), [node], [])
+        if not self.spec.overlap.pp:
+            self.tape.sent = sent
+
+    # --- weights gathered, gradients reduced ---
+
+    def _gather(self, unit: Unit, control: list[int]) -> list[int]:
+        """With ZeRO 3, all of a unit's weights from the ranks that have a part of them."""
+        if self.spec.parallel.zero != 3:
+            return []
+        nodes = []
+        for role, held, ranks in reductions(self.spec, unit.held):
+            if ranks > 1 and held:
+                size = -(-held // ranks) * self.spec.value_bytes
+                what = f"{unit.name} weights"
+                nodes.append(self._collective(what, CollectiveType.ALL_GATHER, size, role, [], control))
+        return nodes
+
+    def _complete(self, unit: Unit) -> None:
+        """A unit's backward pass is written: its gradients may be reduced."""
+        if self.forward or not (self.last or self.spec.parallel.zero >= 2):
+            return
+        self._bucket += unit.held
+        self._bucket_names.append(unit.name)
+        full = self._bucket.total * self.spec.gradient_bytes >= self.spec.overlap.bucket_bytes
+        if self.spec.parallel.zero == 3 or (full and self.spec.overlap.dp):
+            self._reduce_bucket()
+
+    def _reduce_bucket(self) -> None:
+        names, held = self._bucket_names, self._bucket
+        self._bucket, self._bucket_names = Held(), []
+        if not names:
+            return
+        what = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        reduce_gradients(self._collective, self.spec, held, f"{what} gradients", [self.tape.compute_tail])
+
+    def _collective(
+        self, what: str, kind: CollectiveType, size: int, role: str, after: list[int], control: list[int]
+    ) -> int:
+        dtype = self.spec.dtype if kind == CollectiveType.ALL_GATHER else self.spec.gradient_dtype
+        return self.tape.collective(what, kind, size, role, dtype, after, self.phase, self.phase, control)
+
+
+def reductions(spec: Spec, held: Held) -> list[tuple[str, int, int]]:
+    """(role, parameters, ranks) of what is sharded or reduced together: dense parameters, and experts."""
+    split = spec.parallel
+    fsdp = split.zero == 3
+    dense = ("fsdp", held.dense, split.fsdp) if fsdp else ("dp", held.dense, split.dp)
+    if split.ep == 1:
+        return [(dense[0], held.total, dense[2])]
+    return [dense, ("expert_dp", held.experts, split.dp // split.ep)]
+
+
+def reduce_gradients(
+    collective: Callable[[str, CollectiveType, int, str, list[int], list[int]], int],
+    spec: Spec,
+    held: Held,
+    what: str,
+    after: list[int],
+) -> None:
+    """Sums over replicas; each rank keeps a part of the sums with ZeRO."""
+    nodes: list[int] = []
+    for role, parameters, ranks in reductions(spec, held):
+        size = parameters * spec.gradient_bytes
+        shard = -(-parameters // ranks) * spec.gradient_bytes
+        if not parameters:
+            continue
+        if ranks > 1:
+            kind = CollectiveType.ALL_REDUCE if spec.parallel.zero == 0 else CollectiveType.REDUCE_SCATTER
+            size = size if spec.parallel.zero == 0 else shard * ranks
+            nodes.append(collective(what, kind, size, role, after, []))
+        replicas = spec.parallel.dp // spec.parallel.fsdp
+        if role == "fsdp" and replicas > 1:
+            scattered = nodes[-1:] or after
+            nodes.append(collective(f"{what} of replicas", CollectiveType.ALL_REDUCE, shard, "dp", scattered, []))
+
+
+def optimizer_pass(spec: Spec, stage: int) -> Tape:
+    """What comes behind all passes of a stage; gradients are reduced already."""
+    tape = Tape()
+    held = stage_parameters(spec, stage)
+    part = Optimizer(Sizes(spec), tape)
+    part.at("optimizer", OPTIMIZER)
+    part.where = OPTIMIZER
+    waited: list[int] = part.norm_gradients(held)
+    pp = spec.parallel.pp
+    if spec.model.tied_embeddings and pp > 1 and stage in (0, pp - 1):
+        waited += part.tied_gradients(waited)
+    node = part.update(held, waited or [Outside.COLLECTIVE])
+    if spec.parallel.zero in (1, 2):
+        for role, parameters, ranks in reductions(spec, held):
+            if ranks > 1 and parameters:
+                size = -(-parameters // ranks) * spec.value_bytes
+                kind = CollectiveType.ALL_GATHER
+                tape.collective("weights", kind, size, role, spec.dtype, [node], OPTIMIZER, OPTIMIZER)
+    return tape

@@ -1,0 +1,1 @@
+"""What is to be generated: the specification, read and checked."""

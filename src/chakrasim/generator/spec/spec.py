@@ -1,0 +1,197 @@
+"""What is to be generated: a transformer, how it is split over ranks, and one training step of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+BYTES_OF: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
+SCHEDULES: Final = ("1f1b", "interleaved", "gpipe")
+RECOMPUTES: Final = ("none", "selective", "full")
+POSITIONS: Final = ("rotary", "learned", "none")
+NORMS: Final = ("rms", "layer")
+OPTIMIZERS: Final = ("adamw", "sgd")
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Mixture of experts in the feed-forward part of some layers.
+
+    Attributes
+    ----------
+    experts: how many there are.
+    top_k: to how many of them each token goes; tokens are spread evenly.
+    every: layers ``every - 1``, ``2 * every - 1``, ... have experts, the others a dense feed-forward part.
+    feed_forward: inner size of an expert.
+    shared_feed_forward: inner size of a dense part beside the experts that takes all tokens; 0: none.
+    """
+
+    experts: int
+    top_k: int
+    every: int = 1
+    feed_forward: int = 0
+    shared_feed_forward: int = 0
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoder (or, not causal, an encoder) of equal layers.
+
+    Attributes
+    ----------
+    layers, hidden, feed_forward, heads, vocabulary, sequence: sizes; ``sequence`` in tokens.
+    kv_heads: heads of keys and values (grouped-query attention).
+    head_size: elements of a head.
+    gated: the feed-forward part has a gate (three matrices, as in Llama) instead of two matrices.
+    tied_embeddings: the head uses the embedding's matrix.
+    causal: tokens attend to earlier ones only.
+    bias: matrices have biases.
+    position: "rotary", "learned" (an embedding) or "none".
+    norm: "rms" (a weight) or "layer" (a weight and a bias).
+    dropout: there is dropout behind embedding, attention and feed-forward part, and on attention probabilities.
+    moe: experts, if there are any.
+    """
+
+    layers: int
+    hidden: int
+    feed_forward: int
+    heads: int
+    vocabulary: int
+    sequence: int
+    kv_heads: int
+    head_size: int
+    gated: bool = False
+    tied_embeddings: bool = False
+    causal: bool = True
+    bias: bool = False
+    position: str = "rotary"
+    norm: str = "rms"
+    dropout: bool = False
+    moe: Experts | None = None
+    name: str = "transformer"
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether a layer's feed-forward part is made of experts."""
+        return self.moe is not None and (layer + 1) % self.moe.every == 0
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """How ``dp * tp * pp`` ranks share the work; rank = tp position + tp * (dp position + dp * stage).
+
+    Attributes
+    ----------
+    dp: replicas, each with its own part of the batch.
+    tp: ranks that share every matrix (Megatron-LM).
+    pp: pipeline stages.
+    sp: sequence parallelism: what tensor parallelism does not split is split along the sequence, over the same ranks.
+    ep: ranks that share a layer's experts. They are ranks of ``dp``: the number of ranks does not grow.
+    zero: what data parallelism shards: 0 nothing, 1 optimizer states, 2 gradients too, 3 parameters too (FSDP).
+    fsdp: over how many ranks of ``dp`` ZeRO 3 shards; the rest are replicas of these.
+    virtual_stages: pieces of the model on each pipeline rank (interleaved schedule).
+    scatter_gather: without ``sp``, each rank of ``tp`` sends its part of what goes to another stage, where ranks
+        gather it (Narayanan et al. 2021, arXiv:2104.04473, section 4.1); else each sends all of it.
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    sp: bool = False
+    ep: int = 1
+    zero: int = 0
+    fsdp: int = 1
+    virtual_stages: int = 1
+    scatter_gather: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return self.dp * self.tp * self.pp
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of one step: ``global_batch = micro_batch * micro_batches * dp``."""
+
+    global_batch: int
+    micro_batch: int
+    micro_batches: int
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What communication compute does not wait for.
+
+    Attributes
+    ----------
+    tp: sums and scatters of input gradients run during the computation of weight gradients, gathers of the backward
+        pass during that of input gradients.
+    dp: gradients are reduced as soon as those of ``bucket_bytes`` are there; else behind the last backward pass.
+    pp: a stage computes on while it sends.
+    fsdp: the weights of the next layer are gathered while this one computes.
+    """
+
+    tp: bool = True
+    dp: bool = True
+    pp: bool = True
+    fsdp: bool = True
+    bucket_bytes: int = 25 * 2**20
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One training step of a transformer on many ranks; `chakrasim.generator.spec.file` reads it from YAML.
+
+    Attributes
+    ----------
+    schedule: "1f1b", "interleaved" or "gpipe".
+    recompute: "none"; "selective": scores, softmax and their product with the values, in the backward pass; "full": all
+        of each layer but its input.
+    dtype: what is computed in and sent; ``gradient_dtype``: what gradients are kept and reduced in.
+    optimizer: "adamw" or "sgd"; ``state_bytes``: of each parameter, master copy included.
+    clip_gradients: the norm of all gradients is taken, and they are scaled by it.
+    flash_attention: scores stay inside one kernel; else they are written to memory.
+    """
+
+    model: Model
+    parallel: Parallel
+    batch: Batch
+    schedule: str = "1f1b"
+    recompute: str = "none"
+    dtype: str = "bfloat16"
+    gradient_dtype: str = "float32"
+    optimizer: str = "adamw"
+    state_bytes: int = 12
+    clip_gradients: bool = False
+    flash_attention: bool = True
+    overlap: Overlap = Overlap()
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of one value of ``dtype``."""
+        return BYTES_OF[self.dtype]
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of one value of ``gradient_dtype``."""
+        return BYTES_OF[self.gradient_dtype]
+
+    @property
+    def chunks(self) -> int:
+        """Pieces that the layers are cut into: stages, times virtual stages."""
+        return self.parallel.pp * self.parallel.virtual_stages
+
+    def layers_of(self, chunk: int) -> range:
+        """The layers of a piece."""
+        size = self.model.layers // self.chunks
+        return range(chunk * size, (chunk + 1) * size)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch on one replica."""
+        return self.batch.micro_batch * self.model.sequence
+
+
+def default_state_bytes(optimizer: str, dtype: str) -> int:
+    """Bytes per parameter that an optimizer keeps: a float32 copy of low-precision weights, and two moments (AdamW)."""
+    return (0 if dtype == "float32" else 4) + (8 if optimizer == "adamw" else 0)

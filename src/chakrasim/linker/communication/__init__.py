@@ -1,0 +1,1 @@
+"""Which collective or message a piece of work is, between whom, of what size."""

@@ -1,0 +1,1 @@
+"""What records prove of dependencies, and what has to be inferred."""

@@ -1,0 +1,195 @@
+"""Columns of the linked trace that are copied from the traces, and one table for all texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.jit import kernel
+from chakrasim.linker.rows.row_table import RowTable
+from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.host import columns as h
+from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.kineto.columns import INTEGER, TEXT, Ints, KinetoTrace, RareColumn
+
+Indices = NDArray[np.int32]
+
+#: Rows that are looked at together.
+_CHUNK = 1 << 18
+
+
+def constant(value: int, shape: int | tuple[int, ...], kind: Any) -> Any:
+    """A column that is the same everywhere; it takes no memory, and cannot be written to."""
+    return np.broadcast_to(np.asarray(value, kind), shape)
+
+
+def id_columns(table: RowTable, kineto: KinetoTrace | None, host: HostTrace | None) -> dict[str, Ints]:
+    """Ids of the rows by name of column: those of the device trace first, else those of the host trace."""
+    n = len(table)
+    names = ("correlation", "external_id", "rf_id", "host_id", "sequence", "forward_thread")
+    found: dict[str, Ints] = {name: constant(-1, n, np.int64) for name in names}
+    if kineto is not None:
+        for name in ("correlation", "external_id", "rf_id"):
+            column: Ints = getattr(kineto, name)
+            if (column >= 0).any():
+                found[name] = _taken(column, table.event)
+        for name, rare in (("sequence", "Sequence number"), ("forward_thread", "Fwd thread id")):
+            values = kineto.rare_column(rare)
+            if len(values.rows):
+                found[name] = _in_parts(partial(rare_at, values), table.event)
+    if host is not None:
+        node = table.host_node
+        found["host_id"] = _taken(host.ids, node)
+        for name, column in (("rf_id", host.rf_id), ("sequence", host.seq_id), ("forward_thread", host.fw_tid)):
+            found[name] = np.where((found[name] < 0) & (node >= 0), column[node] if len(column) else -1, found[name])
+    return found
+
+
+def _taken(column: Ints, rows: Indices) -> Ints:
+    if not len(column):
+        return np.full(len(rows), -1, np.int64)
+    return _in_parts(lambda some: np.where(some >= 0, column[some], -1), rows)
+
+
+def _in_parts(value_of: Callable[[Indices], Ints], rows: Indices) -> Ints:
+    """int64: the value of each row, worked out for some rows at a time."""
+    found = np.empty(len(rows), np.int64)
+    for at in range(0, len(rows), _CHUNK):
+        found[at : at + _CHUNK] = value_of(rows[at : at + _CHUNK])
+    return found
+
+
+def rare_at(column: RareColumn, rows: Indices) -> Ints:
+    """int64 of the same length: the integer in each of these rows, -1 where there is none."""
+    found = np.full(len(rows), -1, np.int64)
+    whole = column.kind == INTEGER
+    keys, values = column.rows[whole], column.bits[whole]
+    if len(keys):
+        at = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
+        found = np.where(keys[at] == rows, values[at], -1)
+    return found
+
+
+def text_columns(
+    table: RowTable, kineto: KinetoTrace | None, host: HostTrace | None
+) -> tuple[dict[str, Any], StringTable]:
+    """Columns ``values``, ``shapes``, ``types``, ``op_schema`` and all texts (``table.texts`` and those added)."""
+    n = len(table)
+    found: dict[str, Any] = {name: constant(0, (n, 2), np.int32) for name in ("values", "shapes", "types")}
+    found["op_schema"] = constant(0, n, np.int32)
+    if host is None:
+        if kineto is not None:
+            for name, rare in (("values", "Concrete Inputs"), ("shapes", "Input Dims"), ("types", "Input type")):
+                column = kineto.rare_column(rare)
+                text = column.kind >= TEXT
+                if text.any():
+                    found[name] = np.zeros((n, 2), np.int32)
+                    dense = np.zeros(len(kineto.correlation), np.int32)
+                    dense[column.rows[text]] = column.bits[text]
+                    own = (table.event >= 0) & (table.part == 0)
+                    found[name][own, 0] = dense[table.event[own]]
+        return found, table.texts.build()
+    rows = np.flatnonzero(table.host_node >= 0)
+    node = table.host_node[rows]
+    schemas = np.zeros(len(host.strings), np.int32)
+    for index in np.unique(host.op_schema[node]).tolist():
+        schemas[index] = table.texts.add(host.strings.raw(index))
+    found["op_schema"] = np.zeros(n, np.int32)
+    found["op_schema"][rows] = schemas[host.op_schema[node]]
+    parts = (
+        h.SPAN_IN_VALUES,
+        h.SPAN_OUT_VALUES,
+        h.SPAN_IN_SHAPES,
+        h.SPAN_OUT_SHAPES,
+        h.SPAN_IN_TYPES,
+        h.SPAN_OUT_TYPES,
+    )
+    spans = host.spans[node][:, parts].reshape(-1, 2)
+    strings = table.texts.build()
+    index, strings = _intern(host.text, spans, strings)
+    index = index.reshape(-1, 3, 2)
+    for at, name in enumerate(("values", "shapes", "types")):
+        found[name] = np.zeros((n, 2), np.int32)
+        found[name][rows] = index[:, at]
+    return found, strings
+
+
+def _intern(text: NDArray[np.uint8], spans: Ints, strings: StringTable) -> tuple[Indices, StringTable]:
+    """The string index of each byte range of ``text``; equal ones once, empty ones 0; ``strings`` with them added."""
+    spans = np.ascontiguousarray(spans, np.int64)
+    length = spans[:, 1] - spans[:, 0]
+    keys = np.empty(len(spans), np.int64)
+    text = _writable(text)
+    _hash(text, spans, keys)
+    some = np.flatnonzero(length > 0)
+    _, first, which = np.unique(keys[some], return_index=True, return_inverse=True)
+    chosen = some[first]
+    same = np.empty(len(some), np.bool_)
+    _compare(text, spans[some], spans[chosen[which]], same)
+    if not same.all():
+        # Different texts with the same key: give each its own place.
+        chosen = np.concatenate((chosen, some[~same]))
+        which[~same] = np.arange(len(chosen) - int((~same).sum()), len(chosen))
+    index = np.zeros(len(spans), np.int32)
+    index[some] = len(strings) + which
+    lengths = length[chosen]
+    ends = np.cumsum(lengths)
+    more = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    _copy(text, spans[chosen], ends - lengths, more)
+    offsets = np.concatenate((strings.offsets, strings.offsets[-1] + ends))
+    return index, StringTable(np.concatenate((strings.blob, more)), offsets)
+
+
+def _writable(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The array, or a copy of one that cannot be written to: a kernel is compiled for one kind of array."""
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+
+
+@kernel
+def _hash(text: Any, spans: Any, keys: Any) -> None:
+    for at in range(len(spans)):
+        key = spans[at, 1] - spans[at, 0]
+        for byte in range(spans[at, 0], spans[at, 1]):
+            # Below 2 ** 42, so that the product stays below 2 ** 62.
+            key = (key * 1000003 + text[byte] + 1) & 4398046511103
+        keys[at] = key
+
+
+@kernel
+def _compare(text: Any, left: Any, right: Any, same: Any) -> None:
+    for at in range(len(left)):
+        equal = left[at, 1] - left[at, 0] == right[at, 1] - right[at, 0]
+        byte = 0
+        while equal and byte < left[at, 1] - left[at, 0]:
+            equal = text[left[at, 0] + byte] == text[right[at, 0] + byte]
+            byte += 1
+        same[at] = equal
+
+
+@kernel
+def _copy(text: Any, spans: Any, begins: Any, more: Any) -> None:
+    for at in range(len(spans)):
+        begin = begins[at]
+        for byte in range(spans[at, 1] - spans[at, 0]):
+            more[begin + byte] = text[spans[at, 0] + byte]
+
+
+def only_used(strings: StringTable, columns: list[Any]) -> tuple[StringTable, list[Any]]:
+    """The texts that columns use, and the columns with indices of those."""
+    used = np.zeros(len(strings), np.bool_)
+    used[0] = True
+    for column in columns:
+        used[column if 0 not in column.strides else column.flat[:1]] = True
+    length = np.diff(strings.offsets)[used]
+    begins = strings.offsets[:-1][used]
+    offsets = np.zeros(len(length) + 1, np.int64)
+    np.cumsum(length, out=offsets[1:])
+    blob = np.empty(int(offsets[-1]), np.uint8)
+    _copy(_writable(strings.blob), np.stack((begins, begins + length), axis=1), offsets[:-1].copy(), blob)
+    index = (np.cumsum(used) - 1).astype(np.int32)
+    moved = [index[column] if 0 not in column.strides else column for column in columns]
+    return StringTable(blob, offsets), moved

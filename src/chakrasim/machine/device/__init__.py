@@ -1,0 +1,1 @@
+"""Devices: peaks, memory, and how long an operation takes on them."""

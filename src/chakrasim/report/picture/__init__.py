@@ -1,0 +1,1 @@
+"""Graphs and parts of results as pictures."""

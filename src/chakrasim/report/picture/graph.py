@@ -1,0 +1,167 @@
+"""The graph of a Chakra trace as something to draw: boxes and arrows, a big graph summarised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.text.amounts import plural, time_text
+from chakrasim.totals import totals
+from chakrasim.trace import NodeType, Trace, type_name
+
+Ints = NDArray[np.int64]
+
+#: Above this many nodes a picture is summarised unless told otherwise.
+MOST_NODES = 500
+DATA, CONTROL = "data", "control"
+
+#: Nodes that frame a run and tell nothing of the work in it.
+_FRAMES = re.compile(r"^\[pytorch\||^ProfilerStep|^##")
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node or a group of nodes. ``kind``: the type's name, that of most of a group."""
+
+    key: str
+    label: str
+    kind: str
+    nodes: int
+    duration_ns: int
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """``target`` waits for ``source`` (positions of boxes); ``kind`` DATA or CONTROL, ``count`` dependencies in one."""
+
+    source: int
+    target: int
+    kind: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Boxes and arrows. ``missing`` counts dependencies on nodes that the trace does not hold (they are left out)."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    missing: int = 0
+
+
+def picture_of(trace: Trace, by: str = "auto") -> Picture:
+    """The picture of a trace: ``by`` "none" (every node), "module" (nodes under the same outermost operator or
+    annotation together), "stream" (nodes of a thread or stream together), "auto" (module above MOST_NODES nodes, and
+    stream where modules are more than that)."""
+    if by == "auto":
+        if len(trace) <= MOST_NODES:
+            return picture_of(trace, "none")
+        modules = picture_of(trace, "module")
+        return modules if len(modules.boxes) <= MOST_NODES else picture_of(trace, "stream")
+    source, target, kind, missing = _dependencies(trace)
+    if by == "none":
+        boxes = [_single(trace, at) for at in range(len(trace))]
+        pairs = zip(source.tolist(), target.tolist(), kind.tolist(), strict=True)
+        return Picture(tuple(boxes), tuple(Arrow(a, b, CONTROL if c else DATA) for a, b, c in pairs), missing)
+    names = _modules(trace) if by == "module" else _streams(trace)
+    keys = list(dict.fromkeys(names))
+    place = {name: number for number, name in enumerate(keys)}
+    group = np.array([place[name] for name in names], np.int64)
+    return Picture(_groups(trace, keys, group), _merged(group, source, target, kind), missing)
+
+
+def _dependencies(trace: Trace) -> tuple[Ints, Ints, Ints, int]:
+    """Positions of source and target of every dependency, 1 for control, and how many name no node."""
+    order = np.argsort(trace.ids, kind="stable")
+    ids = trace.ids[order]
+    parts: list[tuple[Ints, Ints, Ints]] = []
+    missing = 0
+    for number, deps in enumerate((trace.data_deps, trace.ctrl_deps)):
+        node = np.repeat(np.arange(len(trace)), np.diff(deps.offsets))
+        place = np.searchsorted(ids, deps.targets)
+        known = place < len(ids)
+        known[known] = ids[place[known]] == deps.targets[known]
+        missing += int(np.count_nonzero(~known))
+        parts.append((order[place[known]], node[known], np.full(int(known.sum()), number, np.int64)))
+    source, target, kind = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return source, target, kind, missing
+
+
+def _single(trace: Trace, at: int) -> Box:
+    kind = type_name(int(trace.types[at]))
+    duration = int(trace.duration_micros[at]) * 1000
+    label = trace.name(at) or kind
+    return Box(str(int(trace.ids[at])), label, kind, 1, duration)
+
+
+def _groups(trace: Trace, keys: Sequence[str], group: Ints) -> tuple[Box, ...]:
+    counts = np.bincount(group, minlength=len(keys)).tolist()
+    sums = [micros * 1000 for micros in totals(group, trace.duration_micros, len(keys))]
+    boxes = []
+    for number, key in enumerate(keys):
+        types, often = np.unique(trace.types[group == number], return_counts=True)
+        kind = type_name(int(types[often.argmax()]))
+        label = f"{key}\n{plural(counts[number], 'node')}, {time_text(sums[number])}"
+        boxes.append(Box(str(number), label, kind, counts[number], sums[number]))
+    return tuple(boxes)
+
+
+def _merged(group: Ints, source: Ints, target: Ints, kind: Ints) -> tuple[Arrow, ...]:
+    """An arrow for each pair of groups and kind; arrows inside a group are left out."""
+    edges = np.stack([group[source], group[target], kind], axis=1)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    found, counts = np.unique(edges, axis=0, return_counts=True)
+    rows = zip(found.tolist(), counts.tolist(), strict=True)
+    return tuple(Arrow(a, b, CONTROL if c else DATA, count) for (a, b, c), count in rows)
+
+
+def _modules(trace: Trace) -> list[str]:
+    """For each node the name of its outermost caller that is no frame of the run, by control dependencies."""
+    source, target, kind, _ = _dependencies(trace)
+    caller = np.full(len(trace), -1, np.int64)
+    by_control = kind == 1
+    caller[target[by_control][::-1]] = source[by_control][::-1]
+    frame = np.array([_FRAMES.match(trace.name(at)) is not None for at in range(len(trace))], np.bool_)
+    # A kernel has no caller in traces of old converters: it belongs to what launched it.
+    launched = np.flatnonzero(caller < 0)
+    first_data = np.full(len(trace), -1, np.int64)
+    first_data[target[~by_control][::-1]] = source[~by_control][::-1]
+    caller[launched] = np.where(_on_device(trace)[launched], first_data[launched], -1)
+    above = np.where((caller >= 0) & ~frame[np.maximum(caller, 0)], caller, np.arange(len(trace)))
+    for _ in range(len(trace).bit_length() + 1):
+        above = above[above]  # after k rounds each node has looked 2^k callers up
+    return [_shortened(trace.name(at) or type_name(int(trace.types[at]))) for at in above.tolist()]
+
+
+def _shortened(name: str) -> str:
+    """A name without what counts or configures it: ``Optimizer.step#SGD.step``, ``AddBackward`` of any number."""
+    name = re.sub(r"\s*[(<].*$", "", name) or name
+    name = name.removeprefix("autograd::engine::evaluate_function: ")
+    return re.sub(r"(Backward)\d+$", r"\1", name)
+
+
+def _on_device(trace: Trace) -> NDArray[np.bool_]:
+    column = trace.attr("is_cpu_op")
+    device: NDArray[np.bool_] = ~(column.is_integer & (column.bits != 0))
+    return device
+
+
+def _streams(trace: Trace) -> list[str]:
+    """For each node its host thread, stream, or sort of work where neither is stated."""
+    device = _on_device(trace)
+    stream, thread = trace.attr("stream"), trace.attr("tid")
+    on_stream, on_thread = stream.is_integer, thread.is_integer
+    names = []
+    for at in range(len(trace)):
+        if device[at]:
+            known = bool(on_stream[at])
+            kind = int(trace.types[at])
+            communicates = kind in (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
+            names.append(f"stream {int(stream.bits[at])}" if known else "communication" if communicates else "device")
+        else:
+            names.append(f"thread {int(thread.bits[at])}" if on_thread[at] else "host")
+    return names

@@ -1,0 +1,112 @@
+"""A capture in words and tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from chakrasim.text.amounts import number_text, plural, ranks_text, size_text, time_text
+from chakrasim.text.layout import Section
+
+if TYPE_CHECKING:
+    from chakrasim.collect.capture.api import Capture
+    from chakrasim.collect.capture.job import CapturedJob
+
+
+def assumptions(captured: CapturedJob, representative: bool) -> tuple[str, ...]:
+    """What a capture assumed, made up or left out."""
+    lines = []
+    if representative:
+        shared = [entry for entry in captured.classes if len(entry.ranks) > 1]
+        if shared:
+            lines.append(
+                f"{plural(captured.world, 'rank')} share {plural(len(captured.classes), 'trace')}: ranks at the same "
+                "place of the groups that messages are sent in do the same"
+                + (f" (checked on {plural(len(captured.verified), 'more rank')})" if captured.verified else "")
+            )
+    for what, count in _sum("placeholders", captured).items():
+        lines.append(f"placeholder: {what}, {count:,} times")
+    for what, count in _sum("counted", captured).items():
+        lines.append(f"{what}: {count:,}")
+    return tuple(lines)
+
+
+def _sum(name: str, captured: CapturedJob) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for entry in captured.classes:
+        total.update(getattr(entry.result, name))
+    return total
+
+
+def sections(capture: Capture) -> list[Section]:
+    """The tables of a capture."""
+    found = capture.captured
+    timed = capture.profile is not None
+    rows = []
+    for index, entry in enumerate(found.classes):
+        summary = entry.result.summary
+        verdict = capture.verdict(entry)
+        row: tuple[str, ...] = (
+            f"{index}",
+            ranks_text(entry.ranks),
+            f"{summary.nodes:,}",
+            number_text(summary.total_flops / 1e12),
+            size_text(summary.bytes_moved),
+            size_text(summary.peak_bytes),
+        )
+        if verdict is not None:
+            row += (time_text(summary.compute_ns or 0), "fits" if verdict[0] else "OUT OF MEMORY")
+        rows.append(row)
+    columns: tuple[str, ...] = ("class", "ranks", "nodes", "TFLOP", "moved", "peak memory")
+    if timed:
+        columns += ("compute", f"on {capture.profile.name}")
+    made = [
+        Section(
+            f"{plural(found.world, 'rank')}, {plural(len(found.classes), 'trace')}", columns, tuple(rows), left=(1,)
+        )
+    ]
+    made.append(_kinds(capture))
+    made.append(_traffic(capture))
+    made.append(_memory(capture))
+    made.append(Section("Assumed", lines=capture.assumptions))
+    return made
+
+
+def _kinds(capture: Capture) -> Section:
+    """FLOPs by kind of work."""
+    kinds = list(dict.fromkeys(kind for entry in capture.captured.classes for kind in entry.result.summary.flops))
+    rows = tuple(
+        (f"{index}", *(number_text(entry.result.summary.flops.get(kind, 0) / 1e12) for kind in kinds))
+        for index, entry in enumerate(capture.captured.classes)
+    )
+    return Section("TFLOP by kind", ("class", *kinds), rows, left=())
+
+
+def _traffic(capture: Capture) -> Section:
+    """Collectives and messages by type and role: of each class that has them in a way of its own."""
+    table: dict[tuple[str, str, int, int], list[int]] = {}
+    for index, entry in enumerate(capture.captured.classes):
+        for traffic in entry.result.summary.traffic:
+            table.setdefault((traffic.type, traffic.role, traffic.count, traffic.bytes), []).append(index)
+    rows = tuple(
+        (kind, role or "all ranks", f"{count:,}", size_text(size), ranks_text(classes))
+        for (kind, role, count, size), classes in sorted(table.items())
+    )
+    return Section(
+        "Collectives and messages of a rank", ("type", "group", "count", "bytes", "classes"), rows, (0, 1, 4)
+    )
+
+
+def _memory(capture: Capture) -> Section:
+    """What is live at the peak."""
+    names = list(dict.fromkeys(name for entry in capture.captured.classes for name in entry.result.summary.peak))
+    rows = tuple(
+        (f"{index}", *(size_text(entry.result.summary.peak.get(name, 0)) for name in names))
+        for index, entry in enumerate(capture.captured.classes)
+    )
+    lines = []
+    for index, entry in enumerate(capture.captured.classes):
+        verdict = capture.verdict(entry)
+        if verdict is not None and not verdict[0]:
+            lines.append(f"class {index} is {verdict[1]}")
+    return Section("Memory at the peak", ("class", *names), rows, (), tuple(lines), loud=bool(lines))

@@ -1,0 +1,79 @@
+"""Tables of a critical path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chakrasim.analysis.critical_path.path import CAUSES, LinkedPath
+from chakrasim.text.amounts import share_text, time_text
+from chakrasim.text.layout import Section
+from chakrasim.trace.linked.columns import EdgeKind, LinkedTrace, RowKind
+
+
+def path_sections(linked: LinkedTrace, path: LinkedPath, most: int = 10) -> list[Section]:
+    """What the path's time went into: causes, the names with the largest shares, and synchronisations."""
+    total = path.total_ns
+    causes = [
+        (name, time_text(time), share_text(time, total)) for name, time in path.breakdown_ns().items() if time > 0
+    ]
+    return [
+        Section(f"Critical path: {time_text(total)}, {len(path)} pieces of work", ("cause", "time", "share"),
+                tuple(causes)),
+        Section("Largest parts", ("name", "time", "share", "pieces", "cause"), _largest(linked, path, most), (0, 4)),
+        Section("Synchronisations", ("kind", "all", "on the path"), _syncs(linked, path)),
+    ]  # fmt: skip
+
+
+def _largest(linked: LinkedTrace, path: LinkedPath, most: int) -> tuple[tuple[str, ...], ...]:
+    sums: dict[tuple[str, int], list[int]] = {}
+    for row, time, cause in zip(path.rows.tolist(), path.duration_ns.tolist(), path.cause.tolist(), strict=True):
+        name = "(host gap)" if linked.kind[row] == RowKind.GAP else linked.strings[int(linked.name[row])]
+        entry = sums.setdefault((name, cause), [0, 0])
+        entry[0] += time
+        entry[1] += 1
+    largest = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))[:most]
+    return tuple(
+        (_brief(name), time_text(time), share_text(time, path.total_ns), str(count), CAUSES[cause])
+        for (name, cause), (time, count) in largest
+    )
+
+
+def _brief(name: str, longest: int = 60) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."
+
+
+def _syncs(linked: LinkedTrace, path: LinkedPath) -> tuple[tuple[str, ...], ...]:
+    kinds = linked.edge_kind[path.sync_edges]
+    return tuple(
+        (
+            EdgeKind(kind).name.lower().replace("_", " "),
+            str(int(np.sum(kinds == kind))),
+            str(int(np.sum(path.on_path[kinds == kind]))),
+        )
+        for kind in np.unique(kinds).tolist()
+    )
+
+
+def compat_sections(figures: dict[str, Any]) -> list[Section]:
+    """HTA's figures."""
+    rows = [
+        ("rows in the window", str(figures["clipped_rows"])),
+        ("nodes", str(figures["nx_nodes"])),
+        ("edges", str(figures["nx_edges"])),
+        ("synchronisation edges", str(len(figures["all_sync_edges"]))),
+    ]
+    if not figures["ok"]:
+        return [Section("Critical path as HTA: the graph is not valid", (), tuple(rows))]
+    rows += [
+        ("nodes on the path", str(figures["cp_nodes"])),
+        ("synchronisation edges on the path", str(len(figures["cp_sync_edges"]))),
+        ("weight of the path", time_text(figures["cp_weight"] * 1000)),
+    ]
+    shares = figures["bound_by_pct"].items()
+    bound = tuple((cause or "(dependencies)", f"{share:.2f} %") for cause, share in shares)
+    return [
+        Section("Critical path as HTA", (), tuple(rows)),
+        Section("Bound by", ("cause", "share"), bound),
+    ]

@@ -1,0 +1,205 @@
+"""What a person reads after a run: how long, where the time went, which collectives and links mattered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.simulator.outcome.result import PARTS, SimulationResult
+from chakrasim.simulator.outcome.steps import step_section
+from chakrasim.text.amounts import number_text, plural, ranks_text, share_text, size_text, time_text
+from chakrasim.text.layout import Section, plain_text
+from chakrasim.trace import NodeType
+
+Ints = NDArray[np.int64]
+
+MOST_CLASSES = 16
+MOST_LINKS = 10
+MOST_COLLECTIVES = 40
+
+PART_MEANINGS = {
+    "compute": "GPU computes, nothing communicates",
+    "overlap": "GPU computes while communication runs",
+    "exposed_comm": "communication runs, the GPU does not",
+    "memory": "remote memory only",
+    "cpu": "CPU operations only",
+    "idle": "nothing runs, the rank is not done",
+    "done": "the rank is done, others are not",
+}
+
+
+def summary_text(result: SimulationResult) -> str:
+    """The report as plain text, the warnings at its end."""
+    warnings = Section("Warnings" if result.warnings else "", lines=result.warnings)
+    return plain_text([*summary(result), warnings])
+
+
+def summary(result: SimulationResult) -> list[Section]:
+    """The report, piece by piece, in the order in which it is read."""
+    return [section for section in _sections(result) if section.rows or section.lines]
+
+
+def _sections(result: SimulationResult) -> Iterator[Section]:
+    yield _headline(result)
+    if len(result.finish_order):
+        yield step_section(result)
+    yield _nothing_moved(result)
+    if len(result.finish_order):
+        yield _where_time_goes(result)
+        yield _by_class(result)
+    yield _collectives(result)
+    yield _links(result)
+    yield _counts(result)
+
+
+def _headline(result: SimulationResult) -> Section:
+    finish = result.finish_ns
+    makespan = result.makespan_ns
+    rows = [
+        ("makespan", f"{time_text(makespan)} ({makespan:,} ns)"),
+        ("ranks", f"{len(finish):,}, {_model(result)}"),
+    ]
+    if len(result.finish_order):
+        first, last = int(np.argmin(finish)), int(np.argmax(finish))
+        low, middle, high = (time_text(float(value)) for value in (finish.min(), np.median(finish), finish.max()))
+        spread = (
+            f"all ranks at {high}"
+            if finish[first] == finish[last]
+            else f"first {low} (rank {first}), median {middle}, last {high} (rank {last})"
+        )
+        rows.append(("finish", spread))
+    rows.append(("folding", result.fold_reason))
+    rows.append(
+        (
+            "moved",
+            f"{size_text(result.message_bytes)} ({result.message_bytes:,} B) in {plural(result.messages, 'message')}",
+        )
+    )
+    if result.peak_memory_bytes is not None:
+        peak = result.peak_memory_bytes
+        rows.append(("peak memory", f"{size_text(int(peak.max(initial=0)))} (rank {int(peak.argmax())})"))
+    return Section(rows=tuple(rows), left=(0, 1))
+
+
+def _model(result: SimulationResult) -> str:
+    if result.replay is None:
+        return f"congestion-{result.congestion} network"
+    taken = "measured durations" if result.replay == "recorded" else "measured compute and transfer times"
+    return f"no machine: {taken} replayed"
+
+
+def _nothing_moved(result: SimulationResult) -> Section:
+    if result.replay is not None or result.message_bytes or not len(result.finish_order):
+        return Section()
+    nodes = sum(int(np.count_nonzero(record.graph.trace.types == NodeType.COMM_COLL_NODE)) for record in result.records)
+    if not nodes and not result.collectives:
+        return Section()
+    why = (
+        "nodes are replayed with their recorded durations (replay-only)"
+        if result.system.replay_only
+        else "look for groups of one member, sizes of 0, and broadcasts, which replay their recorded duration"
+    )
+    text = f"NO BYTES WERE MOVED although the workload has collectives: {why}"
+    return Section(lines=(text,), loud=True)
+
+
+def _where_time_goes(result: SimulationResult) -> Section:
+    makespan = result.makespan_ns
+    means = result.parts_ns.mean(axis=0)
+    rows = [
+        (name, time_text(mean), share_text(mean, makespan), PART_MEANINGS[name])
+        for name, mean in zip(PARTS, means.tolist(), strict=True)
+        if mean or name in ("compute", "exposed_comm")
+    ]
+    rows.append(("sum", time_text(makespan), share_text(makespan, makespan), "the makespan"))
+    line = f"ASTRA-sim's exposed communication (finish less GPU busy time): {_exposed_text(result.exposed_comm_ns)}"
+    return Section(
+        "Where the time goes (mean over ranks)", ("part", "time", "share", "meaning"), tuple(rows), (0, 3), (line,)
+    )
+
+
+def _exposed_text(exposed_ns: Ints) -> str:
+    """The mean, unless there is no such time: the sum of operations side by side may be longer than the run."""
+    below = int((exposed_ns < 0).sum())
+    if not below:
+        return f"mean {time_text(float(exposed_ns.mean()))}"
+    return f"n/a, since GPU operations that ran side by side add up to more than the run ({plural(below, 'rank')})"
+
+
+def _by_class(result: SimulationResult) -> Section:
+    """One row per class of ranks that did the same."""
+    parts = [i for i in range(len(PARTS)) if result.parts_ns[:, i].any() or PARTS[i] in ("compute", "exposed_comm")]
+    members = class_members(result, MOST_CLASSES)
+    rows = []
+    for ranks in members:
+        rank = int(ranks[0])
+        times = [time_text(int(result.parts_ns[rank, i])) for i in parts]
+        finish, exposed_ns = time_text(int(result.finish_ns[rank])), int(result.exposed_comm_ns[rank])
+        exposed = time_text(exposed_ns) if exposed_ns >= 0 else "n/a"
+        rows.append((ranks_text(ranks.tolist()), f"{len(ranks):,}", finish, *times, exposed))
+    more = len(result.class_ranks) - len(members)
+    lines: tuple[str, ...] = (f"... and {plural(more, 'class')} more",) if more > 0 else ()
+    columns = ("ranks", "count", "finish", *(PARTS[i] for i in parts), "ASTRA-sim exposed")
+    return Section("By rank (ranks that do the same in one row)", columns, tuple(rows), (0,), lines)
+
+
+def class_members(result: SimulationResult, most: int) -> list[Ints]:
+    """The ranks of the first ``most`` classes, each ascending."""
+    order = np.argsort(result.classes, kind="stable")
+    starts = np.searchsorted(result.classes[order], np.arange(len(result.class_ranks) + 1))
+    return [order[starts[i] : starts[i + 1]] for i in range(min(most, len(result.class_ranks)))]
+
+
+def _collectives(result: SimulationResult) -> Section:
+    shown = sorted(result.collectives, key=lambda figures: -figures.calls * figures.mean_ns)[:MOST_COLLECTIVES]
+    rows = tuple(
+        (
+            figures.type,
+            size_text(figures.size_bytes),
+            f"{figures.groups:,} x {figures.members:,}",
+            figures.algorithm,
+            f"{figures.calls:,}",
+            time_text(figures.mean_ns),
+            number_text(figures.algbw),
+            number_text(figures.busbw),
+        )
+        for figures in shown
+    )
+    more = len(result.collectives) - len(shown)
+    lines: tuple[str, ...] = (
+        "calls: over all ranks; algbw and busbw in GB/s (10^9 bytes per second) as the NCCL tests define them",
+    )
+    if more > 0:
+        lines = (f"... and {plural(more, 'kind')} more, which took less time", *lines)
+    columns = ("collective", "size", "groups x members", "algorithm", "calls", "mean time", "algbw", "busbw")
+    return Section("Collectives, most time first", columns, rows, (0, 2, 3), lines if rows else ())
+
+
+def _links(result: SimulationResult) -> Section:
+    links = result.links
+    if links is None or not len(links.name):
+        return Section()
+    busiest = np.argsort(-links.busy_ns, kind="stable")[:MOST_LINKS].tolist()
+    rows = tuple(
+        (
+            links.name[i],
+            time_text(int(links.busy_ns[i])),
+            share_text(int(links.busy_ns[i]), result.makespan_ns),
+            size_text(int(links.bytes[i])),
+            f"{int(links.messages[i]):,}",
+            f"{int(links.most_queued[i]):,}",
+        )
+        for i in busiest
+    )
+    mean = share_text(float(links.busy_ns.mean()), result.makespan_ns)
+    lines = [f"{plural(len(links.name) * links.copies, 'link')} used, {mean} busy on average"]
+    if links.copies > 1:
+        lines.append(f"each row stands for {links.copies:,} equal links")
+    columns = ("link", "busy", "utilisation", "bytes", "messages", "most queued")
+    return Section("Busiest links", columns, rows, (0,), tuple(lines))
+
+
+def _counts(result: SimulationResult) -> Section:
+    return Section("Counted", ("what", "how many"), tuple((name, f"{n:,}") for name, n in result.counts.items()))

@@ -1,0 +1,1 @@
+"""Results over time, for Perfetto and Chrome's viewer."""

@@ -1,0 +1,1 @@
+"""The engine's memory: laid out, filled, and run."""

@@ -1,0 +1,1 @@
+"""A workload made into what the engine runs."""

@@ -1,0 +1,310 @@
+"""From a trace to a graph that the engine runs: nodes in order of their ids, what each does, who waits for whom.
+
+Sections 6 and 7 of astra-system.md say what the reference does with each type of node; where it would abort, the
+trace is refused here with the node's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.collectives import Collective
+from chakrasim.simulator.context import Context
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.reach import count_reachable
+from chakrasim.simulator.lowering.attributes import refuse, required
+from chakrasim.simulator.lowering.communication import CollectiveUse, collectives, messages
+from chakrasim.simulator.lowering.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
+from chakrasim.simulator.lowering.measured import measured
+from chakrasim.trace import NodeType, Trace
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A trace, lowered. Node numbers count in ascending order of ids.
+
+    ``a`` of a collective is its index in ``uses``, ``b`` its group's index in ``groups``, ``a`` of a message its index
+    in ``peers``; else as in ``layout.NODE_A``. ``groups`` and ``peers`` are in order of first use, and ``uses`` in the
+    order of these, so that ranks that do the same in different groups have equal columns.
+    """
+
+    trace: Trace
+    order: Ints
+    kind: Ints
+    resource: Ints
+    category: Ints
+    a: Ints
+    b: Ints
+    c: Ints
+    d: Ints
+    child_offsets: Ints
+    children: Ints
+    parents: Ints
+    uses: tuple[CollectiveUse, ...]
+    groups: tuple[int, ...]
+    peers: Ints
+    """Ranks; where ``peer_roles`` is not 0, positions in the group of that role."""
+    peer_roles: Ints
+    own_rank: dict[int, int]
+    """Nodes that name their own rank: node number -> rank."""
+    replayed: int
+    """Broadcasts that take their recorded duration."""
+    latencies: int
+    """Nodes with a measured latency (``delay_ns``) that is left out, as ASTRA-sim does: only replays wait it."""
+    shared: Graph | None = None
+    """The graph from which this one differs in ``uses``, ``groups`` and ``peers`` only, before roles were filled in."""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def columns(self) -> Graph:
+        """The one graph that stands for all with the same columns."""
+        return self.shared or self
+
+    def place(self, number: int) -> str:
+        """A node's name for messages."""
+        return self.trace.place(int(self.order[number]))
+
+    def peer(self, number: int) -> int:
+        """The rank at the other end of a message."""
+        return int(self.peers[self.a[number]])
+
+
+def lower_graph(trace: Trace, context: Context) -> Graph:
+    """Check a trace and turn it into a graph. Raises InputError with the node at fault."""
+    order = np.argsort(trace.ids, kind="stable").astype(np.int64)
+    ids = trace.ids[order]
+    repeated = np.flatnonzero(ids[1:] == ids[:-1])
+    if len(repeated):
+        refuse(trace, int(order[repeated[0] + 1]), f"two nodes have the id {int(ids[repeated[0]])}")
+    offsets, children, parents = _dependencies(trace, order, ids)
+    actions = _Actions(trace, context)
+    actions.fill()
+    return Graph(
+        trace,
+        order,
+        actions.kind[order],
+        actions.resource[order],
+        actions.category[order],
+        actions.a[order],
+        actions.b[order],
+        actions.c[order],
+        actions.d[order],
+        offsets,
+        children,
+        parents,
+        actions.uses,
+        actions.groups,
+        actions.peers,
+        actions.peer_roles,
+        {int(np.searchsorted(ids, trace.ids[node])): rank for node, rank in actions.own_rank.items()},
+        actions.replayed,
+        0 if context.replay else int(np.count_nonzero(trace.attr("delay_ns").bits)),
+    )
+
+
+def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
+    """Children in CSR form and the number of parents, by node number; data and control dependencies count alike."""
+    n = len(ids)
+    number = np.empty(n, np.int64)
+    number[order] = np.arange(n)
+    wants = []
+    for deps in (trace.data_deps, trace.ctrl_deps):
+        node = np.repeat(np.arange(n), np.diff(deps.offsets))
+        parent = np.searchsorted(ids, deps.targets)
+        known = parent < n
+        known[known] = ids[parent[known]] == deps.targets[known]
+        missing = np.flatnonzero(~known)
+        if len(missing):
+            at_node = int(node[missing[0]])
+            refuse(trace, at_node, f"depends on node {int(deps.targets[missing[0]])}, which does not exist")
+        wants.append(parent.astype(np.int64) * n + number[node])
+    pairs = np.unique(np.concatenate(wants)) if n else np.zeros(0, np.int64)
+    parent, child = pairs // max(n, 1), pairs % max(n, 1)
+    offsets = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(parent, minlength=n), out=offsets[1:])
+    parents = np.bincount(child, minlength=n).astype(np.int64)
+    left = np.zeros(n, np.int64)
+    if count_reachable(offsets, child, parents, left, np.zeros(n, np.int64)) < n:
+        _report_cycle(trace, order, child, parent, left)
+    return offsets, child, parents
+
+
+def _report_cycle(trace: Trace, order: Ints, child: Ints, parent: Ints, left: Ints) -> None:
+    """Walk up from a node that never becomes free, through parents that do not either, until one comes up again."""
+    stuck_parent = {int(c): int(p) for c, p in zip(child, parent, strict=True) if left[c] > 0 and left[p] > 0}
+    node = next(iter(stuck_parent))
+    seen: dict[int, int] = {}
+    while node not in seen:
+        seen[node] = len(seen)
+        node = stuck_parent[node]
+    cycle = [n for n, at_step in seen.items() if at_step >= seen[node]][::-1]
+    names = " -> ".join(str(int(trace.ids[order[n]])) for n in [*cycle[:8], cycle[0]])
+    more = f" (and {len(cycle) - 8} more)" if len(cycle) > 8 else ""
+    refuse(trace, int(order[cycle[0]]), f"dependencies form a cycle: {names}{more}")
+
+
+class _Actions:
+    """What each node does, by file order; filled type by type."""
+
+    def __init__(self, trace: Trace, context: Context) -> None:
+        n = len(trace)
+        self.trace = trace
+        self.column = cache(trace.attr)
+        self.context = context
+        self.kind = np.full(n, at.RUN_DELAY, np.int64)
+        self.resource = np.full(n, at.COMM, np.int64)
+        self.category = np.full(n, at.CAT_NONE, np.int64)
+        self.a = np.zeros(n, np.int64)
+        self.b = np.zeros(n, np.int64)
+        self.c = np.zeros(n, np.int64)
+        self.d = np.zeros(n, np.int64)
+        self.uses: tuple[CollectiveUse, ...] = ()
+        self.groups: tuple[int, ...] = ()
+        self.peers = self.peer_roles = np.zeros(0, np.int64)
+        self.own_rank: dict[int, int] = {}
+        self.replayed = 0
+
+    def fill(self) -> None:
+        types = self.trace.types
+        known = (types >= 0) & (types <= int(NodeType.COMM_COLL_NODE))
+        if not known.all():
+            node = int(np.flatnonzero(~known)[0])
+            refuse(self.trace, node, "unknown node type", found=int(types[node]), expected="0 to 7")
+        self.cpu = self.column("is_cpu_op").integers() != 0
+        comp = types == NodeType.COMP_NODE
+        memory = (types == NodeType.MEM_LOAD_NODE) | (types == NodeType.MEM_STORE_NODE)
+        comm = types >= int(NodeType.COMM_SEND_NODE)
+        self.resource[comp] = at.GPU
+        self.resource[types == NodeType.COMM_RECV_NODE] = at.RECV
+        self.resource[self.cpu] = at.CPU
+        self.category[comp] = np.where(self.cpu[comp], at.CAT_CPU, at.CAT_GPU)
+        self.category[memory] = at.CAT_MEMORY
+        self.category[comm] = at.CAT_COMM
+        if self.context.replay is not None:
+            self._replay_durations()
+            return
+        if self.context.system.replay_only:
+            self._replay(np.ones(len(types), np.bool_), count_gpu=True)
+            return
+        self._compute(comp)
+        self._memory(memory)
+        if (comm & self.cpu).any():
+            node = int(np.flatnonzero(comm & self.cpu)[0])
+            refuse(
+                self.trace,
+                node,
+                "a communication node is marked as a CPU operation (is_cpu_op)",
+                remedy="set is_cpu_op to false on communication nodes, or replay the trace ('replay-only': 1)",
+            )
+        self._messages(comm & (types != NodeType.COMM_COLL_NODE))
+        self._collectives(types == NodeType.COMM_COLL_NODE)
+        if self.context.common_start:
+            self._skip_start_offsets()
+        skipped = (types == NodeType.INVALID_NODE) | (types == NodeType.METADATA_NODE)
+        self.kind[skipped] = at.RUN_SKIP
+
+    def _replay_durations(self) -> None:
+        """Every node takes its measured duration after its measured delay; nodes hold no resource (see `replay`)."""
+        times = measured(self.trace, common_start=self.context.common_start)
+        self.resource[:] = at.RECV
+        self.a[:] = times.duration_ns
+        self.c[:] = times.delay_ns
+        self.b[:] = np.where(self.cpu | (self.category != at.CAT_GPU), 0, times.duration_ns)
+        if self.context.replay == "transfer":
+            nodes = np.flatnonzero(times.meeting >= 0)
+            self.kind[nodes] = at.RUN_MEETING
+            self.a[nodes] = times.meeting[nodes]
+            self.b[nodes] = times.transfer_ns[nodes]
+
+    def _replay(self, chosen: Mask, *, count_gpu: bool) -> None:
+        """Nodes that take their recorded duration, or 1 ns where none is recorded."""
+        micros = self.trace.duration_micros[chosen]
+        if len(micros) and int(micros.max()) > (TOO_LATE - 1) // 1000:
+            node = int(np.flatnonzero(chosen)[np.argmax(micros)])
+            refuse(
+                self.trace,
+                node,
+                "the duration is beyond the clock's range",
+                found=f"{int(micros.max())} us",
+                expected="less than 2^63 ns",
+            )
+        runtime = np.maximum(micros.astype(np.int64) * 1000, 1)
+        self.a[chosen] = runtime
+        self.b[chosen] = np.where(self.cpu[chosen], 0, runtime) if count_gpu else 0
+
+    def _skip_start_offsets(self) -> None:
+        """All ranks start at once: what a rank starts later than the others takes no time."""
+        offset = self.column("is_start_offset").integers() != 0
+        self.kind[offset] = at.RUN_DELAY
+        self.a[offset] = self.b[offset] = 0
+
+    def _compute(self, comp: Mask) -> None:
+        by_model = modelled(self.trace, self.column, comp & ~self.cpu, self.context)
+        warn_of_silent(self.trace, self.column, comp & ~self.cpu, self.context)
+        warn_of_untimed(self.column, comp & ~self.cpu & ~by_model, self.trace.duration_micros, self.context)
+        self._replay(comp & ~by_model, count_gpu=True)
+        nodes = np.flatnonzero(by_model)
+        if not len(nodes):
+            return
+        runtime, nothing = compute_ns(self.trace, self.column, nodes, self.context)
+        self.a[nodes] = runtime
+        self.b[nodes] = runtime
+        self.kind[nodes[nothing]] = at.RUN_SKIP
+
+    def _memory(self, memory: Mask) -> None:
+        if not memory.any():
+            return
+        nodes = np.flatnonzero(memory)
+        remote = self.context.memory
+        if remote.kind == "NO_MEMORY_EXPANSION":
+            refuse(
+                self.trace,
+                int(nodes[0]),
+                "accesses remote memory, but the machine has none (NO_MEMORY_EXPANSION)",
+                remedy="give a remote-memory configuration",
+            )
+        size = self._required("tensor_size", nodes, "an access to remote memory").astype(np.float64)
+        transfer = np.zeros(len(size)) if remote.bandwidth == 0 else size / float(remote.bandwidth)
+        self.kind[nodes] = at.RUN_MEMORY
+        self.a[nodes] = remote.latency_ns + transfer.astype(np.int64)
+
+    def _messages(self, chosen: Mask) -> None:
+        nodes = np.flatnonzero(chosen)
+        if not len(nodes):
+            return
+        found = messages(self.trace, self.column, nodes, self.context)
+        self.peers, self.peer_roles, self.own_rank = found.peers, found.roles, found.own_rank
+        sends = self.trace.types[nodes] == NodeType.COMM_SEND_NODE
+        self.kind[nodes] = np.where(sends, at.RUN_SEND, at.RUN_RECV)
+        self.a[nodes] = found.peer
+        self.b[nodes] = found.size_bytes
+        self.c[nodes] = found.tag
+
+    def _collectives(self, chosen: Mask) -> None:
+        nodes = np.flatnonzero(chosen)
+        if not len(nodes):
+            return
+        found = collectives(self.trace, self.column, nodes, self.context)
+        self.uses, self.groups = found.uses, found.groups
+        self.kind[nodes] = at.RUN_COLLECTIVE
+        self.a[nodes] = found.use
+        self.b[nodes] = found.group
+        if not self.context.physics:
+            replayed = np.zeros(len(self.kind), np.bool_)
+            replayed[nodes[found.types == int(Collective.BROADCAST)]] = True
+            self.kind[replayed] = at.RUN_DELAY
+            self._replay(replayed, count_gpu=False)
+            self.replayed = int(replayed.sum())
+
+    def _required(self, name: str, nodes: Ints, what: str) -> Ints:
+        """An attribute that every one of the nodes must have, as a number below 2^62."""
+        return required(self.column(name), nodes, what)

@@ -1,0 +1,396 @@
+"""From a collective in a workload to chunks, phases and programs (astra-system.md, 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build, traits_of
+from chakrasim.collectives.custom.load import custom_programs
+from chakrasim.collectives.custom.program import CustomProgram
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
+from chakrasim.collectives.schedule import ROOTED
+from chakrasim.errors import InputError
+from chakrasim.machine import Algorithm
+from chakrasim.simulator.arena.builder import ArenaBuilder
+from chakrasim.simulator.context import Context
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.lowering.attributes import TOO_LARGE
+from chakrasim.simulator.lowering.communication import CollectiveUse
+
+Ints = NDArray[np.int64]
+
+RING = Algorithm("ring")
+DEFAULT_INVOLVED_DIMS = 4
+"""A node without ``involved_dim`` takes part in dimensions 0 to 3 only, as in the reference."""
+MAX_CHUNKS = 10_000_000
+MAX_PASS_NS = 1 << 60
+
+
+@dataclass(frozen=True)
+class Members:
+    """Who takes part in a phase: every ``stride``-th rank, ``count`` of them in a row, or the listed ranks."""
+
+    count: int
+    stride: int
+    listed: tuple[int, ...] = ()
+
+    def index(self, ranks: Ints) -> Ints:
+        """Member index of each rank (of its own ring, for strided members)."""
+        if self.stride:
+            return (ranks // self.stride) % self.count
+        position = {rank: i for i, rank in enumerate(self.listed)}
+        return np.array([position[int(rank)] for rank in ranks], np.int64)
+
+    def rank(self, ranks: Ints, index: Ints) -> Ints:
+        """The rank that stands at ``index`` in the ring of each rank."""
+        if self.stride:
+            return ranks + (index - self.index(ranks)) * self.stride
+        return np.array(self.listed, np.int64)[index]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One algorithm on one dimension. ``schedules`` has two variants: clockwise or tree 0, anticlockwise or tree 1."""
+
+    collective: Collective
+    algorithm: str
+    dim: int
+    queue_rule: int
+    tree_counter: int
+    members: Members
+    local: bool
+    schedules: tuple[Schedule, Schedule]
+    data_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A collective ready to run: so many chunks, each going through all phases; no chunks: done at once."""
+
+    use: CollectiveUse
+    chunks: int
+    phases: tuple[Phase, ...]
+    programs: tuple[CustomProgram, ...] = ()
+    """Of a custom collective: one per member, in ascending order of rank."""
+
+    @property
+    def group(self) -> int:
+        return self.use.group
+
+    def member_count(self, context: Context) -> int:
+        """How many ranks take part, of a collective of all ranks: in the dimensions that are involved."""
+        listed = context.groups.get(self.use.group)
+        if listed is not None:
+            return len(listed)
+        if not self.phases:
+            return context.ranks
+        return prod(phase.members.count for phase in {phase.dim: phase for phase in self.phases}.values())
+
+    def members(self, context: Context) -> Members:
+        """Who takes part, in listed order."""
+        listed = context.groups.get(self.use.group)
+        return Members(context.ranks, 1) if listed is None else Members(len(listed), 0, listed)
+
+
+def resolve(use: CollectiveUse, context: Context) -> Plan:
+    """Decide chunks, phases and algorithms. Raises InputError for a collective that has no implementation."""
+    members = context.groups.get(use.group)
+    count = context.ranks if members is None else len(members)
+    name = COLLECTIVE_KEYS[use.type]
+    chunk, chunks = _chunks(use, context)
+    if count == 1 or chunks == 0:
+        return Plan(use, 0, ())
+    custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
+    if custom:
+        if chunks != 1:
+            context.warn(f"the custom {name} runs once for the whole collective: preferred-dataset-splits is not 1")
+        return Plan(use, 1, (), _custom_programs(custom, use, members or range(context.ranks), context))
+    algorithms = _implementations(use.type, name, context)
+    if members is not None and count < context.ranks:
+        phases = _group_phases(use, chunk, members, algorithms, context)
+    else:
+        phases = _default_phases(use, chunk, algorithms, context, everyone=members is not None)
+    if not phases:
+        return Plan(use, 0, ())
+    return Plan(use, chunks, tuple(phases))
+
+
+def _custom_programs(
+    path: str, use: CollectiveUse, members: Sequence[int], context: Context
+) -> tuple[CustomProgram, ...]:
+    """A custom collective's programs, from a prefix of Chakra traces or an MSCCL file."""
+    bandwidth = context.system.local_mem_bw
+    return custom_programs(
+        path,
+        use.type,
+        list(members),
+        use.size_bytes,
+        lambda size: pass_ns(size, bandwidth),
+        context.warnings,
+        to_itself=context.carries_messages_to_itself,
+    )
+
+
+def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
+    """Chunk size and number of chunks; a remainder makes one more chunk of full size (8.6)."""
+    if use.type == Collective.BARRIER:
+        return 0, 1
+    splits = context.system.preferred_dataset_splits
+    size = use.size_bytes
+    chunk = size // splits
+    if use.type in (Collective.ALL_GATHER, Collective.GATHER):
+        if chunk == 0:
+            return 0, 0
+    elif context.ranks > chunk:
+        if size == 0:
+            context.warn(
+                "a collective of 0 bytes takes the time of ASTRA-sim's minimum size (splits times ranks bytes)"
+            )
+        chunk = context.ranks
+        size = splits * context.ranks
+    chunks = -(-size // chunk)
+    if chunks > MAX_CHUNKS:
+        raise InputError(
+            f"a collective is cut into {chunks} chunks",
+            expected=f"at most {MAX_CHUNKS}",
+            remedy="lower preferred-dataset-splits",
+        )
+    return chunk, chunks
+
+
+def _implementations(collective: Collective, name: str, context: Context) -> tuple[Algorithm, ...]:
+    found = context.system.implementations.get(name, ())
+    if found:
+        return found
+    if collective in ROOTED:
+        return (RING,)
+    if collective == Collective.REDUCE_SCATTER_BLOCK:
+        return context.system.implementations.get("reduce-scatter") or (RING,)
+    raise InputError(
+        f"the system configuration names no implementation for {name}",
+        place=f"$.{name}-implementation",
+        expected="a list with one algorithm per network dimension",
+        remedy=f'add "{name}-implementation": ["ring"]',
+    )
+
+
+def _group_phases(
+    use: CollectiveUse, chunk: int, listed: tuple[int, ...], algorithms: tuple[Algorithm, ...], context: Context
+) -> list[Phase]:
+    """A group smaller than the system: one ring over the members in listed order, on the queues of dimension 0."""
+    algorithm = algorithms[0] if len(algorithms) == 1 else RING
+    members = Members(len(listed), 0, listed)
+    root = 0 if use.root < 0 else _root_index(use, listed)
+    split = use.type == Collective.ALL_REDUCE and context.system.collective_optimization == "localBWAware"
+    rule = at.QUEUE_FIRST if split else at.QUEUE_NEXT
+    return [_phase(use.type, algorithm, 0, rule, members, True, chunk, root, use, context)]
+
+
+def _root_index(use: CollectiveUse, listed: tuple[int, ...]) -> int:
+    if use.root not in listed:
+        raise InputError(f"the root of a collective is not in its group {use.group}", found=f"rank {use.root}")
+    return listed.index(use.root)
+
+
+def _default_phases(
+    use: CollectiveUse, chunk: int, algorithms: tuple[Algorithm, ...], context: Context, *, everyone: bool
+) -> list[Phase]:
+    """All ranks: one phase per dimension, or reduce-scatters up and all-gathers down for a split all-reduce (8.7)."""
+    if use.type in ROOTED:
+        ring = Members(context.ranks, 1)
+        root = max(use.root, 0)
+        if root >= context.ranks:
+            raise InputError("the root of a collective does not exist", found=f"rank {root}")
+        return [_phase(use.type, algorithms[0], 0, at.QUEUE_NEXT, ring, False, chunk, root, use, context)]
+    rings = _rings(algorithms, context)
+    involved = None if everyone else use.involved
+    if involved is None:
+        involved = (True,) * DEFAULT_INVOLVED_DIMS if not everyone else (True,) * len(rings)
+    active = [d for d, ring in enumerate(rings) if ring.count > 1 and d < len(involved) and involved[d]]
+    if len(rings) > len(involved):
+        context.warn(
+            f"collectives take part only in the first {len(involved)} dimensions"
+            + (" (without involved_dim ASTRA-sim assumes four)" if use.involved is None else "")
+        )
+    steps: list[tuple[Collective, int, int]] = []
+    if use.type == Collective.ALL_REDUCE and context.system.collective_optimization == "localBWAware" and active:
+        steps += [(Collective.REDUCE_SCATTER, d, at.QUEUE_FIRST) for d in active[:-1]]
+        steps += [(Collective.ALL_REDUCE, active[-1], at.QUEUE_FIRST)]
+        steps += [(Collective.ALL_GATHER, d, at.QUEUE_LAST) for d in reversed(active[:-1])]
+    else:
+        dims = reversed(active) if use.type == Collective.ALL_GATHER else active
+        steps += [(use.type, d, at.QUEUE_NEXT) for d in dims]
+    phases = []
+    for collective, d, rule in steps:
+        phase = _phase(collective, algorithms[d], d, rule, rings[d], False, chunk, 0, use, context)
+        chunk = phase.schedules[0].final_bytes
+        phases.append(phase)
+    return phases
+
+
+def _rings(algorithms: tuple[Algorithm, ...], context: Context) -> list[Members]:
+    """Each dimension's ring; an algorithm that takes all ranks at once ends the list (8.3)."""
+    rings = []
+    stride = 1
+    for algorithm, count in zip(algorithms, context.network.npus_count, strict=False):
+        if algorithm.spans_all_ranks:
+            rings.append(Members(context.ranks, 1))
+            return rings
+        rings.append(Members(count, stride))
+        stride *= count
+    return rings
+
+
+def _phase(
+    collective: Collective,
+    algorithm: Algorithm,
+    dim: int,
+    rule: int,
+    members: Members,
+    local: bool,
+    data_bytes: int,
+    root: int,
+    use: CollectiveUse,
+    context: Context,
+) -> Phase:
+    if data_bytes > TOO_LARGE // members.count:
+        raise InputError("a collective moves too much", found=f"{data_bytes} bytes on {members.count} ranks")
+    tree = traits_of(algorithm.name).alternates
+    schedules = tuple(
+        build(
+            algorithm.name,
+            Request(
+                collective,
+                members.count,
+                data_bytes,
+                clockwise=tree or variant == 0,
+                window=algorithm.window,
+                local=local,
+                variant=variant,
+                root=root,
+                shared_bus=context.system.model_shared_bus,
+            ),
+        )
+        for variant in (0, 1)
+    )
+    for row in (row for schedule in schedules for program in schedule.programs for row in program.rows if row.reduce):
+        pass_ns(row.bundle_bytes, context.system.local_mem_bw)  # refused here, where the node that asks is known
+    counter = int(use.type) * len(context.network.npus_count) + dim if tree else -1
+    return Phase(
+        collective,
+        algorithm.name,
+        dim,
+        rule,
+        counter,
+        members,
+        local,
+        (schedules[0], schedules[1]),
+        data_bytes,
+    )
+
+
+def pass_ns(size_bytes: int, local_mem_bw: float) -> int:
+    """One pass over local memory, truncated to ns; free without a bandwidth. Raises InputError for too long a time."""
+    if local_mem_bw == 0:
+        return 0
+    spent_ns = size_bytes / local_mem_bw * 1e9
+    if not spent_ns < MAX_PASS_NS:
+        raise InputError(
+            "a reduction is beyond the clock's range",
+            found=f"{size_bytes} bytes at {local_mem_bw:g} B/s of local memory",
+            expected="less than 2^60 ns",
+            remedy="raise local-mem-bw (in a machine file, the bandwidth of memory)",
+        )
+    return int(spent_ns)
+
+
+def reduce_ns(size_bytes: int, local_mem_bw: float) -> int:
+    """Three passes over local memory, one of them truncated to ns, then tripled (9.4)."""
+    return 3 * pass_ns(size_bytes, local_mem_bw)
+
+
+CustomWriter = Callable[[ArenaBuilder, "PlanWriter", Plan, Context], list[int]]
+
+
+class PlanWriter:
+    """Writes plans into the arena, each distinct piece once."""
+
+    def __init__(self, arena: ArenaBuilder, context: Context, custom: CustomWriter) -> None:
+        self.arena = arena
+        self.context = context
+        self.custom = custom
+        self.max_phases = 1
+        self._programs: dict[Program, int] = {}
+        self._members: dict[Members, tuple[int, int]] = {}
+        self._signatures: dict[tuple[int, int], int] = {}
+
+    def write(self, plan: Plan, group_key: int) -> int:
+        """Write one plan; ``group_key`` tells its group's messages from those of other groups."""
+        signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
+        if plan.programs:
+            rows = self.custom(self.arena, self, plan, self.context)
+            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, *rows])
+        words = [plan.chunks, len(plan.phases), group_key, signature]
+        for phase in plan.phases:
+            schedules = [self._schedule(phase, schedule) for schedule in phase.schedules]
+            words += [phase.dim, phase.queue_rule, phase.tree_counter, *schedules]
+        self.max_phases = max(self.max_phases, len(plan.phases))
+        return self.arena.add(words)
+
+    def _schedule(self, phase: Phase, schedule: Schedule) -> int:
+        programs = [self._program(program) for program in schedule.programs]
+        program_of = 0
+        if len(programs) > 1:
+            program_of = self.arena.add(np.array(programs, np.int64)[schedule.program_of])
+        listed, find = self.members(phase.members)
+        local = phase.local and not schedule.endpoint_delay_always
+        return self.arena.add(
+            [phase.members.count, phase.members.stride, listed, find, int(local), program_of, 0, programs[0]]
+        )
+
+    def members(self, members: Members) -> tuple[int, int]:
+        """The list of a group's ranks, and the same sorted by rank for look-up; zeros for strided members."""
+        if members.stride:
+            return 0, 0
+        if members not in self._members:
+            ranks = np.array(members.listed, np.int64)
+            order = np.argsort(ranks)
+            find = np.stack([ranks[order], order], axis=1)
+            self._members[members] = (self.arena.add(ranks), self.arena.add(find))
+        return self._members[members]
+
+    def _program(self, program: Program) -> int:
+        if program not in self._programs:
+            self._programs[program] = self._write_program(program)
+        return self._programs[program]
+
+    def _write_program(self, program: Program) -> int:
+        start, start_end = self._ops(program.start_ops)
+        rows: list[int] = []
+        for row in program.rows:
+            delay = reduce_ns(row.bundle_bytes, self.context.system.local_mem_bw) if row.reduce else -1
+            rows += [row.repeat, row.bundle_bytes, delay, int(row.from_memory), int(row.send_back), *self._ops(row.ops)]
+        table = self.arena.add(rows)
+        return self.arena.add(
+            [
+                program.initial_bundles,
+                program.bundles,
+                start,
+                start_end,
+                program.gate_rows,
+                program.gate_receives,
+                program.gate_burst,
+                int(program.peer == Peer.XOR),
+                table,
+            ]
+        )
+
+    def _ops(self, ops: tuple[object, ...]) -> tuple[int, int]:
+        words = [int(x) for op in ops for x in op]  # type: ignore[attr-defined]
+        start = self.arena.add(words)
+        return start, start + len(words)

@@ -1,0 +1,83 @@
+"""Graphs that ranks share: a trace is lowered once, and what differs by rank stands in small tables beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.simulator.context import Context
+from chakrasim.simulator.lowering.communication import CollectiveUse
+from chakrasim.simulator.lowering.graph import Graph, lower_graph
+from chakrasim.trace import Trace
+
+Ints = NDArray[np.int64]
+T = TypeVar("T")
+
+
+def lower_traces(
+    traces: Sequence[Trace], trace_of: Ints, of_role: Sequence[Ints], context: Context
+) -> tuple[list[Graph], Ints]:
+    """The distinct graphs, and by rank which of them it runs.
+
+    ``of_role[i]`` is int64[ranks]: the number of the group of role i in which each rank is. Raises InputError.
+    """
+    graphs: list[Graph] = []
+    graph_of = np.zeros(len(trace_of), np.int64)
+    for index, trace in enumerate(traces):
+        shared = lower_graph(trace, context)
+        ranks = np.flatnonzero(trace_of == index)
+        for graph, own in _bound(shared, ranks, of_role, context):
+            graph_of[own] = len(graphs)
+            graphs.append(graph)
+    return graphs, graph_of
+
+
+def _bound(shared: Graph, ranks: Ints, of_role: Sequence[Ints], context: Context) -> Iterator[tuple[Graph, Ints]]:
+    """A graph for each set of ranks that mean the same groups by its roles."""
+    roles = sorted({number for number in (*shared.groups, *shared.peer_roles.tolist()) if number < 0})
+    if not roles:
+        yield shared, ranks
+        return
+    numbers = np.stack([of_role[-1 - role][ranks] for role in roles], axis=1)
+    rows, which = np.unique(numbers, axis=0, return_inverse=True)
+    uses: dict[tuple[int, int], CollectiveUse] = {}
+    by_row = np.argsort(which.reshape(-1), kind="stable")
+    ends = np.cumsum(np.bincount(which.reshape(-1), minlength=len(rows)))
+    for row, own in zip(rows.tolist(), np.split(ranks[by_row], ends[:-1]), strict=True):
+        number_of = dict(zip(roles, row, strict=True))
+        yield _bind(shared, number_of, uses, context), own
+
+
+def _bind(
+    shared: Graph, number_of: dict[int, int], known: dict[tuple[int, int], CollectiveUse], context: Context
+) -> Graph:
+    """The graph with groups in place of roles, and ranks in place of positions."""
+    uses = []
+    for u, use in enumerate(shared.uses):
+        group = number_of.get(use.group, use.group)
+        if (u, group) not in known:
+            root = context.groups[group][use.root] if use.group < 0 <= use.root else use.root
+            known[u, group] = replace(use, group=group, root=root)
+        uses.append(known[u, group])
+    peers = [
+        context.groups[number_of[role]][position] if role < 0 else position
+        for position, role in zip(shared.peers.tolist(), shared.peer_roles.tolist(), strict=True)
+    ]
+    return replace(
+        shared,
+        shared=shared,
+        uses=tuple(uses),
+        groups=tuple(number_of.get(group, group) for group in shared.groups),
+        peers=np.array(peers, np.int64),
+        peer_roles=np.zeros(len(peers), np.int64),
+    )
+
+
+def by_columns(graphs: Sequence[Graph], make: Callable[[Graph], T]) -> list[T]:
+    """``make`` of every graph, which looks at columns only: done once for those that share them."""
+    made: dict[Hashable, T] = {}
+    return [made[key] if (key := id(g.columns)) in made else made.setdefault(key, make(g.columns)) for g in graphs]

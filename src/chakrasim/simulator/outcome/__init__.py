@@ -1,0 +1,1 @@
+"""What a simulation gives: figures out of the arena, and their forms."""

@@ -1,0 +1,147 @@
+"""Measured beside simulated: how long every profiler step took where the trace was recorded, and in the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chakrasim.diagnosis.checks.remedies import SYNC_EVENTS
+from chakrasim.text.amounts import percent_text, ranks_text, time_text
+from chakrasim.text.layout import Section
+from chakrasim.trace.linked.columns import MOST_DELAY_ONLY
+
+if TYPE_CHECKING:
+    from chakrasim.simulator.outcome.result import NodeRecord, SimulationResult
+
+MOST_ROWS = 16
+
+_ENDS = ("step_first", "step_first_ns", "step_last", "step_last_ns")
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One step of one rank; ``step`` is N of ``ProfilerStep#N``, None for the whole of a trace without steps.
+
+    ``delay_only_share``: the share of its critical path, as recorded, that is delay and explained by no edge (0 to 1);
+    None where the trace does not say. Replay adds the recorded delays, so that an error of 0 says nothing about them.
+    """
+
+    rank: int
+    step: int | None
+    measured_ns: int
+    simulated_ns: int
+    delay_only_share: float | None = None
+
+    @property
+    def error_pct(self) -> float:
+        """Simulated less measured, in percent of measured."""
+        return 100 * (self.simulated_ns - self.measured_ns) / self.measured_ns if self.measured_ns else 0.0
+
+
+def step_times(result: SimulationResult) -> tuple[StepTime, ...]:
+    """The steps of all ranks, by rank, in the order of the trace; none for traces that do not say what was measured."""
+    if not result.records:
+        return ()
+    of_class = [list(_of_record(record)) for record in result.records]
+    return tuple(
+        StepTime(rank, *of_step) for rank, number in enumerate(result.classes.tolist()) for of_step in of_class[number]
+    )
+
+
+def _of_record(record: NodeRecord) -> Iterator[tuple[int | None, int, int, float | None]]:
+    """(step, measured, simulated, share of delays) of the ranks of one record."""
+    trace = record.graph.trace
+    said = trace.metadata
+    numbers, lengths, *ends = (said.get(name, []) for name in ("step_numbers", "step_ns", *_ENDS))
+    columns = [numbers, lengths, *ends]
+    ids = trace.ids[record.graph.order]
+    if numbers and all(_is_whole(column) and len(column) == len(numbers) for column in columns):
+        shares = _shares(said.get("step_path_ns"), said.get("step_delay_only_ns"), len(numbers))
+        for share, step, measured, first, first_ns, last, last_ns in zip(shares, *columns, strict=True):
+            begin, end = _end_of(record, ids, first), _end_of(record, ids, last)
+            if begin is not None and end is not None:
+                yield step, measured, (end - last_ns) - (begin - first_ns), share
+        return
+    span = said.get("span_ns")
+    if isinstance(span, int) and span > 0 and len(record.end_ns):
+        offset = np.flatnonzero(trace.attr("is_start_offset").present[record.graph.order])
+        begin = int(record.end_ns[offset].max(initial=0))
+        (share,) = _shares([said.get("path_ns")], [said.get("delay_only_ns")], 1)
+        yield None, span, int(record.end_ns.max()) - begin, share
+
+
+def _shares(paths: object, delays: object, count: int) -> list[float | None]:
+    """The share of each delay in its path; None for all where the trace does not say them."""
+    if not (isinstance(paths, list) and isinstance(delays, list) and len(paths) == len(delays) == count):
+        return [None] * count
+    if not (_is_whole(paths) and _is_whole(delays)):
+        return [None] * count
+    pairs = zip(paths, delays, strict=True)
+    return [delay / path if path > 0 and 0 <= delay <= path else None for path, delay in pairs]
+
+
+def delay_only_warnings(steps: Sequence[StepTime]) -> list[str]:
+    """A warning where delays that nothing explains are much of what is replayed."""
+    high = [time for time in steps if (time.delay_only_share or 0.0) > MOST_DELAY_ONLY]
+    if not high:
+        return []
+    worst = max(high, key=lambda time: time.delay_only_share or 0.0)
+    where = f"rank {worst.rank}" + ("" if worst.step is None else f", step {worst.step}")
+    ranks = sorted({time.rank for time in high})
+    all_of_them = f"above {100 * MOST_DELAY_ONLY:.0f} % on {'ranks' if len(ranks) > 1 else 'rank'} {ranks_text(ranks)}"
+    return [
+        f"up to {percent_text(worst.delay_only_share)} of a step's critical path ({where}; {all_of_them}) is delay "
+        "that no dependency explains, most often waits between streams that were not recorded: the replay repeats it "
+        "as it was, so that its error says nothing about it, and a simulation on a machine leaves it out; record again "
+        f"with {SYNC_EVENTS}"
+    ]
+
+
+def _is_whole(column: object) -> bool:
+    return isinstance(column, list) and all(type(entry) is int for entry in column)
+
+
+def _end_of(record: NodeRecord, ids: np.ndarray[tuple[int], np.dtype[np.uint64]], node: object) -> int | None:
+    """When the node of this id ended; None if there is none."""
+    if not isinstance(node, int) or node < 0:
+        return None
+    at = int(np.searchsorted(ids, np.uint64(node)))
+    if at == len(ids) or int(ids[at]) != node or record.end_ns[at] < 0:
+        return None
+    return int(record.end_ns[at])
+
+
+def step_section(result: SimulationResult) -> Section:
+    """The steps as a table, those of the largest error first where there are too many."""
+    steps = result.steps
+    shown = steps
+    lines: tuple[str, ...] = ()
+    if len(steps) > MOST_ROWS:
+        worst = sorted(range(len(steps)), key=lambda at: -abs(steps[at].error_pct))[:MOST_ROWS]
+        shown = tuple(steps[at] for at in sorted(worst))
+        lines = (f"the {MOST_ROWS} of {len(steps)} whose error is largest",)
+    rows = tuple(
+        (
+            str(time.rank),
+            "all" if time.step is None else str(time.step),
+            time_text(time.measured_ns),
+            time_text(time.simulated_ns),
+            f"{time.error_pct:+.2f} %",
+            percent_text(time.delay_only_share),
+        )
+        for time in shown
+    )
+    if steps:
+        lines = (*lines, _largest(steps))
+    columns = ("rank", "step", "measured", "simulated", "error", "delay only")
+    return Section("Profiler steps", columns, rows, (), lines)
+
+
+def _largest(steps: Sequence[StepTime]) -> str:
+    known = [time.delay_only_share for time in steps if time.delay_only_share is not None]
+    share = f"up to {percent_text(max(known))} of a critical path is" if known else "an unknown share is"
+    worst = max(abs(time.error_pct) for time in steps)
+    return f"largest error {worst:.2f} %; {share} delay that no dependency explains (delay only)"

@@ -1,0 +1,1 @@
+"""Amounts as people read them, and plain tables."""

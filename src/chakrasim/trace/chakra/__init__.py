@@ -1,0 +1,1 @@
+"""Chakra traces: the graph, its builder, protobuf and JSON in and out."""

@@ -1,0 +1,1 @@
+"""PyTorch's host traces: columns and their reader."""

@@ -1,0 +1,1 @@
+"""Jobs: one trace for many ranks, groups as roles, and its file."""

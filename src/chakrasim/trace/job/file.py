@@ -1,0 +1,276 @@
+"""Jobs on disk: ``PREFIX.ranks.json`` says which rank runs which of the traces ``PREFIX.class-I.et``, and who is in
+which process group; or, expanded for other tools, one trace per rank and the groups in ASTRA-sim's form.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.files import storage
+from chakrasim.files.outputs import write_together
+from chakrasim.trace.chakra.encode import encode_trace
+from chakrasim.trace.chakra.files import read_trace
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.expand import expanded
+from chakrasim.trace.job.groups import check_groups, check_job, number_groups
+from chakrasim.trace.job.job import Job
+
+FORMAT: Final = "chakrasim-ranks-1"
+RANKS_ENDING: Final = ".ranks.json"
+GROUPS_ENDING: Final = ".comm_group.json"
+_TRACE_NAME: Final = re.compile(r"(class-)?[0-9]+\.et(\.gz)?")
+"""Of a job's traces, behind the prefix and a dot."""
+MAX_RANKS_BYTES: Final = 256 << 20
+"""The ranks file of a million ranks in four roles has some 40 MB."""
+
+
+def ranks_file(prefix: str | os.PathLike[str]) -> str:
+    """The name of a job's ranks file; the file itself may be given in place of the prefix."""
+    name = os.fspath(prefix)
+    return name if name.endswith(RANKS_ENDING) else name + RANKS_ENDING
+
+
+def is_job(prefix: str | os.PathLike[str]) -> bool:
+    """Whether a ranks file lies under this prefix."""
+    return os.path.isfile(ranks_file(prefix))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_job(
+    prefix: str | os.PathLike[str],
+    *,
+    ranks: int | None = None,
+    lenient: bool = False,
+    warnings: list[str] | None = None,
+    max_bytes: int | None = None,
+) -> Job:
+    """The job of ``PREFIX.ranks.json``, each of its traces read once.
+
+    ``ranks`` is the expected number of ranks. ``max_bytes`` bounds the memory that reading each trace takes;
+    ``lenient`` is as in `parse_trace`. An InputError names the place in the ranks file, or the node of a trace, that is
+    at fault.
+    """
+    notes = [] if warnings is None else warnings
+    source = ranks_file(prefix)
+    content = _load(source)
+    if ranks is not None and ranks != content["ranks"]:
+        raise _wrong(source, "$.ranks", "not the number of ranks that was asked for", content["ranks"], f"{ranks}")
+    ranks = int(content["ranks"])
+    files = _file_names(content["files"], ranks, source)
+    which = _file_of_rank(content["file_of_rank"], ranks, len(files), source)
+    groups = _process_groups(content["process_groups"], ranks, source)
+    unused = sorted(set(range(len(files))) - set(np.unique(which).tolist()))
+    if unused:
+        notes.append(
+            f"{source}: no rank runs {files[unused[0]]}" + (f" and {len(unused) - 1} more" * (len(unused) > 1))
+        )
+    first = source[: -len(RANKS_ENDING)] + ".0.et"
+    if os.path.exists(first) or os.path.exists(first + ".gz"):
+        notes.append(f"{source} is used; the traces by rank under the same prefix ({first}, ...) are not")
+    traces = []
+    for index, name in enumerate(files):
+        path = os.path.join(os.path.dirname(source), name)
+        if not os.path.isfile(path):
+            raise _wrong(source, f"$.files[{index}]", "there is no such file", path, "the trace beside the ranks file")
+        traces.append(read_trace(path, lenient=lenient, warnings=notes, max_bytes=max_bytes))
+    job = Job(tuple(traces), which, groups)
+    check_job(job, source)
+    return job
+
+
+def read_expanded(
+    prefix: str | os.PathLike[str], ranks: int | None, lenient: bool, warnings: list[str], max_bytes: int | None
+) -> list[Trace]:
+    """One trace per rank of a job, for those that know nothing of shared traces: what `chakrasim.trace.read` gives."""
+    job = read_job(prefix, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
+    if ranks is not None and ranks > job.ranks:
+        message = "the job has fewer ranks than were asked for"
+        raise InputError(message, file=ranks_file(prefix), found=f"{job.ranks} ranks", expected=f"{ranks}")
+    if ranks is not None and ranks < job.ranks:
+        warnings.append(f"{ranks_file(prefix)}: left out {job.ranks - ranks} ranks: only {ranks} were asked for")
+    return list(islice(expanded(job, number_groups(job)), ranks))
+
+
+def _load(source: str) -> dict[str, Any]:
+    """The ranks file's content with its fields' types checked."""
+    raw = storage.read_bytes(source, MAX_RANKS_BYTES, "a ranks file")
+    try:
+        content = json.loads(raw, object_pairs_hook=_no_repeats)
+    except RecursionError:
+        raise _wrong(source, None, "the ranks file is nested too deeply", None, "a ranks file") from None
+    except _Repeated as repeated:
+        raise _wrong(source, None, "a key is there twice", str(repeated), "every key once") from None
+    except UnicodeDecodeError as fault:
+        raise _wrong(source, f"byte {fault.start}", "the ranks file is no text", None, "JSON in UTF-8") from None
+    except json.JSONDecodeError as fault:
+        place, message = f"line {fault.lineno} column {fault.colno}", f"the ranks file is no JSON: {fault.msg}"
+        raise _wrong(source, place, message, None, "a ranks file") from None
+    except ValueError as fault:
+        raise _wrong(source, None, f"the ranks file is no JSON: {str(fault)[:80]}", None, "a ranks file") from None
+    if not isinstance(content, dict):
+        raise _wrong(source, "$", "not a ranks file", _shown(content), "an object")
+    if content.get("format") != FORMAT:
+        raise _wrong(source, "$.format", "not the format of ranks files", _shown(content.get("format")), repr(FORMAT))
+    content.setdefault("process_groups", {})
+    for key, kind, name in (
+        ("ranks", int, "a number of ranks"),
+        ("files", list, "a list of file names"),
+        ("file_of_rank", list, "a list of indices in files"),
+        ("process_groups", dict, "an object"),
+    ):
+        if key not in content:
+            raise _wrong(source, f"$.{key}", "the field is missing", ", ".join(map(repr, content)), name)
+        if not isinstance(content[key], kind) or isinstance(content[key], bool):
+            raise _wrong(source, f"$.{key}", f"not {name}", _shown(content[key]), name)
+    if not 1 <= content["ranks"] < 1 << 31:
+        raise _wrong(source, "$.ranks", "not a number of ranks", content["ranks"], "1 to 2^31 - 1")
+    return content
+
+
+class _Repeated(Exception):
+    """A key that an object has twice."""
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        seen: set[str] = set()
+        raise _Repeated(repr(next(key for key, _ in pairs if key in seen or seen.add(key))))  # type: ignore[func-returns-value]
+    return content
+
+
+def _file_names(files: list[Any], ranks: int, source: str) -> list[str]:
+    """Names of files in the folder of the ranks file, or below it."""
+    for index, name in enumerate(files):
+        place = f"$.files[{index}]"
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise _wrong(source, place, "not a file's name", _shown(name), "text")
+        if os.path.isabs(name) or ".." in Path(name).parts:
+            raise _wrong(source, place, "the file is not beside the ranks file", name, "a name in its folder")
+    if len(files) > ranks:
+        raise _wrong(source, "$.files", "there are more traces than ranks", len(files), f"at most {ranks}")
+    if not files:
+        raise _wrong(source, "$.files", "there are no traces", "[]", "at least one file")
+    return files
+
+
+def _file_of_rank(values: list[Any], ranks: int, files: int, source: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if len(values) != ranks:
+        expected = f"{ranks} indices, as many as ranks"
+        raise _wrong(source, "$.file_of_rank", "the list has the wrong length", len(values), expected)
+    for rank, index in enumerate(values):
+        if type(index) is not int or not 0 <= index < files:
+            place = f"$.file_of_rank[{rank}]"
+            raise _wrong(source, place, "there is no such file", _shown(index), f"an index from 0 to {files - 1}")
+    return np.array(values, np.int64)
+
+
+def _process_groups(content: dict[str, Any], ranks: int, source: str) -> dict[str, tuple[tuple[int, ...], ...]]:
+    for role, groups in content.items():
+        place = f"$.process_groups.{role}"
+        if not isinstance(groups, list):
+            raise _wrong(source, place, "not a list of groups", _shown(groups), "a list of lists of ranks")
+        for index, members in enumerate(groups):
+            if not isinstance(members, list):
+                raise _wrong(source, f"{place}[{index}]", "not a group", _shown(members), "a list of ranks")
+    check_groups(content, ranks, source)
+    return {role: tuple(tuple(members) for members in groups) for role, groups in content.items()}
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60]
+
+
+def _wrong(source: str, place: str | None, message: str, found: object, expected: str) -> InputError:
+    return InputError(message, file=source, place=place, found=found, expected=expected)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def check_prefix(prefix: str | os.PathLike[str]) -> None:
+    """Raise InputError for what cannot be the beginning of the names of a job's files."""
+    name = os.fspath(prefix)
+    if name.endswith(RANKS_ENDING):
+        remedy = f"give {name.removesuffix(RANKS_ENDING)}"
+        raise InputError("this is a ranks file's name, not a prefix", found=repr(name), remedy=remedy)
+    if not os.path.basename(name) or "\0" in name:
+        message = "this is no prefix of file names"
+        raise InputError(message, found=repr(name), expected="a folder and the beginning of names, such as out/job")
+
+
+def is_file_of_job(prefix: str | os.PathLike[str], path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` has the name of a file that `write_job` writes under this prefix, in the same folder."""
+    if os.path.dirname(os.path.realpath(path)) != os.path.dirname(os.path.realpath(prefix)):
+        return False
+    rest = os.path.basename(path).removeprefix(f"{os.path.basename(prefix)}.")
+    return rest in (RANKS_ENDING[1:], GROUPS_ENDING[1:]) or _TRACE_NAME.fullmatch(rest) is not None
+
+
+def write_job(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False, compress: bool = False) -> list[str]:
+    """Write a job's files, all or none; returns their names.
+
+    Shared traces become ``PREFIX.class-I.et`` and ``PREFIX.ranks.json``. With ``expand`` every rank gets a trace of its
+    own, ``PREFIX.RANK.et``, and the groups stand in ``PREFIX.comm_group.json``; a ranks file and traces of other ranks
+    under that prefix are removed.
+    ``compress`` makes ``.et.gz`` of the traces. Raises InputError for a job that makes no sense, or if writing fails.
+    """
+    check_job(job)
+    check_prefix(prefix)
+    stem, ending = os.fspath(prefix), ".et.gz" if compress else ".et"
+    files = (_expanded_files if expand else _shared_files)(stem, job, ending)
+    return write_together(files, _replaced(stem) if expand else None)
+
+
+def _replaced(stem: str) -> re.Pattern[str]:
+    """What an earlier job left under the prefix and would be read instead of this one, or as ranks of it."""
+    return re.compile(re.escape(os.path.basename(stem)) + rf"({re.escape(RANKS_ENDING)}|\.[0-9]+\.et(\.gz)?)")
+
+
+def _shared_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, bytes]]:
+    names = [f"{stem}.class-{index}{ending}" for index in range(len(job.traces))]
+    for name, trace in zip(names, job.traces, strict=True):
+        yield name, _encoded(trace, ending)
+    content = {
+        "format": FORMAT,
+        "ranks": job.ranks,
+        "files": [os.path.basename(name) for name in names],
+        "file_of_rank": np.asarray(job.trace_of_rank).tolist(),
+        "process_groups": {role: _listed(groups) for role, groups in job.process_groups.items()},
+    }
+    yield stem + RANKS_ENDING, _json(content)
+
+
+def _expanded_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, bytes]]:
+    groups = number_groups(job)
+    last: tuple[Trace, bytes] | None = None
+    for rank, trace in enumerate(expanded(job, groups)):
+        if last is None or last[0] is not trace:
+            last = (trace, _encoded(trace, ending))
+        yield f"{stem}.{rank}{ending}", last[1]
+    numbers = [str(number) for number in groups.members]
+    yield stem + GROUPS_ENDING, _json(dict(zip(numbers, _listed(groups.members.values()), strict=True)))
+
+
+def _encoded(trace: Trace, ending: str) -> bytes:
+    data = encode_trace(trace)
+    return storage.pack(data) if ending.endswith(".gz") else data
+
+
+def _listed(groups: Iterable[Sequence[int]]) -> list[list[int]]:
+    return [[int(rank) for rank in members] for members in groups]
+
+
+def _json(content: object) -> bytes:
+    return (json.dumps(content) + "\n").encode()

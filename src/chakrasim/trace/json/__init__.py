@@ -1,0 +1,1 @@
+"""JSON of many records, read into columns by compiled code."""

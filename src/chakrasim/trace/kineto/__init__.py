@@ -1,0 +1,1 @@
+"""PyTorch's device traces (Kineto): columns and their reader."""
