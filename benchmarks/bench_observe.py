@@ -136,7 +136,7 @@ def alternate(cost: Path, example: str, size: str) -> None:
 
     import torch
 
-    from chakrasim.collect.observe.script import _steps_of_optimizers
+    from chakrasim.collect.observing.script import _steps_of_optimizers
 
     turns = Turns(cost)
     sys.argv = [example, "--size", size, "--steps", str(2 + ROUNDS * (2 * BLOCK + 1))]
@@ -173,7 +173,7 @@ class Turns:
         self.begun = (time.perf_counter(), time.process_time())
 
     def _turn(self, at: int) -> None:
-        from chakrasim.collect.observe.observation import Schedule, observing
+        from chakrasim.collect.observing.observation import Schedule, observing
 
         if self.steps is not None:
             self.steps.step()

@@ -120,7 +120,7 @@ def test_page_of_the_doctor_lists_every_finding() -> None:
     page = (ROOT / "docs" / "reference-doctor.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+) \|", page, re.MULTILINE)
     shown = {(code, severity) for code, severities in listed for severity in severities.split(", ")}
-    made = {pair for path in (ROOT / "src/chakrasim/diagnosis").glob("*.py") for pair in findings_in(path)}
+    made = {pair for path in (ROOT / "src/chakrasim/diagnosis").rglob("*.py") for pair in findings_in(path)}
     assert shown == made
     assert len(listed) == len({code for code, _ in listed})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chakrasim import InputError
-from chakrasim.collect.capture import workers as capture_workers
+from chakrasim.collect.capturing import workers as capture_workers
 from chakrasim.demo import TRACES
 from chakrasim.startup import cores
 

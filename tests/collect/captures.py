@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from chakrasim.collect.capture.api import Capture, capture
+from chakrasim.collect.capturing.api import Capture, capture
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.kinds import CollectiveType, NodeType
 

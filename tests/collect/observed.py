@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.collect.capture.api import capture
+from chakrasim.collect.capturing.api import capture
 from chakrasim.linker.api import link
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job

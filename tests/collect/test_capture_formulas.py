@@ -19,7 +19,7 @@ pytest.importorskip("torch")
 from formula_program import BATCH, SEQUENCE, VOCABULARY, WIDTH
 from observed import ROOT, captured_collectives
 
-from chakrasim.collect.capture.api import capture
+from chakrasim.collect.capturing.api import capture
 
 CPU = {"with_gpu": False, "verify": False, "workers": 1}
 RANKS = 4

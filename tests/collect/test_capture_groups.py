@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 
 from captures import attribute, capture, messages, program
 
-from chakrasim.collect.capture.classes import classes
-from chakrasim.collect.capture.recorded.groups import Groups
+from chakrasim.collect.capturing.classes import classes
+from chakrasim.collect.capturing.recorded.groups import Groups
 from chakrasim.errors import InputError
 
 

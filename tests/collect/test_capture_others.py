@@ -14,7 +14,7 @@ import torch
 from captures import attribute, capture, program
 
 from chakrasim.cli.main import main
-from chakrasim.collect.capture.api import Capture
+from chakrasim.collect.capturing.api import Capture
 from chakrasim.errors import InputError
 
 

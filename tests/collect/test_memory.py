@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from chakrasim.collect.capture.recorded.memory import (  # noqa: E402
+from chakrasim.collect.capturing.recorded.memory import (  # noqa: E402
     ACTIVATIONS,
     COMMUNICATION,
     GRADIENTS,

@@ -15,9 +15,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from chakrasim.collect import observe  # noqa: E402
-from chakrasim.collect.observe.files import check_observed  # noqa: E402
-from chakrasim.collect.observe.job import Place  # noqa: E402
-from chakrasim.collect.observe.verdict import await_ranks  # noqa: E402
+from chakrasim.collect.observing.files import check_observed  # noqa: E402
+from chakrasim.collect.observing.job import Place  # noqa: E402
+from chakrasim.collect.observing.verdict import await_ranks  # noqa: E402
 from chakrasim.errors import InputError  # noqa: E402
 
 FILES = {"host.0.json.gz", "device.0.json.gz", "manifest.0.json"}

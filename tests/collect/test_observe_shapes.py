@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chakrasim.collect.observe.shapes import add_shapes, shapes_of
+from chakrasim.collect.observing.shapes import add_shapes, shapes_of
 
 MEMBERS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
 HOST = """{

@@ -212,7 +212,7 @@ def test_operators_of_a_step_captured_and_observed(tmp_path: Path, optimizer: st
 def test_a_captured_program_and_the_same_observed(tmp_path: Path) -> None:
     """The work of a training step, by kind: what operators call is not counted beside them."""
     torch: Any = pytest.importorskip("torch")
-    from chakrasim.collect.capture.api import capture
+    from chakrasim.collect.capturing.api import capture
     from chakrasim.converter.linked.api import convert
     from chakrasim.trace.kinds import NodeType
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from chakrasim.collect.capture.script_modules import own_modules
+from chakrasim.collect.capturing.script_modules import own_modules
 
 
 def test_modules_beside_the_script_win_and_the_others_come_back(

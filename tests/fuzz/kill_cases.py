@@ -213,14 +213,14 @@ CASES = (
         "capture in/program.py --world-size 2 -o out/job -- 8",
         "capture in/program.py --world-size 4 -o out/job -- 16",
         (_job(),),
-        modules=("torch", "torch.distributed", "chakrasim.collect.capture.rank"),
+        modules=("torch", "torch.distributed", "chakrasim.collect.capturing.rank"),
     ),
     Case(
         "capture --expand",
         "capture in/program.py --world-size 2 -o out/job --expand -- 8",
         "capture in/program.py --world-size 2 -o out/job --expand -- 16",
         _EXPANDED,
-        modules=("torch", "torch.distributed", "chakrasim.collect.capture.rank"),
+        modules=("torch", "torch.distributed", "chakrasim.collect.capturing.rank"),
     ),
     Case(
         "collect",

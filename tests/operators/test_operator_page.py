@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chakrasim.collect.capture.recorded.memory import CATEGORIES
+from chakrasim.collect.capturing.recorded.memory import CATEGORIES
 from chakrasim.operators.contractions import CONTRACTIONS
 from chakrasim.operators.kinds import RATES
 

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Capture, write and print. Raises InputError."""
     check_job_outputs(options.output, options.json, [] if options.module else [options.script])
-    from chakrasim.collect.capture.api import capture
+    from chakrasim.collect.capturing.api import capture
 
     if options.traceback:
         os.environ["CHAKRASIM_CAPTURE_TRACEBACK"] = "1"

@@ -56,13 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Record; the exit code is the doctor's. Raises InputError."""
-    from chakrasim.collect.observe.job import require_torch
+    from chakrasim.collect.observing.job import require_torch
 
     require_torch()
     if options.nproc is not None:
         return _run_ranks(options)
-    from chakrasim.collect.observe.observation import Schedule
-    from chakrasim.collect.observe.script import run_script
+    from chakrasim.collect.observing.observation import Schedule
+    from chakrasim.collect.observing.script import run_script
 
     steps = run_script(
         options.script,
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 def _verdict(options: argparse.Namespace, world_size: int) -> int:
     from pathlib import Path
 
-    from chakrasim.collect.observe.verdict import print_verdict
+    from chakrasim.collect.observing.verdict import print_verdict
 
     diagnosis = print_verdict(Path(options.output), world_size, options.patience)
     return 2 if diagnosis is None else diagnosis.exit_code

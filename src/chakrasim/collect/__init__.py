@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chakrasim.collect.capture.api import Capture, capture
-    from chakrasim.collect.observe.observation import Steps, observe
+    from chakrasim.collect.capturing.api import Capture, capture
+    from chakrasim.collect.observing.observation import Steps, observe
 
 _HOMES = {
-    "Capture": "chakrasim.collect.capture.api",
-    "capture": "chakrasim.collect.capture.api",
-    "Steps": "chakrasim.collect.observe.observation",
-    "observe": "chakrasim.collect.observe.observation",
+    "Capture": "chakrasim.collect.capturing.api",
+    "capture": "chakrasim.collect.capturing.api",
+    "Steps": "chakrasim.collect.observing.observation",
+    "observe": "chakrasim.collect.observing.observation",
 }
 
 __all__ = ["Capture", "Steps", "capture", "observe"]

@@ -9,8 +9,8 @@ from chakrasim.text.amounts import number_text, plural, ranks_text, size_text, t
 from chakrasim.text.layout import Section
 
 if TYPE_CHECKING:
-    from chakrasim.collect.capture.api import Capture
-    from chakrasim.collect.capture.job import CapturedJob
+    from chakrasim.collect.capturing.api import Capture
+    from chakrasim.collect.capturing.job import CapturedJob
 
 
 def assumptions(captured: CapturedJob, representative: bool) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import torch
 
-from chakrasim.collect.capture.pretended.device import CPU, DeviceTensor
-from chakrasim.collect.capture.pretended.patches import Patches
+from chakrasim.collect.capturing.pretended.device import CPU, DeviceTensor
+from chakrasim.collect.capturing.pretended.patches import Patches
 
 _DTYPES: Final = {
     "FloatTensor": torch.float32,

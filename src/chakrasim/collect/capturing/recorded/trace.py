@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.collect.capture.recorded.graph import Node
+from chakrasim.collect.capturing.recorded.graph import Node
 from chakrasim.operators.describe import OperatorWork
 from chakrasim.trace import work as names
 from chakrasim.trace.chakra.builder import TraceBuilder

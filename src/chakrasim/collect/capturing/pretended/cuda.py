@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from chakrasim.collect.capture.pretended.answers import DeviceContext, HostGenerator, always, install_answers
-from chakrasim.collect.capture.pretended.attention import without_dropout
-from chakrasim.collect.capture.pretended.cuda_graphs import install_cuda_graphs
-from chakrasim.collect.capture.pretended.device import CPU, DeviceTensor, program_place
-from chakrasim.collect.capture.pretended.patches import Patches
-from chakrasim.collect.capture.pretended.types import install_types
-from chakrasim.collect.capture.recorded import streams
+from chakrasim.collect.capturing.pretended.answers import DeviceContext, HostGenerator, always, install_answers
+from chakrasim.collect.capturing.pretended.attention import without_dropout
+from chakrasim.collect.capturing.pretended.cuda_graphs import install_cuda_graphs
+from chakrasim.collect.capturing.pretended.device import CPU, DeviceTensor, program_place
+from chakrasim.collect.capturing.pretended.patches import Patches
+from chakrasim.collect.capturing.pretended.types import install_types
+from chakrasim.collect.capturing.recorded import streams
 
 
 def redirect_cuda(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:

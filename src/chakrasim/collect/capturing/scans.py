@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from chakrasim.collect.capture.loops import loop_around
+from chakrasim.collect.capturing.loops import loop_around
 from chakrasim.operators.describe import OperatorWork
 
 ROUNDS: Final = 64

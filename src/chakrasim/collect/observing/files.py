@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chakrasim.collect.observe.job import Place
-from chakrasim.collect.observe.shapes import add_shapes
+from chakrasim.collect.observing.job import Place
+from chakrasim.collect.observing.shapes import add_shapes
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import (
     beginning,

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from chakrasim.collect.observe.groups import GroupMarks
-from chakrasim.collect.observe.job import job_facts, process_groups
+from chakrasim.collect.observing.groups import GroupMarks
+from chakrasim.collect.observing.job import job_facts, process_groups
 
 #: The node of a host trace that holds the process groups.
 _GROUPS_NODE = "## process_group:init ##"

@@ -10,11 +10,11 @@ import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensor
 
-from chakrasim.collect.capture.pretended.device import DeviceMode, program_place
-from chakrasim.collect.capture.recorded import calls as capture_calls
-from chakrasim.collect.capture.recorded.calls import Call
-from chakrasim.collect.capture.recorded.graph import Graph
-from chakrasim.collect.capture.recorded.groups import Groups
+from chakrasim.collect.capturing.pretended.device import DeviceMode, program_place
+from chakrasim.collect.capturing.recorded import calls as capture_calls
+from chakrasim.collect.capturing.recorded.calls import Call
+from chakrasim.collect.capturing.recorded.graph import Graph
+from chakrasim.collect.capturing.recorded.groups import Groups
 from chakrasim.errors import InputError
 from chakrasim.trace.kinds import CollectiveType as Type
 from chakrasim.trace.linked.columns import RECV, SEND

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import torch.cuda.graphs
 
-from chakrasim.collect.capture.pretended.device import DeviceTensor, program_place
-from chakrasim.collect.capture.pretended.patches import Patches
+from chakrasim.collect.capturing.pretended.device import DeviceTensor, program_place
+from chakrasim.collect.capturing.pretended.patches import Patches
 from chakrasim.errors import InputError
 
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chakrasim.collect.capture.job import CapturedJob
+    from chakrasim.collect.capturing.job import CapturedJob
 
 
 def write_chosen(

@@ -11,7 +11,7 @@ from chakrasim.errors import InputError
 from chakrasim.startup import cores
 
 if TYPE_CHECKING:
-    from chakrasim.collect.capture.job import CapturedJob, RankClass
+    from chakrasim.collect.capturing.job import CapturedJob, RankClass
     from chakrasim.trace.job.job import Job
 
 FORMAT: Final = "chakrasim-capture-1"
@@ -45,7 +45,7 @@ class Capture:
         Equal ranks share ``PREFIX.class-I.et``, and ``PREFIX.ranks.json`` says who runs which; ``expand`` gives every
         rank ``PREFIX.RANK.et``, as chosen ranks always have. Raises InputError.
         """
-        from chakrasim.collect.capture.files import write_chosen
+        from chakrasim.collect.capturing.files import write_chosen
         from chakrasim.trace.job.file import write_job
 
         if self.ranks:
@@ -75,7 +75,7 @@ class Capture:
         """Whether a class fits the device's memory, and the sentence; None without a profile."""
         if self.profile is None:
             return None
-        from chakrasim.collect.capture.recorded.memory import MemoryVerdict
+        from chakrasim.collect.capturing.recorded.memory import MemoryVerdict
 
         peak, capacity = entry.result.summary.peak_bytes, int(self.profile.memory_bytes)
         verdict = MemoryVerdict(peak <= capacity, peak, capacity, capacity - peak)
@@ -141,8 +141,8 @@ def capture(
 
     Raises InputError for a program that fails or that cannot be captured; it names the line of the program.
     """
-    from chakrasim.collect.capture.workers import require_fork
-    from chakrasim.collect.observe.job import require_torch
+    from chakrasim.collect.capturing.workers import require_fork
+    from chakrasim.collect.observing.job import require_torch
 
     require_fork()
     require_torch()
@@ -153,8 +153,8 @@ def capture(
     chosen = _chosen(ranks, world_size)
     profile = _profile(device_profile)
     _preload()
-    from chakrasim.collect.capture.job import JobCapture
-    from chakrasim.collect.capture.rank import Program
+    from chakrasim.collect.capturing.job import JobCapture
+    from chakrasim.collect.capturing.rank import Program
 
     if callable(program):
         what = Program(None, (), program, step, with_gpu, devices_per_node)
@@ -200,7 +200,7 @@ def _chosen(ranks: str | Iterable[int], world: int) -> list[int] | None:
 
 
 def _patience(given_s: float | None) -> float:
-    from chakrasim.collect.capture.watch import PATIENCE_S
+    from chakrasim.collect.capturing.watch import PATIENCE_S
 
     if given_s is None:
         return PATIENCE_S
@@ -225,4 +225,4 @@ def _preload() -> None:
     import torch.distributed.tensor.parallel
     import torch.testing._internal.distributed.fake_pg  # noqa: F401
 
-    from chakrasim.collect import capture_rank  # noqa: F401
+    import chakrasim.collect.capturing.rank  # noqa: F401

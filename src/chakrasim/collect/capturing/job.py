@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from chakrasim.collect.capture.classes import classes
-from chakrasim.collect.capture.recorded.trace import build_trace, durations_of
-from chakrasim.collect.capture.scans import merged
-from chakrasim.collect.capture.summary import StepSummary, summarise
-from chakrasim.collect.capture.watch import Watch
-from chakrasim.collect.capture.workers import End, Say, run_all
+from chakrasim.collect.capturing.classes import classes
+from chakrasim.collect.capturing.recorded.trace import build_trace, durations_of
+from chakrasim.collect.capturing.scans import merged
+from chakrasim.collect.capturing.summary import StepSummary, summarise
+from chakrasim.collect.capturing.watch import Watch
+from chakrasim.collect.capturing.workers import End, Say, run_all
 from chakrasim.errors import InputError
 from chakrasim.operators.flops import unknown_warning
 from chakrasim.trace.chakra.graph import Trace
@@ -88,8 +88,8 @@ def rank_task(
     """What a process does for a rank."""
 
     def task(rank: int, say: Say, end: End) -> RankResult | Blocked:
-        from chakrasim.collect.capture.pretended.distributed import NeedsRank
-        from chakrasim.collect.capture.rank import capture_rank
+        from chakrasim.collect.capturing.pretended.distributed import NeedsRank
+        from chakrasim.collect.capturing.rank import capture_rank
 
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         try:

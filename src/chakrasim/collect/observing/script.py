@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from chakrasim.collect.capture import script_modules
-from chakrasim.collect.capture.script_modules import as_main, run_main
-from chakrasim.collect.observe.job import require_torch
-from chakrasim.collect.observe.observation import Schedule, Steps, observing
+from chakrasim.collect.capturing import script_modules
+from chakrasim.collect.capturing.script_modules import as_main, run_main
+from chakrasim.collect.observing.job import require_torch
+from chakrasim.collect.observing.observation import Schedule, Steps, observing
 from chakrasim.errors import InputError
 
 

@@ -11,9 +11,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from chakrasim.collect.observe.files import RankFolder, check_observed
-from chakrasim.collect.observe.job import Place, require_torch, this_place
-from chakrasim.collect.observe.recorder import Recorder
+from chakrasim.collect.observing.files import RankFolder, check_observed
+from chakrasim.collect.observing.job import Place, require_torch, this_place
+from chakrasim.collect.observing.recorder import Recorder
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def observe(
     if steps.shortfall:
         warnings.warn(steps.shortfall, stacklevel=3)
     if verdict and steps.recorded and steps.place is not None and steps.place.rank == 0:
-        from chakrasim.collect.observe.verdict import print_verdict
+        from chakrasim.collect.observing.verdict import print_verdict
 
         steps.diagnosis = print_verdict(steps.folder, steps.place.world_size, patience_s)
 

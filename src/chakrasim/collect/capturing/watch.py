@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from chakrasim.collect.capture.loops import Loops, own_place
-from chakrasim.collect.capture.workers import End, Say
+from chakrasim.collect.capturing.loops import Loops, own_place
+from chakrasim.collect.capturing.workers import End, Say
 from chakrasim.errors import InputError
 
 PATIENCE_S: Final = 40.0

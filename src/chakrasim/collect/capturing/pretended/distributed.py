@@ -13,10 +13,10 @@ from torch._C._distributed_c10d import Reducer
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 
-from chakrasim.collect.capture.pretended.device import HOST_LITERALS
-from chakrasim.collect.capture.pretended.patches import Patches
-from chakrasim.collect.capture.recorded.calls import Call, ranks_of_group
-from chakrasim.collect.capture.recorded.listener import Collectives
+from chakrasim.collect.capturing.pretended.device import HOST_LITERALS
+from chakrasim.collect.capturing.pretended.patches import Patches
+from chakrasim.collect.capturing.recorded.calls import Call, ranks_of_group
+from chakrasim.collect.capturing.recorded.listener import Collectives
 
 Objects = dict[tuple[str, int, int, int], bytes]
 """Pickled objects by (kind, sender, receiver or -1, how many of these before)."""

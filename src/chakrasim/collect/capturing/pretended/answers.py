@@ -14,9 +14,9 @@ from typing import Any, Final
 import torch
 import torch.cuda.profiler
 
-from chakrasim.collect.capture.pretended.device import CPU
-from chakrasim.collect.capture.pretended.patches import Patches
-from chakrasim.collect.capture.recorded import streams
+from chakrasim.collect.capturing.pretended.device import CPU
+from chakrasim.collect.capturing.pretended.patches import Patches
+from chakrasim.collect.capturing.recorded import streams
 
 _MEMORY: Final = 80 * 2**30
 """What programs that ask are told; the verdict on memory goes by the device profile."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from chakrasim.collect.capture.recorded.graph import Node
+from chakrasim.collect.capturing.recorded.graph import Node
 from chakrasim.operators.flops import FlopAudit, FlopSource
 from chakrasim.trace.linked.columns import OPERATION_NAMES
 

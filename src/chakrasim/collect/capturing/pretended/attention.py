@@ -9,8 +9,8 @@ import torch
 from torch.nn.attention import SDPBackend, flex_attention
 from torch.utils import checkpoint
 
-from chakrasim.collect.capture.pretended.device import DeviceTensor, program_place
-from chakrasim.collect.capture.pretended.patches import Patches
+from chakrasim.collect.capturing.pretended.device import DeviceTensor, program_place
+from chakrasim.collect.capturing.pretended.patches import Patches
 
 BATCH, HEADS = 0, 1
 

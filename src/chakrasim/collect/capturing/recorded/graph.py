@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import torch
 
-from chakrasim.collect.capture.recorded.calls import Call
-from chakrasim.collect.capture.recorded.memory import COMMUNICATION, MemoryTimeline
-from chakrasim.collect.capture.recorded.streams import Stream, Streams
-from chakrasim.collect.capture.scans import Scans
+from chakrasim.collect.capturing.recorded.calls import Call
+from chakrasim.collect.capturing.recorded.memory import COMMUNICATION, MemoryTimeline
+from chakrasim.collect.capturing.recorded.streams import Stream, Streams
+from chakrasim.collect.capturing.scans import Scans
 from chakrasim.operators.describe import OperatorWork, describe
 from chakrasim.operators.kinds import OVERWRITES
 from chakrasim.trace.linked.columns import RECV, SEND

@@ -22,8 +22,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from chakrasim.collect.capture import known as capture_known
-from chakrasim.collect.capture.loops import own_place
+from chakrasim.collect.capturing import known as capture_known
+from chakrasim.collect.capturing.loops import own_place
 from chakrasim.errors import InputError
 
 HOST_ELEMENTS: Final = 64

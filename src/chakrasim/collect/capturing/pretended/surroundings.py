@@ -11,10 +11,10 @@ import torch.multiprocessing
 from torch.autograd import profiler
 from torch.utils.data import DataLoader
 
-from chakrasim.collect.capture.pretended.cuda import here
-from chakrasim.collect.capture.pretended.device import DeviceTensor
-from chakrasim.collect.capture.pretended.patches import Patches
-from chakrasim.collect.capture.recorded.listener import Collectives
+from chakrasim.collect.capturing.pretended.cuda import here
+from chakrasim.collect.capturing.pretended.device import DeviceTensor
+from chakrasim.collect.capturing.pretended.patches import Patches
+from chakrasim.collect.capturing.recorded.listener import Collectives
 
 
 def install_surroundings(made: Patches, listener: Collectives, rank: int) -> None:

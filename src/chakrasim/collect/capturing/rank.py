@@ -17,21 +17,21 @@ from typing import Any, Final
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from chakrasim.collect.capture.precision import Precision
-from chakrasim.collect.capture.pretended.attention import install_attention
-from chakrasim.collect.capture.pretended.cuda import Redirect, redirect_cuda
-from chakrasim.collect.capture.pretended.device import DeviceMode
-from chakrasim.collect.capture.pretended.distributed import Distributed, NeedsRank, Objects
-from chakrasim.collect.capture.pretended.patches import patches
-from chakrasim.collect.capture.pretended.surroundings import install_surroundings
-from chakrasim.collect.capture.recorded.graph import Graph, Node
-from chakrasim.collect.capture.recorded.groups import Groups
-from chakrasim.collect.capture.recorded.listener import Collectives
-from chakrasim.collect.capture.recorded.memory import MemoryPeak, labelled
-from chakrasim.collect.capture.recorded.streams import DeviceStream, Streams
-from chakrasim.collect.capture.scans import Scans
-from chakrasim.collect.capture.script_modules import as_main, run_main
-from chakrasim.collect.capture.watch import Watch
+from chakrasim.collect.capturing.precision import Precision
+from chakrasim.collect.capturing.pretended.attention import install_attention
+from chakrasim.collect.capturing.pretended.cuda import Redirect, redirect_cuda
+from chakrasim.collect.capturing.pretended.device import DeviceMode
+from chakrasim.collect.capturing.pretended.distributed import Distributed, NeedsRank, Objects
+from chakrasim.collect.capturing.pretended.patches import patches
+from chakrasim.collect.capturing.pretended.surroundings import install_surroundings
+from chakrasim.collect.capturing.recorded.graph import Graph, Node
+from chakrasim.collect.capturing.recorded.groups import Groups
+from chakrasim.collect.capturing.recorded.listener import Collectives
+from chakrasim.collect.capturing.recorded.memory import MemoryPeak, labelled
+from chakrasim.collect.capturing.recorded.streams import DeviceStream, Streams
+from chakrasim.collect.capturing.scans import Scans
+from chakrasim.collect.capturing.script_modules import as_main, run_main
+from chakrasim.collect.capturing.watch import Watch
 from chakrasim.errors import InputError
 
 
