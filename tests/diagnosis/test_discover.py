@@ -192,7 +192,8 @@ def test_what_is_no_trace_is_left_out_with_its_reason(tmp_path: Path) -> None:
         "twice.json.gz": "gzip data inside gzip: unpack it first",
     }
     (finding,) = found.findings
-    assert str(finding) == "more.zip, old.tar.gz, twice.json.gz: packed files are not looked into: traces in them are left out"
+    packed = "more.zip, old.tar.gz, twice.json.gz"
+    assert str(finding) == f"{packed}: packed files are not looked into: traces in them are left out"
 
 
 def test_a_damaged_beginning_still_tells_the_kind(tmp_path: Path) -> None:
