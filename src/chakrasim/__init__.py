@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chakrasim.converter.retarget.api import retarget
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.linker.api import link
+    from chakrasim.notes import Notes
     from chakrasim.simulator.api import simulate
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.outcome.result import SimulationResult
@@ -30,6 +31,7 @@ _HOMES = {
     "doctor": "chakrasim.diagnosis.doctor",
     "link": "chakrasim.linker.api",
     "link_directory": "chakrasim.converter.folder.link_folder",
+    "Notes": "chakrasim.notes",
     "retarget": "chakrasim.converter.retarget.api",
     "trace_directory": "chakrasim.converter.folder.trace_folder",
     "simulate": "chakrasim.simulator.api",
@@ -43,6 +45,7 @@ __all__ = [
     "InputError",
     "Job",
     "Limits",
+    "Notes",
     "SimulationResult",
     "StallError",
     "Trace",

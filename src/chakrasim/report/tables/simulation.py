@@ -32,8 +32,8 @@ PART_MEANINGS = {
 
 def summary_text(result: SimulationResult) -> str:
     """The report as plain text, the warnings at its end."""
-    warnings = Section("Warnings" if result.warnings else "", lines=result.warnings)
-    return plain_text([*summary(result), warnings])
+    notes = Section("Warnings" if result.warnings else "", lines=result.warnings)
+    return plain_text([*summary(result), notes])
 
 
 def summary(result: SimulationResult) -> list[Section]:
