@@ -7,6 +7,7 @@ from pathlib import Path
 
 from chakrasim import SimulationResult, simulate
 from chakrasim.demo import GROUPS, MACHINES, STEP
+from chakrasim.demo.beside import simulator_compiled_beside
 from chakrasim.demo.large_model import large_model
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.demo.live import live
@@ -29,7 +30,8 @@ TIMELINE_OF = ("hgx-h100-16", "aware")
 
 def show(folder: Path, say: Callable[[str], object], *, with_torch: bool = False) -> None:
     """Everything that the demo shows, by way of ``say``; files go into ``folder``. Raises InputError."""
-    real_run(folder, say)
+    with simulator_compiled_beside() as wait:
+        real_run(folder, say, before_simulating=wait)
     say("")
     training_step(folder, say)
     say("")
