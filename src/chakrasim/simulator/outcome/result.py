@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.text.amounts import share_text, size_text, time_text
+from chakrasim.text.layout import Section
+from chakrasim.text.shown import Shown
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -78,7 +82,7 @@ class CollectiveFigures:
 
 
 @dataclass(frozen=True, eq=False)
-class SimulationResult:
+class SimulationResult(Shown):
     """The outcome of ``chakrasim.simulate``.
 
     Attributes
@@ -137,6 +141,25 @@ class SimulationResult:
     def makespan_ns(self) -> int:
         """When the last rank finished."""
         return int(self.finish_ns.max(initial=0))
+
+    def _figures(self) -> dict[str, str]:
+        shares = [share_text(mean, self.makespan_ns) for mean in self.parts_ns.mean(axis=0).tolist()]
+        network = f"congestion-{self.congestion}" if self.replay is None else "none, measured durations replayed"
+        figures = {
+            "makespan": time_text(self.makespan_ns),
+            "ranks": f"{len(self.finish_ns):,}",
+            "compute": shares[PARTS.index("compute")],
+            "exposed communication": shares[PARTS.index("exposed_comm")],
+            "moved": size_text(self.message_bytes),
+            "network": network,
+        }
+        return figures | ({"warnings": f"{len(self.warnings):,}"} if self.warnings else {})
+
+    def _tables(self) -> list[Section]:
+        means = zip(PARTS, self.parts_ns.mean(axis=0).tolist(), strict=True)
+        rows = tuple((part, time_text(mean), share_text(mean, self.makespan_ns)) for part, mean in means)
+        title = "Where the time goes (mean over ranks)"
+        return [*super()._tables(), Section(title, ("part", "time", "share"), rows, lines=self.warnings)]
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The figures as JSON text, also written to ``path``: no wall times, no paths, same input same bytes."""
