@@ -133,6 +133,20 @@ def test_an_import_of_a_moved_name_warns_where_it_stands() -> None:
     ]
 
 
+def test_methods_of_a_result_that_are_functions_now_warn(tmp_path: Path) -> None:
+    result = chakrasim.simulate(chakrasim.collective_job("all_reduce", 1 << 20, 8), machine="hgx-h100-8")
+    with pytest.warns(DeprecationWarning, match=r"SimulationResult.summary is now chakrasim.summary; the method goes"):
+        assert result.summary() == chakrasim.summary(result)
+    with pytest.warns(DeprecationWarning, match=r"to_perfetto is now chakrasim\.write_timeline"):
+        result.to_perfetto(tmp_path / "old.json")
+    chakrasim.write_timeline(result, tmp_path / "new.json")
+    assert (tmp_path / "old.json").read_bytes() == (tmp_path / "new.json").read_bytes()
+    with pytest.warns(DeprecationWarning), pytest.raises(chakrasim.InputError, match="local memory"):
+        result.to_memory_traces(str(tmp_path / "memory"))
+    with pytest.raises(AttributeError, match="'SimulationResult' object has no attribute 'sumary'"):
+        result.sumary  # noqa: B018
+
+
 def test_what_never_was_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'chakrasim\.linker\.clock'"):
         importlib.import_module("chakrasim.linker.clock")

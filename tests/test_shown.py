@@ -30,7 +30,7 @@ def test_a_dataclass_keeps_the_short_form() -> None:
     class Run(Shown):
         numbers: tuple[int, ...]
 
-        def _figures(self) -> dict[str, str]:
+        def _in_short(self) -> dict[str, str]:
             return {"numbers": f"{len(self.numbers):,}", "sum": str(sum(self.numbers))}
 
     assert repr(Run((1, 2))) == "Run(numbers 2, sum 3)"

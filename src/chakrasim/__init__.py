@@ -4,6 +4,10 @@ To simulate:
 
     simulate                how long a workload takes on a machine, and where the time goes: a SimulationResult
     Limits                  bounds of what a run may cost: nodes, events, bytes
+    summary                 what the command line prints of a result, as text
+    write_timeline          the run over time, for https://ui.perfetto.dev
+    write_parts             a picture: where the time of several results goes
+    write_memory_traces     tensors in local memory over time
     load_machine            a preset or a machine file; preset_names says which presets there are
     load_device             a device profile, which says how long work takes on a GPU
     load_groups             communicator groups of a file
@@ -38,8 +42,6 @@ Measurements:
 
     calibrate_compute       a device profile fitted to measured kernels
     validate_megatron       predictions beside published iteration times
-
-Pictures: ``write_parts`` draws where the time of several results goes.
 
 Packages: ``analysis`` (where the time of a recorded trace goes), ``trace`` (readers, writers, columns), ``machine``
 (typed configurations), ``collectives`` (schedules; register an algorithm), ``simulator`` (parts of a result),
@@ -87,6 +89,9 @@ if TYPE_CHECKING:
     from chakrasim.linker.api import link
     from chakrasim.machine import load_device, load_groups, load_machine, preset_names
     from chakrasim.report.picture.parts import write_parts
+    from chakrasim.report.tables.simulation import summary
+    from chakrasim.report.timeline.memory import write_memory_traces
+    from chakrasim.report.timeline.simulation import write_timeline
     from chakrasim.simulator.api import simulate
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.outcome.result import SimulationResult
@@ -139,13 +144,16 @@ __all__ = [
     "simulate",
     "simulator",
     "split_trace",
+    "summary",
     "trace",
     "trace_directory",
     "transformer_job",
     "validate_megatron",
     "write",
     "write_job",
+    "write_memory_traces",
     "write_parts",
+    "write_timeline",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -168,6 +176,9 @@ __getattr__, __dir__ = lazily(
         "linker.api": ("link",),
         "machine": ("load_device", "load_groups", "load_machine", "preset_names"),
         "report.picture.parts": ("write_parts",),
+        "report.tables.simulation": ("summary",),
+        "report.timeline.memory": ("write_memory_traces",),
+        "report.timeline.simulation": ("write_timeline",),
         "simulator.api": ("simulate",),
         "simulator.context": ("Limits",),
         "simulator.outcome.result": ("SimulationResult",),

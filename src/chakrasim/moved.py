@@ -2,7 +2,8 @@
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -41,6 +42,20 @@ def moved_names(module: str) -> Callable[[str], Any]:
         found = getattr(import_module(home), new)
         setattr(sys.modules[module], name, found)
         return found
+
+    return get
+
+
+def moved_methods(functions: Mapping[str, str]) -> Callable[[Any, str], Any]:
+    """``__getattr__`` of a class whose methods are functions of its values now: by the method's name, where each is."""
+
+    def get(value: Any, name: str) -> Any:
+        if name not in functions:
+            raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
+        old = f"{type(value).__name__}.{name}"
+        warnings.warn(f"{old} is now {functions[name]}; the method goes with the next release", DeprecationWarning, 2)
+        home, _, new = functions[name].rpartition(".")
+        return partial(getattr(import_module(home), new), value)
 
     return get
 

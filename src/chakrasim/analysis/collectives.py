@@ -95,7 +95,7 @@ class CollectiveSplit(Shown):
     wait_share: float
     notes: tuple[str, ...] = ()
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         return {
             "collectives": f"{len(self.collectives):,}",
             "ranks": f"{len(self.ranks):,}",

@@ -4,4 +4,5 @@ import runpy
 import sys
 
 print("chakrasim: python -m chakrasim.demo is now chakrasim demo", file=sys.stderr)
-runpy.run_module("chakrasim.cli.demo_main", run_name="__main__")
+sys.argv.insert(1, "demo")
+runpy.run_module("chakrasim", run_name="__main__")

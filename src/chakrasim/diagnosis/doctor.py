@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chakrasim.diagnosis.checks import remedies
 from chakrasim.diagnosis.checks.comparison import compare
 from chakrasim.diagnosis.checks.delays import check_delays
 from chakrasim.diagnosis.checks.device import check_device, partial_steps
@@ -24,6 +23,7 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link_given
 from chakrasim.linker.memory import give_back
+from chakrasim.text import remedies
 from chakrasim.text.amounts import ranks_text
 from chakrasim.text.layout import Section
 from chakrasim.text.shown import Shown
@@ -73,7 +73,7 @@ class Diagnosis(Shown):
         """The exit code in words."""
         return ("trustworthy", "usable, with warnings", "unusable")[self.exit_code]
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         return {
             "verdict": self.verdict,
             "ranks": f"{len(self.ranks):,}",

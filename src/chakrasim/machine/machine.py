@@ -28,7 +28,7 @@ class Machine(Shown):
     def ranks(self) -> int:
         return self.network.ranks
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         net = self.network
         dims = zip(net.topology, net.npus_count, net.bandwidth_gib, net.latency_ns, strict=True)
         figures = {

@@ -96,7 +96,7 @@ class ReplayResult(Shown):
     coverage: tuple[Coverage, ...]
     warnings: tuple[str, ...]
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         figures = {
             "ranks": f"{self.plan.ranks:,}",
             "collectives": f"{sum(row.count for row in self.collectives):,}",

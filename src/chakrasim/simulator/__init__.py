@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from chakrasim.lazy import lazily
 
 if TYPE_CHECKING:
-    from chakrasim.simulator.outcome.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord
+    from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
     from chakrasim.simulator.outcome.steps import StepTime
 
 __all__ = ["PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord", "StepTime"]
@@ -13,7 +13,7 @@ __all__ = ["PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord", "StepTime"
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "outcome.result": ("PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord"),
+        "outcome.records": ("PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord"),
         "outcome.steps": ("StepTime",),
     },
 )

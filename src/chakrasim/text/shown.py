@@ -12,18 +12,19 @@ class Shown:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]  # or a dataclass would make its own
+        # A dataclass would make its own.
+        cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         """What matters most, with units, by what it is."""
         raise NotImplementedError
 
     def _tables(self) -> list[Section]:
         """What a notebook shows."""
-        return [Section(type(self).__name__, rows=tuple(self._figures().items()), left=(0, 1))]
+        return [Section(type(self).__name__, rows=tuple(self._in_short().items()), left=(0, 1))]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(' '.join(pair) for pair in self._figures().items())})"
+        return f"{type(self).__name__}({', '.join(' '.join(pair) for pair in self._in_short().items())})"
 
     def _repr_html_(self) -> str:
         return html_text(self._tables())

@@ -80,7 +80,7 @@ class LinkedPath(Shown):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         causes = sorted(self.breakdown_ns().items(), key=lambda cause: -cause[1])
         return {"length": time_text(self.total_ns), "rows": f"{len(self):,}"} | {
             cause.replace("_", " "): share_text(ns, self.total_ns) for cause, ns in causes if ns

@@ -78,7 +78,7 @@ class Result(Shown):
     def __len__(self) -> int:
         return len(next(iter(self.columns().values()), ()))
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         notes = {"notes": f"{len(self.notes):,}"} if self.notes else {}
         names = [*self.columns()]
         more = " ..." if len(names) > MOST_NAMED else ""

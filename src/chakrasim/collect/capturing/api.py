@@ -41,7 +41,7 @@ class Capture(Shown):
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         classes = self.captured.classes
         figures = {
             "ranks": f"{self.captured.world:,}",

@@ -226,7 +226,7 @@ class Trace(Shown):
     def __len__(self) -> int:
         return len(self.ids)
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         return {
             "nodes": f"{len(self):,}",
             "attributes": f"{len(self.attrs):,}",

@@ -109,7 +109,7 @@ class HostTrace(Shown):
     spans: Ints
     counts: dict[str, int] = field(default_factory=dict)
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         return {"nodes": f"{len(self):,}", "schema": self.schema, "source": self.source}
 
     def __len__(self) -> int:

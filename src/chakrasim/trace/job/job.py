@@ -44,7 +44,7 @@ class Job(Shown):
         """How many ranks the job has."""
         return len(self.trace_of_rank)
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         return {
             "ranks": f"{self.ranks:,}",
             "traces": f"{len(self.traces):,}",

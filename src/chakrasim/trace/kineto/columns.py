@@ -174,7 +174,7 @@ class KinetoTrace(Shown):
     event_count: int
     counts: dict[str, int] = field(default_factory=dict)
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         return {"events": f"{len(self):,}", "of": f"{self.event_count:,}", "source": self.source}
 
     def __len__(self) -> int:

@@ -349,7 +349,7 @@ class LinkedTrace(Shown):
     counts: dict[str, int] = field(default_factory=dict)
     header: dict[str, Any] = field(default_factory=dict)
 
-    def _figures(self) -> dict[str, str]:
+    def _in_short(self) -> dict[str, str]:
         span_ns = int(self.end_ns.max() - self.start_ns.min()) if len(self) else 0
         return {
             "rank": str(self.rank) if self.rank >= 0 else "not stated",
