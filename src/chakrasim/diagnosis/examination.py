@@ -18,6 +18,7 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link_given
 from chakrasim.linker.memory import give_back
+from chakrasim.notes import Notes
 from chakrasim.text import remedies
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.host.read import read_host
@@ -45,7 +46,7 @@ class ExaminedRank:
     facts: figures of the rank.
     findings: what its traces alone give rise to.
     outline: a linked trace of one row with all communication, for comparing ranks; None where nothing can be linked.
-    said: what was said of reading and linking.
+    said: warnings of reading and linking.
     """
 
     facts: RankFacts
@@ -61,7 +62,7 @@ def examine(files: RankFiles, ranks: Sequence[RankFiles]) -> tuple[ExaminedRank,
     read is a finding.
     """
     findings: list[Finding] = []
-    said: list[str] = []
+    said = Notes()
     host = _read(read_host, files.host, files.rank, findings, said)
     trace = _read(read_kineto, files.device, files.rank, findings, said)
     if host is not None:
@@ -80,7 +81,7 @@ def examine(files: RankFiles, ranks: Sequence[RankFiles]) -> tuple[ExaminedRank,
     if linked is not None:
         facts = replace(facts, delay_only_share=shares_by_step(linked))
     outline = None if linked is None else begun(linked)
-    return ExaminedRank(facts, tuple(findings), outline, tuple(said)), linked
+    return ExaminedRank(facts, tuple(findings), outline, said.warnings), linked
 
 
 def _examine_device(files: RankFiles, host: HostTrace | None, trace: KinetoTrace, findings: list[Finding]) -> RankFacts:
@@ -93,11 +94,11 @@ def _examine_device(files: RankFiles, host: HostTrace | None, trace: KinetoTrace
 
 
 def _link(
-    files: RankFiles, host: HostTrace | None, held: list[KinetoTrace], findings: list[Finding], said: list[str]
+    files: RankFiles, host: HostTrace | None, held: list[KinetoTrace], findings: list[Finding], said: Notes
 ) -> LinkedTrace | None:
     """The traces, linked; that they cannot be is a finding, unless it is known already that one is empty."""
     try:
-        return link_given(host, held, rank=files.rank, warnings=said)
+        return link_given(host, held, rank=files.rank, notes=said)
     except InputError as fault:
         if not any(finding.code in _NOTHING_THERE for finding in findings):
             names = tuple(path.name for path in (files.host, files.device) if path is not None)
@@ -110,13 +111,13 @@ def _name(path: Path | None) -> str:
     return "" if path is None else path.name
 
 
-def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding], said: list[str]) -> T | None:
+def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding], said: Notes) -> T | None:
     """The trace, or None and a finding; what was lost of a damaged one is a finding too."""
     if path is None:
         return None
-    warnings: list[str] = []
+    notes = Notes()
     try:
-        trace = reader(path, warnings=warnings)
+        trace = reader(path, notes=notes)
     except InputError as fault:
         findings.append(
             Finding(
@@ -130,8 +131,8 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
             )
         )
         return None
-    findings += [_repaired(warning, path, rank) for warning in warnings]
-    said += warnings
+    findings += [_repaired(warning, path, rank) for warning in notes.warnings]
+    said.add(notes)
     return trace
 
 

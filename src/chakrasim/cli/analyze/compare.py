@@ -6,6 +6,7 @@ import argparse
 
 from chakrasim.cli.analyze.options import add_common, as_hta, check_outputs, emit, read
 from chakrasim.cli.options import whole_number
+from chakrasim.notes import Notes
 
 SUMMARY = "Say what changed between two traces: operators and kernels, how often and how long"
 EXAMPLES = """\
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare and print. Raises InputError."""
     check_outputs(options, [options.a, options.b])
-    notes: list[str] = []
+    notes = Notes()
     a, b = (read([path], options.strict, rank, notes)
             for path, rank in ((options.a, options.rank_a), (options.b, options.rank_b)))  # fmt: skip
     if options.compat is not None:

@@ -17,6 +17,7 @@ from chakrasim.cli.output import (
     write_json,
 )
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.analysis.critical_path.shown import ShownPath
@@ -87,9 +88,9 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--compat and --host cannot be combined: HTA knows no host trace")
     if not options.quiet:
         announce_compilation("compat" if options.compat else "analysis")
-    warnings: list[str] = []
-    trace = _one_rank(options, warnings)
-    print_warnings(warnings)
+    notes = Notes()
+    trace = _one_rank(options, notes)
+    print_warnings(notes.warnings)
     _default_window(options)
     shown = hta_critical_path(options, trace) if options.compat else _linked(options, trace)
     print_warnings(shown.warnings)
@@ -103,10 +104,10 @@ def _default_window(options: argparse.Namespace) -> None:
     options.instance = instance if options.instance == () else options.instance
 
 
-def _one_rank(options: argparse.Namespace, warnings: list[str]) -> RankTrace:
+def _one_rank(options: argparse.Namespace, notes: Notes) -> RankTrace:
     from chakrasim.analysis.table.traces import open_traces
 
-    found = open_traces(options.trace, rank=options.rank, strict=options.strict, notes=warnings)
+    found = open_traces(options.trace, rank=options.rank, strict=options.strict, notes=notes)
     if len(found) > 1:
         ranks = ", ".join(str(one.rank) for one in found[:20])
         raise InputError(
@@ -123,10 +124,10 @@ def _linked(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
     from chakrasim.report.tables.critical_path import path_sections
     from chakrasim.trace.kineto.read import read_kineto
 
-    warnings: list[str] = []
+    notes = Notes()
     device = read_kineto(trace.kineto.source, keep="work", strict=options.strict)
-    linked = link(options.host, device, rank=trace.rank, strict=options.strict, warnings=warnings)
-    print_warnings(warnings)
+    linked = link(options.host, device, rank=trace.rank, strict=options.strict, notes=notes)
+    print_warnings(notes.warnings)
     path = linked_critical_path(linked, annotation=options.annotation, instance=options.instance)
     sections = tuple(path_sections(linked, path))
     if options.overlay is None:

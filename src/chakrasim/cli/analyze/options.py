@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_data
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.analysis.critical_path.shown import ShownPath
@@ -52,7 +53,7 @@ def analyse(
     """Read the traces, carry out the analysis in the chosen mode and put its tables where they belong; ``printed``
     picks those that people see."""
     check_outputs(options, options.traces)
-    notes: list[str] = []
+    notes = Notes()
     if options.compat is None:
         tables = default(read(options.traces, options.strict, getattr(options, "rank", None), notes))
     else:
@@ -60,7 +61,7 @@ def analyse(
     return emit(options, tables, notes, printed)
 
 
-def read(traces: list[str], strict: bool, rank: int | None, notes: list[str]) -> list[RankTrace]:
+def read(traces: list[str], strict: bool, rank: int | None, notes: Notes) -> list[RankTrace]:
     """The traces that the command names."""
     from chakrasim.analysis.table.traces import open_traces
 
@@ -80,7 +81,7 @@ def as_hta(options: argparse.Namespace, *traces: list[RankTrace]) -> Tables:
         return hta_tables(options, *traces) if len(traces) == 1 else hta_comparison(options, *traces)
     except HtaFailure as failure:
         if options.json is not None:
-            _write(options.json, _document(options, {"error": str(failure), "exception": failure.kind}, ()))
+            _write(options.json, _document(options, {"error": str(failure), "exception": failure.kind}, Notes()))
         message = f"HTA ends with {failure.kind} here: {failure.reason}"
         raise InputError(message, remedy="analyse without --compat") from None
 
@@ -100,14 +101,12 @@ def check_outputs(options: argparse.Namespace, inputs: list[str]) -> None:
     check_targets({"--json": options.json, "--csv": csv}, inputs)
 
 
-def emit(
-    options: argparse.Namespace, tables: Tables, notes: list[str], printed: Callable[[Tables], Tables] = dict
-) -> int:
+def emit(options: argparse.Namespace, tables: Tables, notes: Notes, printed: Callable[[Tables], Tables] = dict) -> int:
     """Print the tables, or write them where the options say."""
     from chakrasim.analysis.table.result import Result
     from chakrasim.report.tables.analysis import result_sections
 
-    print_warnings(notes)
+    print_warnings(notes.warnings)
     results = {name: table for name, table in tables.items() if isinstance(table, Result)}
     if options.json is not None:
         _write(options.json, _document(options, tables, notes))
@@ -128,11 +127,11 @@ def _titled(options: argparse.Namespace, results: Mapping[str, Result], sections
     return [replace(section, title=f"{name} ({options.compat})") for name, section in zip(results, made, strict=True)]
 
 
-def _document(options: argparse.Namespace, tables: Tables, notes: Any) -> str:
+def _document(options: argparse.Namespace, tables: Tables, notes: Notes) -> str:
     from chakrasim.analysis.table.result import Result
 
     plain = {name: table.to_mapping() if isinstance(table, Result) else table for name, table in tables.items()}
-    head = {"format": FORMAT, "analysis": options.analysis, "compat": options.compat, "warnings": list(notes)}
+    head = {"format": FORMAT, "analysis": options.analysis, "compat": options.compat, "warnings": list(notes.warnings)}
     return json.dumps(head | plain, indent=1) + "\n"
 
 

@@ -22,6 +22,7 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.errors import InputError
 from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.files.workers import how_many, run_all
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace, shares_by_step
 from chakrasim.trace.linked.parts import begun, put_away, taken_up
 
@@ -279,11 +280,11 @@ def _link(task: _Task) -> _Linked:
     """Link one rank and put the linked trace away; what comparing ranks needs of it is returned."""
     from chakrasim.linker.api import link
 
-    warnings: list[str] = []
+    notes = Notes()
     files = task.files
-    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, warnings=warnings)
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, notes=notes)
     put_away(task.store, linked)
-    return _Linked(begun(linked), tuple(warnings))
+    return _Linked(begun(linked), notes.warnings)
 
 
 def _compare(
@@ -292,8 +293,7 @@ def _compare(
     from chakrasim.linker.across_ranks.clocks import align
 
     aligned = align(outlines)
-    views, groups, warnings = compare_ranks(aligned)
-    return aligned, views, groups, warnings
+    return aligned, *compare_ranks(aligned)
 
 
 def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[str, ...]]:
@@ -307,12 +307,10 @@ def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[st
         clock_shift_ns=outline.clock_shift_ns,
         counts=outline.counts,
     )
-    warnings: list[str] = []
-    nodes = write_converted(
-        task.target, replace(parts, outline=whole), rank=view, redact=task.redact, warnings=warnings
-    )
+    notes = Notes()
+    nodes = write_converted(task.target, replace(parts, outline=whole), rank=view, redact=task.redact, notes=notes)
     shutil.rmtree(task.store)
-    return nodes, tuple(warnings)
+    return nodes, notes.warnings
 
 
 def _report(task: _Task, linked: _Linked, outline: LinkedTrace, nodes: int, said: tuple[str, ...]) -> RankReport:
