@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from chakrasim.config.decode import as_sequence, decode_json, decode_yaml, describe, plain, printable, read_bytes, step
+from chakrasim.config.decode import decode_json, decode_yaml, printable, read_bytes
+from chakrasim.config.values import as_sequence, describe, plain, step
 from chakrasim.errors import InputError, near
 
 INT32_MAX = 2**31 - 1

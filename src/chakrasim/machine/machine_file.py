@@ -10,9 +10,10 @@ import os
 import re
 from collections.abc import Mapping
 
-from chakrasim.config.decode import Scalar, as_sequence, decode_yaml, describe
+from chakrasim.config.decode import decode_yaml
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, string_keys
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, quantity, real, whole
+from chakrasim.config.values import Scalar, as_sequence, describe
 from chakrasim.errors import InputError, near
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
 from chakrasim.machine.device.file import device_names, load_device

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from chakrasim.config.decode import describe
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
+from chakrasim.config.values import describe
 from chakrasim.errors import InputError
 
 _KIND = "remote-memory configuration"

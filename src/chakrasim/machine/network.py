@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from chakrasim.config.decode import as_sequence, describe, parse_decimal, parse_integer
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
+from chakrasim.config.values import as_sequence, describe, parse_decimal, parse_integer
 from chakrasim.errors import InputError, near
 from chakrasim.machine.topology import TOPOLOGIES, Topology
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
-from chakrasim.config.decode import Scalar, decode_yaml, describe, parse_integer, printable, read_bytes
+from chakrasim.config.decode import decode_yaml, printable, read_bytes
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, warn_unknown
+from chakrasim.config.values import Scalar, describe, parse_integer
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
 from chakrasim.machine.system import (
     COLLECTIVES,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from chakrasim.config.decode import Scalar
 from chakrasim.config.section import Section, open_section
+from chakrasim.config.values import Scalar
 from chakrasim.errors import near
 from chakrasim.generator.spec.checks import check_spec
 from chakrasim.generator.spec.models import MODELS

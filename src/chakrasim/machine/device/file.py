@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chakrasim.config.decode import decode_yaml, describe, parse_decimal
+from chakrasim.config.decode import decode_yaml
 from chakrasim.config.section import Section, open_section, string_keys
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, real
+from chakrasim.config.values import describe, parse_decimal
 from chakrasim.errors import InputError, near
 from chakrasim.machine.device.profile import DeviceProfile, Efficiency
 from chakrasim.machine.device.tiling import Tiling
