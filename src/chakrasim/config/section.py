@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from chakrasim.config.decode import decode_json, decode_yaml, printable, read_bytes
 from chakrasim.config.values import as_sequence, describe, step
 from chakrasim.errors import InputError, near
+from chakrasim.notes import Notes
 
 INT32_MAX = 2**31 - 1
 TIME_MAX = 2**62
@@ -28,7 +29,7 @@ class Section:
 
     entries: Mapping[Any, object]
     file: str
-    warnings: list[str]
+    notes: Notes
     path: str = "$"
     folder: Path | None = None
 
@@ -56,7 +57,7 @@ class Section:
         self.fail(key, message, found=self.entries[key], expected=expected, remedy=remedy)
 
     def warn(self, key: object, message: str) -> None:
-        self.warnings.append(f"{self.file}: {self.at(key)}: {message}")
+        self.notes.warn(f"{self.file}: {self.at(key)}: {message}")
 
     def sequence(self, key: object, expected: str) -> list[object]:
         """The value of a key that is a list. Raises :class:`InputError` for another."""
@@ -70,7 +71,7 @@ class Section:
         value = self.entries.get(key, {})
         if not isinstance(value, Mapping):
             self.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(known))
-        return Section(string_keys(value, self.file, self.at(key)), self.file, self.warnings, self.at(key), self.folder)
+        return Section(string_keys(value, self.file, self.at(key)), self.file, self.notes, self.at(key), self.folder)
 
     def strictly_below(self, key: object, known: Collection[str]) -> Section:
         """The same; a key that is not ``known`` is an error."""
@@ -93,31 +94,31 @@ class Section:
             self.warn(None, f"{len(unknown) - 20} more keys have no effect")
 
 
-def open_section(source: object, kind: str, decode: str, warnings: list[str] | None) -> Section:
+def open_section(source: object, kind: str, decode: str, notes: Notes | None) -> Section:
     """A path or mapping as a located section.
 
-    ``kind`` names the input in messages, ``decode`` is "json" or "yaml"; ``warnings`` None: nobody asks for them.
+    ``kind`` names the input in messages, ``decode`` is "json" or "yaml"; ``notes`` None: nobody asks for them.
     Raises :class:`InputError` for anything that is not a mapping with string keys.
     """
     folder: Path | None = None
     name = kind
-    warnings = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     if isinstance(source, str | Path):
         data = read_bytes(source, kind)
         name = printable(source)
         folder = Path(source).parent
-        source = decode_json(data, name, warnings) if decode == "json" else decode_yaml(data, name)
+        source = decode_json(data, name, notes) if decode == "json" else decode_yaml(data, name)
     if not isinstance(source, Mapping):
         expected = f"a {kind}: a mapping of keys to values" if folder is not None else "a path or a mapping"
         raise InputError(f"not a {kind}", file=name, place="$", found=describe(source), expected=expected)
-    return Section(string_keys(source, name, "$"), name, warnings, folder=folder)
+    return Section(string_keys(source, name, "$"), name, notes, folder=folder)
 
 
-def shipped_section(text: str, name: str, warnings: list[str] | None) -> Section:
+def shipped_section(text: str, name: str, notes: Notes | None) -> Section:
     """The section of a configuration that the package ships as YAML; ``name`` stands in messages."""
     content = decode_yaml(text.encode(), name)
     assert isinstance(content, Mapping), name
-    return Section(string_keys(content, name, "$"), name, [] if warnings is None else warnings)
+    return Section(string_keys(content, name, "$"), name, Notes() if notes is None else notes)
 
 
 def string_keys(entries: Mapping[object, object], file: str, path: str) -> dict[str, object]:

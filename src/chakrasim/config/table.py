@@ -185,7 +185,7 @@ def list_of(table: Table, expected: str, what: str) -> Kind:
         entries = section.sequence(key, expected)
         if not entries:
             section.fail(key, f"no {what}", expected="at least one")
-        listing = Section(dict(enumerate(entries)), section.file, section.warnings, section.at(key), section.folder)
+        listing = Section(dict(enumerate(entries)), section.file, section.notes, section.at(key), section.folder)
         return [read(listing.strictly_below(index, known), table) for index in range(len(entries))]
 
     schema = {"type": "array", "minItems": 1, "items": object_schema(table)}

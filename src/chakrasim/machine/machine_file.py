@@ -24,31 +24,37 @@ from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.system import System
+from chakrasim.notes import Notes, lists_too
 
 KIND: Final = "machine file"
 _HINT: Final = "ASTRA-sim's own files are given as network, system and memory, not as a machine"
 
 
-def load_machine(source: Source | Machine, warnings: list[str] | None = None) -> Machine:
+@lists_too
+def load_machine(source: Source | Machine, notes: Notes | None = None) -> Machine:
     """Read a machine: the name of a preset, the path of a machine file, the mapping such a file holds, or a Machine.
 
-    What there is to warn of stands in the machine's ``warnings``, and is added to the list if one is given. A name of a
-    preset wins over a file of that name (write ``./name`` for the file). Raises :class:`chakrasim.InputError` for
+    What there is to warn of stands in the machine's ``warnings``, and is added to ``notes`` if they are given. A name
+    of a preset wins over a file of that name (write ``./name`` for the file). Raises :class:`chakrasim.InputError` for
     unknown keys, missing or unknown units and values out of range.
     """
-    said: list[str] = []
-    machine = source if isinstance(source, Machine) else replace(_load(source, said), warnings=tuple(said))
-    if warnings is not None:
-        warnings += machine.warnings
-    return machine
+    said = Notes()
+    try:
+        if isinstance(source, Machine):
+            said.warn(*source.warnings)
+            return source
+        return replace(_load(source, said), warnings=said.warnings)
+    finally:
+        if notes is not None:
+            notes.add(said)
 
 
-def _load(source: Source, warnings: list[str]) -> Machine:
+def _load(source: Source, notes: Notes) -> Machine:
     if isinstance(source, str) and source in preset_names():
-        section = shipped_section(preset_text(source), f"preset {source}", warnings)
+        section = shipped_section(preset_text(source), f"preset {source}", notes)
     else:
         _check_exists(source)
-        section = open_section(source, KIND, "yaml", warnings)
+        section = open_section(source, KIND, "yaml", notes)
     section.refuse_unknown(names(MACHINE), _HINT)
     values = read(section, MACHINE)
     network = _network(section, values["network"])
@@ -143,7 +149,7 @@ def _warn_of_placeholders(section: Section, placeholders: Section | None) -> Non
     for place in placeholders.entries:
         if not _stands_in(section.entries, place):
             placeholders.fail(place, "the file has no such key", expected="a place such as memory.bandwidth")
-        section.warnings.append(f"{section.file}: $.{place} is a placeholder: {text.read(placeholders, place)}")
+        section.notes.warn(f"{section.file}: $.{place} is a placeholder: {text.read(placeholders, place)}")
 
 
 def _stands_in(entries: object, place: str) -> bool:

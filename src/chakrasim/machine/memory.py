@@ -11,6 +11,7 @@ from chakrasim.config.section import INT32_MAX, TIME_MAX, Source, open_section
 from chakrasim.config.table import Key, Required, names, read
 from chakrasim.config.values import describe
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes, lists_too
 
 _KIND = "remote-memory configuration"
 NO_MEMORY_EXPANSION = "NO_MEMORY_EXPANSION"
@@ -98,17 +99,18 @@ class RemoteMemory:
         return mapping
 
 
-def load_memory(source: Source | RemoteMemory | None, warnings: list[str] | None = None) -> RemoteMemory:
+@lists_too
+def load_memory(source: Source | RemoteMemory | None, notes: Notes | None = None) -> RemoteMemory:
     """Read ASTRA-sim's remote-memory JSON: a path, the mapping such a file holds, or a :class:`RemoteMemory` as it is.
 
     None means no memory expansion. Fractions are cut off as in the reference; that and every key without effect add to
-    ``warnings``. Raises :class:`chakrasim.InputError` for a missing or unknown type and for values out of range.
+    ``notes``. Raises :class:`chakrasim.InputError` for a missing or unknown type and for values out of range.
     """
     if source is None:
         return RemoteMemory()
     if isinstance(source, RemoteMemory):
         return source
-    section = open_section(source, _KIND, "json", warnings)
+    section = open_section(source, _KIND, "json", notes)
     values = read(section, MEMORY)
     kind = values["kind"]
     section.warn_unknown(names(MEMORY))

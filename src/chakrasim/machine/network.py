@@ -13,6 +13,7 @@ from chakrasim.config.table import Key, Kind, Required, Table, Values, names, re
 from chakrasim.config.values import parse_decimal, parse_integer
 from chakrasim.errors import near
 from chakrasim.machine.topology import TOPOLOGIES, Topology
+from chakrasim.notes import Notes, lists_too
 
 
 def _column(read_one: Callable[[Section, tuple[str, int], object], Any], shown: str, schema: dict[str, Any]) -> Kind:
@@ -100,7 +101,7 @@ class Network:
 
     def __post_init__(self) -> None:
         entries = {key.name: getattr(self, key.name) for key in _FIELDS}
-        for name, value in _checked(Section(entries, "Network", []), _FIELDS).items():
+        for name, value in _checked(Section(entries, "Network", Notes()), _FIELDS).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -129,15 +130,16 @@ class Network:
         return {key.name: list(column) for key, column in zip(NETWORK, columns, strict=True)}
 
 
-def load_network(source: Source | Network, warnings: list[str] | None = None) -> Network:
+@lists_too
+def load_network(source: Source | Network, notes: Notes | None = None) -> Network:
     """Read ASTRA-sim's network YAML: a path, the mapping such a file holds, or a :class:`Network` as it is.
 
-    Adds a line to ``warnings`` for every key that is not read. Raises :class:`chakrasim.InputError` for values outside
+    Adds a line to ``notes`` for every key that is not read. Raises :class:`chakrasim.InputError` for values outside
     the ranges that :class:`Network` states.
     """
     if isinstance(source, Network):
         return source
-    section = open_section(source, "network configuration", "yaml", warnings)
+    section = open_section(source, "network configuration", "yaml", notes)
     known = names(NETWORK)
     if not set(known) & set(section.entries):
         section.fail(None, "not a network configuration", expected="the keys " + ", ".join(known))

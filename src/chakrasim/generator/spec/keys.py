@@ -43,7 +43,7 @@ def renamed(section: Section, aliases: str) -> Section:
         if own in entries or (own != name and own in section.entries):
             section.fail(name, f"this is another name of {own}, which is there too", found=entry)
         entries[own] = entry
-    return Section(entries, section.file, section.warnings, section.path, section.folder)
+    return Section(entries, section.file, section.notes, section.path, section.folder)
 
 
 def refuse_unknown(section: Section, known: Collection[str]) -> None:
@@ -66,7 +66,7 @@ def child(section: Section, key: str, table: Table) -> Section:
     """The mapping below a key (empty if it is not there), its keys checked."""
     value = section.entries.get(key)
     if isinstance(value, Scalar) and value.is_null:
-        section = Section({}, section.file, section.warnings, section.path)
+        section = Section({}, section.file, section.notes, section.path)
     found = renamed(section.below(key, names(table)), key)
     refuse_unknown(found, names(table))
     return found
@@ -148,7 +148,7 @@ def _model_entries(root: Section, key: str) -> Section:
     """The entries of ``model``, those of its preset below them."""
     value = root.entries[key]
     if isinstance(value, str):
-        section = Section({"preset": value}, root.file, root.warnings, root.at(key))
+        section = Section({"preset": value}, root.file, root.notes, root.at(key))
         if word_of(value) not in MODELS:
             root.refuse(key, "no such model", "one of " + ", ".join(MODELS), near(value, MODELS))
     else:
@@ -156,7 +156,7 @@ def _model_entries(root: Section, key: str) -> Section:
     if "preset" not in section:
         return section
     name = _PRESET.read(section, "preset")
-    return Section({**MODELS[name], "name": name, **section.entries}, root.file, root.warnings, root.at(key))
+    return Section({**MODELS[name], "name": name, **section.entries}, root.file, root.notes, root.at(key))
 
 
 def _read_model(root: Section, key: str) -> Model:
