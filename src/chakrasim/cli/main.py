@@ -52,6 +52,9 @@ COMMANDS: Final = (
     "demo",
 )
 
+#: The exit code of the doctor for what can be used, with warnings.
+UNSURE: Final = 1
+
 EXAMPLES = """\
 examples:
   chakrasim doctor recorded                            # a folder of PyTorch traces
@@ -198,7 +201,12 @@ def _run(argv: list[str]) -> int:
         return 0
     print_warnings(old_name_warnings(options))
     with without_gc():
-        return int(options.run(options))
+        code = int(options.run(options))
+    if code in (0, UNSURE):
+        from chakrasim.cli.next_step import say_next
+
+        say_next(options, argv)
+    return code
 
 
 def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
