@@ -3,6 +3,7 @@
 To simulate:
 
     simulate                how long a workload takes on a machine, and where the time goes: a SimulationResult
+    Notes                   what collects warnings and remarks of a function that is given one
     Limits                  bounds of what a run may cost: nodes, events, bytes
     summary                 what the command line prints of a result, as text
     write_timeline          the run over time, for https://ui.perfetto.dev
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from chakrasim.linker.across_ranks.clocks import align
     from chakrasim.linker.api import link
     from chakrasim.machine import load_device, load_groups, load_machine, preset_names
+    from chakrasim.notes import Notes
     from chakrasim.report.picture.parts import write_parts
     from chakrasim.report.tables.simulation import summary
     from chakrasim.report.timeline.memory import write_memory_traces
@@ -107,6 +109,7 @@ __all__ = [
     "InputError",
     "Job",
     "Limits",
+    "Notes",
     "SimulationResult",
     "StallError",
     "Trace",
@@ -175,6 +178,7 @@ __getattr__, __dir__ = lazily(
         "linker.across_ranks.clocks": ("align",),
         "linker.api": ("link",),
         "machine": ("load_device", "load_groups", "load_machine", "preset_names"),
+        "notes": ("Notes",),
         "report.picture.parts": ("write_parts",),
         "report.tables.simulation": ("summary",),
         "report.timeline.memory": ("write_memory_traces",),
