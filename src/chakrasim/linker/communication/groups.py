@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+from chakrasim.collectives.spelling import HOST_BACKENDS
 from chakrasim.linker.communication.group_table import MOST_RANKS, GroupTable
-from chakrasim.linker.communication.names import HOST_BACKENDS
 from chakrasim.linker.communication.records import Facts
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked.columns import ProcessGroup

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chakrasim.linker.communication.group_table import GroupTable, parse_ranks, strided_ranks
-from chakrasim.linker.communication.names import element_bytes
+from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import INTEGER, REAL, Ints, KinetoTrace, RareColumn
