@@ -110,6 +110,15 @@ def test_bus_factors_are_those_of_nccl_tests(kind: CollectiveKind) -> None:
     assert math.isnan(kind.bus_factor(0))
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_the_reference_page_has_its_row(kind: CollectiveKind) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference-traces.md"
+    bytes_text = "n times the size" if kind.size_is_part else "the size"
+    factor = {1.0: "1", 0.75: "(n-1)/n", 1.5: "2(n-1)/n"}[kind.bus_factor(4)]
+    row = f"| {kind.name} | {kind.size} | {kind.root.value} | {bytes_text} | {factor} |"
+    assert row in page.read_text(encoding="utf-8").splitlines()
+
+
 def test_every_type_of_the_schema_has_a_kind() -> None:
     assert sorted(KINDS) == [int(kind) for kind in CollectiveType]
     assert sorted(KINDS_BY_NAME) == sorted(kind.name.lower() for kind in CollectiveType)
