@@ -168,6 +168,8 @@ def test_what_is_no_trace_is_left_out_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_bytes(b'{"a": [1, 2')
     (tmp_path / "chakra.0.et").write_bytes(b"\x02\x0a\x00")
     (tmp_path / "more.zip").write_bytes(b"PK\x03\x04rest")
+    (tmp_path / "table.h5").write_bytes(b"\x89HDF\r\n")
+    (tmp_path / "twice.json.gz").write_bytes(gzip.compress(gzip.compress(b"[]")))
     (tmp_path / "read.me").write_text("hello")
     with tarfile.open(tmp_path / "old.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "device.0.json", "device.0.json")
@@ -186,9 +188,12 @@ def test_what_is_no_trace_is_left_out_with_its_reason(tmp_path: Path) -> None:
         "notes.json": "a JSON document that is no trace",
         "old.tar.gz": "a tar archive: unpack it first",
         "read.me": "no trace",
+        "table.h5": "an HDF5 file",
+        "twice.json.gz": "gzip data inside gzip: unpack it first",
     }
     (finding,) = found.findings
-    assert str(finding) == "more.zip, old.tar.gz: packed files are not looked into: traces in them are left out"
+    packed = "more.zip, old.tar.gz, twice.json.gz"
+    assert str(finding) == f"{packed}: packed files are not looked into: traces in them are left out"
 
 
 def test_a_damaged_beginning_still_tells_the_kind(tmp_path: Path) -> None:

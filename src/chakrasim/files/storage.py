@@ -12,8 +12,8 @@ from typing import Any
 
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import Bound, bound, file_bound, open_input, refuse_special, take
+from chakrasim.files.signatures import GZIP
 
-GZIP_MAGIC = b"\x1f\x8b"
 _STEP = 1 << 20
 _PACKED_STEP = 1 << 16  # what is behind a member's end is copied at each of them, so a file of many has small steps
 _WHOLE_KEY_BYTES = 4096  # up to this size the bytes themselves serve as their fingerprint
@@ -35,7 +35,7 @@ class Stream:
             self._file = open_input(path, expected)
             self.bound = file_bound(self._file, max_bytes)
             self.size = os.fstat(self._file.fileno()).st_size
-            self.packed = self._file.read(2) == GZIP_MAGIC
+            self.packed = self._file.read(2) == GZIP
             self._file.seek(0)
         except (OSError, ValueError) as fault:
             raise _cannot_read(path, fault, expected) from None
@@ -167,7 +167,7 @@ def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, warnings: list[
     Damaged compressed data, and more of them than ``limit``, raise InputError; with ``lenient`` what of damaged data
     could be uncompressed is kept, with a warning.
     """
-    if not raw.startswith(GZIP_MAGIC):
+    if not raw.startswith(GZIP):
         return raw
     parts: list[bytes] = []
     size = at = 0
