@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from chakrasim.collectives.kinds import KINDS
-from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, UNKNOWN
+from chakrasim.trace.kinds import COALESCED, RECV, SEND, UNKNOWN, CollectiveType
 
 _ANONYMOUS: Final = re.compile(r"\(anonymous namespace\)|\{anonymous\}|`anonymous namespace'")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|::")

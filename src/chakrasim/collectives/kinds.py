@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.linked.columns import OPERATION_NAMES, RECV, SEND
+from chakrasim.trace.kinds import OPERATION_NAMES, RECV, SEND, CollectiveType
 
 
 class Traffic(Enum):

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from chakrasim.collectives.kinds import KINDS, MESSAGES
-from chakrasim.trace.linked.columns import COALESCED, UNKNOWN
+from chakrasim.trace.kinds import COALESCED, UNKNOWN
 
 _OPERATIONS: Final = {name: int(kind.type) for kind in (*KINDS.values(), *MESSAGES) for name in kind.spellings}
 

@@ -17,7 +17,7 @@ from chakrasim.trace.kinds import CollectiveType, NodeType
 MOST_NODES: Final = 4_000_000
 _MESSAGES: Final = ("send_recv", "all_pairs")
 SIZES: Final[Mapping[str, str]] = {
-    **{kind.name: kind.size for kind in KINDS.values() if kind.type != CollectiveType.REDUCE_SCATTER_BLOCK},
+    **{kind.name: kind.size for kind in KINDS.values() if kind.spellings},
     **dict.fromkeys(_MESSAGES, MESSAGE.size),
 }
 """Types of single collectives and patterns of messages, and what their size means."""
