@@ -99,8 +99,8 @@ def test_installed_package_is_complete(installed: Path, tmp_path: Path) -> None:
         "from chakrasim.machine import load_machine, preset_names\n"
         "from chakrasim.demo import STEP, GROUPS, MACHINES\n"
         "home = Path(chakrasim.__file__).parent\n"
-        "presets = [load_machine(name, []).name for name in preset_names()]\n"
-        "ranks = [load_machine(machine, []).network.ranks for machine in MACHINES.values()]\n"
+        "presets = [load_machine(name, chakrasim.Notes()).name for name in preset_names()]\n"
+        "ranks = [load_machine(machine, chakrasim.Notes()).network.ranks for machine in MACHINES.values()]\n"
         "traces = len(list(STEP.parent.glob('*.et.gz')))\n"
         "print(json.dumps([str(home), (home / 'py.typed').is_file(), presets, ranks, traces]))"
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chakrasim.converter.retarget.api import retarget
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.linker.api import link
+    from chakrasim.notes import Notes
     from chakrasim.report.tables.simulation import summary
     from chakrasim.report.timeline.memory import write_memory_traces
     from chakrasim.report.timeline.simulation import write_timeline
@@ -33,6 +34,7 @@ _HOMES = {
     "doctor": "chakrasim.diagnosis.doctor",
     "link": "chakrasim.linker.api",
     "link_directory": "chakrasim.converter.folder.link_folder",
+    "Notes": "chakrasim.notes",
     "retarget": "chakrasim.converter.retarget.api",
     "trace_directory": "chakrasim.converter.folder.trace_folder",
     "simulate": "chakrasim.simulator.api",
@@ -49,6 +51,7 @@ __all__ = [
     "InputError",
     "Job",
     "Limits",
+    "Notes",
     "SimulationResult",
     "StallError",
     "Trace",

@@ -21,6 +21,7 @@ from chakrasim.collectives.kinds import KINDS
 from chakrasim.collectives.schedule import Collective
 from chakrasim.collectives.spelling import operation_of
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 MAX_DEPENDENCIES = 20_000_000
 _TOO_LARGE = 1 << 62
@@ -46,7 +47,7 @@ def lower_msccl(
     members: int,
     data_bytes: int,
     pass_ns: Callable[[int], int],
-    warnings: list[str],
+    notes: Notes,
 ) -> tuple[CustomProgram, ...]:
     """The programs of an MSCCL algorithm, one per member, for a collective of ``data_bytes``.
 
@@ -57,7 +58,7 @@ def lower_msccl(
         chunks has c/nchunksperloop of the whole, rounded down, at least 1 byte.
     pass_ns:
         How many ns one pass over that many bytes of local memory takes. Local work takes at least 1 ns.
-    warnings:
+    notes:
         Gets a line if the file is for another kind of collective.
 
     Raises `InputError` for a wrong number of members, steps without a peer, sends that nobody receives and the reverse,
@@ -72,17 +73,17 @@ def lower_msccl(
         )
     if algorithm.chunks < 1:
         raise InputError("the MSCCL algorithm has no chunks", file=algorithm.source, expected="nchunksperloop from 1")
-    _warn_of_other_collective(algorithm, collective, warnings)
+    _warn_of_other_collective(algorithm, collective, notes)
     _check_peers(algorithm)
     total = KINDS[collective].whole_bytes(data_bytes, members)
     return tuple(_lower_gpu(algorithm, blocks, total, pass_ns) for blocks in algorithm.gpus)
 
 
-def _warn_of_other_collective(algorithm: MscclAlgorithm, collective: Collective, warnings: list[str]) -> None:
+def _warn_of_other_collective(algorithm: MscclAlgorithm, collective: Collective, notes: Notes) -> None:
     stated = operation_of(algorithm.collective)
     used = Collective.REDUCE_SCATTER if collective == Collective.REDUCE_SCATTER_BLOCK else collective
     if stated in KINDS and stated != used:
-        warnings.append(f"{algorithm.source}: an algorithm for {algorithm.collective} is used for {used.name.lower()}")
+        notes.warn(f"{algorithm.source}: an algorithm for {algorithm.collective} is used for {used.name.lower()}")
 
 
 def _check_peers(algorithm: MscclAlgorithm) -> None:
