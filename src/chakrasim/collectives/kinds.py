@@ -1,4 +1,4 @@
-"""The kinds of collectives: their names, what their size means, and what bandwidths refer to.
+"""The kinds of collectives: how they are spelled, what their size means, and what bandwidths refer to.
 
 Bandwidths are those of nccl-tests: the *algorithm* bandwidth is the whole buffer over the time, the *bus* bandwidth is
 that times a factor that makes it the rate of each rank's link, whatever the number of ranks (its PERFORMANCE.md). The
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from chakrasim.trace.kinds import CollectiveType
+from chakrasim.trace.kinds import OPERATION_NAMES, RECV, SEND, CollectiveType
 
 
 class Traffic(Enum):
@@ -31,30 +31,73 @@ class Whole(Enum):
     BOTH = "both"
 
 
+class Root(Enum):
+    """What the root does, the one rank that differs from the others."""
+
+    NONE = "there is none"
+    GIVES = "gives to all"
+    GETS = "gets from all"
+
+
 @dataclass(frozen=True)
 class CollectiveKind:
-    """One kind. ``rooted``: one rank differs from the others. ``size_is_part``: ``comm_size`` is the part of one rank;
-    else it is the whole buffer (of a scatter the root's)."""
+    """One kind.
 
-    type: CollectiveType
+    Attributes
+    ----------
+    type: a `CollectiveType`, `SEND` or `RECV`.
+    traffic: how much of the whole buffer passes a link.
+    size: what ``comm_size`` is, in words: as in ASTRA-sim, where that has the type.
+    spellings: its names in PyTorch and NCCL, as `chakrasim.collectives.spelling.plain` leaves them.
+    in_kernels: what names of kernels that carry it out contain, lower case, letters only.
+    whole: where the whole buffer is.
+    root: what the root does.
+    reduces: elements of several ranks are added up, so that their type matters.
+    size_is_part: ``comm_size`` is the part of one rank; else it is the whole buffer.
+    """
+
+    type: int
     traffic: Traffic
+    size: str
+    spellings: tuple[str, ...]
+    in_kernels: tuple[str, ...] = ()
     whole: Whole = Whole.BOTH
-    rooted: bool = False
+    root: Root = Root.NONE
+    reduces: bool = False
     size_is_part: bool = False
 
     @property
     def name(self) -> str:
         """As PyTorch and Chakra spell it, such as ``all_reduce``."""
-        return self.type.name.lower()
+        return OPERATION_NAMES[self.type]
 
     @property
     def key(self) -> str:
         """As configuration files spell it, such as ``all-reduce``."""
         return self.name.replace("_", "-")
 
+    @property
+    def rooted(self) -> bool:
+        """One rank differs from the others."""
+        return self.root is not Root.NONE
+
+    @property
+    def in_place(self) -> bool:
+        """The result takes the place of the input."""
+        return self.traffic is not Traffic.OTHERS_PARTS
+
+    @property
+    def divides_input(self) -> bool:
+        """The input that ``comm_size`` tells is cut into one part for each member."""
+        return not (self.in_place or self.size_is_part)
+
     def whole_bytes(self, size_bytes: int, members: int) -> int:
         """The bytes that bandwidths refer to, of a collective of ``comm_size`` ``size_bytes``."""
         return size_bytes * members if self.size_is_part else size_bytes
+
+    def result_bytes(self, size_bytes: int, members: int) -> int:
+        """What a rank (of a gather the root) has afterwards."""
+        return size_bytes // members if self.whole is Whole.INPUT else self.whole_bytes(size_bytes, members)
 
     def bus_factor(self, members: int) -> float:
         """From algorithm to bus bandwidth; NaN where the number of members is not known (below 1)."""
@@ -66,23 +109,87 @@ class CollectiveKind:
 
 
 _T = CollectiveType
+_EACH: Final = "what each rank has"
+_PART: Final = "the part of one rank"
+_INPUT: Final = "the whole input of each rank"
 _ALL: Final = (
-    CollectiveKind(_T.ALL_REDUCE, Traffic.TWICE),
-    CollectiveKind(_T.REDUCE, Traffic.ONCE, rooted=True),
-    CollectiveKind(_T.ALL_GATHER, Traffic.OTHERS_PARTS, Whole.OUTPUT, size_is_part=True),
-    CollectiveKind(_T.GATHER, Traffic.OTHERS_PARTS, Whole.OUTPUT, rooted=True, size_is_part=True),
-    CollectiveKind(_T.SCATTER, Traffic.OTHERS_PARTS, Whole.INPUT, rooted=True),
-    CollectiveKind(_T.BROADCAST, Traffic.ONCE, rooted=True),
-    CollectiveKind(_T.ALL_TO_ALL, Traffic.OTHERS_PARTS),
-    CollectiveKind(_T.REDUCE_SCATTER, Traffic.OTHERS_PARTS, Whole.INPUT),
-    CollectiveKind(_T.REDUCE_SCATTER_BLOCK, Traffic.OTHERS_PARTS, Whole.INPUT),
-    CollectiveKind(_T.BARRIER, Traffic.ONCE),
+    CollectiveKind(
+        _T.ALL_REDUCE,
+        Traffic.TWICE,
+        _EACH,
+        ("allreduce", "allreducesparse"),
+        ("allreduce", "oneshotreduce", "crossdevicereduce"),
+        reduces=True,
+    ),
+    CollectiveKind(
+        _T.ALL_GATHER,
+        Traffic.OTHERS_PARTS,
+        _PART,
+        ("allgather", "allgatherv", "allgatherintotensor", "allgatherintotensorout"),
+        ("allgather",),
+        Whole.OUTPUT,
+        size_is_part=True,
+    ),
+    CollectiveKind(
+        _T.REDUCE_SCATTER,
+        Traffic.OTHERS_PARTS,
+        _INPUT,
+        ("reducescatter", "reducescatterv", "reducescattertensor"),
+        ("reducescatter",),
+        Whole.INPUT,
+        reduces=True,
+    ),
+    CollectiveKind(
+        _T.ALL_TO_ALL,
+        Traffic.OTHERS_PARTS,
+        _INPUT,
+        ("alltoall", "alltoallv", "alltoallsingle", "alltoallvsingle", "sharddimalltoall"),
+        ("alltoall",),
+    ),
+    CollectiveKind(_T.BROADCAST, Traffic.ONCE, _EACH, ("broadcast", "broadcastoop"), ("broadcast",), root=Root.GIVES),
+    CollectiveKind(
+        _T.REDUCE, Traffic.ONCE, _EACH, ("reduce", "reduceoop"), ("kernelreduce",), root=Root.GETS, reduces=True
+    ),
+    CollectiveKind(
+        _T.GATHER,
+        Traffic.OTHERS_PARTS,
+        _PART,
+        ("gather", "gatherintotensor"),
+        ("kernelgather",),
+        Whole.OUTPUT,
+        Root.GETS,
+        size_is_part=True,
+    ),
+    CollectiveKind(
+        _T.SCATTER,
+        Traffic.OTHERS_PARTS,
+        "all parts, which the root has",
+        ("scatter",),
+        ("kernelscatter",),
+        Whole.INPUT,
+        Root.GIVES,
+    ),
+    CollectiveKind(_T.BARRIER, Traffic.ONCE, "without effect", ("barrier", "allreducebarrier")),
+    CollectiveKind(_T.REDUCE_SCATTER_BLOCK, Traffic.OTHERS_PARTS, _INPUT, (), (), Whole.INPUT, reduces=True),
 )
 
 KINDS: Final[Mapping[int, CollectiveKind]] = {int(kind.type): kind for kind in _ALL}
-"""By number of the Chakra schema."""
+"""By number of the Chakra schema; those that ASTRA-sim has algorithms for come first."""
 
 KINDS_BY_NAME: Final[Mapping[str, CollectiveKind]] = {kind.name: kind for kind in _ALL}
 
 COLLECTIVE_KEYS: Final[Mapping[int, str]] = {number: kind.key for number, kind in KINDS.items()}
 """The configuration's name of each collective type of the Chakra schema."""
+
+
+def numbers_of(*roots: Root) -> tuple[int, ...]:
+    """The collective types whose root does one of these."""
+    return tuple(number for number, kind in KINDS.items() if kind.root in roots)
+
+
+ROOTED: Final = numbers_of(Root.GIVES, Root.GETS)
+
+MESSAGE: Final = CollectiveKind(SEND, Traffic.ONCE, "one message", ("send", "isend"))
+"""Stands for messages, and for what is not known: all of it passes the link once."""
+
+MESSAGES: Final = (MESSAGE, CollectiveKind(RECV, Traffic.ONCE, MESSAGE.size, ("recv", "irecv", "recvanysource")))

@@ -26,7 +26,7 @@ from chakrasim.analysis.table.kernel_classes import (
 )
 from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import texts
-from chakrasim.linker.communication.kernel_names import is_fused_kernel, qualified_name
+from chakrasim.collectives.kernel_names import is_fused_kernel, qualified_name
 from chakrasim.trace.kineto.columns import HAS_CATEGORY, HAS_DUR, HAS_TS, TEXT, Ints, KinetoTrace
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")

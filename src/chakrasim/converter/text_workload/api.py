@@ -116,7 +116,7 @@ def _trace(program: Program, groups: dict[int, str]) -> Trace:
 def _attributes(node: TextNode, groups: dict[int, str]) -> dict[str, Any]:
     attrs: dict[str, Any] = {"is_cpu_op": False}
     if node.collective is not None:
-        attrs["comm_type"] = node.collective.value
+        attrs["comm_type"] = node.collective
         attrs["comm_size"] = node.size_bytes
         if node.members in _MASKS:
             attrs["involved_dim"] = _MASKS[node.members]

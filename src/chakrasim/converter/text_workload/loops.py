@@ -10,16 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from chakrasim.collectives.spelling import operation_of
 from chakrasim.converter.text_workload.read import Layer, Phase, TextWorkload, in_range, refuse_unknown
 from chakrasim.errors import InputError
-from chakrasim.trace.kinds import CollectiveType
 
-COLLECTIVES: Final = {
-    "ALLREDUCE": CollectiveType.ALL_REDUCE,
-    "ALLTOALL": CollectiveType.ALL_TO_ALL,
-    "ALLGATHER": CollectiveType.ALL_GATHER,
-    "REDUCESCATTER": CollectiveType.REDUCE_SCATTER,
-}
+COLLECTIVES: Final = ("ALLREDUCE", "ALLTOALL", "ALLGATHER", "REDUCESCATTER")
 TRANSFORMERS: Final = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD")
 
 #: Who takes part in a collective: everybody, the first network dimension, all but it, the ranks of a model, or those
@@ -47,7 +42,7 @@ class TextNode:
     name: str
     deps: tuple[int, ...]
     micros: int = 0
-    collective: CollectiveType | None = None
+    collective: int | None = None
     size_bytes: int = 0
     members: int = EVERYBODY
 
@@ -77,8 +72,7 @@ class Program:
         """A collective after the last computation; its id, -1 if there is none to run."""
         if phase.collective == "NONE" or phase.size_bytes == 0:
             return -1
-        kind = COLLECTIVES.get(phase.collective)
-        if kind is None:
+        if phase.collective not in COLLECTIVES:
             raise InputError(
                 "this collective is unknown",
                 file=self.workload.source,
@@ -92,7 +86,7 @@ class Program:
             return -1
         deps = (self._last,) if self._last >= 0 else ()
         name = f"COMM_COLL_NODE_{layer.name}_{phase.collective}"
-        self.nodes.append(TextNode(name, deps, 0, kind, size, members))
+        self.nodes.append(TextNode(name, deps, 0, operation_of(phase.collective), size, members))
         return len(self.nodes) - 1
 
     def skip(self, layer: Layer, phase: Phase) -> None:
