@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.errors import ChakrasimError, InputError, StallError
+from chakrasim.version import __version__
 
 if TYPE_CHECKING:
     from chakrasim.converter.folder.link_folder import link_directory
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "convert": "chakrasim.converter.linked.api",

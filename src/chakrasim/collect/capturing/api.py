@@ -153,7 +153,7 @@ def capture(
     chosen = _chosen(ranks, world_size)
     profile = _profile(device_profile)
     _preload()
-    from chakrasim.collect.capturing.job import JobCapture
+    from chakrasim.collect.capturing.job import JobCapture, assumptions
     from chakrasim.collect.capturing.rank import Program
 
     if callable(program):
@@ -166,8 +166,6 @@ def capture(
     count = workers or min(cores(), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)
-    from chakrasim.report.tables.capture import assumptions
-
     everybody = chosen is None or len(chosen) == world_size
     return Capture(
         captured.job,
