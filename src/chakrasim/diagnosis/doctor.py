@@ -18,13 +18,15 @@ from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.diagnosis.files.discover import Survey, survey
 from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.text import remedies
-from chakrasim.text.amounts import plural
+from chakrasim.text.amounts import plural, ranks_text
+from chakrasim.text.layout import Section
+from chakrasim.text.shown import Shown
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Shown):
     """What the doctor found.
 
     Attributes
@@ -58,6 +60,20 @@ class Diagnosis:
         counts = [(level, sum(finding.severity is level for finding in found)) for level in reversed(Severity)]
         said = ", ".join(plural(count, level.name.lower()) for level, count in counts if count)
         return f"{plural(len(self.ranks), 'rank')}: {self.verdict}" + (f" ({said})" if said else "")
+
+    def _in_short(self) -> dict[str, str]:
+        return {
+            "verdict": self.verdict,
+            "ranks": f"{len(self.ranks):,}",
+            "findings": ", ".join(dict.fromkeys(finding.code for finding in self.findings)) or "none",
+        }
+
+    def _tables(self) -> list[Section]:
+        rows = tuple(
+            (finding.severity.name.lower(), ranks_text(finding.ranks), str(finding), finding.remedy)
+            for finding in self.findings
+        )
+        return [*super()._tables(), Section("Findings", ("severity", "ranks", "what", "remedy"), rows, (0, 1, 2, 3))]
 
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON."""
