@@ -60,6 +60,7 @@ from typing import TYPE_CHECKING
 
 from chakrasim import moved
 from chakrasim.lazy import lazily
+from chakrasim.version import __version__
 
 if TYPE_CHECKING:
     from chakrasim import (
@@ -100,8 +101,6 @@ if TYPE_CHECKING:
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
-
-__version__ = "0.1.0"
 
 moved.install()
 
