@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chakrasim.trace.chakra.builder import TraceBuilder
     from chakrasim.trace.chakra.encode import encode_trace
-    from chakrasim.trace.chakra.files import parse_trace, read, read_trace, write, write_trace
+    from chakrasim.trace.chakra.files import parse_trace, read_trace, write_trace
     from chakrasim.trace.chakra.graph import AttrColumn, Attributes, Csr, NodeView, StringTable, Trace
     from chakrasim.trace.host.columns import HostTrace
     from chakrasim.trace.host.read import read_host
     from chakrasim.trace.job.expand import expand_job
     from chakrasim.trace.job.file import read_job, write_job
     from chakrasim.trace.job.job import Job
+    from chakrasim.trace.job.ranks import read, write
     from chakrasim.trace.kinds import KIND_NAMES, CollectiveType, NodeType, type_name
     from chakrasim.trace.kineto.columns import KinetoTrace
     from chakrasim.trace.kineto.read import read_kineto
 
 _HOMES = {
-    **dict.fromkeys(("parse_trace", "read", "read_trace", "write", "write_trace"), "chakra.files"),
+    **dict.fromkeys(("parse_trace", "read_trace", "write_trace"), "chakra.files"),
+    **dict.fromkeys(("read", "write"), "job.ranks"),
     **dict.fromkeys(("AttrColumn", "Attributes", "Csr", "NodeView", "StringTable", "Trace"), "chakra.graph"),
     **dict.fromkeys(("KIND_NAMES", "CollectiveType", "NodeType", "type_name"), "kinds"),
     "Job": "job.job",
