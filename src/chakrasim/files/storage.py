@@ -13,6 +13,7 @@ from typing import Any
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import Bound, bound, file_bound, open_input, refuse_special, take
 from chakrasim.files.signatures import GZIP
+from chakrasim.notes import Notes
 
 _STEP = 1 << 20
 _PACKED_STEP = 1 << 16  # what is behind a member's end is copied at each of them, so a file of many has small steps
@@ -167,10 +168,10 @@ def read_unpacked(
     Raises InputError as `read_bytes` and `unpack` do.
     """
     raw = read_bytes(path, max_bytes, expected)
-    return unpack(raw, path, bound(len(raw), max_bytes).shared(held), False, [])
+    return unpack(raw, path, bound(len(raw), max_bytes).shared(held), False, Notes())
 
 
-def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, warnings: list[str]) -> bytes:
+def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, notes: Notes) -> bytes:
     """The uncompressed bytes: ``raw`` itself unless it is gzip by its first two bytes.
 
     Damaged compressed data, and more of them than ``limit``, raise InputError; with ``lenient`` what of damaged data
@@ -207,7 +208,7 @@ def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, warnings: list[
         )
         if not lenient or not size:
             raise damage
-        warnings.append(str(damage))
+        notes.warn(str(damage))
     return b"".join(parts)
 
 
@@ -232,7 +233,7 @@ def fingerprint(raw: bytes) -> bytes:
     )
 
 
-def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]:
+def rank_files(prefix: str, ranks: int | None, notes: Notes) -> list[str]:
     """The files ``PREFIX.0.et``, ``PREFIX.1.et``, ... (plain before ``.et.gz``), found by listing the folder once.
 
     Raises InputError if there is none, if one is missing in between, or if there are fewer than ``ranks``.
@@ -260,7 +261,7 @@ def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]
             remedy="add the file, or rename the files so that ranks count from 0 without gaps",
         )
     if len(found) > count:
-        warnings.append(f"{prefix}.*.et: left out {len(found) - count} trace files: only {count} ranks were asked for")
+        notes.warn(f"{prefix}.*.et: left out {len(found) - count} trace files: only {count} ranks were asked for")
     return [os.path.join(folder, found[rank]) for rank in range(count)]
 
 

@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.files.outputs import write_together
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.files import unpacked_trace
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import is_job, read_expanded
 
 
+@lists_too
 def read(
     prefix: str | os.PathLike[str] | list[str | os.PathLike[str]] | tuple[str | os.PathLike[str], ...],
     *,
     ranks: int | None = None,
     lenient: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
     max_bytes: int | None = None,
 ) -> list[Trace]:
     """The traces of all ranks: of ``PREFIX.0.et``, ``PREFIX.1.et``, ... (or ``.et.gz``), or of the files in a list.
@@ -28,7 +30,7 @@ def read(
     files hold the same bytes share one Trace object, whose ``source`` is the first of the files. Of a job
     (``PREFIX.ranks.json``) the shared traces are expanded: groups are numbers and peers ranks (see `expand_job`).
     """
-    notes = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     if isinstance(prefix, (list, tuple)):
         paths = [os.fspath(path) for path in prefix]
         if ranks is not None and len(paths) != ranks:
