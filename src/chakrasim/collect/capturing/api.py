@@ -154,15 +154,15 @@ def capture(
     profile = _profile(device_profile)
     _preload()
     from chakrasim.collect.capturing.job import JobCapture
-    from chakrasim.collect.capturing.rank import Program
+    from chakrasim.collect.capturing.rank import UserProgram
 
     if callable(program):
-        what = Program(None, (), program, step, with_gpu, devices_per_node)
+        what = UserProgram(None, (), program, step, with_gpu, devices_per_node)
     else:
         script = os.fspath(program)
         if not is_module and not os.path.isfile(script):
             raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
-        what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
+        what = UserProgram(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
     count = workers or min(cores(), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)
