@@ -25,6 +25,9 @@ from chakrasim.linker.api import link_given
 from chakrasim.linker.memory import give_back
 from chakrasim.notes import Notes
 from chakrasim.text import remedies
+from chakrasim.text.amounts import ranks_text
+from chakrasim.text.layout import Section
+from chakrasim.text.shown import Shown
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.kineto.only_work import only_work
@@ -44,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Shown):
     """What the doctor found.
 
     Attributes
@@ -70,6 +73,20 @@ class Diagnosis:
     def verdict(self) -> str:
         """The exit code in words."""
         return ("trustworthy", "usable, with warnings", "unusable")[self.exit_code]
+
+    def _in_short(self) -> dict[str, str]:
+        return {
+            "verdict": self.verdict,
+            "ranks": f"{len(self.ranks):,}",
+            "findings": ", ".join(dict.fromkeys(finding.code for finding in self.findings)) or "none",
+        }
+
+    def _tables(self) -> list[Section]:
+        rows = tuple(
+            (finding.severity.name.lower(), ranks_text(finding.ranks), str(finding), finding.remedy)
+            for finding in self.findings
+        )
+        return [*super()._tables(), Section("Findings", ("severity", "ranks", "what", "remedy"), rows, (0, 1, 2, 3))]
 
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON."""
