@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS
-from chakrasim.config.decode import describe
+from chakrasim.config.values import describe
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm
 
