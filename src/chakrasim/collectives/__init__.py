@@ -1,8 +1,8 @@
 """Collective algorithms: a request in, the message schedule of every member out, as pure functions."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
+from chakrasim.lazy import lazily
 
 if TYPE_CHECKING:
     from chakrasim.collectives.registry import (
@@ -49,28 +49,6 @@ __all__ = [
     "uniform",
 ]
 
-_OF_SCHEDULE = [
-    "NO_GATE",
-    "Collective",
-    "Op",
-    "Peer",
-    "Program",
-    "Request",
-    "Row",
-    "Schedule",
-    "ScheduleError",
-    "uniform",
-]
+_OF_REGISTRY = {"Algorithm", "Traits", "build", "is_known", "known_algorithms", "register", "registered", "traits_of"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'chakrasim.collectives' has no attribute {name!r}")
-    from importlib import import_module
-
-    home = "schedule" if name in _OF_SCHEDULE else "registry"
-    return getattr(import_module(f"chakrasim.collectives.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, {"registry": _OF_REGISTRY, "schedule": {*__all__} - _OF_REGISTRY})

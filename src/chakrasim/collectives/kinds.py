@@ -15,7 +15,7 @@ from typing import Final
 from chakrasim.trace.kinds import OPERATION_NAMES, RECV, SEND, CollectiveType
 
 
-class Traffic(Enum):
+class OnLink(Enum):
     """How much of the whole buffer passes each rank's link (of the busiest rank, where there is a root)."""
 
     ONCE = "all of it"
@@ -46,7 +46,7 @@ class CollectiveKind:
     Attributes
     ----------
     type: a `CollectiveType`, `SEND` or `RECV`.
-    traffic: how much of the whole buffer passes a link.
+    on_link: how much of the whole buffer passes a link.
     size: what ``comm_size`` is, in words: as in ASTRA-sim, where that has the type.
     spellings: its names in PyTorch and NCCL, as `chakrasim.collectives.spelling.plain` leaves them.
     in_kernels: what names of kernels that carry it out contain, lower case, letters only.
@@ -57,7 +57,7 @@ class CollectiveKind:
     """
 
     type: int
-    traffic: Traffic
+    on_link: OnLink
     size: str
     spellings: tuple[str, ...]
     in_kernels: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class CollectiveKind:
     @property
     def in_place(self) -> bool:
         """The result takes the place of the input."""
-        return self.traffic is not Traffic.OTHERS_PARTS
+        return self.on_link is not OnLink.OTHERS_PARTS
 
     @property
     def divides_input(self) -> bool:
@@ -103,80 +103,43 @@ class CollectiveKind:
         """From algorithm to bus bandwidth; NaN where the number of members is not known (below 1)."""
         if members < 1:
             return float("nan")
-        if self.traffic is Traffic.ONCE:
+        if self.on_link is OnLink.ONCE:
             return 1.0
-        return (2 if self.traffic is Traffic.TWICE else 1) * (members - 1) / members
+        return (2 if self.on_link is OnLink.TWICE else 1) * (members - 1) / members
 
 
 _T = CollectiveType
+_ONCE, _OTHERS, _TWICE = OnLink
+_IN, _OUT, _BOTH = Whole
 _EACH: Final = "what each rank has"
 _PART: Final = "the part of one rank"
 _INPUT: Final = "the whole input of each rank"
-_ALL: Final = (
+
+_OF_ALL_REDUCE: Final = ("allreduce", "oneshotreduce", "crossdevicereduce")
+_ALL_GATHERS: Final = ("allgather", "allgatherv", "allgatherintotensor", "allgatherintotensorout")
+_REDUCE_SCATTERS: Final = ("reducescatter", "reducescatterv", "reducescattertensor")
+_ALL_TO_ALLS: Final = ("alltoall", "alltoallv", "alltoallsingle", "alltoallvsingle", "sharddimalltoall")
+_KINDS: Final = (
+    CollectiveKind(_T.ALL_REDUCE, _TWICE, _EACH, ("allreduce", "allreducesparse"), _OF_ALL_REDUCE, reduces=True),
+    CollectiveKind(_T.ALL_GATHER, _OTHERS, _PART, _ALL_GATHERS, ("allgather",), _OUT, size_is_part=True),
+    CollectiveKind(_T.REDUCE_SCATTER, _OTHERS, _INPUT, _REDUCE_SCATTERS, ("reducescatter",), _IN, reduces=True),
+    CollectiveKind(_T.ALL_TO_ALL, _OTHERS, _INPUT, _ALL_TO_ALLS, ("alltoall",)),
+    CollectiveKind(_T.BROADCAST, _ONCE, _EACH, ("broadcast", "broadcastoop"), ("broadcast",), _BOTH, Root.GIVES),
+    CollectiveKind(_T.REDUCE, _ONCE, _EACH, ("reduce", "reduceoop"), ("kernelreduce",), _BOTH, Root.GETS, True),
     CollectiveKind(
-        _T.ALL_REDUCE,
-        Traffic.TWICE,
-        _EACH,
-        ("allreduce", "allreducesparse"),
-        ("allreduce", "oneshotreduce", "crossdevicereduce"),
-        reduces=True,
+        _T.GATHER, _OTHERS, _PART, ("gather", "gatherintotensor"), ("kernelgather",), _OUT, Root.GETS, size_is_part=True
     ),
     CollectiveKind(
-        _T.ALL_GATHER,
-        Traffic.OTHERS_PARTS,
-        _PART,
-        ("allgather", "allgatherv", "allgatherintotensor", "allgatherintotensorout"),
-        ("allgather",),
-        Whole.OUTPUT,
-        size_is_part=True,
+        _T.SCATTER, _OTHERS, "all parts, which the root has", ("scatter",), ("kernelscatter",), _IN, Root.GIVES
     ),
-    CollectiveKind(
-        _T.REDUCE_SCATTER,
-        Traffic.OTHERS_PARTS,
-        _INPUT,
-        ("reducescatter", "reducescatterv", "reducescattertensor"),
-        ("reducescatter",),
-        Whole.INPUT,
-        reduces=True,
-    ),
-    CollectiveKind(
-        _T.ALL_TO_ALL,
-        Traffic.OTHERS_PARTS,
-        _INPUT,
-        ("alltoall", "alltoallv", "alltoallsingle", "alltoallvsingle", "sharddimalltoall"),
-        ("alltoall",),
-    ),
-    CollectiveKind(_T.BROADCAST, Traffic.ONCE, _EACH, ("broadcast", "broadcastoop"), ("broadcast",), root=Root.GIVES),
-    CollectiveKind(
-        _T.REDUCE, Traffic.ONCE, _EACH, ("reduce", "reduceoop"), ("kernelreduce",), root=Root.GETS, reduces=True
-    ),
-    CollectiveKind(
-        _T.GATHER,
-        Traffic.OTHERS_PARTS,
-        _PART,
-        ("gather", "gatherintotensor"),
-        ("kernelgather",),
-        Whole.OUTPUT,
-        Root.GETS,
-        size_is_part=True,
-    ),
-    CollectiveKind(
-        _T.SCATTER,
-        Traffic.OTHERS_PARTS,
-        "all parts, which the root has",
-        ("scatter",),
-        ("kernelscatter",),
-        Whole.INPUT,
-        Root.GIVES,
-    ),
-    CollectiveKind(_T.BARRIER, Traffic.ONCE, "without effect", ("barrier", "allreducebarrier")),
-    CollectiveKind(_T.REDUCE_SCATTER_BLOCK, Traffic.OTHERS_PARTS, _INPUT, (), (), Whole.INPUT, reduces=True),
+    CollectiveKind(_T.BARRIER, _ONCE, "without effect", ("barrier", "allreducebarrier")),
+    CollectiveKind(_T.REDUCE_SCATTER_BLOCK, _OTHERS, _INPUT, (), (), _IN, reduces=True),
 )
 
-KINDS: Final[Mapping[int, CollectiveKind]] = {int(kind.type): kind for kind in _ALL}
+KINDS: Final[Mapping[int, CollectiveKind]] = {int(kind.type): kind for kind in _KINDS}
 """By number of the Chakra schema; those that ASTRA-sim has algorithms for come first."""
 
-KINDS_BY_NAME: Final[Mapping[str, CollectiveKind]] = {kind.name: kind for kind in _ALL}
+KINDS_BY_NAME: Final[Mapping[str, CollectiveKind]] = {kind.name: kind for kind in _KINDS}
 
 COLLECTIVE_KEYS: Final[Mapping[int, str]] = {number: kind.key for number, kind in KINDS.items()}
 """The configuration's name of each collective type of the Chakra schema."""
@@ -189,7 +152,7 @@ def numbers_of(*roots: Root) -> tuple[int, ...]:
 
 ROOTED: Final = numbers_of(Root.GIVES, Root.GETS)
 
-MESSAGE: Final = CollectiveKind(SEND, Traffic.ONCE, "one message", ("send", "isend"))
+MESSAGE: Final = CollectiveKind(SEND, OnLink.ONCE, "one message", ("send", "isend"))
 """Stands for messages, and for what is not known: all of it passes the link once."""
 
-MESSAGES: Final = (MESSAGE, CollectiveKind(RECV, Traffic.ONCE, MESSAGE.size, ("recv", "irecv", "recvanysource")))
+MESSAGES: Final = (MESSAGE, CollectiveKind(RECV, OnLink.ONCE, MESSAGE.size, ("recv", "irecv", "recvanysource")))

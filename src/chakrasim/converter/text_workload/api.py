@@ -13,8 +13,8 @@ from chakrasim.converter.text_workload.loops import (
     MODEL_GROUP,
     OTHER_DIMENSIONS,
     TRANSFORMERS,
-    Program,
     TextNode,
+    TextProgram,
     model_group_size,
     run_loop,
 )
@@ -94,7 +94,7 @@ def _groups(workload: TextWorkload, ranks: int) -> dict[str, list[int]]:
     return {str(number): members for number, members in enumerate((*models, *parts), 1)}
 
 
-def _trace(program: Program, groups: dict[int, str]) -> Trace:
+def _trace(program: TextProgram, groups: dict[int, str]) -> Trace:
     workload = program.workload
     builder = TraceBuilder(
         metadata={"schema": SCHEMA, "parallelism": workload.parallelism, "input_file": workload.text},
@@ -125,7 +125,7 @@ def _attributes(node: TextNode, groups: dict[int, str]) -> dict[str, Any]:
     return attrs
 
 
-def _tell_left_out(workload: TextWorkload, program: Program, notes: Notes) -> None:
+def _tell_left_out(workload: TextWorkload, program: TextProgram, notes: Notes) -> None:
     if program.left_out:
         notes.warn(
             f"{workload.source}: left out {program.left_out} collectives a pass: {workload.parallelism} does not run"

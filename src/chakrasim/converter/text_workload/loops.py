@@ -48,7 +48,7 @@ class TextNode:
 
 
 @dataclass
-class Program:
+class TextProgram:
     """The nodes of one of ``ranks`` ranks so far; ``left_out``: collectives that the file names but nobody runs."""
 
     workload: TextWorkload
@@ -99,7 +99,7 @@ class Program:
             self._waits.append(collective)
 
 
-def run_loop(workload: TextWorkload, ranks: int, passes: int) -> Program:
+def run_loop(workload: TextWorkload, ranks: int, passes: int) -> TextProgram:
     """The nodes of ``passes`` passes of a rank. Raises InputError for what the type of parallelism cannot be run with.
 
     ``left_out`` counts those of one pass.
@@ -107,7 +107,7 @@ def run_loop(workload: TextWorkload, ranks: int, passes: int) -> Program:
     loop = _LOOPS.get(workload.parallelism)
     if loop is None:
         raise refuse_unknown(workload.source, "line 1", workload.parallelism, tuple(_LOOPS))
-    program = Program(workload, ranks)
+    program = TextProgram(workload, ranks)
     loop(program, passes)
     program.left_out //= max(passes, 1)
     return program
@@ -117,13 +117,13 @@ def _backwards(workload: TextWorkload) -> Iterator[tuple[int, Layer]]:
     return reversed(list(enumerate(workload.layers)))
 
 
-def _micro(program: Program, passes: int) -> None:
+def _micro(program: TextProgram, passes: int) -> None:
     for _ in range(passes):
         for layer in program.workload.layers:
             program.communicate(layer, layer.weight_gradient, EVERYBODY)
 
 
-def _data(program: Program, passes: int) -> None:
+def _data(program: TextProgram, passes: int) -> None:
     weights: dict[int, int] = {}
     for _ in range(passes):
         for i, layer in enumerate(program.workload.layers):
@@ -138,18 +138,18 @@ def _data(program: Program, passes: int) -> None:
             program.skip(layer, layer.input_gradient)
 
 
-def _inference(program: Program, passes: int) -> None:
+def _inference(program: TextProgram, passes: int) -> None:
     for _ in range(passes):
         for layer in program.workload.layers:
             _forward(program, layer, EVERYBODY)
 
 
-def _forward(program: Program, layer: Layer, members: int, kind: str = "FWD") -> None:
+def _forward(program: TextProgram, layer: Layer, members: int, kind: str = "FWD") -> None:
     program.compute(layer, kind, layer.forward)
     program.wait(program.communicate(layer, layer.forward, members))
 
 
-def _members(program: Program, layer: Layer) -> tuple[int, int]:
+def _members(program: TextProgram, layer: Layer) -> tuple[int, int]:
     """Who takes part in a layer's collectives: (of activations, of weight gradients)."""
     workload = program.workload
     if workload.parallelism in TRANSFORMERS:
@@ -166,7 +166,7 @@ def _members(program: Program, layer: Layer) -> tuple[int, int]:
     return _MEMBERS[layer.policy]
 
 
-def _hybrid(program: Program, passes: int) -> None:
+def _hybrid(program: TextProgram, passes: int) -> None:
     """All types in which the forward pass waits for its collectives."""
     workload = program.workload
     weights: dict[int, int] = {}
@@ -188,7 +188,7 @@ def _hybrid(program: Program, passes: int) -> None:
             program.wait(gradient)
 
 
-def _dlrm(program: Program, passes: int) -> None:
+def _dlrm(program: TextProgram, passes: int) -> None:
     workload = program.workload
     layers = workload.layers
     bottom = _number(workload, 1, "the index of the last bottom layer")
@@ -279,7 +279,7 @@ def _bad_word(workload: TextWorkload, at: int, what: str, expected: str) -> Inpu
     )
 
 
-_LOOPS: Final[dict[str, Callable[[Program, int], None]]] = {
+_LOOPS: Final[dict[str, Callable[[TextProgram, int], None]]] = {
     "MICRO": _micro,
     "DATA": _data,
     "MODEL": _hybrid,
