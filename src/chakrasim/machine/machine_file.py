@@ -23,7 +23,7 @@ from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
-from chakrasim.machine.topology import TOPOLOGIES
+from chakrasim.machine.topologies import TOPOLOGIES
 
 KIND = "machine file"
 EXPANSIONS = {"per-npu": PER_NPU, "per-node": PER_NODE, "pool": MEMORY_POOL}

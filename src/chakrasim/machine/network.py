@@ -10,7 +10,8 @@ from numbers import Integral, Real
 from chakrasim.config.decode import as_sequence, describe, parse_decimal, parse_integer
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
 from chakrasim.errors import InputError, near
-from chakrasim.machine.topology import TOPOLOGIES, Topology
+from chakrasim.machine.topologies import BUILT_IN, TOPOLOGIES, Topology
+from chakrasim.machine.topologies.check import check
 
 _COLUMNS = ("topology", "npus_count", "bandwidth", "latency")
 
@@ -22,7 +23,7 @@ class Network:
     Parameters
     ----------
     topology:
-        Per dimension the name of one of `chakrasim.machine.topology.TOPOLOGIES`, such as ``"Ring"``.
+        Per dimension the name of one of `chakrasim.machine.topologies.TOPOLOGIES`, such as ``"Ring"``.
     npus_count:
         Ranks along each dimension, each > 1; their product is at most 2^31 - 1.
     bandwidth_gib:
@@ -114,6 +115,8 @@ def _checked(
                 "the number of values is wrong", file=file, place=f"$.{name}", found=len(column), expected=expected
             )
     _check_ranges(npus, gib, latency, names, file)
+    for i, (name, count) in enumerate(zip(topology, npus, strict=True)):
+        _check_topology(TOPOLOGIES[name], count, f"$.{kinds_key}[{i}]", file)
     return topology, npus, gib, latency
 
 
@@ -158,6 +161,18 @@ def _topology(value: object, place: str, file: str) -> str:
             remedy=(near(value, TOPOLOGIES) or None) if isinstance(value, str) else None,
         )
     return str(value)
+
+
+def _check_topology(topology: Topology, members: int, place: str, file: str) -> None:
+    """Those of the package are checked by its tests."""
+    if topology in BUILT_IN:
+        return
+    try:
+        check(topology, members)
+    except Exception as error:
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        message = f"topology {topology.name} of {members} members does not do what it says: {what}"
+        raise InputError(message, file=file, place=place) from error
 
 
 def _count(value: object, place: str, file: str) -> int:
