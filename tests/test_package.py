@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import chakrasim
-from chakrasim.cli.demo_main import main as demo_main
+from chakrasim.cli.main import main
 from chakrasim.demo import GROUPS, MACHINES, STEP, llm_step
 from chakrasim.demo.layout import table
 from chakrasim.trace import encode_trace
@@ -99,8 +99,8 @@ def test_installed_package_is_complete(installed: Path, tmp_path: Path) -> None:
         "from chakrasim.machine import load_machine, preset_names\n"
         "from chakrasim.demo import STEP, GROUPS, MACHINES\n"
         "home = Path(chakrasim.__file__).parent\n"
-        "presets = [load_machine(name, []).name for name in preset_names()]\n"
-        "ranks = [load_machine(machine, []).network.ranks for machine in MACHINES.values()]\n"
+        "presets = [load_machine(name, chakrasim.Notes()).name for name in preset_names()]\n"
+        "ranks = [load_machine(machine, chakrasim.Notes()).network.ranks for machine in MACHINES.values()]\n"
         "traces = len(list(STEP.parent.glob('*.et.gz')))\n"
         "print(json.dumps([str(home), (home / 'py.typed').is_file(), presets, ranks, traces]))"
     )
@@ -159,7 +159,7 @@ def test_the_step_does_not_depend_on_folding(congestion: str) -> None:
 
 
 def test_demo_prints_one_table_and_writes_a_timeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo_main(["--out", str(tmp_path / "out")]) == 0
+    assert main(["demo", "--out", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
     for name in MACHINES:
         assert shown.count(f"\n{name} ") == 2
@@ -170,7 +170,7 @@ def test_demo_prints_one_table_and_writes_a_timeline(tmp_path: Path, capsys: pyt
 
 def test_demo_says_when_its_folder_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    assert demo_main(["--out", str(tmp_path / "file")]) == 2
+    assert main(["demo", "--out", str(tmp_path / "file")]) == 2
     assert "the folder cannot be made: File exists" in capsys.readouterr().err
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from chakrasim.converter.retarget.api import retarget
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.linker.api import link
+    from chakrasim.notes import Notes
+    from chakrasim.report.tables.simulation import summary
+    from chakrasim.report.timeline.memory import write_memory_traces
+    from chakrasim.report.timeline.simulation import write_timeline
     from chakrasim.simulator.api import simulate
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.outcome.result import SimulationResult
@@ -30,9 +34,13 @@ _HOMES = {
     "doctor": "chakrasim.diagnosis.doctor",
     "link": "chakrasim.linker.api",
     "link_directory": "chakrasim.converter.folder.link_folder",
+    "Notes": "chakrasim.notes",
     "retarget": "chakrasim.converter.retarget.api",
     "trace_directory": "chakrasim.converter.folder.trace_folder",
     "simulate": "chakrasim.simulator.api",
+    "summary": "chakrasim.report.tables.simulation",
+    "write_memory_traces": "chakrasim.report.timeline.memory",
+    "write_timeline": "chakrasim.report.timeline.simulation",
     "Limits": "chakrasim.simulator.context",
     "SimulationResult": "chakrasim.simulator.outcome.result",
     **dict.fromkeys(("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"), "chakrasim.trace"),
@@ -43,6 +51,7 @@ __all__ = [
     "InputError",
     "Job",
     "Limits",
+    "Notes",
     "SimulationResult",
     "StallError",
     "Trace",
@@ -56,9 +65,12 @@ __all__ = [
     "read_job",
     "retarget",
     "simulate",
+    "summary",
     "trace_directory",
     "write",
     "write_job",
+    "write_memory_traces",
+    "write_timeline",
 ]
 
 

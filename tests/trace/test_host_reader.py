@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from same_traces import assert_same_host, texts
 
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.host.read import read_host
@@ -52,10 +53,10 @@ def _fails(path: Path, **options: Any) -> str:
 
 
 def _warns(path: Path, **options: Any) -> tuple[HostTrace, list[str]]:
-    warnings: list[str] = []
-    trace = read_host(path, warnings=warnings, **options)
-    assert all(warning.startswith(str(path)) for warning in warnings)
-    return trace, [warning.removeprefix(str(path)).removeprefix(": ") for warning in warnings]
+    notes = Notes()
+    trace = read_host(path, notes=notes, **options)
+    assert all(warning.startswith(str(path)) for warning in notes)
+    return trace, [warning.removeprefix(str(path)).removeprefix(": ") for warning in notes]
 
 
 def test_real_files_equal_the_slow_reader(shared_dir: Path, tmp_path: Path) -> None:

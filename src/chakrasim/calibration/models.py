@@ -11,6 +11,7 @@ from typing import Any
 
 from chakrasim.config.decode import as_sequence, decode_json, decode_yaml, describe, parse_integer, read_bytes
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 _KIND = "model configuration"
 _NAME_KEYS = ("name", "model", "model_name", "_name_or_path")
@@ -96,7 +97,7 @@ def unlike_built_in(config: ModelConfig) -> str:
 
 def _file(path: Path, nameless: str | None) -> Iterator[ModelConfig]:
     data, name = read_bytes(path, _KIND), str(path)
-    content = decode_json(data, name, []) if path.suffix.lower() == ".json" else decode_yaml(data, name)
+    content = decode_json(data, name, Notes()) if path.suffix.lower() == ".json" else decode_yaml(data, name)
     return _entries(content, name, name, nameless)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import open_input, take
+from chakrasim.notes import Notes
 
 MAX_FILE_BYTES = 2**20
 """A larger configuration file is refused before it is decoded: time and memory of hostile files stay bounded."""
@@ -94,7 +95,7 @@ class _Repeated(list[tuple[str, Any]]):
     """The pairs of a JSON object, kept until its path is known."""
 
 
-def decode_json(data: bytes, file: str, warnings: list[str]) -> object:
+def decode_json(data: bytes, file: str, notes: Notes) -> object:
     """Decode JSON as the reference's library does: of a repeated key the last value wins, text behind the value is
     not read; both add a warning. Raises :class:`InputError` with line and column."""
     try:
@@ -107,7 +108,7 @@ def decode_json(data: bytes, file: str, warnings: list[str]) -> object:
         value, end = decoder.raw_decode(text, start)
         rest = text[end:].strip(" \t\r\n\x00")
         if rest:
-            warnings.append(f"{file}: {len(rest)} characters behind the JSON value are not read")
+            notes.warn(f"{file}: {len(rest)} characters behind the JSON value are not read")
         repeated: list[str] = []
         merged = _merge_pairs(value, "$", 0, repeated)
     except json.JSONDecodeError as error:
@@ -119,7 +120,7 @@ def decode_json(data: bytes, file: str, warnings: list[str]) -> object:
         raise InputError(f"not JSON: {str(error)[:_SHOWN]}", file=file) from None
     if repeated:
         more = f" (and {len(repeated) - 1} more such keys)" if len(repeated) > 1 else ""
-        warnings.append(f"{file}: {repeated[0]}: the key is there more than once, the last value counts{more}")
+        notes.warn(f"{file}: {repeated[0]}: the key is there more than once, the last value counts{more}")
     return merged
 
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from chakrasim.config.decode import as_sequence, decode_json, decode_yaml, describe, plain, printable, read_bytes, step
 from chakrasim.errors import InputError, near
+from chakrasim.notes import Notes
 
 INT32_MAX = 2**31 - 1
 TIME_MAX = 2**62
@@ -29,7 +30,7 @@ class Section:
 
     entries: Mapping[str, object]
     file: str
-    warnings: list[str]
+    notes: Notes
     path: str = "$"
     folder: Path | None = None
 
@@ -53,7 +54,7 @@ class Section:
         )
 
     def warn(self, key: object, message: str) -> None:
-        self.warnings.append(f"{self.file}: {self.at(key)}: {message}")
+        self.notes.warn(f"{self.file}: {self.at(key)}: {message}")
 
     def number(self, key: str, default: float, *, unit: str = "") -> float:
         """A finite number >= 0; a JSON boolean counts as 0 or 1, as in the reference, with a warning."""
@@ -129,7 +130,7 @@ class Section:
         if not isinstance(value, Mapping):
             self.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(known))
         entries = string_keys(value, self.file, self.at(key))
-        return Section(entries, self.file, self.warnings, self.at(key), self.folder)
+        return Section(entries, self.file, self.notes, self.at(key), self.folder)
 
     def strictly_below(self, key: str, known: Collection[str]) -> Section:
         """The same; a key that is not ``known`` is an error."""
@@ -159,7 +160,7 @@ def warn_unknown(section: Section, known: Collection[str]) -> None:
         section.warn(None, f"{len(unknown) - 20} more keys have no effect")
 
 
-def open_section(source: object, kind: str, decode: str, warnings: list[str]) -> Section:
+def open_section(source: object, kind: str, decode: str, notes: Notes) -> Section:
     """A path or mapping as a located section.
 
     ``kind`` names the input in messages, ``decode`` is "json" or "yaml". Raises :class:`InputError` for anything
@@ -171,11 +172,11 @@ def open_section(source: object, kind: str, decode: str, warnings: list[str]) ->
         data = read_bytes(source, kind)
         name = printable(source)
         folder = Path(source).parent
-        source = decode_json(data, name, warnings) if decode == "json" else decode_yaml(data, name)
+        source = decode_json(data, name, notes) if decode == "json" else decode_yaml(data, name)
     if not isinstance(source, Mapping):
         expected = f"a {kind}: a mapping of keys to values" if folder is not None else "a path or a mapping"
         raise InputError(f"not a {kind}", file=name, place="$", found=describe(source), expected=expected)
-    return Section(string_keys(source, name, "$"), name, warnings, folder=folder)
+    return Section(string_keys(source, name, "$"), name, notes, folder=folder)
 
 
 def string_keys(entries: Mapping[object, object], file: str, path: str) -> dict[str, object]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chakrasim.diagnosis.checks import remedies
 from chakrasim.diagnosis.checks.comparison import compare
 from chakrasim.diagnosis.checks.delays import check_delays
 from chakrasim.diagnosis.checks.device import check_device, partial_steps
@@ -24,6 +23,8 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link_given
 from chakrasim.linker.memory import give_back
+from chakrasim.notes import Notes
+from chakrasim.text import remedies
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.kineto.only_work import only_work
@@ -38,7 +39,7 @@ _LIGHT = re.compile(r"rounded .* times|replaced invalid characters")
 
 Progress = Callable[[int, int], None]
 #: Takes a rank, its linked trace, and what was said of reading and linking it.
-Taker = Callable[[RankFiles, LinkedTrace, list[str]], None]
+Taker = Callable[[RankFiles, LinkedTrace, Notes], None]
 T = TypeVar("T")
 
 
@@ -139,7 +140,7 @@ def _rank(
     from chakrasim.trace.host.read import read_host
     from chakrasim.trace.kineto.read import read_kineto
 
-    said: list[str] = []
+    said = Notes()
     host = _read(read_host, files.host, files.rank, findings, said)
     trace = _read(read_kineto, files.device, files.rank, findings, said)
     if host is not None:
@@ -174,13 +175,13 @@ def _link(
     held: list[KinetoTrace],
     findings: list[Finding],
     linked: list[LinkedTrace],
-    said: list[str],
+    said: Notes,
     taker: Taker | None,
 ) -> dict[str, float]:
     """Link the traces; that they cannot be linked is a finding, unless it is known already that one is empty. Returns
     `RankFacts.delay_only_share`."""
     try:
-        whole = link_given(host, held, rank=files.rank, warnings=said)
+        whole = link_given(host, held, rank=files.rank, notes=said)
     except InputError as fault:
         if not any(finding.code in _NOTHING_THERE and files.rank in finding.ranks for finding in findings):
             names = tuple(path.name for path in (files.host, files.device) if path is not None)
@@ -197,13 +198,13 @@ def _name(path: Path | None) -> str:
     return "" if path is None else path.name
 
 
-def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding], said: list[str]) -> T | None:
+def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list[Finding], said: Notes) -> T | None:
     """The trace, or None and a finding; what was lost of a damaged one is a finding too."""
     if path is None:
         return None
-    warnings: list[str] = []
+    notes = Notes()
     try:
-        trace = reader(path, warnings=warnings)
+        trace = reader(path, notes=notes)
     except InputError as fault:
         findings.append(
             Finding(
@@ -217,8 +218,8 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
             )
         )
         return None
-    findings += [_repaired(warning, path, rank) for warning in warnings]
-    said += warnings
+    findings += [_repaired(warning, path, rank) for warning in notes.warnings]
+    said.add(notes)
     return trace
 
 

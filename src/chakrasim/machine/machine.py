@@ -9,6 +9,7 @@ from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.machine.memory import RemoteMemory
 from chakrasim.machine.network import Network
 from chakrasim.machine.system import System
+from chakrasim.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Machine:
         return self.network.ranks
 
 
-def check_dimensions(system: System, network: Network, warnings: list[str], file: str = "system configuration") -> None:
+def check_dimensions(system: System, network: Network, notes: Notes, file: str = "system configuration") -> None:
     """Compare the implementation lists with the network's dimensions.
 
     A shorter list covers only the leading dimensions and adds a warning; raises :class:`chakrasim.InputError` for a
@@ -47,7 +48,7 @@ def check_dimensions(system: System, network: Network, warnings: list[str], file
         spanning = [i for i, algorithm in enumerate(algorithms) if algorithm.spans_all_ranks]
         if spanning and spanning[0] + 1 < len(algorithms):
             name = algorithms[spanning[0]].text
-            warnings.append(f"{file}: {place}: entries behind {name} have no effect: it spans all ranks")
+            notes.warn(f"{file}: {place}: entries behind {name} have no effect: it spans all ranks")
         if not spanning and len(algorithms) < network.dimensions and collective not in system.custom:
             covered = f"{len(algorithms)} of {network.dimensions} dimensions"
-            warnings.append(f"{file}: {place}: covers {covered}: the collective leaves the outer ones out")
+            notes.warn(f"{file}: {place}: covers {covered}: the collective leaves the outer ones out")

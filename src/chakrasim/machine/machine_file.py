@@ -24,6 +24,7 @@ from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
 from chakrasim.machine.topologies import TOPOLOGIES
+from chakrasim.notes import Notes, lists_too
 
 KIND = "machine file"
 EXPANSIONS = {"per-npu": PER_NPU, "per-node": PER_NODE, "pool": MEMORY_POOL}
@@ -32,7 +33,8 @@ _KEYS = ("format", "name", "source", "network", "compute", "memory", "collective
 _PLAIN_INTEGER = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
-def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
+@lists_too
+def load_machine(source: Source | Machine, notes: Notes) -> Machine:
     """Read a machine: the name of a preset, the path of a machine file, the mapping such a file holds, or a Machine.
 
     A name of a preset wins over a file of that name (write ``./name`` for the file). Raises
@@ -43,10 +45,10 @@ def load_machine(source: Source | Machine, warnings: list[str]) -> Machine:
     if isinstance(source, str) and source in preset_names():
         name = f"preset {source}"
         content = decode_yaml(preset_text(source).encode(), name)
-        section = Section(string_keys(_mapping(content, name), name, "$"), name, warnings)
+        section = Section(string_keys(_mapping(content, name), name, "$"), name, notes)
     else:
         _check_exists(source)
-        section = open_section(source, KIND, "yaml", warnings)
+        section = open_section(source, KIND, "yaml", notes)
     section.refuse_unknown(_KEYS, _HINT)
     if "format" in section and _integer(section, "format", 0, 0) != 1:
         section.fail("format", "unknown format", found=section.entries["format"], expected="1")
@@ -112,12 +114,12 @@ def _network(section: Section) -> Network:
     dimensions = section.sequence("network", "a list of dimensions, the innermost first")
     if not dimensions:
         section.fail("network", "no dimensions", expected="at least one")
-    listing = Section({}, section.file, section.warnings, section.at("network"))
+    listing = Section({}, section.file, section.notes, section.at("network"))
     for index, entry in enumerate(dimensions):
         if not isinstance(entry, Mapping):
             listing.fail(index, "not a mapping", found=entry, expected="a mapping of " + ", ".join(keys))
         entries = string_keys(entry, section.file, listing.at(index))
-        dimension = Section(entries, section.file, section.warnings, listing.at(index))
+        dimension = Section(entries, section.file, section.notes, listing.at(index))
         dimension.refuse_unknown(keys)
         dimension.need(keys)
         columns["topology"].append(dimension.choice("topology", "", tuple(TOPOLOGIES)))
@@ -128,7 +130,7 @@ def _network(section: Section) -> Network:
         columns["bandwidth"].append(bandwidth)
         columns["latency"].append(real(dimension, "latency", TIME, "ns", '"936.25 ns"'))
     try:
-        return load_network(columns, section.warnings)
+        return load_network(columns, section.notes)
     except InputError as error:
         section.fail("network", error.message, expected=error.expected or "")
 
@@ -183,7 +185,7 @@ def _shared_bus(memory: Section) -> dict[str, object]:
     bus.need(keys)
     times = {key: whole(bus, key, TIME, "ns", '"10 ns"', INT32_MAX) for key in keys if key != "gap-per-byte"}
     per_byte = float(quantity(bus, "gap-per-byte", TIME_PER_BYTE, "ns/B", '"0.0038 ns/B"'))
-    rounded = Section({"gap-per-byte": per_byte}, bus.file, bus.warnings, bus.path).float32("gap-per-byte", unit="ns/B")
+    rounded = Section({"gap-per-byte": per_byte}, bus.file, bus.notes, bus.path).float32("gap-per-byte", unit="ns/B")
     return {
         "model_shared_bus": True,
         "L": times["latency"],
@@ -279,7 +281,7 @@ def _warn_of_placeholders(section: Section) -> None:
     for place in placeholders.entries:
         if not _stands_in(section.entries, place):
             placeholders.fail(place, "the file has no such key", expected="a place such as memory.bandwidth")
-        section.warnings.append(f"{section.file}: $.{place} is a placeholder: {placeholders.text(place, '')}")
+        section.notes.warn(f"{section.file}: $.{place} is a placeholder: {placeholders.text(place, '')}")
 
 
 def _stands_in(entries: object, place: str) -> bool:

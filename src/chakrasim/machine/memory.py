@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from chakrasim.config.decode import describe
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes, lists_too
 
 _KIND = "remote-memory configuration"
 NO_MEMORY_EXPANSION = "NO_MEMORY_EXPANSION"
@@ -80,17 +81,18 @@ class RemoteMemory:
         return mapping
 
 
-def load_memory(source: Source | RemoteMemory | None, warnings: list[str]) -> RemoteMemory:
+@lists_too
+def load_memory(source: Source | RemoteMemory | None, notes: Notes) -> RemoteMemory:
     """Read ASTRA-sim's remote-memory JSON: a path, the mapping such a file holds, or a :class:`RemoteMemory` as it is.
 
     None means no memory expansion. Fractions are cut off as in the reference; that and every key without effect add to
-    ``warnings``. Raises :class:`chakrasim.InputError` for a missing or unknown type and for values out of range.
+    ``notes``. Raises :class:`chakrasim.InputError` for a missing or unknown type and for values out of range.
     """
     if source is None:
         return RemoteMemory()
     if isinstance(source, RemoteMemory):
         return source
-    section = open_section(source, _KIND, "json", warnings)
+    section = open_section(source, _KIND, "json", notes)
     if "memory-type" not in section:
         section.fail("memory-type", "the key is missing", expected="one of " + ", ".join(KINDS))
     kind = section.choice("memory-type", "", KINDS)

@@ -12,6 +12,7 @@ from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_
 from chakrasim.errors import InputError, near
 from chakrasim.machine.topologies import BUILT_IN, TOPOLOGIES, Topology
 from chakrasim.machine.topologies.check import check
+from chakrasim.notes import Notes, lists_too
 
 _COLUMNS = ("topology", "npus_count", "bandwidth", "latency")
 
@@ -72,15 +73,16 @@ class Network:
         return {name: list(column) for name, column in zip(_COLUMNS, columns, strict=True)}
 
 
-def load_network(source: Source | Network, warnings: list[str]) -> Network:
+@lists_too
+def load_network(source: Source | Network, notes: Notes) -> Network:
     """Read ASTRA-sim's network YAML: a path, the mapping such a file holds, or a :class:`Network` as it is.
 
-    Adds a line to ``warnings`` for every key that is not read. Raises :class:`chakrasim.InputError` for values outside
+    Adds a line to ``notes`` for every key that is not read. Raises :class:`chakrasim.InputError` for values outside
     the ranges that :class:`Network` states.
     """
     if isinstance(source, Network):
         return source
-    section = open_section(source, "network configuration", "yaml", warnings)
+    section = open_section(source, "network configuration", "yaml", notes)
     if not set(_COLUMNS) & set(section.entries):
         section.fail(None, "not a network configuration", expected="the keys " + ", ".join(_COLUMNS))
     warn_unknown(section, _COLUMNS)

@@ -19,6 +19,7 @@ from chakrasim.machine.system import (
     POLICIES,
     System,
 )
+from chakrasim.notes import Notes, lists_too
 
 _BUS_KEYS = ("L", "o", "g", "G", "local-reduction-delay")
 _SWITCHES = ("roofline-enabled", "trace-enabled", "replay-only", "track-local-mem")
@@ -42,16 +43,17 @@ KEYS = (*_PLAIN_KEYS, *_IMPLEMENTATION_KEYS, *_CUSTOM_KEYS)
 """Every key that has an effect here."""
 
 
-def load_system(source: Source | System, warnings: list[str]) -> System:
+@lists_too
+def load_system(source: Source | System, notes: Notes) -> System:
     """Read ASTRA-sim's system JSON: a path, the mapping such a file holds, or a :class:`System` as it is.
 
-    Defaults and oddities are the reference's (astra-system.md section 3). Adds a line to ``warnings`` for every key
+    Defaults and oddities are the reference's (astra-system.md section 3). Adds a line to ``notes`` for every key
     without effect and every value that was guessed, cut off or taken in an unexpected sense. Raises
     :class:`chakrasim.InputError` for values that the reference cannot run with.
     """
     if isinstance(source, System):
         return source
-    section = open_section(source, "system configuration", "json", warnings)
+    section = open_section(source, "system configuration", "json", notes)
     warn_unknown(section, KEYS)
     if "preferred-dataset-splits" not in section:
         remedy = "give the number of chunks per collective, such as 4"
@@ -162,10 +164,10 @@ def per_node_custom(section: Section, key: str) -> dict[int, str]:
         return {}
     value = section.entries[key]
     content: object = value
-    inner = Section({}, section.file, section.warnings, section.at(key), section.folder)
+    inner = Section({}, section.file, section.notes, section.at(key), section.folder)
     if isinstance(value, str):
         name = resolve(str(value), section.folder, os.path.exists)
-        inner = Section({}, printable(name), section.warnings, folder=Path(name).parent)
+        inner = Section({}, printable(name), section.notes, folder=Path(name).parent)
         content = decode_yaml(read_bytes(name, "per-node custom implementations"), name)
     if not isinstance(content, Mapping):
         section.fail(

@@ -169,7 +169,7 @@ def make_result(
     settings: Settings,
     compute: str,
     samples: Sequence[Samples] | None,
-    warnings: Sequence[str],
+    warnings: tuple[str, ...],
 ) -> ReplayResult:
     """The result of all ranks' samples; None: of a dry run."""
     lacking: Mapping[str, str] = samples[0].lacking if samples else {}
@@ -193,7 +193,7 @@ def make_result(
         collectives=tuple(rows),
         pipelined=pipelined,
         coverage=_without(plan.coverage, lacking),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=warnings,
     )
 
 

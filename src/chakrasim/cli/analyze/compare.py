@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from chakrasim.cli.analyze.options import add_common, check_outputs, compat_tables, emit, hta_tables, read
 from chakrasim.cli.options import whole_number
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.analysis.table.result import Result
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare and print. Raises InputError."""
     check_outputs(options, [options.a, options.b])
-    notes: list[str] = []
+    notes = Notes()
     a, b = (read([path], options.strict, rank, notes)
             for path, rank in ((options.a, options.rank_a), (options.b, options.rank_b)))  # fmt: skip
     if options.compat is not None:

@@ -16,6 +16,7 @@ from chakrasim.cli.output import (
     write_json,
 )
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.analysis.table.traces import RankTrace
@@ -86,16 +87,16 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--compat and --host cannot be combined: HTA knows no host trace")
     if not options.quiet:
         announce_compilation("analysis")
-    warnings: list[str] = []
-    trace = _one_rank(options, warnings)
-    print_warnings(warnings)
+    notes = Notes()
+    trace = _one_rank(options, notes)
+    print_warnings(notes.warnings)
     return _run_compat(options, trace) if options.compat else _run_linked(options, trace)
 
 
-def _one_rank(options: argparse.Namespace, warnings: list[str]) -> RankTrace:
+def _one_rank(options: argparse.Namespace, notes: Notes) -> RankTrace:
     from chakrasim.analysis.table.traces import open_traces
 
-    found = open_traces(options.trace, rank=options.rank, strict=options.strict, notes=warnings)
+    found = open_traces(options.trace, rank=options.rank, strict=options.strict, notes=notes)
     if len(found) > 1:
         ranks = ", ".join(str(one.rank) for one in found[:20])
         raise InputError(
@@ -110,10 +111,10 @@ def _run_linked(options: argparse.Namespace, trace: RankTrace) -> int:
     from chakrasim.report.tables.critical_path import path_sections
     from chakrasim.trace.kineto.read import read_kineto
 
-    warnings: list[str] = []
+    notes = Notes()
     device = read_kineto(trace.kineto.source, keep="work", strict=options.strict)
-    linked = link(options.host, device, rank=trace.rank, strict=options.strict, warnings=warnings)
-    print_warnings(warnings)
+    linked = link(options.host, device, rank=trace.rank, strict=options.strict, notes=notes)
+    print_warnings(notes.warnings)
     annotation = options.annotation or ""
     instance = None if options.instance == () else options.instance
     path = linked_critical_path(linked, annotation=annotation, instance=instance)

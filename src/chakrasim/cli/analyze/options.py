@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_data
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.analysis.table.result import Result
@@ -55,7 +56,7 @@ def analyse(
     picks those that people see."""
     check_outputs(options, options.traces)
     rank = getattr(options, "rank", None)
-    notes: list[str] = []
+    notes = Notes()
     if options.compat is None:
         tables = default(read(options.traces, options.strict, rank, notes))
     else:
@@ -64,7 +65,7 @@ def analyse(
     return emit(options, tables, notes, printed)
 
 
-def read(traces: list[str], strict: bool, rank: int | None, notes: list[str]) -> list[RankTrace]:
+def read(traces: list[str], strict: bool, rank: int | None, notes: Notes) -> list[RankTrace]:
     """The traces that the command names."""
     from chakrasim.analysis.table.traces import open_traces
 
@@ -89,7 +90,7 @@ def compat_tables(options: argparse.Namespace, make: Callable[[], Tables]) -> Ta
         return make()
     except HtaFailure as failure:
         if options.json is not None:
-            _write(options.json, _document(options, {"error": str(failure), "exception": failure.kind}, ()))
+            _write(options.json, _document(options, {"error": str(failure), "exception": failure.kind}, Notes()))
         message = f"HTA ends with {failure.kind} here: {failure.reason}"
         raise InputError(message, remedy="analyse without --compat") from None
 
@@ -102,14 +103,12 @@ def check_outputs(options: argparse.Namespace, inputs: list[str]) -> None:
     check_targets({"--json": options.json, "--csv": csv}, inputs)
 
 
-def emit(
-    options: argparse.Namespace, tables: Tables, notes: list[str], printed: Callable[[Tables], Tables] = dict
-) -> int:
+def emit(options: argparse.Namespace, tables: Tables, notes: Notes, printed: Callable[[Tables], Tables] = dict) -> int:
     """Print the tables, or write them where the options say."""
     from chakrasim.analysis.table.result import Result
     from chakrasim.report.tables.analysis import result_sections
 
-    print_warnings(notes)
+    print_warnings(notes.warnings)
     results = {name: table for name, table in tables.items() if isinstance(table, Result)}
     if options.json is not None:
         _write(options.json, _document(options, tables, notes))
@@ -130,11 +129,11 @@ def _titled(options: argparse.Namespace, results: Mapping[str, Result], sections
     return [replace(section, title=f"{name} ({options.compat})") for name, section in zip(results, made, strict=True)]
 
 
-def _document(options: argparse.Namespace, tables: Tables, notes: Any) -> str:
+def _document(options: argparse.Namespace, tables: Tables, notes: Notes) -> str:
     from chakrasim.analysis.table.result import Result
 
     plain = {name: table.to_mapping() if isinstance(table, Result) else table for name, table in tables.items()}
-    head = {"format": FORMAT, "analysis": options.analysis, "compat": options.compat, "warnings": list(notes)}
+    head = {"format": FORMAT, "analysis": options.analysis, "compat": options.compat, "warnings": list(notes.warnings)}
     return json.dumps(head | plain, indent=1) + "\n"
 
 

@@ -18,6 +18,7 @@ from chakrasim.converter.linked.redaction import key_of, pseudonym
 from chakrasim.errors import InputError
 from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.files.workers import how_many, run_all
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace, shares_by_step
 from chakrasim.trace.linked.parts import begun, put_away, taken_up
 
@@ -203,7 +204,7 @@ def trace_directory(
         ]
         linked_by_rank: dict[int, _Linked] = {}
 
-        def take(files: RankFiles, linked: LinkedTrace, said: list[str]) -> None:
+        def take(files: RankFiles, linked: LinkedTrace, said: Notes) -> None:
             linked_by_rank[files.rank] = _put_away(work / str(files.rank), linked, said)
 
         # What the doctor links can be used unless other rows, or other faults, than it looks at are asked for.
@@ -269,15 +270,15 @@ def _link(task: _Task) -> _Linked:
     """Link one rank and put the linked trace away; what comparing ranks needs of it is returned."""
     from chakrasim.linker.api import link
 
-    warnings: list[str] = []
+    notes = Notes()
     files = task.files
-    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, warnings=warnings)
-    return _put_away(task.store, linked, warnings)
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, notes=notes)
+    return _put_away(task.store, linked, notes)
 
 
-def _put_away(store: Path, linked: LinkedTrace, warnings: list[str]) -> _Linked:
+def _put_away(store: Path, linked: LinkedTrace, notes: Notes) -> _Linked:
     put_away(store, linked)
-    return _Linked(begun(linked), tuple(warnings))
+    return _Linked(begun(linked), notes.warnings)
 
 
 def _compare(
@@ -286,8 +287,7 @@ def _compare(
     from chakrasim.linker.across_ranks.clocks import align
 
     aligned = align(outlines)
-    views, groups, warnings = compare_ranks(aligned)
-    return aligned, views, groups, warnings
+    return aligned, *compare_ranks(aligned)
 
 
 def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[str, ...]]:
@@ -301,12 +301,10 @@ def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[st
         clock_shift_ns=outline.clock_shift_ns,
         counts=outline.counts,
     )
-    warnings: list[str] = []
-    nodes = write_converted(
-        task.target, replace(parts, outline=whole), rank=view, redact=task.redact, warnings=warnings
-    )
+    notes = Notes()
+    nodes = write_converted(task.target, replace(parts, outline=whole), rank=view, redact=task.redact, notes=notes)
     shutil.rmtree(task.store)
-    return nodes, tuple(warnings)
+    return nodes, notes.warnings
 
 
 def _report(task: _Task, linked: _Linked, outline: LinkedTrace, nodes: int, said: tuple[str, ...]) -> RankReport:

@@ -14,6 +14,7 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.diagnosis.files.sniff import FileFacts, FileKind, sniff
 from chakrasim.errors import InputError
 from chakrasim.files.storage import read_bytes
+from chakrasim.notes import Notes, lists_too
 
 __all__ = ["RankFiles", "Survey", "discover", "survey"]
 
@@ -39,24 +40,25 @@ class Survey:
     findings: tuple[Finding, ...]
 
 
+@lists_too
 def discover(
     directory: str | os.PathLike[str],
     *,
     map_file: str | os.PathLike[str] | None = None,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> list[RankFiles]:
     """The host and device trace of every rank in ``directory`` (a folder with its sub-folders, or one file), by rank.
 
     Files are told apart by what is in them. A host and a device trace belong together by their process id, else by
     their names, else by their order; the rank is that of ``distributedInfo``, else of the names, else the order.
     ``map_file`` (JSON, ``{"0": {"host": "h.json", "device": "d.json"}}``, paths from ``directory``) says it instead.
-    What is doubtful is appended to ``warnings``.
+    What is doubtful is appended to ``notes``.
 
     Raises InputError for a folder without traces, one that cannot be listed, and for a wrong ``map_file``.
     """
     found = survey(directory, map_file=map_file)
-    if warnings is not None:
-        warnings += [str(finding) for finding in found.findings if finding.severity > Severity.NOTE]
+    if notes is not None:
+        notes.warn(*(str(finding) for finding in found.findings if finding.severity > Severity.NOTE))
     if not found.ranks:
         raise InputError(
             "this is no trace of the PyTorch profiler"

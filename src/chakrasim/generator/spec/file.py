@@ -29,6 +29,7 @@ from chakrasim.generator.spec.spec import (
     Spec,
     default_state_bytes,
 )
+from chakrasim.notes import Notes
 
 MOST: Final = 2**40
 _TOP: Final = (
@@ -54,7 +55,7 @@ def load_spec(source: str | Path | Mapping[str, Any]) -> Spec:
 
     Raises InputError for a key that is not known, a value of the wrong type, and values that do not go together.
     """
-    root = _renamed(open_section(source, "transformer spec", "yaml", []), ALIASES[""])
+    root = _renamed(open_section(source, "transformer spec", "yaml", Notes()), ALIASES[""])
     _known(root, _TOP)
     model_section = _model_section(root)
     model = _model(model_section)
@@ -108,7 +109,7 @@ def _renamed(section: Section, aliases: Mapping[str, str]) -> Section:
         if own in renamed or (own != name and own in section.entries):
             section.fail(name, f"this is another name of {own}, which is there too", found=entry)
         renamed[own] = entry
-    return Section(renamed, section.file, section.warnings, section.path, section.folder)
+    return Section(renamed, section.file, section.notes, section.path, section.folder)
 
 
 def _child(section: Section, key: str, keys: tuple[str, ...]) -> Section:
@@ -128,7 +129,7 @@ def _model_section(root: Section) -> Section:
     value = root.entries["model"]
     if isinstance(value, str):
         entries: dict[str, object] = {"preset": value}
-        section = Section(entries, root.file, root.warnings, root.at("model"), root.folder)
+        section = Section(entries, root.file, root.notes, root.at("model"), root.folder)
         if _word(value) not in MODELS:
             names = "one of " + ", ".join(MODELS)
             root.fail("model", "no such model", found=value, expected=names, remedy=near(value, MODELS))
@@ -137,7 +138,7 @@ def _model_section(root: Section) -> Section:
     if "preset" not in section:
         return section
     name = _choice(section, "preset", "", list(MODELS))
-    return Section({**MODELS[name], "name": name, **section.entries}, section.file, section.warnings, section.path)
+    return Section({**MODELS[name], "name": name, **section.entries}, section.file, section.notes, section.path)
 
 
 def _model(section: Section) -> Model:

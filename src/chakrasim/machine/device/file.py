@@ -19,6 +19,7 @@ from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, real
 from chakrasim.errors import InputError, near
 from chakrasim.machine.device.profile import DeviceProfile, Efficiency
 from chakrasim.machine.device.tiling import Tiling
+from chakrasim.notes import Notes
 from chakrasim.trace.work import WorkKind
 
 _FOLDER = Path(__file__).parents[1] / "devices"
@@ -72,7 +73,7 @@ def load_device(source: str | os.PathLike[str] | Mapping[str, Any] | DeviceProfi
         content = decode_yaml(device_text(source.lower()).encode(), name)
         if not isinstance(content, Mapping):
             raise InputError(f"not a {_KIND}", file=name)
-        return _profile(Section(string_keys(content, name, "$"), name, []))
+        return _profile(Section(string_keys(content, name, "$"), name, Notes()))
     if isinstance(source, str) and not os.path.exists(source) and not {"/", "\\", "."} & set(source):
         names = device_names()
         raise InputError(
@@ -82,7 +83,7 @@ def load_device(source: str | os.PathLike[str] | Mapping[str, Any] | DeviceProfi
             remedy=near(source, names) or None,
         )
     opened = Path(source) if isinstance(source, os.PathLike) else source
-    return _profile(open_section(opened, _KIND, "yaml", []))
+    return _profile(open_section(opened, _KIND, "yaml", Notes()))
 
 
 def _profile(section: Section) -> DeviceProfile:

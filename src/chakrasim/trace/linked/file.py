@@ -18,7 +18,8 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import file_bound, open_input
 from chakrasim.files.outputs import write_pieces
-from chakrasim.files.storage import GZIP_MAGIC, read_unpacked
+from chakrasim.files.signatures import GZIP
+from chakrasim.files.storage import read_unpacked
 from chakrasim.jit import kernel
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.linked.checks import MOST_NS, check, group, integers, lane, number, rank_number, step_path
@@ -204,7 +205,7 @@ def _content(source: str) -> bytes | mmap.mmap:
     expected = "a linked trace"
     with suppress(OSError, ValueError), open_input(source, expected) as file:
         size = os.fstat(file.fileno()).st_size
-        if _LARGE_BYTES < size <= file_bound(file).bytes and file.read(2) != GZIP_MAGIC:
+        if _LARGE_BYTES < size <= file_bound(file).bytes and file.read(2) != GZIP:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return read_unpacked(source, expected=expected, held=_HELD)
 
