@@ -23,7 +23,7 @@ from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.system import COLLECTIVES, DEFAULT_TRACE_FILENAME, OPTIMIZATIONS, POLICIES, System
 from chakrasim.machine.system_file import per_node_custom, traces_exist
-from chakrasim.machine.topologies import TOPOLOGIES
+from chakrasim.machine.topologies import topology_of
 from chakrasim.notes import Notes, lists_too
 
 KIND = "machine file"
@@ -122,7 +122,7 @@ def _network(section: Section) -> Network:
         dimension = Section(entries, section.file, section.notes, listing.at(index))
         dimension.refuse_unknown(keys)
         dimension.need(keys)
-        columns["topology"].append(dimension.choice("topology", "", tuple(TOPOLOGIES)))
+        columns["topology"].append(_topology(dimension))
         columns["npus_count"].append(_integer(dimension, "npus", 0, 2))
         bandwidth = real(dimension, "bandwidth", BANDWIDTH, "GiB/s", '"400 GiB/s"')
         if bandwidth == 0:
@@ -133,6 +133,16 @@ def _network(section: Section) -> Network:
         return load_network(columns, section.notes)
     except InputError as error:
         section.fail("network", error.message, expected=error.expected or "")
+
+
+def _topology(dimension: Section) -> str:
+    name = dimension.text("topology", "")
+    try:
+        topology_of(name)
+    except InputError as error:
+        remedy = error.remedy or ""
+        dimension.fail("topology", error.message, found=name, expected=error.expected or "", remedy=remedy)
+    return name
 
 
 def _compute(section: Section) -> dict[str, object]:

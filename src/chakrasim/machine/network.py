@@ -9,8 +9,8 @@ from numbers import Integral, Real
 
 from chakrasim.config.decode import as_sequence, describe, parse_decimal, parse_integer
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
-from chakrasim.errors import InputError, near
-from chakrasim.machine.topologies import BUILT_IN, TOPOLOGIES, Topology
+from chakrasim.errors import InputError
+from chakrasim.machine.topologies import BUILT_IN, Topology, topology_of
 from chakrasim.machine.topologies.check import check
 from chakrasim.notes import Notes, lists_too
 
@@ -24,7 +24,7 @@ class Network:
     Parameters
     ----------
     topology:
-        Per dimension the name of one of `chakrasim.machine.topologies.TOPOLOGIES`, such as ``"Ring"``.
+        Per dimension the name of a topology, such as ``"Ring"``, or ``"module:name"`` for one that a module registers.
     npus_count:
         Ranks along each dimension, each > 1; their product is at most 2^31 - 1.
     bandwidth_gib:
@@ -54,7 +54,7 @@ class Network:
     @property
     def kinds(self) -> tuple[Topology, ...]:
         """The topology of each dimension."""
-        return tuple(TOPOLOGIES[name] for name in self.topology)
+        return tuple(map(topology_of, self.topology))
 
     @property
     def ranks(self) -> int:
@@ -118,7 +118,7 @@ def _checked(
             )
     _check_ranges(npus, gib, latency, names, file)
     for i, (name, count) in enumerate(zip(topology, npus, strict=True)):
-        _check_topology(TOPOLOGIES[name], count, f"$.{kinds_key}[{i}]", file)
+        _check_topology(topology_of(name), count, f"$.{kinds_key}[{i}]", file)
     return topology, npus, gib, latency
 
 
@@ -153,15 +153,13 @@ def _listed(value: object, key: str, file: str) -> Sequence[object]:
 
 
 def _topology(value: object, place: str, file: str) -> str:
-    if not isinstance(value, str) or value not in TOPOLOGIES:
+    try:
+        topology_of(value if isinstance(value, str) else "")
+    except InputError as error:
+        remedy = error.remedy if isinstance(value, str) else None
         raise InputError(
-            "unknown topology",
-            file=file,
-            place=place,
-            found=describe(value),
-            expected="one of " + ", ".join(TOPOLOGIES),
-            remedy=(near(value, TOPOLOGIES) or None) if isinstance(value, str) else None,
-        )
+            error.message, file=file, place=place, found=describe(value), expected=error.expected, remedy=remedy
+        ) from None
     return str(value)
 
 

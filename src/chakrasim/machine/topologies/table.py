@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from chakrasim.extensions import registered_name
 from chakrasim.machine.topologies.fully_connected import FULLY_CONNECTED
 from chakrasim.machine.topologies.ring import RING
 from chakrasim.machine.topologies.switch import SWITCH
@@ -22,3 +23,11 @@ def register(topology: Topology) -> Topology:
     if not topology.name or known is not topology:
         raise ValueError(f"a topology named {topology.name!r} is registered already" if topology.name else "no name")
     return topology
+
+
+def topology_of(text: str) -> Topology:
+    """The topology that a configuration names: by the name that it is registered by, or as ``module:name``.
+
+    Raises :class:`chakrasim.InputError`, without file and place, for a name that is not known.
+    """
+    return TOPOLOGIES[registered_name(text, TOPOLOGIES, "topology", "chakrasim.topologies")]
