@@ -263,20 +263,6 @@ def test_damaged_code_is_compiled_again_and_replaced(filled: Path, tmp_path: Pat
     assert all(path.read_bytes() != _flipped(data, len(data) * 5) for path, data in before.items())
 
 
-def test_damaged_native_code_is_compiled_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from chakrasim.native import Native
-
-    (tmp_path / "tiny_native.py").write_text("def square(number):\n    return number * number\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert Native("tiny_native", "square", "int")(7) == 49
-    (path,) = (path for path in made.rglob("*") if path.is_file())
-    for share in (0.01, 0.2, 0.6, 0.99):
-        damaged = _flipped(path.read_bytes(), int(path.stat().st_size * share) * 8)
-        path.write_bytes(damaged)
-        assert Native("tiny_native", "square", "int")(7) == 49
-        assert path.read_bytes() != damaged
-
-
 def test_a_numba_without_the_parts_compiles_every_time(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = pytest.importorskip("numba.core.compiler")
     from chakrasim.jit import kernel

@@ -14,7 +14,6 @@ from chakrasim.cli.output import (
     check_targets,
     json_bytes,
     print_warnings,
-    say_compiling,
     write_json,
     write_out,
 )
@@ -169,23 +168,20 @@ def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
 
 
 def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:
-    from chakrasim.compat.chakra_convert import convert as compat
+    from chakrasim.compat.chakra_convert.convert import convert_compat
 
-    kept = compat.convert_and_keep(source, options.output) if options.simulate else None
-    if kept is not None:
-        nodes = len(kept.dependencies)
-    else:
-        nodes = compat.convert_compat(source, options.output, compiles=say_compiling)
+    converted = convert_compat(source, options.output)
+    nodes = len(converted.dependencies)
     content: dict[str, Any] = {
         "output": options.output,
         "nodes": nodes,
         "lines": [f"{options.output}: {nodes:,} nodes"],
     }
-    if kept is not None:
+    if options.simulate:
         from chakrasim.compat.chakra_convert.rough_check import Outcome, simulate, write_log
 
         outcome = Outcome()
-        lines = simulate(kept.nodes, kept.dependencies, outcome)
+        lines = simulate(converted.nodes, converted.dependencies, outcome)
         if log is None:
             for _ in lines:
                 pass
@@ -208,11 +204,16 @@ def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict
     check_target(paths[0])
     _refuse_existing(options, [*paths, groups_path])
     announce_compilation("trace")
-    from chakrasim.converter.text_workload.api import convert_text
+    from chakrasim.converter.text_workload.api import TextTraces, convert_text
     from chakrasim.files.outputs import write_together
     from chakrasim.trace.chakra.files import rank_contents
 
-    made = convert_text(source, ranks, passes, like_reference=bool(options.compat), warnings=warnings)
+    if options.compat:
+        from chakrasim.compat.chakra_convert.text_workload import convert_text as convert_as_the_reference
+
+        made = TextTraces(convert_as_the_reference(source, ranks, passes))
+    else:
+        made = convert_text(source, ranks, passes, warnings=warnings)
     files = rank_contents(options.output, made.traces)
     groups = [(groups_path, json_bytes(made.groups))] if made.groups else []
     write_together(chain(files, groups))
