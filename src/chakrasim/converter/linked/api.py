@@ -22,7 +22,7 @@ from chakrasim.converter.linked.spans import find_spans, span_metadata
 from chakrasim.converter.linked.work_columns import works_unknown
 from chakrasim.files.outputs import write_pieces
 from chakrasim.trace.chakra.assemble import Column, Strings, attributes, metadata, no_metadata
-from chakrasim.trace.chakra.encode import encode_trace
+from chakrasim.trace.chakra.encode import encode_metadata, encode_nodes
 from chakrasim.trace.chakra.graph import Csr, Trace
 from chakrasim.trace.kinds import INT32, NodeType
 from chakrasim.trace.linked.columns import RECV, SEND, LinkedTrace
@@ -119,13 +119,12 @@ class Conversion:
         """The whole trace."""
         return self._range(0, len(self.plan), with_metadata=True)
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[memoryview]:
         """The bytes of the file, piece by piece."""
-        yield encode_trace(self._range(0, 0, with_metadata=True))
+        yield encode_metadata(self._range(0, 0, with_metadata=True))
         for begin in range(0, len(self.plan), _NODES_AT_A_TIME):
-            # Each piece begins with the frame of its empty metadata: one byte, a length of 0.
-            piece = self._range(begin, min(begin + _NODES_AT_A_TIME, len(self.plan)), with_metadata=False)
-            yield encode_trace(piece)[1:]
+            end = min(begin + _NODES_AT_A_TIME, len(self.plan))
+            yield from encode_nodes(self._range(begin, end, with_metadata=False))
 
     def _range(self, begin: int, end: int, *, with_metadata: bool) -> Trace:
         plan, part = self.plan, part_of(self.plan, begin, end)
