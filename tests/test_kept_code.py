@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import chakrasim
+from chakrasim.errors import NotKept
 
 SOURCE = Path(chakrasim.__file__).resolve().parents[1]
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX")
@@ -118,7 +119,7 @@ def _refusal(name: str = "none-1") -> str:
     """What the warning says when nothing may be kept under this name."""
     from chakrasim import kept_code
 
-    with pytest.warns(kept_code.NotKept) as said:
+    with pytest.warns(NotKept) as said:
         assert kept_code.store(name) is None
     assert len(said) == 1
     return str(said[0].message)

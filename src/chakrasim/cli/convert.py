@@ -9,7 +9,6 @@ from typing import Any
 
 from chakrasim.cli.options import add_redaction, redaction, whole_number
 from chakrasim.cli.output import (
-    announce_compilation,
     check_target,
     check_targets,
     json_bytes,
@@ -93,16 +92,22 @@ def _words(options: argparse.Namespace) -> tuple[str, str]:
         words.append(options.input)
     if not words:
         raise InputError("no input is given", remedy="name a file, or add --input FILE")
+    if len(words) > 1 or not os.path.exists(words[0]):
+        _refuse_words(words)
+    return kind, words[0]
+
+
+def _refuse_words(words: list[str]) -> None:
+    """Raise InputError for several words, or one that seems to be a misspelt kind."""
     lowered = {name.lower(): name for name in KINDS}
     meant = near(words[0].lower(), lowered)
-    if len(words) > 1 or (meant and not os.path.exists(words[0])):
-        known = next((name for low, name in lowered.items() if low in meant), None)
+    known = next((name for low, name in lowered.items() if low in meant), None)
+    if len(words) > 1 or known:
         raise InputError(
             f"unexpected word {words[0]!r}",
             expected="PyTorch or Text, then one input",
             remedy=f"did you mean {known}?" if known else "see chakrasim convert --help",
         )
-    return kind, words[0]
 
 
 def _kind(name: str) -> str:
@@ -140,13 +145,14 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
     _refuse_existing(options, [options.output])
     if options.compat:
         return _compat(options, source, log)
-    for room in ("trace", "converter"):
-        announce_compilation(room)
     from chakrasim.converter.linked.api import write_converted
     from chakrasim.trace.linked.file import read_linked
 
-    _refuse_reference_form(options, source)
-    linked = read_linked(source)
+    try:
+        linked = read_linked(source)
+    except InputError:
+        _refuse_reference_form(options, source)
+        raise
     nodes = write_converted(options.output, linked, redact=redaction(options), warnings=warnings)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
 
@@ -203,7 +209,6 @@ def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict
     check_targets({"--json": options.json}, [source])
     check_target(paths[0])
     _refuse_existing(options, [*paths, groups_path])
-    announce_compilation("trace")
     from chakrasim.converter.text_workload.api import TextTraces, convert_text
     from chakrasim.files.outputs import write_together
     from chakrasim.trace.chakra.files import rank_contents

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.trace.chakra.graph import Attributes, Csr, Ints, StringTable, Trace, Words
-from chakrasim.trace.chakra.wire_out import Messages
+from chakrasim.trace.chakra.wire_out import DELIMITED, VARINT, WORD4, WORD8, Messages, tag, text_field
 from chakrasim.trace.kinds import DOUBLE, FIXED32, FIXED64, FLOAT, SFIXED32, SFIXED64, SINT32, SINT64, STRING
 
 _LARGEST = 0x7FFFFFFF
-#: Nodes that are encoded together.
-_NODES = 1 << 14
+#: Nodes that are encoded together: few enough for the processor's cache.
+_NODES = 1 << 13
 _WIDTHS = {DOUBLE: 8, FIXED64: 8, SFIXED64: 8, FLOAT: 4, FIXED32: 4, SFIXED32: 4}
 
 
@@ -28,10 +29,9 @@ def encode_trace(trace: Trace) -> bytes:
 
 def encode_metadata(trace: Trace) -> memoryview:
     """The first message of the file. Raises InputError if it is too large."""
-    message, only = Messages(1), np.zeros(1, np.int64)
+    message = Messages(1)
     if trace.version:
-        text = np.frombuffer(trace.version.encode(), np.uint8)
-        message.texts(1, only, StringTable(text, np.array([0, len(text)])), only)
+        message.constant(text_field(1, trace.version.encode()), np.zeros(1, np.int64))
     _attributes(message, 2, trace, trace.meta, slice(0, 1))
     if message.size[0] > _LARGEST:
         raise _too_large(trace, "the metadata")
@@ -62,7 +62,7 @@ def _nodes(trace: Trace, rows: slice) -> Messages:
     _numbers(message, 3, trace.types[rows].astype(np.int64).view(np.uint64))
     for field, deps in ((4, trace.ctrl_deps), (5, trace.data_deps)):
         offsets = deps.offsets[rows.start : rows.stop + 1]
-        message.packed(field, np.diff(offsets), deps.targets[offsets[0] : offsets[-1]])
+        message.packed(tag(field, DELIMITED), np.diff(offsets), deps.targets[offsets[0] : offsets[-1]])
     _numbers(message, 6, trace.start_micros[rows])
     _numbers(message, 7, trace.duration_micros[rows])
     for field, ports in ((8, trace.inputs[rows]), (9, trace.outputs[rows])):
@@ -70,7 +70,7 @@ def _nodes(trace: Trace, rows: slice) -> Messages:
         inner = Messages(len(owners))
         for part in range(3):
             _texts(inner, part + 1, trace.strings, ports[owners, part])
-        message.nested(field, owners, inner)
+        message.nested(tag(field, DELIMITED), owners, inner)
     _attributes(message, 10, trace, trace.attrs, rows)
     return message
 
@@ -78,45 +78,61 @@ def _nodes(trace: Trace, rows: slice) -> Messages:
 def _numbers(message: Messages, field: int, values: Words) -> None:
     """Zeros are left out."""
     owners = np.flatnonzero(values)
-    message.numbers(field, owners, values[owners])
+    message.numbers(tag(field, VARINT), owners, values[owners])
 
 
 def _texts(message: Messages, field: int, table: StringTable, indices: NDArray[np.int32]) -> None:
     """Texts that are not there are left out."""
     owners = np.flatnonzero(indices > 0)
-    message.texts(field, owners, table, indices[owners])
+    message.texts(tag(field, DELIMITED), owners, table, indices[owners])
 
 
 def _attributes(message: Messages, field: int, trace: Trace, table: Attributes, rows: slice) -> None:
-    """Add the attributes of the owners ``rows`` of a table."""
+    """Add the attributes of the owners ``rows`` of a table: together those that differ in their values only."""
     offsets = table.offsets[rows.start : rows.stop + 1]
     some = slice(int(offsets[0]), int(offsets[-1]))
-    inner = Messages(some.stop - some.start)
-    _texts(inner, 1, trace.strings, table.name[some])
-    _texts(inner, 2, trace.strings, table.doc[some])
-    kinds, bits = table.kind[some], table.bits[some]
-    for kind in np.flatnonzero(np.bincount(kinds)).tolist():
-        owners = np.flatnonzero(kinds == kind)
-        _values(inner, kind, owners, bits[owners], trace)
-    message.nested(field, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), inner)
+    names, docs, kinds, bits = table.name[some], table.doc[some], table.kind[some], table.bits[some]
+    inner = Messages(len(names))
+    for owners in _equal(names, docs, kinds):
+        at, head = int(owners[0]), b""
+        for number, text in ((1, int(names[at])), (2, int(docs[at]))):
+            head += text_field(number, trace.strings.raw(text)) if text else b""
+        _values(inner, head, int(kinds[at]), owners, bits[owners], trace)
+    message.nested(tag(field, DELIMITED), np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), inner)
 
 
-def _values(message: Messages, kind: int, owners: Ints, bits: Words, trace: Trace) -> None:
-    """Add values of one kind of attribute."""
-    if kind % 2 == 0 and kind > 0:
+def _equal(*columns: NDArray[Any]) -> list[Ints]:
+    """The places, ascending, of each set of equal values in columns of small numbers."""
+    keys, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        seen = np.bincount(column) > 0
+        there = int(np.count_nonzero(seen))
+        if there > 1:
+            keys = keys * there + (np.cumsum(seen) - 1)[column]
+            count *= there
+    order = np.argsort(keys.astype(np.min_scalar_type(count)), kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(keys[order])) + 1) if len(order) else []
+
+
+def _values(message: Messages, head: bytes, kind: int, owners: Ints, bits: Words, trace: Trace) -> None:
+    """Add values of one kind of attribute behind ``head`` and their tag."""
+    width = _WIDTHS.get(kind - 1 + kind % 2, 0)
+    if kind == 0:
+        message.constant(head, owners)
+    elif kind % 2 == 0:
         counts, items = _items(trace.lists, bits.view(np.int64))
-        inner = Messages(len(owners))
+        inner, packed = Messages(len(owners)), tag(1, DELIMITED)
         if kind > STRING:
-            inner.texts(1, np.repeat(np.arange(len(owners)), counts), trace.strings, items.view(np.int64))
+            inner.texts(packed, np.repeat(np.arange(len(owners)), counts), trace.strings, items.view(np.int64))
         else:
-            inner.packed(1, counts, _as_written(kind - 1, items), _WIDTHS.get(kind - 1, 0))
-        message.nested(kind, owners, inner)
+            inner.packed(packed, counts, _as_written(kind - 1, items), width)
+        message.nested(head + tag(kind, DELIMITED), owners, inner)
     elif kind >= STRING:
-        message.texts(kind, owners, trace.strings, bits.view(np.int64))
-    elif kind in _WIDTHS:
-        message.words(kind, owners, bits, _WIDTHS[kind])
-    elif kind:
-        message.numbers(kind, owners, _as_written(kind, bits))
+        message.texts(head + tag(kind, DELIMITED), owners, trace.strings, bits.view(np.int64))
+    elif width:
+        message.words(head + tag(kind, WORD8 if width == 8 else WORD4), owners, bits, width)
+    else:
+        message.numbers(head + tag(kind, VARINT), owners, _as_written(kind, bits))
 
 
 def _items(lists: Csr, which: Ints) -> tuple[Ints, Words]:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.chakra.graph import Ints, StringTable
 from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.kineto.columns import Ints
 
 
 class RowKind(IntEnum):

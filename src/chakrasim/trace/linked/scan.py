@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import mmap
-import secrets
+import os
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from chakrasim.trace.chakra.graph import Ints, Words
 
-#: Bytes that are looked at together; shorter lines go to the JSON parser.
-_WINDOW = 1 << 20
+#: Bytes that are looked at together: few enough for the processor's cache.
+_WINDOW = 1 << 16
+#: Shorter lines go to the JSON parser.
 _SHORT = 1 << 16
 #: The longest name of a column, with what stands around it.
 _NAME = 64
@@ -33,7 +34,7 @@ def load(data: bytes | mmap.mmap) -> Any:
     columns: list[NDArray[Any]] = []
     text = bytearray()
     # What stands for columns in the rest of the document; no file can know it.
-    mark = secrets.token_hex(16)
+    mark = os.urandom(16).hex()
     at, size = 0, len(data)
     while at < size:
         end = data.find(b"\n", at)
