@@ -48,13 +48,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(RUNS): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -qq --editable .
+	$(BIN)/python -m pip install -qq --no-compile --editable .
 	@touch $@
 
 $(DEVELOPS): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -qq --editable '.[dev]'
+	$(BIN)/python -m pip install -qq --no-compile --editable '.[dev]'
 	@index=; if $(ANSWERS) '$(TORCH_INDEX)/torch/' 2>/dev/null; then index='--extra-index-url $(TORCH_INDEX)'; fi; \
 	echo "$(BIN)/python -m pip install '$(TORCH)' $$index"; \
-	$(BIN)/python -m pip install -qq '$(TORCH)' --retries 1 $$index \
+	$(BIN)/python -m pip install -qq --no-compile '$(TORCH)' --retries 1 $$index \
 	  || echo "PyTorch cannot be installed: tests that need it are skipped"
 	@touch $@ $(RUNS)

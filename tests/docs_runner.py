@@ -155,9 +155,9 @@ def run_command(command: str) -> tuple[int, str]:
 
 def demo_output() -> str:
     """What ``make demo`` prints, apart from the installation."""
-    from chakrasim.cli.demo_main import main
+    from chakrasim.cli.main import main
 
     out = io.StringIO()
     with redirect_stdout(out):
-        main([])
+        main(["demo"])
     return out.getvalue()

@@ -29,6 +29,7 @@ from chakrasim.diagnosis.files.sniff import sniff
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import VARIABLE, bound
 from chakrasim.machine import load_groups, load_machine
+from chakrasim.notes import Notes
 from chakrasim.trace import TraceBuilder, encode_trace, read_trace
 from chakrasim.trace.host.read import read_host
 from chakrasim.trace.job.file import read_job
@@ -50,11 +51,11 @@ READERS: dict[str, Callable[[str], Any]] = {
     "x.ranks.json": read_job,
     "text.txt": read_workload,
     "x.xml": read_msccl,
-    "machine.yaml": lambda path: load_machine(path, []),
-    "groups.json": lambda path: load_groups(path, []),
+    "machine.yaml": lambda path: load_machine(path, Notes()),
+    "groups.json": lambda path: load_groups(path, Notes()),
     "simulation.log": lambda path: list(_lines(path)),
     "map.json": lambda path: survey(Path(path).parent, map_file=path),
-    "layers.csv": lambda path: read_measured(Path(path).parent, []),
+    "layers.csv": lambda path: read_measured(Path(path).parent, Notes()),
 }
 
 
@@ -112,7 +113,7 @@ def test_a_configuration_may_come_out_of_a_pipe_that_the_shell_made(tmp_path: Pa
     os.write(there, b'{"1": [0, 1]}')
     os.close(there)
     try:
-        assert dict(load_groups(f"/dev/fd/{here}", []).members) == {1: (0, 1)}
+        assert dict(load_groups(f"/dev/fd/{here}", Notes()).members) == {1: (0, 1)}
     finally:
         os.close(here)
 

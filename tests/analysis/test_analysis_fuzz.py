@@ -23,6 +23,7 @@ from chakrasim.compat.hta.sequences import hta_sequences
 from chakrasim.compat.hta.summary import hta_summary
 from chakrasim.compat.hta.table import HtaFailure
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 ALL: tuple[Callable[..., Any], ...] = (
     analysis.annotated_work,
@@ -52,7 +53,7 @@ def random_traces(seed: int, folder: Path) -> list[RankTrace]:
                 damage(random, event)
         path = folder / f"{rank}.json"
         path.write_text(json.dumps(document))
-        traces += analysis.open_traces(path, notes=[])
+        traces += analysis.open_traces(path, notes=Notes())
     return traces
 
 

@@ -12,16 +12,13 @@ from hand_timelines import Timeline
 
 import chakrasim.analysis as analysis
 from chakrasim import InputError
-from chakrasim.analysis.table.kernel_classes import (
-    CLASS_NAMES,
-    class_of_name,
-    hta_class_of_name,
-    pinned_hta_class_of_name,
-)
+from chakrasim.analysis.table.kernel_classes import CLASS_NAMES, class_of_name
 from chakrasim.analysis.table.result import Result
+from chakrasim.compat.hta.classes import hta_class_of_name, pinned_hta_class_of_name
 from chakrasim.demo import TRACES
 from chakrasim.errors import ChakrasimError
 from chakrasim.linker.api import link
+from chakrasim.notes import Notes
 
 
 def records(result: Result) -> list[dict[str, Any]]:
@@ -462,11 +459,11 @@ def test_ranks_by_record_by_name_and_by_place(tmp_path: Path) -> None:
         line.kernel("gemm", 0, 1)
         line.write(tmp_path / name)
     (tmp_path / "notes.json").write_text("[1, 2]")
-    notes: list[str] = []
+    notes = Notes()
     traces = analysis.open_traces(tmp_path, notes=notes)
     assert [one.rank for one in traces] == [0, 3, 5]
-    assert notes[0] == f"{tmp_path}: 1 JSON files are no Kineto traces and were left out"
-    assert notes[1].endswith("trace.json: neither the trace nor its name says its rank; taken as rank 0")
+    assert notes.warnings[0] == f"{tmp_path}: 1 JSON files are no Kineto traces and were left out"
+    assert notes.warnings[1].endswith("trace.json: neither the trace nor its name says its rank; taken as rank 0")
     assert [one.rank for one in analysis.open_traces(tmp_path, rank=3)] == [3]
     with pytest.raises(InputError, match=r"there is no trace of rank 1; found ranks 0, 3, 5"):
         analysis.open_traces(tmp_path, rank=1)

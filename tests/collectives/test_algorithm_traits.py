@@ -12,6 +12,7 @@ from chakrasim.collectives import registered
 from chakrasim.collectives.algorithms import double_binary_tree, ring
 from chakrasim.collectives.registry import Traits, register, traits_of
 from chakrasim.machine import load_machine
+from chakrasim.notes import Notes
 from chakrasim.trace import Trace, TraceBuilder
 
 NETWORK = {"topology": ["Ring", "Ring"], "npus_count": [4, 4], "bandwidth": [1.0, 1.0], "latency": [100.0, 100.0]}
@@ -58,10 +59,10 @@ def test_machine_files_go_by_what_is_stated(name: str) -> None:
         "collectives": {"splits": 1, "algorithms": {"all-reduce": name, "all-gather": [name]}},
     }
     with registered(name, ring.schedule, spans_all_ranks=True):
-        lists = load_machine(machine, []).system.implementations
+        lists = load_machine(machine, Notes()).system.implementations
         assert {key: len(algorithms) for key, algorithms in lists.items()} == {"all-reduce": 1, "all-gather": 1}
     with registered(name, ring.schedule), pytest.raises(InputError, match="does not fit the network"):
-        load_machine(machine, [])
+        load_machine(machine, Notes())
 
 
 def test_other_traits_under_a_known_name_are_refused() -> None:

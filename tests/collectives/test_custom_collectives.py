@@ -17,6 +17,7 @@ from chakrasim.collectives.custom.load import custom_programs
 from chakrasim.collectives.custom.program import CustomKind
 from chakrasim.collectives.custom.traces import lower_trace, lower_traces
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace import NodeType, Trace, TraceBuilder, read_trace, write
 
 
@@ -83,9 +84,9 @@ def trace(*nodes: tuple[int, tuple[int, dict[str, Any]], tuple[int, ...]], micro
 
 
 def lower(*nodes: Any, micros: int = 0) -> Any:
-    warnings: list[str] = []
-    program = lower_trace(trace(*nodes, micros=micros), 4, warnings)
-    assert warnings == []
+    notes = Notes()
+    program = lower_trace(trace(*nodes, micros=micros), 4, notes)
+    assert not notes
     return program
 
 
@@ -128,7 +129,7 @@ def test_ids_beyond_63_bits_keep_their_buckets(ids: list[int]) -> None:
 
 def test_a_shared_trace_gives_a_shared_program() -> None:
     one = trace((0, COMP, ()))
-    first, second = lower_traces([one, one], [3, 8], [])
+    first, second = lower_traces([one, one], [3, 8], Notes())
     assert first is second
 
 
@@ -139,11 +140,11 @@ def test_tags_are_reduced_as_in_the_reference(tag: int, expected: int) -> None:
 
 
 def test_numbers_of_more_than_32_bits_are_cut_with_a_warning() -> None:
-    warnings: list[str] = []
-    program = lower_trace(trace((0, (5, {**SEND[1], "comm_dst": 2**32 + 2}), ())), 4, warnings)
+    notes = Notes()
+    program = lower_trace(trace((0, (5, {**SEND[1], "comm_dst": 2**32 + 2}), ())), 4, notes)
     assert program.peer.tolist() == [2]
-    assert len(warnings) == 1
-    assert "comm_dst 4294967298 does not fit 32 bits and is read as 2 (1 nodes)" in warnings[0]
+    assert len(notes) == 1
+    assert "comm_dst 4294967298 does not fit 32 bits and is read as 2 (1 nodes)" in notes.warnings[0]
 
 
 def without(node: tuple[int, dict[str, Any]], name: str) -> tuple[int, dict[str, Any]]:
@@ -187,7 +188,7 @@ def test_absurd_durations_are_refused() -> None:
 
 def test_the_number_of_files_is_that_of_the_members() -> None:
     with pytest.raises(InputError, match=r"another number of members.*; found 1 files; expected 2, one per member"):
-        lower_traces([trace((0, COMP, ()))], [0, 1], [])
+        lower_traces([trace((0, COMP, ()))], [0, 1], Notes())
 
 
 def test_a_rank_does_not_talk_to_itself() -> None:
@@ -195,16 +196,16 @@ def test_a_rank_does_not_talk_to_itself() -> None:
     with pytest.raises(
         InputError, match=r"a rank to itself; found peer 1, which is rank 5 itself; expected .*ascending"
     ):
-        lower_traces([send, trace((0, RECV, ()))], [7, 5], [])
-    lower_traces([send, trace((0, (6, {**MESSAGE, "comm_src": 0}), ()))], [5, 7], [])
+        lower_traces([send, trace((0, RECV, ()))], [7, 5], Notes())
+    lower_traces([send, trace((0, (6, {**MESSAGE, "comm_src": 0}), ()))], [5, 7], Notes())
 
 
 def test_the_shipped_custom_collective(shared_dir: Path) -> None:
     folder = shared_dir / "workloads" / "custom-collectives"
     traces = [read_trace(folder / f"custom_allreduce.{rank}.et") for rank in range(8)]
-    warnings: list[str] = []
-    programs = lower_traces(traces, range(8), warnings)
-    assert warnings == []
+    notes = Notes()
+    programs = lower_traces(traces, range(8), notes)
+    assert not notes
     for rank, program in enumerate(programs):
         kinds = np.bincount(program.kind, minlength=3).tolist()
         assert kinds == [14, 14, 7]
@@ -217,13 +218,13 @@ def test_the_shipped_custom_collective(shared_dir: Path) -> None:
 def test_a_path_is_a_prefix_of_traces_or_an_msccl_algorithm(tmp_path: Path) -> None:
     answer = trace((0, (6, {**MESSAGE, "comm_src": 0}), ()))
     write(tmp_path / "algo", [trace((0, SEND, ())), answer])
-    programs = custom_programs(str(tmp_path / "algo"), Collective.ALL_REDUCE, [4, 6], 1, lambda size: 0, [])
+    programs = custom_programs(str(tmp_path / "algo"), Collective.ALL_REDUCE, [4, 6], 1, lambda size: 0, Notes())
     assert [program.kind.tolist() for program in programs] == [[CustomKind.SEND], [CustomKind.RECV]]
     with pytest.raises(InputError):
-        custom_programs(str(tmp_path / "algo"), Collective.ALL_REDUCE, [4, 6, 7], 1, lambda size: 0, [])
+        custom_programs(str(tmp_path / "algo"), Collective.ALL_REDUCE, [4, 6, 7], 1, lambda size: 0, Notes())
     step = '<step s="0" type="cpy" cnt="1"/>'
     (tmp_path / "one.xml").write_text(
         f'<algo nchunksperloop="1" ngpus="2"><gpu id="0"/><gpu id="1"><tb id="0">{step}</tb></gpu></algo>'
     )
-    programs = custom_programs(str(tmp_path / "one.xml"), Collective.ALL_REDUCE, [6, 4], 1, lambda size: 0, [])
+    programs = custom_programs(str(tmp_path / "one.xml"), Collective.ALL_REDUCE, [6, 4], 1, lambda size: 0, Notes())
     assert [len(program) for program in programs] == [1, 0]  # GPU 1 is rank 4, the lower one

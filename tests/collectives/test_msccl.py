@@ -15,6 +15,7 @@ from chakrasim.collectives.custom.msccl_xml import parse_msccl, read_msccl
 from chakrasim.collectives.custom.program import CustomKind, CustomProgram
 from chakrasim.collectives.custom.traces import lower_traces
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace import read_trace
 
 AR = Collective.ALL_REDUCE
@@ -41,9 +42,9 @@ def algo(*gpus: str, chunks: int = 4, collective: str = "allreduce") -> bytes:
 
 
 def lower(data: bytes, collective: Collective = AR, size: int = 4000, members: int = 2) -> tuple[CustomProgram, ...]:
-    warnings: list[str] = []
-    programs = lower_msccl(parse_msccl(data, "x.xml"), collective, members, size, lambda number: number // 10, warnings)
-    assert warnings == []
+    notes = Notes()
+    programs = lower_msccl(parse_msccl(data, "x.xml"), collective, members, size, lambda number: number // 10, notes)
+    assert not notes
     return programs
 
 
@@ -59,12 +60,12 @@ def parents(program: CustomProgram) -> list[list[int]]:
 def test_the_shipped_algorithm_gives_the_shipped_traces(shared_dir: Path) -> None:
     folder = shared_dir / "workloads" / "custom-collectives"
     traces = [read_trace(folder / f"custom_allreduce.{rank}.et") for rank in range(8)]
-    expected = lower_traces(traces, range(8), [])
-    warnings: list[str] = []
+    expected = lower_traces(traces, range(8), Notes())
+    notes = Notes()
     algorithm = read_msccl(folder / "custom_allreduce.xml")
     # the converter that made the traces assumed 50 bytes per ns and cut the delay to whole microseconds
-    programs = lower_msccl(algorithm, AR, 8, 1 << 20, lambda size: size // 50, warnings)
-    assert warnings == []
+    programs = lower_msccl(algorithm, AR, 8, 1 << 20, lambda size: size // 50, notes)
+    assert not notes
     for program, wanted in zip(programs, expected, strict=True):
         for name in (
             "hash_keys",
@@ -124,10 +125,10 @@ def test_without_nchunksperloop_the_largest_buffer_counts() -> None:
 
 
 def test_use_for_another_collective_is_a_warning() -> None:
-    warnings: list[str] = []
+    notes = Notes()
     data = algo(block(0, 1, -1, step(0, "s")), block(0, -1, 0, step(0, "r")))
-    lower_msccl(parse_msccl(data, "x.xml"), Collective.ALL_GATHER, 2, 100, lambda size: 0, warnings)
-    assert warnings == ["x.xml: an algorithm for allreduce is used for all_gather"]
+    lower_msccl(parse_msccl(data, "x.xml"), Collective.ALL_GATHER, 2, 100, lambda size: 0, notes)
+    assert [*notes] == ["x.xml: an algorithm for allreduce is used for all_gather"]
 
 
 PAIR = algo(block(0, 1, -1, step(0, "s")), block(0, -1, 0, step(0, "r")))
@@ -221,7 +222,7 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
 def test_absurd_local_work_is_refused() -> None:
     algorithm = parse_msccl(algo(block(0, -1, -1, step(0, "re"))), "x.xml")
     with pytest.raises(InputError, match=r"absurdly large; found \d+ ns of local work"):
-        lower_msccl(algorithm, AR, 1, 100, lambda size: 1 << 62, [])
+        lower_msccl(algorithm, AR, 1, 100, lambda size: 1 << 62, Notes())
 
 
 def test_entity_bombs_end_at_once() -> None:
@@ -251,7 +252,7 @@ def test_mutated_files_give_a_program_or_an_input_error() -> None:
             else:
                 data[place] = rng.choice([rng.randrange(256), *b'0123456789-"<>/'])
         try:
-            lower_msccl(parse_msccl(bytes(data), "x.xml"), AR, 2, 1000, lambda size: size, [])
+            lower_msccl(parse_msccl(bytes(data), "x.xml"), AR, 2, 1000, lambda size: size, Notes())
         except InputError as error:
             assert str(error).startswith("x.xml")
 
@@ -276,7 +277,7 @@ def test_no_attribute_ends_in_a_traceback() -> None:
     refused = 0
     for data in changed_attributes():
         try:
-            lower_msccl(parse_msccl(data, "x.xml"), AR, 2, 4000, lambda number: number // 10, [])
+            lower_msccl(parse_msccl(data, "x.xml"), AR, 2, 4000, lambda number: number // 10, Notes())
         except InputError as error:
             assert error.file == "x.xml"
             refused += 1

@@ -20,6 +20,7 @@ from chakrasim.converter.linked import api
 from chakrasim.converter.linked.api import convert, write_converted
 from chakrasim.linker.api import link
 from chakrasim.linker.rows.replay import replay as measured
+from chakrasim.notes import Notes
 from chakrasim.trace import NodeType, encode_trace, read_trace
 from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, UNKNOWN, EdgeKind, LinkedTrace, ProcessGroup, RowKind
 
@@ -141,10 +142,10 @@ def test_what_cannot_communicate_keeps_its_recorded_duration_and_is_counted(
 ) -> None:
     rows = [Row("kernel", 50, kind=RowKind.KERNEL, lane=STREAM)]
     groups = [WORLD, ProcessGroup("5", size=7)]
-    warnings: list[str] = []
-    trace = convert(make(rows, [Message(0, **settings)], groups=groups, world=9), warnings=warnings)
+    notes = Notes()
+    trace = convert(make(rows, [Message(0, **settings)], groups=groups, world=9), notes=notes)
     assert trace.node(0).type == NodeType.COMP_NODE and trace.node(0).attrs["duration_ns"] == 50
-    assert any(reason in warning for warning in warnings)
+    assert any(reason in warning for warning in notes)
     assert reason.partition(" ")[2] in str(trace.metadata["counts"])
 
 

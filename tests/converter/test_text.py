@@ -14,6 +14,7 @@ import chakrasim
 from chakrasim import InputError, Trace
 from chakrasim.compat.chakra_convert.text_workload import convert_text as convert_as_the_reference
 from chakrasim.converter.text_workload.api import convert_text
+from chakrasim.notes import Notes
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"
 CASES = [json.loads(line) for line in gzip.decompress((DATA / "text.jsonl.gz").read_bytes()).splitlines()]
@@ -126,10 +127,10 @@ def test_a_transformer_on_one_group_has_no_data_parallelism(tmp_path: Path) -> N
         "HYBRID_TRANSFORMER model_parallel_NPU_group: 4",
         layer("0", "1 ALLREDUCE 4", "1 NONE 0", "1 ALLREDUCE 8"),
     )
-    warnings: list[str] = []
-    made = convert_text(path, 2, 1, warnings=warnings)
+    notes = Notes()
+    made = convert_text(path, 2, 1, notes=notes)
     assert (made.groups, short(made.traces[0])) == ({}, [("F0", ()), ("ALLREDUCE0", (0,)), ("I0", (1,)), ("W0", (2,))])
-    assert any("left out 1 collectives a pass" in text for text in warnings)
+    assert any("left out 1 collectives a pass" in text for text in notes)
 
 
 def test_forward_again_on_the_way_back(tmp_path: Path) -> None:
@@ -169,10 +170,10 @@ def test_inference_runs_forward_only(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     path = write(tmp_path, "DATA", layer("0", "1 ALLGATHER 4", "1 NONE 0", "1 ALLREDUCE 8", update=10))
-    warnings: list[str] = []
-    convert_text(path, 2, 3, warnings=warnings)
-    assert ["left out 1 collectives a pass: DATA does not run" in text for text in warnings] == [True, False]
-    assert "delays after collectives (column 12) of 1 layers" in warnings[1]
+    notes = Notes()
+    convert_text(path, 2, 3, notes=notes)
+    assert ["left out 1 collectives a pass: DATA does not run" in text for text in notes] == [True, False]
+    assert "delays after collectives (column 12) of 1 layers" in notes.warnings[1]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from chakrasim.diagnosis.files.discover import discover, survey
 from chakrasim.diagnosis.files.names import read_name
 from chakrasim.diagnosis.files.sniff import sniff
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from made_jobs import device, host, save
 
 Found = list[tuple[int, str, str]]
@@ -94,17 +95,17 @@ def test_the_profilers_own_names_pair_by_the_process_id_in_them(tmp_path: Path) 
 
 def test_stated_rank_beats_the_name_and_the_contradiction_is_told(tmp_path: Path) -> None:
     save(tmp_path / "device.3.json", device(5, 8))
-    warnings: list[str] = []
-    assert [files.rank for files in discover(tmp_path, warnings=warnings)] == [5]
-    assert warnings == ["the name of device.3.json says rank 3, its distributedInfo says rank 5: rank 5 is taken"]
+    notes = Notes()
+    assert [files.rank for files in discover(tmp_path, notes=notes)] == [5]
+    assert [*notes] == ["the name of device.3.json says rank 3, its distributedInfo says rank 5: rank 5 is taken"]
 
 
 def test_names_count_where_every_file_states_the_same_rank(tmp_path: Path) -> None:
     for rank in range(3):
         save(tmp_path / f"device.{rank}.json", device(0, 3, pid=100 + rank))
-    warnings: list[str] = []
-    assert [files.rank for files in discover(tmp_path, warnings=warnings)] == [0, 1, 2]
-    assert len(warnings) == 2 and "several files state the same rank" in warnings[0]
+    notes = Notes()
+    assert [files.rank for files in discover(tmp_path, notes=notes)] == [0, 1, 2]
+    assert len(notes) == 2 and "several files state the same rank" in notes.warnings[0]
 
 
 def test_rank_behind_the_events_is_found(tmp_path: Path) -> None:
@@ -126,9 +127,9 @@ def test_a_series_of_numbers_is_ranks_but_a_lone_number_is_not(tmp_path: Path) -
 def test_order_is_the_last_resort_and_is_told(tmp_path: Path) -> None:
     for word in ("a", "b"):
         save(tmp_path / f"{word}.json", without_rank(device(pid=1)))
-    warnings: list[str] = []
-    assert [f.rank_from for f in discover(tmp_path, warnings=warnings)] == ["the order", "the order"]
-    assert warnings == [
+    notes = Notes()
+    assert [f.rank_from for f in discover(tmp_path, notes=notes)] == ["the order", "the order"]
+    assert [*notes] == [
         "neither the files nor their names say the rank of 2 of the traces: they are numbered in the order of their "
         "names, which may be wrong"
     ]
@@ -145,11 +146,11 @@ def test_swapped_names_are_seen_and_put_right(tmp_path: Path) -> None:
     traced = device(0, 1)
     save(tmp_path / "host.0.json", traced)
     save(tmp_path / "device.0.json", host(traced))
-    warnings: list[str] = []
-    assert [(f.host.name, f.device.name) for f in discover(tmp_path, warnings=warnings) if f.host and f.device] == [
+    notes = Notes()
+    assert [(f.host.name, f.device.name) for f in discover(tmp_path, notes=notes) if f.host and f.device] == [
         ("device.0.json", "host.0.json")
     ]
-    assert "host.0.json is a Kineto device trace, unlike what its name or the map says" in warnings[1]
+    assert "host.0.json is a Kineto device trace, unlike what its name or the map says" in notes.warnings[1]
 
 
 def test_two_traces_of_a_rank_are_an_error(tmp_path: Path) -> None:
@@ -168,6 +169,8 @@ def test_what_is_no_trace_is_left_out_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_bytes(b'{"a": [1, 2')
     (tmp_path / "chakra.0.et").write_bytes(b"\x02\x0a\x00")
     (tmp_path / "more.zip").write_bytes(b"PK\x03\x04rest")
+    (tmp_path / "table.h5").write_bytes(b"\x89HDF\r\n")
+    (tmp_path / "twice.json.gz").write_bytes(gzip.compress(gzip.compress(b"[]")))
     (tmp_path / "read.me").write_text("hello")
     with tarfile.open(tmp_path / "old.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "device.0.json", "device.0.json")
@@ -186,9 +189,12 @@ def test_what_is_no_trace_is_left_out_with_its_reason(tmp_path: Path) -> None:
         "notes.json": "a JSON document that is no trace",
         "old.tar.gz": "a tar archive: unpack it first",
         "read.me": "no trace",
+        "table.h5": "an HDF5 file",
+        "twice.json.gz": "gzip data inside gzip: unpack it first",
     }
     (finding,) = found.findings
-    assert str(finding) == "more.zip, old.tar.gz: packed files are not looked into: traces in them are left out"
+    packed = "more.zip, old.tar.gz, twice.json.gz"
+    assert str(finding) == f"{packed}: packed files are not looked into: traces in them are left out"
 
 
 def test_a_damaged_beginning_still_tells_the_kind(tmp_path: Path) -> None:
@@ -223,10 +229,10 @@ def test_a_map_with_both_sides_exchanged_is_put_right_and_told(tmp_path: Path) -
     save(tmp_path / "a.json", device())
     save(tmp_path / "b.json", host(device()))
     table = save(tmp_path / "map.txt", {"0": {"host": "a.json", "device": "b.json"}})
-    warnings: list[str] = []
-    (files,) = discover(tmp_path, map_file=table, warnings=warnings)
+    notes = Notes()
+    (files,) = discover(tmp_path, map_file=table, notes=notes)
     assert files.host == tmp_path / "b.json" and files.device == tmp_path / "a.json"
-    assert "a.json is a Kineto device trace and b.json is a PyTorch host trace" in warnings[0]
+    assert "a.json is a Kineto device trace and b.json is a PyTorch host trace" in notes.warnings[0]
 
 
 @pytest.mark.parametrize(

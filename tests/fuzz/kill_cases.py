@@ -9,6 +9,7 @@ from pathlib import Path
 
 import chakrasim
 from chakrasim.cli.main import main
+from chakrasim.notes import Notes
 from chakrasim.trace import encode_trace, read, read_trace
 from chakrasim.trace.linked.file import read_linked
 
@@ -81,7 +82,7 @@ def _groups(name: str) -> Read:
     def reads(out: Path) -> object:
         if not (out / name).exists():
             return None
-        load_groups(str(out / name), [])
+        load_groups(str(out / name), Notes())
         return (out / name).read_bytes()
 
     return reads

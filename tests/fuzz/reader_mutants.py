@@ -13,6 +13,7 @@ import numpy as np
 from mutations import MUTATIONS
 
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.host.read import read_host
 from chakrasim.trace.json import records as json_records
@@ -125,12 +126,12 @@ def mutant(seed: int, intact: dict[str, bytes]) -> tuple[str, bytes]:
 
 def outcome(name: str, path: Path, window: int, **options: Any) -> tuple[KinetoTrace | HostTrace | None, list[str]]:
     """(the trace, warnings), or (None, the error); anything but a result or an InputError is raised on."""
-    warnings: list[str] = []
+    notes = Notes()
     before = json_records.WINDOW_BYTES
     json_records.WINDOW_BYTES = window
     try:
         read = read_kineto if name == "kineto" else read_host
-        return read(path, warnings=warnings, **options), warnings
+        return read(path, notes=notes, **options), list(notes)
     except InputError as error:
         return None, [str(error)]
     finally:

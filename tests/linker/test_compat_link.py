@@ -19,6 +19,7 @@ from slow_reference_linker import link as slow_link
 from chakrasim import InputError
 from chakrasim.compat.chakra_link import synchronisation as compat_sync
 from chakrasim.compat.chakra_link.link import link_compat
+from chakrasim.notes import Notes
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"
 FOLDERS = (
@@ -169,10 +170,10 @@ def test_where_only_its_analysis_fails_there_are_no_synchronisations(
 ) -> None:
     (tmp_path / "h.json").write_text(json.dumps(HOST))
     (tmp_path / "d.json").write_text(json.dumps({"traceEvents": events}))
-    warnings: list[str] = []
-    linked = json.loads(link_compat(tmp_path / "h.json", tmp_path / "d.json", warnings=warnings))
+    notes = Notes()
+    linked = json.loads(link_compat(tmp_path / "h.json", tmp_path / "d.json", notes=notes))
     assert len(linked["nodes"]) == 4
-    assert any("no synchronisation dependencies" in text and fault.split(".")[0] in text for text in warnings)
+    assert any("no synchronisation dependencies" in text and fault.split(".")[0] in text for text in notes)
 
 
 def test_a_packed_host_trace_is_read(tmp_path: Path) -> None:
@@ -185,9 +186,9 @@ def test_kernels_without_a_known_launch_are_counted(tmp_path: Path) -> None:
     kernel = {**operator(5, 2, correlation=99, stream=7), "cat": "kernel", "name": "gemm"}
     (tmp_path / "h.json").write_text(json.dumps(HOST))
     (tmp_path / "d.json").write_text(json.dumps(device_with(kernel)))
-    warnings: list[str] = []
-    link_compat(tmp_path / "h.json", tmp_path / "d.json", warnings=warnings)
-    assert any("1 kernels and copies have no known launch" in text for text in warnings)
+    notes = Notes()
+    link_compat(tmp_path / "h.json", tmp_path / "d.json", notes=notes)
+    assert any("1 kernels and copies have no known launch" in text for text in notes)
 
 
 def test_faults_of_the_reference_are_kept(tmp_path: Path) -> None:

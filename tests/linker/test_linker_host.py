@@ -12,6 +12,7 @@ from linked_checks import check, edges, evidence, name_of, row
 
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
 
 
@@ -121,10 +122,10 @@ def test_one_iteration_of_the_host_against_many_of_the_device(tmp_path: Path) ->
 def test_traces_of_different_runs(tmp_path: Path) -> None:
     host = write_host(tmp_path, [node(3 + at, f"aten::op{at}", 1 + at) for at in range(10)])
     device = KinetoMaker(tmp_path).op("aten::other", 0, 5, **{"Record function id": 1}).write()
-    warnings: list[str] = []
-    linked = link(host, device, warnings=warnings)
+    notes = Notes()
+    linked = link(host, device, notes=notes)
     assert (linked.counts["rf_ids_in_both"], linked.counts["rf_ids_with_equal_names"]) == (1, 0)
-    assert "host and device trace seem to be of different runs; found 0 of 10 operators" in warnings[0]
+    assert "host and device trace seem to be of different runs; found 0 of 10 operators" in notes.warnings[0]
     with pytest.raises(InputError, match="seem to be of different runs"):
         link(host, device, strict=True)
 
@@ -133,10 +134,10 @@ WHOLE_LOOP = Path(__file__).resolve().parents[1] / "data" / "torch" / "whole-loo
 
 
 def test_an_observer_around_the_whole_loop_is_compared_within_the_recorded_window(tmp_path: Path) -> None:
-    warnings: list[str] = []
+    notes = Notes()
     files = WHOLE_LOOP / "pytorch_et.json.gz", WHOLE_LOOP / "kineto_trace.json.gz"
-    linked = link(*files, strict=True, warnings=warnings)
-    assert warnings == []
+    linked = link(*files, strict=True, notes=notes)
+    assert not notes
     names = ("host_nodes", "host_nodes_matched", "host_nodes_unmatched", "host_nodes_outside_the_window", "operators")
     assert [linked.counts[name] for name in names] == [112, 112, 0, 679, 112]
 
@@ -185,15 +186,15 @@ def test_record_function_id_zero_is_none(tmp_path: Path) -> None:
 
 def test_host_alone(tmp_path: Path) -> None:
     host, _ = small(tmp_path)
-    warnings: list[str] = []
-    linked = link(host, warnings=warnings)
+    notes = Notes()
+    linked = link(host, notes=notes)
     check(linked)
     assert [name_of(linked, at) for at in range(3)] == ["aten::linear", "aten::addmm", "aten::relu"]
     assert edges(linked, EdgeKind.DATA) == [("aten::addmm", "aten::relu")]
     assert edges(linked, EdgeKind.CONTROL) == [("aten::linear", "aten::addmm")]
     assert not linked.start_ns.any() and not linked.duration_ns.any()
     assert linked.counts["rows_without_times"] == 3
-    assert "3 operators have no times: there is no device trace" in warnings[0]
+    assert "3 operators have no times: there is no device trace" in notes.warnings[0]
 
 
 def test_host_alone_with_steps_and_a_backward_thread(tmp_path: Path) -> None:

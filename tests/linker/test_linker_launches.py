@@ -11,6 +11,7 @@ from linked_checks import check, device_rows, edges, name_of, row
 
 from chakrasim.linker.api import link
 from chakrasim.linker.rows.replay import replay
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import EdgeKind, RowKind
 
 LAUNCHES = [
@@ -40,16 +41,16 @@ def test_any_call_can_launch(tmp_path: Path, call: str, category: str) -> None:
 @pytest.mark.parametrize("correlation", [None, -1, 0])
 def test_unknown_correlations_join_nothing(tmp_path: Path, correlation: int | None) -> None:
     """L-128 and roctracer's 0: kept as orphans, in the order of their stream."""
-    warnings: list[str] = []
+    notes = Notes()
     trace = KinetoMaker(tmp_path).op("a", 0, 50).call("cudaLaunchKernel", 10, 5, correlation or 0)
     trace.kernel("first", 30, 40, correlation).kernel("second", 80, 40, correlation)
-    linked = link(device=trace.write(), warnings=warnings)
+    linked = link(device=trace.write(), notes=notes)
     check(linked)
     assert edges(linked, EdgeKind.LAUNCH) == []
     assert edges(linked, EdgeKind.STREAM) == [("first", "second")]
     assert linked.counts["unlinked_device_rows"] == 2
     assert linked.counts["unlinked_device_ns"] == linked.counts["device_ns"] == 80_000
-    assert "2 events of the device have no launch in the trace" in warnings[0]
+    assert "2 events of the device have no launch in the trace" in notes.warnings[0]
 
 
 def test_kernels_of_a_stream_are_chained(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from linked_checks import check
 
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link
+from chakrasim.notes import Notes
 
 MUTATIONS = 100
 
@@ -158,7 +159,7 @@ def mutate_and_link(folder: Path, seeds: range) -> int:
     for seed in seeds:
         path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": _mutated(whole, random.Random(seed))}))
         try:
-            linked = link(device=path, warnings=[])
+            linked = link(device=path, notes=Notes())
         except InputError:
             refused += 1
             continue

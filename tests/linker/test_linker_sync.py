@@ -8,6 +8,7 @@ from kineto_maker import KinetoMaker
 from linked_checks import BLOCKING, check, edges, evidence, row
 
 from chakrasim.linker.api import link
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace
 
 
@@ -82,13 +83,13 @@ def test_a_wait_without_work_after_it_is_handed_on(tmp_path: Path) -> None:
 
 def test_sources_that_end_late_are_rejected(tmp_path: Path) -> None:
     """The record says stream 20, whose kernel still ran when the call returned."""
-    warnings: list[str] = []
+    notes = Notes()
     trace = two_kernels(tmp_path).call("cudaStreamSynchronize", 50, 100, 13).sync("Stream Sync", 50, 95, 13, stream=20)
-    linked = link(device=trace.write(), warnings=warnings)
+    linked = link(device=trace.write(), notes=notes)
     check(linked)
     assert waits(linked) == []
     assert linked.counts["edges_rejected_source_ends_late"] == 1
-    assert "1 waits were rejected" in warnings[0]
+    assert "1 waits were rejected" in notes.warnings[0]
 
 
 def test_source_that_ends_within_a_microsecond_is_kept(tmp_path: Path) -> None:

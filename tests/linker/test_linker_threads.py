@@ -12,6 +12,7 @@ from linked_checks import check, edges, evidence, name_of, row
 from chakrasim.errors import InputError
 from chakrasim.linker.api import link
 from chakrasim.linker.rows.replay import replay
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, LinkedTrace, RowKind
 
 
@@ -65,13 +66,13 @@ def test_neighbours_that_overlap_by_a_microsecond_follow_each_other(tmp_path: Pa
 
 
 def test_straddling_events_are_kept_and_counted(tmp_path: Path) -> None:
-    warnings: list[str] = []
+    notes = Notes()
     trace = KinetoMaker(tmp_path).op("a", 0, 50).op("b", 30, 50).op("c", 60, 10)
-    linked = link(device=trace.write(), warnings=warnings)
+    linked = link(device=trace.write(), notes=notes)
     check(linked)
     assert spans(linked) == [("a", 0, 30), ("b", 30, 60), ("c", 60, 70), ("b:1", 70, 80)]
     assert linked.counts["straddling_events"] == 1
-    assert "1 events of a thread end after the event around them" in warnings[0]
+    assert "1 events of a thread end after the event around them" in notes.warnings[0]
 
 
 def test_threads_are_told_apart_by_process_and_thread(tmp_path: Path) -> None:

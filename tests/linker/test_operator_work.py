@@ -14,8 +14,9 @@ import pytest
 import chakrasim
 from chakrasim.converter.linked.api import convert
 from chakrasim.linker.api import link
-from chakrasim.linker.rows.operator_work import _part, _shares
+from chakrasim.linker.rows.operator_work import _parts, _shares
 from chakrasim.machine import load_device
+from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.compute import work_of
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.linked.file import read_linked, write_linked
@@ -65,10 +66,10 @@ class Host:
         self.nodes.append({"id": number, "name": name, "ctrl_deps": parent, **sides, "attrs": attrs})
         return number
 
-    def trace(self, folder: Path, warnings: list[str] | None = None) -> Trace:
+    def trace(self, folder: Path, notes: Notes | None = None) -> Trace:
         path = folder / "host.json"
         path.write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": self.nodes}))
-        return convert(link(path), warnings=warnings)
+        return convert(link(path), notes=notes)
 
 
 def test_who_calls_and_who_works(tmp_path: Path) -> None:
@@ -100,14 +101,14 @@ def test_what_cannot_be_told_is_counted_and_named(tmp_path: Path) -> None:
         host.op("triton_poi_fused_add_0", "", [[8]], [[8]], kernel_backend="triton")
     own = host.op("my::block", "my::block(Tensor a) -> Tensor", [[3, 5]], [[3, 7]])
     host.op("aten::mm", MM, [[3, 5], [5, 7]], [[3, 7]], own)
-    warnings: list[str] = []
-    trace = host.trace(tmp_path, warnings)
+    notes = Notes()
+    trace = host.trace(tmp_path, notes)
     fused = ("triton_poi_fused_add_0", "fused kernel")
     expected = [("aten::mm", "no shapes"), ("my::gemm", "no formula"), fused, fused]
     assert attributes(trace, "work_unknown") == expected
     # Bytes of an operator without a formula are known; those that others of a program call have the work.
     assert attributes(trace, "num_ops", "tensor_size") == [("my::gemm", 0, 284), ("aten::mm", 210, 284)]
-    (told,) = [warning for warning in warnings if "unknown work" in warning]
+    (told,) = [warning for warning in notes if "unknown work" in warning]
     assert told.endswith(
         "host.json: 4 operators of unknown work, which no device profile can time: triton_poi_fused_add_0 (2, fused "
         "kernel), aten::mm (1, no shapes), my::gemm (1, no formula)"
@@ -187,10 +188,11 @@ def test_all_ranks_of_a_real_job(shared_dir: Path, tmp_path: Path) -> None:
 
 def test_a_share_for_each_kernel_of_an_operator() -> None:
     shares = _shares(np.array([4, 2, 4, 4]), np.array([10, 7, 20, 30]))
-    assert shares[1] == (0.0, 1.0)
-    parts = [_part(1001, shares[at]) for at in (0, 2, 3)]
+    assert shares[1].tolist() == [0.0, 1.0]
+    parts = _parts(np.full(3, 1001), shares[[0, 2, 3]])
     assert sum(parts) == 1001 and parts[2] - parts[0] > 300
-    assert [_part(7, share) for share in _shares(np.array([1, 1]), np.array([0, 0]))] == [0, 7]
+    assert _parts(np.full(2, 7), _shares(np.array([1, 1]), np.array([0, 0]))).tolist() == [0, 7]
+    assert _parts(np.full(3, -1), shares[[0, 2, 3]]).tolist() == [-1, -1, -1]
 
 
 def test_a_linked_file_keeps_them(tmp_path: Path) -> None:
@@ -213,10 +215,10 @@ def test_redaction_keeps_work_and_no_names(tmp_path: Path) -> None:
     host.op("my::secret_gemm", "my::secret_gemm(Tensor a, Tensor b) -> Tensor", [[3, 5], [5, 7]], [[3, 7]])
     path = tmp_path / "host.json"
     host.trace(tmp_path)
-    warnings: list[str] = []
-    trace = convert(link(path), redact=True, warnings=warnings)
+    notes = Notes()
+    trace = convert(link(path), redact=True, notes=notes)
     assert total(trace, "tensor_size") == 284
-    (told,) = [warning for warning in warnings if "unknown work" in warning]
+    (told,) = [warning for warning in notes if "unknown work" in warning]
     assert told.endswith("1 operators of unknown work, which no device profile can time: 1 with no formula")
     chakrasim.write(tmp_path / "t", [trace])
     assert b"secret" not in b"".join(file.read_bytes() for file in tmp_path.glob("t*"))

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from chakrasim.config.decode import MAX_FILE_BYTES, decode_json, decode_yaml, describe, step
+from chakrasim.config.decode import MAX_FILE_BYTES, decode_json, decode_yaml
+from chakrasim.config.values import describe, step
 from chakrasim.errors import InputError
 from chakrasim.machine import load_groups, load_memory, load_network, load_system
+from chakrasim.notes import Notes
 
 
 def json_message(data: bytes) -> str:
     with pytest.raises(InputError) as caught:
-        decode_json(data, "f.json", [])
+        decode_json(data, "f.json", Notes())
     return str(caught.value)
 
 
@@ -24,15 +26,15 @@ def yaml_message(text: str) -> str:
 
 
 def test_json_of_a_repeated_key_the_last_value_wins() -> None:
-    warnings: list[str] = []
-    assert decode_json(b'{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}', "f.json", warnings) == {"a": 3, "b": {"c": 2}}
-    assert warnings == ["f.json: $.b.c: the key is there more than once, the last value counts (and 1 more such keys)"]
+    notes = Notes()
+    assert decode_json(b'{"a": 1, "b": {"c": 1, "c": 2}, "a": 3}', "f.json", notes) == {"a": 3, "b": {"c": 2}}
+    assert [*notes] == ["f.json: $.b.c: the key is there more than once, the last value counts (and 1 more such keys)"]
 
 
 def test_json_text_behind_the_value_is_reported() -> None:
-    warnings: list[str] = []
-    assert decode_json(b'\xef\xbb\xbf {"a": 1} xyz\n', "f.json", warnings) == {"a": 1}
-    assert warnings == ["f.json: 3 characters behind the JSON value are not read"]
+    notes = Notes()
+    assert decode_json(b'\xef\xbb\xbf {"a": 1} xyz\n', "f.json", notes) == {"a": 1}
+    assert [*notes] == ["f.json: 3 characters behind the JSON value are not read"]
 
 
 @pytest.mark.parametrize(
@@ -82,35 +84,35 @@ def test_yaml_refusals(text: str, expected: str) -> None:
 def test_a_bomb_of_aliases_is_not_expanded() -> None:
     lines = ["a0: &a0 [x, x]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60)]
     with pytest.raises(InputError, match="not a network configuration"):
-        load_network(decode_yaml("\n".join(lines).encode(), "f.yml"), [])  # type: ignore[arg-type]
+        load_network(decode_yaml("\n".join(lines).encode(), "f.yml"), Notes())  # type: ignore[arg-type]
     lines.append("topology: *a59")
     lines.append("npus_count: [2]\nbandwidth: [1]\nlatency: [1]")
     with pytest.raises(InputError, match="unknown topology; found a list of 2 items"):
-        load_network(decode_yaml("\n".join(lines).encode(), "f.yml"), [])  # type: ignore[arg-type]
+        load_network(decode_yaml("\n".join(lines).encode(), "f.yml"), Notes())  # type: ignore[arg-type]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     loaders = (load_system, load_network, load_memory, load_groups)
     for load in loaders:
         with pytest.raises(InputError, match="no such file; check the path"):
-            load(tmp_path / "absent", [])  # type: ignore[operator]
+            load(tmp_path / "absent", Notes())  # type: ignore[operator]
         with pytest.raises(InputError, match=r"cannot be read \(Is a directory\)"):
-            load(str(tmp_path), [])  # type: ignore[operator]
+            load(str(tmp_path), Notes())  # type: ignore[operator]
         with pytest.raises(InputError, match=r"cannot be read \(not a path\)"):
-            load("a\x00b", [])  # type: ignore[operator]
+            load("a\x00b", Notes())  # type: ignore[operator]
     large = tmp_path / "large"
     large.write_bytes(b" " * (MAX_FILE_BYTES + 1))
     with pytest.raises(InputError, match=f"system configuration: too large; expected at most {MAX_FILE_BYTES} bytes"):
-        load_system(large, [])
+        load_system(large, Notes())
 
 
 def test_a_configuration_is_a_mapping_with_string_keys(tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     file.write_text("[1, 2]")
     with pytest.raises(InputError, match=r"list.json: \$: not a system configuration; found a list of 2 items"):
-        load_system(file, [])
+        load_system(file, Notes())
     with pytest.raises(InputError, match="a key is not a string; found 3; expected string keys"):
-        load_system({3: 4}, [])
+        load_system({3: 4}, Notes())
 
 
 def test_values_are_shown_short_and_printable() -> None:

@@ -23,6 +23,7 @@ from chakrasim.machine import (
     preset_names,
     preset_text,
 )
+from chakrasim.notes import Notes
 
 FULL = """
 format: 1
@@ -81,20 +82,20 @@ def changed(path: str, value: object) -> dict[str, Any]:
 
 def message(path: str, value: object) -> str:
     with pytest.raises(InputError) as caught:
-        load_machine(changed(path, value), [])
+        load_machine(changed(path, value), Notes())
     return str(caught.value).removeprefix("machine file: ")
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
     file = tmp_path / "machine.yaml"
     file.write_text(FULL)
-    warnings: list[str] = []
-    machine = load_machine(file, warnings)
-    assert warnings == []
+    notes = Notes()
+    machine = load_machine(file, notes)
+    assert not notes
     assert (machine.name, machine.source, machine.ranks) == ("everything", "a test", 16)
     assert machine.network == Network(("Switch", "Ring"), (8, 2), (400.0, 50e9 / 2**30), (936.25, 1500.0))
     assert machine.memory == RemoteMemory("PER_NODE_MEMORY_EXPANSION", 1000, 50, 2, 8)
-    bus = load_system({"preferred-dataset-splits": 1, "model-shared-bus": 1, "G": 0.0038}, [])
+    bus = load_system({"preferred-dataset-splits": 1, "model-shared-bus": 1, "G": 0.0038}, Notes())
     assert machine.system == System(
         scheduling_policy="FIFO",
         collective_optimization="localBWAware",
@@ -121,20 +122,20 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         custom={"broadcast": "b.xml"},
         per_node_custom={17: "algo/a"},
     )
-    check_dimensions(machine.system, machine.network, warnings)
+    check_dimensions(machine.system, machine.network, notes)
     machine.memory.check_ranks(machine.ranks)
-    assert warnings == []
+    assert not notes
 
 
 def test_defaults() -> None:
-    warnings: list[str] = []
-    machine = load_machine(base(), warnings)
-    assert warnings == []
+    notes = Notes()
+    machine = load_machine(base(), notes)
+    assert not notes
     assert machine == Machine(
         Network(("Ring",), (4,), (50.0,), (500.0,)),
         System(preferred_dataset_splits=4, local_mem_bw=1600e9, implementations={"all-reduce": (Algorithm("ring"),)}),
     )
-    assert load_machine(machine, []) is machine
+    assert load_machine(machine, Notes()) is machine
 
 
 @pytest.mark.parametrize(
@@ -152,12 +153,12 @@ def test_defaults() -> None:
     ],
 )
 def test_units_of_bandwidth(text: str, bytes_per_ns: float) -> None:
-    assert load_machine(changed("network.0.bandwidth", text), []).network.bytes_per_ns == (bytes_per_ns,)
+    assert load_machine(changed("network.0.bandwidth", text), Notes()).network.bytes_per_ns == (bytes_per_ns,)
 
 
 @pytest.mark.parametrize(("text", "latency_ns"), [("0 ns", 0.0), ("3.39 ns", 3.39), ("1.5us", 1500.0), ("1 s", 1e9)])
 def test_units_of_time(text: str, latency_ns: float) -> None:
-    assert load_machine(changed("network.0.latency", text), []).network.latency_ns == (latency_ns,)
+    assert load_machine(changed("network.0.latency", text), Notes()).network.latency_ns == (latency_ns,)
 
 
 BANDWIDTHS = "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, kbit/s, Mbit/s, Gbit/s, Tbit/s"
@@ -247,9 +248,9 @@ def test_refusals(path: str, value: object, expected: str) -> None:
 
 def test_memory_expansion() -> None:
     pool = {"kind": "pool", "latency": "1000 ns", "bandwidth": "50 GB/s"}
-    assert load_machine(changed("memory.expansion", pool), []).memory == RemoteMemory("MEMORY_POOL", 1000, 50)
+    assert load_machine(changed("memory.expansion", pool), Notes()).memory == RemoteMemory("MEMORY_POOL", 1000, 50)
     per_npu = pool | {"kind": "per-npu"}
-    assert load_machine(changed("memory.expansion", per_npu), []).memory.kind == "PER_NPU_MEMORY_EXPANSION"
+    assert load_machine(changed("memory.expansion", per_npu), Notes()).memory.kind == "PER_NPU_MEMORY_EXPANSION"
     where = "$.memory.expansion"
     assert message("memory.expansion", pool | {"bandwidth": "50 GiB/s"}).startswith(f"{where}.bandwidth: out of range")
     assert message("memory.expansion", pool | {"bandwidth": "0 GB/s"}).startswith(f"{where}.bandwidth: out of range")
@@ -264,19 +265,19 @@ def test_false_is_off(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     text = FULL.replace("roofline: true", "roofline: false").replace("track: true", "track: false")
     file.write_text(text)
-    warnings: list[str] = []
-    system = load_machine(file, warnings).system
+    notes = Notes()
+    system = load_machine(file, notes).system
     assert (system.roofline_enabled, system.track_local_mem) == (False, False)
-    assert warnings == [f"{file}: $.memory.track-file: the key has no effect without track"]
+    assert [*notes] == [f"{file}: $.memory.track-file: the key has no effect without track"]
     file.write_text(text.replace("roofline: false", "roofline: off"))
     with pytest.raises(InputError, match="not a switch; found 'off'; expected true or false"):
-        load_machine(file, [])
+        load_machine(file, Notes())
 
 
 def test_a_machine_without_algorithms_or_memory_bandwidth_warns() -> None:
-    warnings: list[str] = []
-    load_machine(changed("memory", {}) | {"collectives": {"splits": 1}}, warnings)
-    assert warnings == [
+    notes = Notes()
+    load_machine(changed("memory", {}) | {"collectives": {"splits": 1}}, notes)
+    assert [*notes] == [
         "machine file: $.memory.bandwidth: is 0 or missing: reductions are free",
         "machine file: $.collectives: no algorithms: the machine can run no collective",
     ]
@@ -288,12 +289,12 @@ def test_other_files_are_pointed_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="ASTRA-sim's own files are given as network, system and memory, not as a machine"
     ):
-        load_machine(file, [])
+        load_machine(file, Notes())
 
 
 def test_names_that_are_no_preset() -> None:
     with pytest.raises(InputError) as caught:
-        load_machine("hgx-h100-9", [])
+        load_machine("hgx-h100-9", Notes())
     assert str(caught.value).startswith(
         "neither a preset nor a machine file; found 'hgx-h100-9'; expected a path, or one of"
     )
@@ -301,7 +302,7 @@ def test_names_that_are_no_preset() -> None:
     with pytest.raises(InputError, match="no such preset"):
         preset_text("../machine")
     with pytest.raises(InputError, match="machine file: no such file"):
-        load_machine("absent.yaml", [])
+        load_machine("absent.yaml", Notes())
 
 
 AS_PUBLISHED = {
@@ -322,13 +323,13 @@ def test_every_preset_loads_and_those_with_placeholders_say_so() -> None:
     )
     assert preset_names() == (*expected.split(), *AS_PUBLISHED)
     for name in preset_names():
-        warnings: list[str] = []
-        machine = load_machine(name, warnings)
-        check_dimensions(machine.system, machine.network, warnings)
+        notes = Notes()
+        machine = load_machine(name, notes)
+        check_dimensions(machine.system, machine.network, notes)
         begins = f"preset {name}: $.memory.bandwidth is a placeholder: 50 GB/s charge the reductions"
-        told = [warning for warning in warnings if warning.startswith(begins)]
+        told = [warning for warning in notes if warning.startswith(begins)]
         assert len(told) == (name in AS_PUBLISHED)
-        assert all("is a placeholder" in warning for warning in warnings) and bool(warnings) == (name in AS_PUBLISHED)
+        assert all("is a placeholder" in warning for warning in notes) and bool(notes) == (name in AS_PUBLISHED)
         assert machine.name == name
         assert machine.source
         assert preset_text(name).startswith("# ")
@@ -345,18 +346,18 @@ REFERENCE = {
 @pytest.mark.parametrize("name", REFERENCE)
 def test_presets_equal_the_references_files(name: str, shared_dir: Path) -> None:
     folder = shared_dir / "configs" / "astra-sim"
-    machine = load_machine(name, [])
-    system = load_system(folder / f"inputs_system_analytical_{REFERENCE[name]}.json", [])
+    machine = load_machine(name, Notes())
+    system = load_system(folder / f"inputs_system_analytical_{REFERENCE[name]}.json", Notes())
     # Tracking is off in our presets (it fails on ordinary traces) and changes no time.
     expected = replace(system, track_local_mem=False, local_mem_trace_filename="local_mem_trace")
     assert machine.system == expected
-    assert machine.network == load_network(folder / f"inputs_network_{REFERENCE[name]}.yml", [])
+    assert machine.network == load_network(folder / f"inputs_network_{REFERENCE[name]}.yml", Notes())
     assert machine.memory == RemoteMemory()
 
 
 def test_known_figures_of_presets() -> None:
     def network(name: str) -> Network:
-        return load_machine(name, []).network
+        return load_machine(name, Notes()).network
 
     assert network("astra-sim-hgx-h100-4") == Network(("Switch",), (4,), (741.34,), (936.25,))
     # One crossing instead of two at double speed.
@@ -373,10 +374,10 @@ def test_known_figures_of_presets() -> None:
     assert network("paper-torus-8x8").npus_count == (8, 8)
     assert network("paper-dgx2").bytes_per_ns == (600.0, 37.5)
     assert (network("paper-dgx2").topology, network("paper-dgx2").npus_count) == (("Switch", "Switch"), (16, 4))
-    hgx = load_machine("hgx-h100-8", []).system
+    hgx = load_machine("hgx-h100-8", Notes()).system
     assert (hgx.roofline_enabled, hgx.peak_perf_flops, hgx.local_mem_bw) == (True, 700e12, 3350e9)
     assert (hgx.preferred_dataset_splits, hgx.active_chunks_per_dimension, hgx.endpoint_delay_ns) == (4, 2, 1)
-    memory = {name: load_machine(name, []).system.local_mem_bw / 1e9 for name in preset_names()}
+    memory = {name: load_machine(name, Notes()).system.local_mem_bw / 1e9 for name in preset_names()}
     assert {memory[name] for name in AS_PUBLISHED} == {50}
     assert (memory["hgx-h100-4"], memory["dgx-v100-4"], memory["tpu-v3-32-torus"]) == (3350, 900, 450)
 
@@ -385,9 +386,9 @@ def test_placeholders_are_named_by_their_place(tmp_path: Path) -> None:
     def warned(marks: str) -> list[str]:
         file = tmp_path / "machine.yaml"
         file.write_text(FULL.replace("format: 1\n", f"format: 1\nplaceholders: {marks}\n"))
-        warnings: list[str] = []
-        load_machine(file, warnings)
-        return [warning for warning in warnings if "placeholder" in warning]
+        notes = Notes()
+        load_machine(file, notes)
+        return [warning for warning in notes if "placeholder" in warning]
 
     assert warned("{}") == []
     (told,) = warned("{'network[0].latency': a guess}")
@@ -407,11 +408,11 @@ def test_the_documented_example_is_complete(tmp_path: Path) -> None:
     example = text.split("```yaml\n")[1].split("```")[0]
     file = tmp_path / "example.yaml"
     file.write_text(example)
-    warnings: list[str] = []
-    machine = load_machine(file, warnings)
-    check_dimensions(machine.system, machine.network, warnings)
+    notes = Notes()
+    machine = load_machine(file, notes)
+    check_dimensions(machine.system, machine.network, notes)
     machine.memory.check_ranks(machine.ranks)
-    assert warnings == []
+    assert not notes
     table = text.split("| `format`")[1].split("\n\n")[0] + "`format`"
     keys = {line.split(":")[0].strip(" -") for line in example.splitlines() if ":" in line}
     collectives = set(machine.system.implementations) | set(machine.system.custom) | {"17"}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chakrasim.errors import InputError
 from chakrasim.machine import load_groups, load_machine, load_memory, load_network, load_system, preset_text
+from chakrasim.notes import Notes
 
 SYSTEM: dict[str, Any] = {
     "scheduling-policy": "LIFO",
@@ -45,7 +46,7 @@ VALUES = st.recursive(
 def outcome(load: Any, source: Any) -> None:
     """Call a loader; anything but a result or an InputError with one printable line escapes and fails the test."""
     try:
-        load(source, [])
+        load(source, Notes())
     except InputError as error:
         assert str(error)
         assert "\n" not in str(error)

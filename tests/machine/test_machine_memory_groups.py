@@ -10,6 +10,7 @@ import pytest
 
 from chakrasim.errors import InputError
 from chakrasim.machine import CommGroups, RemoteMemory, load_groups, load_memory
+from chakrasim.notes import Notes
 
 POOL = {"memory-type": "MEMORY_POOL", "remote-mem-latency": 1000, "remote-mem-bw": 50}
 NODES = {**POOL, "memory-type": "PER_NODE_MEMORY_EXPANSION", "num-nodes": 2, "num-npus-per-node": 4}
@@ -17,33 +18,33 @@ NODES = {**POOL, "memory-type": "PER_NODE_MEMORY_EXPANSION", "num-nodes": 2, "nu
 
 def memory_message(content: dict[str, object]) -> str:
     with pytest.raises(InputError) as caught:
-        load_memory(content, [])
+        load_memory(content, Notes())
     return str(caught.value).removeprefix("remote-memory configuration: ")
 
 
 def groups_message(content: object) -> str:
     with pytest.raises(InputError) as caught:
-        load_groups(content, [])  # type: ignore[arg-type]
+        load_groups(content, Notes())  # type: ignore[arg-type]
     return str(caught.value).removeprefix("communicator-group configuration: ")
 
 
 def test_memory_is_read() -> None:
-    assert load_memory(None, []) == RemoteMemory() == load_memory({"memory-type": "NO_MEMORY_EXPANSION"}, [])
-    assert load_memory(POOL, []) == RemoteMemory("MEMORY_POOL", 1000, 50)
-    per_node = load_memory(NODES, [])
+    assert load_memory(None, Notes()) == RemoteMemory() == load_memory({"memory-type": "NO_MEMORY_EXPANSION"}, Notes())
+    assert load_memory(POOL, Notes()) == RemoteMemory("MEMORY_POOL", 1000, 50)
+    per_node = load_memory(NODES, Notes())
     assert per_node == RemoteMemory("PER_NODE_MEMORY_EXPANSION", 1000, 50, 2, 4)
-    for memory in (RemoteMemory(), load_memory(POOL, []), per_node):
-        assert load_memory(memory.to_mapping(), []) == memory
-        assert load_memory(memory, []) is memory
+    for memory in (RemoteMemory(), load_memory(POOL, Notes()), per_node):
+        assert load_memory(memory.to_mapping(), Notes()) == memory
+        assert load_memory(memory, Notes()) is memory
 
 
 def test_memory_warnings() -> None:
-    warnings: list[str] = []
-    memory = load_memory({**POOL, "remote-mem-bw": 200.7, "num-nodes": 2, "x": 1}, warnings)
+    notes = Notes()
+    memory = load_memory({**POOL, "remote-mem-bw": 200.7, "num-nodes": 2, "x": 1}, notes)
     assert memory.bandwidth == 200
-    load_memory({"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 5}, warnings)
-    load_memory({"memory-type": "NO_MEMORY_EXPANSION", "remote-mem-bw": 5}, warnings)
-    assert [line.removeprefix("remote-memory configuration: ") for line in warnings] == [
+    load_memory({"memory-type": "PER_NPU_MEMORY_EXPANSION", "remote-mem-latency": 5}, notes)
+    load_memory({"memory-type": "NO_MEMORY_EXPANSION", "remote-mem-bw": 5}, notes)
+    assert [line.removeprefix("remote-memory configuration: ") for line in notes] == [
         "$.remote-mem-bw: 200.7 is cut off to 200",
         "$.x: the key has no effect",
         "$.num-nodes: the key has no effect with MEMORY_POOL",
@@ -69,9 +70,9 @@ def test_memory_refusals() -> None:
 
 
 def test_every_rank_needs_a_memory_node() -> None:
-    memory = load_memory(NODES, [])
+    memory = load_memory(NODES, Notes())
     memory.check_ranks(8)
-    load_memory(POOL, []).check_ranks(10**6)
+    load_memory(POOL, Notes()).check_ranks(10**6)
     with pytest.raises(
         InputError, match="too few memory nodes; found 2; expected at least 3 for 9 ranks with 4 per node"
     ):
@@ -82,15 +83,15 @@ def test_groups_keep_the_listed_order(tmp_path: Path) -> None:
     expected = {2: (3, 1, 2), 1: (0,)}
     file = tmp_path / "groups.json"
     file.write_text(json.dumps({"2": [3, 1, 2], "1": [0]}))
-    groups = load_groups(file, [])
+    groups = load_groups(file, Notes())
     assert dict(groups.members) == expected
     assert list(groups) == [2, 1]
     assert (len(groups), 2 in groups, 3 in groups, groups[2]) == (2, True, False, (3, 1, 2))
-    assert load_groups({2: np.array([3, 1, 2]), "1": [np.int64(0)]}, []) == groups  # type: ignore[dict-item]
-    assert load_groups(groups.to_mapping(), []) == groups == CommGroups(expected)
-    assert load_groups(groups, []) is groups
-    assert len(load_groups(None, [])) == 0
-    assert load_groups({"501": range(4)}, [])[501] == (0, 1, 2, 3)
+    assert load_groups({2: np.array([3, 1, 2]), "1": [np.int64(0)]}, Notes()) == groups  # type: ignore[dict-item]
+    assert load_groups(groups.to_mapping(), Notes()) == groups == CommGroups(expected)
+    assert load_groups(groups, Notes()) is groups
+    assert len(load_groups(None, Notes())) == 0
+    assert load_groups({"501": range(4)}, Notes())[501] == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize(

@@ -9,28 +9,29 @@ import pytest
 
 from chakrasim.errors import InputError
 from chakrasim.machine import Network, load_network
+from chakrasim.notes import Notes
 
 GOOD = {"topology": ["Ring", "Switch"], "npus_count": [4, 2], "bandwidth": [50, 12.5], "latency": [500, 936.25]}
 
 
 def message(content: dict[str, object]) -> str:
     with pytest.raises(InputError) as caught:
-        load_network(content, [])
+        load_network(content, Notes())
     return str(caught.value).removeprefix("network configuration: ")
 
 
-def read(tmp_path: Path, text: str, warnings: list[str] | None = None) -> Network:
+def read(tmp_path: Path, text: str, notes: Notes | None = None) -> Network:
     file = tmp_path / "net.yml"
     file.write_text(text)
-    return load_network(file, [] if warnings is None else warnings)
+    return load_network(file, Notes() if notes is None else notes)
 
 
 def test_values_and_derived_values() -> None:
-    network = load_network(GOOD, [])
+    network = load_network(GOOD, Notes())
     assert network == Network(("Ring", "Switch"), (4, 2), (50.0, 12.5), (500.0, 936.25))
     assert (network.ranks, network.dimensions) == (8, 2)
-    assert load_network(network, []) is network
-    assert load_network(network.to_mapping(), []) == network
+    assert load_network(network, Notes()) is network
+    assert load_network(network.to_mapping(), Notes()) == network
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_numbers_are_read_as_the_references_yaml_library_does(tmp_path: Path) ->
 
 def test_arrays_are_lists() -> None:
     arrays = {**GOOD, "npus_count": np.array([4, 2]), "latency": np.array([500, 936.25])}
-    assert load_network(arrays, []) == load_network(GOOD, [])
+    assert load_network(arrays, Notes()) == load_network(GOOD, Notes())
 
 
 def test_to_be_determined_is_refused_by_name(tmp_path: Path) -> None:
@@ -65,9 +66,9 @@ def test_to_be_determined_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_unknown_keys_warn() -> None:
-    warnings: list[str] = []
-    load_network({**GOOD, "bandwith": [1], "links": 3}, warnings)
-    assert warnings == [
+    notes = Notes()
+    load_network({**GOOD, "bandwith": [1], "links": 3}, notes)
+    assert [*notes] == [
         "network configuration: $.bandwith: the key has no effect; did you mean bandwidth?",
         "network configuration: $.links: the key has no effect",
     ]
@@ -125,7 +126,7 @@ def test_missing_keys_and_other_files() -> None:
         "$: not a network configuration; expected the keys topology, npus_count, bandwidth, latency"
     )
     with pytest.raises(InputError, match="expected a path or a mapping"):
-        load_network([1], [])  # type: ignore[arg-type]
+        load_network([1], Notes())  # type: ignore[arg-type]
 
 
 def test_typed_construction_is_checked() -> None:

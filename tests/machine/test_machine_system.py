@@ -12,6 +12,7 @@ import pytest
 
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm, Network, System, check_dimensions, load_system
+from chakrasim.notes import Notes
 
 BASE: dict[str, Any] = {
     "scheduling-policy": "LIFO",
@@ -29,9 +30,9 @@ def load(**keys: object) -> tuple[System, list[str]]:
         content[key] = value
         if value is ...:
             del content[key]
-    warnings: list[str] = []
-    system = load_system(content, warnings)
-    return system, [line.removeprefix("system configuration: ") for line in warnings]
+    notes = Notes()
+    system = load_system(content, notes)
+    return system, [line.removeprefix("system configuration: ") for line in notes]
 
 
 def message(**keys: object) -> str:
@@ -300,11 +301,11 @@ def test_paths_are_found_from_here_then_beside_the_file(tmp_path: Path, monkeypa
     config = folder / "system.json"
     config.write_text(json.dumps(BASE | {"all-gather-implementation-custom": ["ag"]}))
     monkeypatch.chdir(tmp_path)
-    assert load_system(config, []).custom["all-gather"] == "ag"
+    assert load_system(config, Notes()).custom["all-gather"] == "ag"
     (folder / "ag.0.et").touch()
-    assert load_system(config, []).custom["all-gather"] == str(folder / "ag")
+    assert load_system(config, Notes()).custom["all-gather"] == str(folder / "ag")
     (tmp_path / "ag.0.et.gz").touch()
-    assert load_system(config, []).custom["all-gather"] == "ag"
+    assert load_system(config, Notes()).custom["all-gather"] == "ag"
 
 
 def test_per_node_custom_file(tmp_path: Path) -> None:
@@ -312,20 +313,20 @@ def test_per_node_custom_file(tmp_path: Path) -> None:
     config.write_text(json.dumps(BASE | {"per-node-custom-implementation": "nodes.yml"}))
     nodes = tmp_path / "nodes.yml"
     nodes.write_text("17: algo/a\n0x12: algo/b\n")
-    system = load_system(config, [])
+    system = load_system(config, Notes())
     assert system.per_node_custom == {17: "algo/a", 18: "algo/b"}
     nodes.write_text("x: algo/a\n")
     with pytest.raises(InputError, match="not a node id; found 'x'; expected an integer >= 0"):
-        load_system(config, [])
+        load_system(config, Notes())
     nodes.write_text("1: [a]\n")
     with pytest.raises(InputError, match=r"\$\.1: not a string; found a list of 1 items"):
-        load_system(config, [])
+        load_system(config, Notes())
     nodes.write_text("1: a\n01: b\n")
     with pytest.raises(InputError, match="the node is there twice"):
-        load_system(config, [])
+        load_system(config, Notes())
     nodes.unlink()
     with pytest.raises(InputError, match="per-node custom implementations: no such file"):
-        load_system(config, [])
+        load_system(config, Notes())
     assert "not a mapping of node ids" in message(per_node_custom_implementation=3)
 
 
@@ -350,10 +351,12 @@ def test_mapping_round_trip() -> None:
         per_node_custom={3: "c"},
     )
     assert (
-        load_system(json.loads(json.dumps(system.to_mapping() | {"per-node-custom-implementation": {"3": "c"}})), [])
+        load_system(
+            json.loads(json.dumps(system.to_mapping() | {"per-node-custom-implementation": {"3": "c"}})), Notes()
+        )
         == system
     )
-    assert load_system(system, []) is system
+    assert load_system(system, Notes()) is system
 
 
 def test_typed_construction_is_checked() -> None:
@@ -377,16 +380,16 @@ def test_typed_construction_is_checked() -> None:
 def test_lists_are_compared_with_the_dimensions() -> None:
     flat = Network(("Ring",), (4,), (50.0,), (500.0,))
     cube = Network(("Ring", "Ring"), (4, 2), (50.0, 25.0), (500.0, 500.0))
-    warnings: list[str] = []
-    check_dimensions(load(all_reduce_implementation=["ring", "ring"])[0], cube, warnings)
-    check_dimensions(load(all_reduce_implementation=["oneRing"])[0], cube, warnings)
-    assert warnings == []
-    check_dimensions(load(all_reduce_implementation=["ring"])[0], cube, warnings)
-    check_dimensions(load(all_reduce_implementation=["oneDirect2", "ring"])[0], cube, warnings, "s.json")
-    assert warnings == [
+    notes = Notes()
+    check_dimensions(load(all_reduce_implementation=["ring", "ring"])[0], cube, notes)
+    check_dimensions(load(all_reduce_implementation=["oneRing"])[0], cube, notes)
+    assert not notes
+    check_dimensions(load(all_reduce_implementation=["ring"])[0], cube, notes)
+    check_dimensions(load(all_reduce_implementation=["oneDirect2", "ring"])[0], cube, notes, "s.json")
+    assert [*notes] == [
         "system configuration: $.all-reduce-implementation: covers 1 of 2 dimensions: "
         "the collective leaves the outer ones out",
         "s.json: $.all-reduce-implementation: entries behind oneDirect2 have no effect: it spans all ranks",
     ]
     with pytest.raises(InputError, match="more algorithms than dimensions; found 2; expected at most 1"):
-        check_dimensions(load(all_reduce_implementation=["ring", "ring"])[0], flat, warnings)
+        check_dimensions(load(all_reduce_implementation=["ring", "ring"])[0], flat, notes)

@@ -12,6 +12,7 @@ from cases import Case, collective, compute, network_of, system_of, trace_of
 import chakrasim
 from chakrasim import InputError
 from chakrasim.machine import load_device, load_machine
+from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.compute import work_of
 from chakrasim.trace.work import WorkKind
 
@@ -164,11 +165,11 @@ collectives: {splits: 1}
 def test_a_machine_file_names_a_profile(tmp_path: Path) -> None:
     file = tmp_path / "machine.yaml"
     file.write_text(MACHINE % "h100")
-    assert load_machine(file, []).profile == load_device("h100")
+    assert load_machine(file, Notes()).profile == load_device("h100")
     # A profile of one's own, beside the machine file.
     (tmp_path / "mine.yaml").write_text(str(PROFILE).replace("'", '"'))
     file.write_text(MACHINE % "mine.yaml")
-    machine = load_machine(file, [])
+    machine = load_machine(file, Notes())
     assert machine.profile == load_device(PROFILE)
     case = Case([[compute(0, 7, **GEMM)]], RING)
     given = {"system": None, "network": None, "machine": machine}
@@ -191,7 +192,7 @@ def test_machine_files_refused(tmp_path: Path, compute_section: str, expected: s
     file = tmp_path / "machine.yaml"
     file.write_text(MACHINE.replace("{profile: %s}", compute_section))
     with pytest.raises(InputError) as caught:
-        load_machine(file, [])
+        load_machine(file, Notes())
     assert expected in str(caught.value)
 
 

@@ -13,6 +13,7 @@ from cases import Case, collective, compute, network_of, system_of
 import chakrasim
 from chakrasim.converter.text_workload.api import convert_text
 from chakrasim.machine import load_machine, preset_names
+from chakrasim.notes import Notes
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "nccl" / "h100-all-reduce.csv"
 SYSTEMS = {("H100-HGX-NVSwitch", "4"): "hgx-h100-4", ("H100-HGX-NVSwitch", "2"): "hgx-h100-2"} | {
@@ -23,7 +24,7 @@ SYSTEMS = {("H100-HGX-NVSwitch", "4"): "hgx-h100-4", ("H100-HGX-NVSwitch", "2"):
 def all_reduce_us(machine: str, size: int, congestion: Any) -> float:
     builder = chakrasim.TraceBuilder()
     builder.add(0, "all-reduce", 7, attrs={"is_cpu_op": False, "comm_type": 0, "comm_size": size})
-    ranks = load_machine(machine, []).ranks
+    ranks = load_machine(machine, Notes()).ranks
     return chakrasim.simulate(builder.build(), ranks=ranks, machine=machine, congestion=congestion).makespan_ns / 1e3
 
 
@@ -139,7 +140,7 @@ def test_text_workloads_run_on_every_preset(tmp_path: Path) -> None:
     layers = "".join(f"layer{i} -1 5 NONE 0 3 NONE 0 2 ALLREDUCE 4096 1\n" for i in range(2))
     file.write_text(f"DATA\n2\n{layers}")
     for name in preset_names():
-        ranks = load_machine(name, []).ranks
+        ranks = load_machine(name, Notes()).ranks
         if ranks > 64:
             continue
         assert chakrasim.simulate(convert_text(file, ranks, 2).traces, machine=name).makespan_ns > 34_000

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace, TensorTable
@@ -89,7 +90,7 @@ def read_kineto(
     *,
     keep: str = "all",
     strict: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> KinetoTrace:
     """The trace in the file ``path`` (plain or gzip, told by content).
 
@@ -169,7 +170,7 @@ def read_kineto(
                        counts=counts, **arrays)  # fmt: skip
 
 
-def read_host(path: str | os.PathLike[str], *, strict: bool = False, warnings: list[str] | None = None) -> HostTrace:
+def read_host(path: str | os.PathLike[str], *, strict: bool = False, notes: Notes | None = None) -> HostTrace:
     """The host trace in the file ``path`` (plain or gzip; all schemas from 1.0.1 on; also what a linker wrote).
 
     Damaged files are recovered up to the last complete node, with a warning that counts what was lost; ``strict``

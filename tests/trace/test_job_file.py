@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import chakrasim as cs
 from chakrasim import InputError, Job, TraceBuilder, read_job, write_job
+from chakrasim.notes import Notes
 from chakrasim.trace import NodeType, expand_job
 from chakrasim.trace.job.groups import number_groups
 from chakrasim.trace.job.job import PEER
@@ -96,9 +97,9 @@ def test_read_gives_the_expanded_traces(tmp_path: Path) -> None:
     shared, apart = cs.read(tmp_path / "shared"), cs.read(tmp_path / "apart")
     assert all(a.same_content(b) for a, b in zip(shared, apart, strict=True))
     assert shared[0].ctrl_deps is shared[1].ctrl_deps and shared[0].ids is shared[1].ids
-    notes: list[str] = []
-    assert len(cs.read(tmp_path / "shared", ranks=3, warnings=notes)) == 3
-    assert "left out 1 ranks" in notes[0]
+    notes = Notes()
+    assert len(cs.read(tmp_path / "shared", ranks=3, notes=notes)) == 3
+    assert "left out 1 ranks" in notes.warnings[0]
     with pytest.raises(InputError, match="fewer ranks than were asked for"):
         cs.read(tmp_path / "shared", ranks=5)
     with pytest.raises(InputError, match="not the number of ranks that was asked for"):
@@ -160,10 +161,10 @@ def test_expanding_over_a_job_removes_its_ranks_file(tmp_path: Path) -> None:
     write_job(prefix, job())
     assert f"{prefix}.ranks.json" not in write_job(prefix, job(), expand=True)
     assert not os.path.exists(f"{prefix}.ranks.json")
-    notes: list[str] = []
+    notes = Notes()
     write_job(prefix, job())
-    read_job(prefix, warnings=notes)
-    assert "the traces by rank under the same prefix" in notes[0]
+    read_job(prefix, notes=notes)
+    assert "the traces by rank under the same prefix" in notes.warnings[0]
 
 
 def damaged(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
@@ -275,6 +276,6 @@ def test_lists_will_do_for_arrays_and_tuples() -> None:
 
 def test_a_trace_that_no_rank_runs_is_told(tmp_path: Path) -> None:
     write_job(tmp_path / "step", job(trace_of_rank=np.array([0, 0, 0, 0])))
-    notes: list[str] = []
-    read_job(tmp_path / "step", warnings=notes)
-    assert "no rank runs step.class-1.et" in notes[0]
+    notes = Notes()
+    read_job(tmp_path / "step", notes=notes)
+    assert "no rank runs step.class-1.et" in notes.warnings[0]

@@ -21,6 +21,7 @@ from same_traces import assert_same_kineto
 
 from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace.json import records as json_records
 from chakrasim.trace.kineto import columns as k
 from chakrasim.trace.kineto.read import read_kineto
@@ -53,10 +54,10 @@ def _fails(path: Path, **options: Any) -> str:
 
 
 def _warns(path: Path, **options: Any) -> tuple[k.KinetoTrace, list[str]]:
-    warnings: list[str] = []
-    trace = read_kineto(path, warnings=warnings, **options)
-    assert all(warning.startswith(str(path)) for warning in warnings)
-    return trace, [warning.removeprefix(str(path)).removeprefix(": ") for warning in warnings]
+    notes = Notes()
+    trace = read_kineto(path, notes=notes, **options)
+    assert all(warning.startswith(str(path)) for warning in notes)
+    return trace, [warning.removeprefix(str(path)).removeprefix(": ") for warning in notes]
 
 
 def test_real_files_equal_the_slow_reader(shared_dir: Path, tmp_path: Path) -> None:
@@ -72,9 +73,9 @@ def test_real_files_equal_the_slow_reader(shared_dir: Path, tmp_path: Path) -> N
             continue
         done.add(path.read_bytes())
         for keep in ("all", "work"):
-            warnings: list[str] = []
-            found = read_kineto(path, keep=keep, strict=True, warnings=warnings)
-            assert warnings == []
+            notes = Notes()
+            found = read_kineto(path, keep=keep, strict=True, notes=notes)
+            assert not notes
             assert_same_kineto(found, slow_readers.read_kineto(path, keep=keep))
 
 
@@ -366,8 +367,8 @@ def test_a_trace_of_ascend_is_read_whole(shared_dir: Path) -> None:
     folder = shared_dir / "traces" / "wild"
     expected = json.loads((folder / "expected" / "ascend_npu_trace_view.expected.json").read_text())["events"]
     path = folder / "traces" / "ascend_npu_trace_view.json.gz"
-    warnings: list[str] = []
-    trace = read_kineto(path, warnings=warnings)
+    notes = Notes()
+    trace = read_kineto(path, notes=notes)
     phases = {phase: int((trace.phase == ord(phase)).sum()) for phase in "XMsf"}
     assert phases == {
         "X": expected["complete"], "M": expected["metadata"], "s": expected["flow_pairs"], "f": expected["flow_pairs"]
@@ -378,7 +379,7 @@ def test_a_trace_of_ascend_is_read_whole(shared_dir: Path) -> None:
     assert trace.ts_ns.tolist() == [int(Decimal(event.get("ts", 0)) * 1000) for event in events]
     without = sum("dur" in event and "cat" not in event for event in events)
     assert trace.counts["events with a duration, but no category"] == without == 1205
-    assert [text for text in warnings if "1205 events have a duration, but no category that says what they are" in text]
+    assert [text for text in notes if "1205 events have a duration, but no category that says what they are" in text]
     assert sniff(path).kind is FileKind.DEVICE and sniff(path).pid == expected["processes"]["Python"]
 
 

@@ -16,6 +16,7 @@ import pytest
 import chakrasim.trace as ct
 from chakrasim.errors import InputError
 from chakrasim.files import storage
+from chakrasim.notes import Notes
 
 
 def _small(ids: int = 3) -> ct.Trace:
@@ -57,9 +58,9 @@ def test_all_shared_workloads_are_written_back_byte_for_byte(shared_dir: Path) -
     for path in files:
         raw = path.read_bytes()
         data = gzip.decompress(raw) if path.suffix == ".gz" else raw
-        notes: list[str] = []
-        assert ct.encode_trace(ct.read_trace(path, warnings=notes)) == data, path
-        assert notes == []
+        notes = Notes()
+        assert ct.encode_trace(ct.read_trace(path, notes=notes)) == data, path
+        assert not notes
 
 
 def test_golden_converter_output_is_read_as_by_the_official_library(shared_dir: Path) -> None:
@@ -138,9 +139,9 @@ def test_a_gap_names_the_missing_rank(tmp_path: Path) -> None:
     assert text.startswith(f"{tmp_path / 'w'}.2.et: the trace of rank 2 is missing; found 3 files for ranks 0 to 3")
     with pytest.raises(InputError, match=r"rank 2 is missing.*expected one file for each of the 3 ranks"):
         ct.read(tmp_path / "w", ranks=3)
-    notes: list[str] = []
-    assert len(ct.read(tmp_path / "w", ranks=2, warnings=notes)) == 2
-    assert notes == [f"{tmp_path / 'w'}.*.et: left out 1 trace files: only 2 ranks were asked for"]
+    notes = Notes()
+    assert len(ct.read(tmp_path / "w", ranks=2, notes=notes)) == 2
+    assert [*notes] == [f"{tmp_path / 'w'}.*.et: left out 1 trace files: only 2 ranks were asked for"]
 
 
 def test_no_files_at_all_names_what_was_looked_for_and_what_is_there(tmp_path: Path) -> None:
@@ -213,11 +214,13 @@ def test_a_truncated_file_says_where_and_lenient_reading_keeps_the_rest() -> Non
     text = _fails(data[:-3])
     assert "x.et: byte 143, in node number 3 of the file (which begins at byte 143): " in text
     assert "the file ends in the middle of a message; found 38 of its 41 bytes; copy or create" in text
-    notes: list[str] = []
-    trace = ct.parse_trace(data[:-3], "x.et", lenient=True, warnings=notes)
+    notes = Notes()
+    trace = ct.parse_trace(data[:-3], "x.et", lenient=True, notes=notes)
     assert trace.ids.tolist() == [0, 1, 2]
     assert trace.same_content(_small(3))
-    assert len(notes) == 1 and notes[0].endswith(": kept the 3 nodes before it, left out the last 38 of 181 bytes")
+    assert len(notes) == 1 and notes.warnings[0].endswith(
+        ": kept the 3 nodes before it, left out the last 38 of 181 bytes"
+    )
 
 
 def test_every_truncation_is_an_error_or_a_whole_number_of_nodes() -> None:
@@ -276,10 +279,10 @@ def test_damaged_gzip_is_located_and_may_be_kept_in_part(tmp_path: Path) -> None
     raw = gzip.compress(ct.encode_trace(_small(5000)))
     path.write_bytes(raw[: len(raw) // 2])
     assert "uncompressed bytes: the gzip data are damaged; found the data end early" in _fails_to_read(path)
-    notes: list[str] = []
-    trace = ct.read_trace(path, lenient=True, warnings=notes)
+    notes = Notes()
+    trace = ct.read_trace(path, lenient=True, notes=notes)
     assert trace.same_content(_small(len(trace))) and 1000 < len(trace) < 4000
-    assert len(notes) == 2 and "kept the" in notes[1]
+    assert len(notes) == 2 and "kept the" in notes.warnings[1]
     path.write_bytes(raw[:500] + b"\xff" * 300 + raw[800:])
     assert "the gzip data are damaged; found Error -3" in _fails_to_read(path)
     path.write_bytes(raw[:-8] + b"\0" * 8)
@@ -334,8 +337,8 @@ def test_older_schemas_are_refused_by_name(name: str) -> None:
 
 def test_a_field_of_a_newer_schema_is_no_sign_of_an_older_one() -> None:
     node = official.Node(id=1, attr=[{"name": "a", "bool_val": True}]).SerializeToString() + b"\x5a\x03\x0a\x01x"
-    notes: list[str] = []
-    assert len(ct.parse_trace(_frames(node), warnings=notes)) == 1
+    notes = Notes()
+    assert len(ct.parse_trace(_frames(node), notes=notes)) == 1
     assert len(notes) == 1
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import chakrasim.trace as ct
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace.chakra import wire
 
 _U64 = st.integers(0, 2**64 - 1)
@@ -263,9 +264,9 @@ def test_random_damage_is_read_or_refused_as_by_the_official_library() -> None:
 
 
 def test_unknown_fields_are_counted_in_a_warning() -> None:
-    notes: list[str] = []
-    ct.parse_trace(official.frame(b"", BODIES["unknown fields of all wire types"]), "x.et", warnings=notes)
-    assert notes == ["x.et: left out 5 fields that Chakra schema 0.0.4 does not define"]
+    notes = Notes()
+    ct.parse_trace(official.frame(b"", BODIES["unknown fields of all wire types"]), "x.et", notes=notes)
+    assert [*notes] == ["x.et: left out 5 fields that Chakra schema 0.0.4 does not define"]
 
 
 def test_many_entries_of_every_sort_make_the_arrays_grow() -> None:

@@ -20,6 +20,7 @@ import chakrasim as cs
 from chakrasim import Trace, TraceBuilder
 from chakrasim.cli.main import main
 from chakrasim.linker.communication.group_table import GroupTable
+from chakrasim.notes import Notes
 from chakrasim.trace import read_trace
 from chakrasim.trace.chakra.graph import NodeView
 from chakrasim.trace.kinds import CollectiveType, NodeType
@@ -359,11 +360,11 @@ def test_fault_12_every_dependency_is_on_a_node_of_the_file(tmp_path: Path) -> N
     ],
 )
 def test_fault_13_every_schema_links_and_converts(schema: str, known: bool | None, tmp_path: Path) -> None:
-    traced, warnings = device(), []
+    traced, notes = device(), Notes()
     hosts = save(tmp_path / "host.json", host(traced, schema=schema))
-    linked = cs.link(hosts, save(tmp_path / "device.json", traced), warnings=warnings)
+    linked = cs.link(hosts, save(tmp_path / "device.json", traced), notes=notes)
     assert linked.counts["host_nodes_matched"] == 12 and len(chakra(linked, tmp_path)) == len(linked)
-    assert known is None or any("schema" in warning for warning in warnings) is not known
+    assert known is None or any("schema" in warning for warning in notes) is not known
 
 
 def test_fault_14_commands_end_with_a_status_and_leave_no_files(

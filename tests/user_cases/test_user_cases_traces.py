@@ -21,6 +21,7 @@ from chakrasim import Trace
 from chakrasim.analysis import comm_overlap, linked_critical_path, temporal_breakdown
 from chakrasim.analysis.table.scopes import MEAN
 from chakrasim.cli.main import main
+from chakrasim.notes import Notes
 from chakrasim.trace import read_trace
 from chakrasim.trace.chakra.graph import NodeView
 from chakrasim.trace.kinds import CollectiveType, NodeType
@@ -306,18 +307,18 @@ def test_case_32_damaged_host_traces_are_recovered_or_refused(
     assert main([*arguments, "--quiet"]) == 0
     said = capsys.readouterr().err
     assert "warning" in said and any(character.isdigit() for character in said.partition("host.0.json")[2]), said
-    warnings: list[str] = []
-    linked = cs.link(path, devices, warnings=warnings)
-    assert linked.counts["host_nodes"] == (13 if damage == "comma" else 9), warnings
+    notes = Notes()
+    linked = cs.link(path, devices, notes=notes)
+    assert linked.counts["host_nodes"] == (13 if damage == "comma" else 9), notes
 
 
 def test_case_32_schema_1_0_1_is_accepted(shared_dir: Path, tmp_path: Path) -> None:
     """L-198."""
     traced = device()
-    warnings: list[str] = []
+    notes = Notes()
     hosts = save(tmp_path / "host.json", host(traced, schema="1.0.1"))
-    linked = cs.link(hosts, save(tmp_path / "device.json", traced), warnings=warnings)
-    assert linked.counts["host_nodes_matched"] == 12 and warnings == []
+    linked = cs.link(hosts, save(tmp_path / "device.json", traced), notes=notes)
+    assert linked.counts["host_nodes_matched"] == 12 and not notes
 
 
 # --- 33 to 36: communication, graphs ----------------------------------------------------------------------------------
@@ -384,11 +385,11 @@ def test_case_33_coalesced_kernels_without_records_stay_and_are_counted(tmp_path
     made.event("user_annotation", "nccl:coalesced", 0, 20)
     made.kernel(30, 50, 10, SEND_RECV)
     linked = made.link(tmp_path)
-    warnings: list[str] = []
-    trace = cs.convert(linked, warnings=warnings)
+    notes = Notes()
+    trace = cs.convert(linked, notes=notes)
     (node,) = nodes(trace, SEND_RECV)
     assert node.type == NodeType.COMP_NODE and node.attrs["duration_ns"] == 50_000
-    assert any("became compute nodes" in warning for warning in warnings)
+    assert any("became compute nodes" in warning for warning in notes)
 
 
 def test_case_34_a_bare_kernel_has_the_group_of_its_record(tmp_path: Path) -> None:

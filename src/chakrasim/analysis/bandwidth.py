@@ -15,6 +15,7 @@ from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
+from chakrasim.notes import Notes
 
 _DIRECTION = re.compile(
     r"(?:hip)?(Memcpy|Memset)\s*((?:\w+to\w+)|(?:(?:Host|Device)To(?:Host|Device)))?", re.IGNORECASE
@@ -69,7 +70,7 @@ def copy_kind(name: str) -> str:
 
 def memory_bandwidth(traces: Traces, *, rank: int | None = None) -> MemoryBandwidth:
     """Bytes and rates by kind of copy. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     rows: list[tuple[object, ...]] = []
     for one in open_traces(traces, rank=rank, notes=notes):
         copies = _copies(one.work)
@@ -86,7 +87,7 @@ def memory_bandwidth(traces: Traces, *, rank: int | None = None) -> MemoryBandwi
 
 def bandwidth_series(traces: Traces, *, rank: int | None = None) -> BandwidthSeries:
     """The rate of each kind of copy over time. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     parts = []
     for one in open_traces(traces, rank=rank, notes=notes):
         copies = _copies(one.work)

@@ -15,6 +15,7 @@ from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 HOST = "operator"
 
@@ -62,12 +63,12 @@ def compare_traces(
     """
     if side not in ("host", "device", "all"):
         raise InputError("there is no such side", found=repr(side), expected="host, device or all")
-    notes: list[str] = []
+    notes = Notes()
     works = [open_traces(t, rank=r, notes=notes)[0].work for t, r in ((a, rank_a), (b, rank_b))]
     chosen = [_steps(work, step) for work, step in zip(works, (step_a, step_b), strict=True)]
     whole = not all(map(len, chosen))
     if whole and any(map(len, chosen)):
-        notes.append("one of the traces has no steps: whole traces are compared")
+        notes.note("one of the traces has no steps: whole traces are compared")
     tables = [_table(work, steps, whole, side, short_names) for work, steps in zip(works, chosen, strict=True)]
     return _joined(tables[0], tables[1], tuple(notes))
 

@@ -14,6 +14,7 @@ from chakrasim.analysis.table.result import Ints, Reals, Result, Texts, percenta
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
+from chakrasim.notes import Notes
 
 #: A gap shorter than this between two launched kernels is what starting a kernel takes.
 KERNEL_GAP_NS: Final = 30_000
@@ -49,10 +50,10 @@ class IdleBreakdown(Result):
 
 def idle_breakdown(traces: Traces, *, rank: int | None = None, kernel_gap_ns: int = KERNEL_GAP_NS) -> IdleBreakdown:
     """Idle time between the first and the last work, by cause. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     parts = []
     for one in open_traces(traces, rank=rank, notes=notes):
-        notes += one.work.notes
+        notes.note(*one.work.notes)
         for whole in (True, False):
             parts.append(_by_cause(one.rank, *_gaps(one.work, kernel_gap_ns, whole)))
     return IdleBreakdown.join(notes, parts)

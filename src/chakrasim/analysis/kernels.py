@@ -13,6 +13,7 @@ from chakrasim.analysis.table.result import Ints, Reals, Result, Texts, percenta
 from chakrasim.analysis.table.scopes import devices_of
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
+from chakrasim.notes import Notes
 
 _ORDER = (COMPUTE, COMMUNICATION, MEMORY, OTHER)
 
@@ -56,7 +57,7 @@ class KernelBreakdown(Result):
 
 def kernel_types(traces: Traces, *, rank: int | None = None) -> KernelTypes:
     """Time with each combination of classes running. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     rows = []
     for one in open_traces(traces, rank=rank, notes=notes):
         work = one.work
@@ -76,14 +77,14 @@ def state_name(state: int) -> str:
 
 def kernel_breakdown(traces: Traces, *, rank: int | None = None, top: int | None = None) -> KernelBreakdown:
     """The kernels by name; of each rank the ``top`` longest totals, or all. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     parts = [_of_rank(one, top, notes) for one in open_traces(traces, rank=rank, notes=notes)]
     return KernelBreakdown.join(notes, parts)
 
 
-def _of_rank(one: RankTrace, top: int | None, notes: list[str]) -> KernelBreakdown:
+def _of_rank(one: RankTrace, top: int | None, notes: Notes) -> KernelBreakdown:
     work = one.work
-    notes += work.notes
+    notes.note(*work.notes)
     busy = np.flatnonzero(work.busy)
     length = (work.end_ns - work.start_ns)[busy]
     group, first = group_keys(work.kind[busy], one.kineto.name[work.row[busy]])
@@ -91,7 +92,7 @@ def _of_rank(one: RankTrace, top: int | None, notes: list[str]) -> KernelBreakdo
     order = np.argsort(-found.total, kind="stable")
     if top is not None and len(order) > top:
         rest = int(found.total[order[top:]].sum())
-        notes.append(f"rank {one.rank}: {len(order) - top:,} more kernels take {rest:,} ns together")
+        notes.note(f"rank {one.rank}: {len(order) - top:,} more kernels take {rest:,} ns together")
         order = order[:top]
     example = busy[first[order]]
     return KernelBreakdown.of(

@@ -12,6 +12,7 @@ from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
+from chakrasim.notes import Notes
 
 LONG_CALL_NS: Final = 50_000
 LONG_DELAY_NS: Final = 100_000
@@ -64,10 +65,10 @@ class LaunchSummary(Result):
 
 def launch_list(traces: Traces, *, rank: int | None = None, copies: bool = True) -> Launches:
     """Every launch, with or without ``copies`` (and fills) of memory. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     parts = []
     for one in open_traces(traces, rank=rank, notes=notes):
-        notes += one.work.notes
+        notes.note(*one.work.notes)
         parts.append(_of_rank(one.work, copies))
     return Launches.join(notes, parts)
 

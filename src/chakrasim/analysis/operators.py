@@ -13,6 +13,7 @@ from chakrasim.analysis.table.sequence_groups import equal_sequences
 from chakrasim.analysis.table.statistics import group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
+from chakrasim.notes import Notes
 from chakrasim.trace.kineto.columns import HAS_DUR, HAS_TS, KinetoTrace
 
 #: Categories of operators.
@@ -41,7 +42,7 @@ class OperatorKernels(Result):
 
 def operator_kernels(traces: Traces, *, rank: int | None = None) -> OperatorKernels:
     """The work of each operator. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     return OperatorKernels.join(
         notes, [_of_rank(one.work, notes) for one in open_traces(traces, rank=rank, notes=notes)]
     )
@@ -54,13 +55,13 @@ def operator_rows(kineto: KinetoTrace) -> Ints:
     )
 
 
-def _of_rank(work: Work, notes: list[str]) -> OperatorKernels:
+def _of_rank(work: Work, notes: Notes) -> OperatorKernels:
     kineto = work.kineto
     at = np.flatnonzero(work.busy & (work.launch >= 0))
     holder = innermost(kineto, operator_rows(kineto), work.launch[at])
     alone = int((holder < 0).sum())
     if alone:
-        notes.append(f"rank {work.rank}: {alone:,} pieces of work are launched outside all operators")
+        notes.note(f"rank {work.rank}: {alone:,} pieces of work are launched outside all operators")
     at, holder = at[holder >= 0], holder[holder >= 0]
     call = work.launch[at]
     order = np.lexsort((work.start_ns[at], kineto.ts_ns[call], holder))

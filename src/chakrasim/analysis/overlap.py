@@ -12,6 +12,7 @@ from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
 from chakrasim.analysis.table.scopes import devices_of, scopes_of, step_notes
 from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.notes import Notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +36,11 @@ class CommOverlap(Result):
 
 def comm_overlap(traces: Traces, *, rank: int | None = None, steps: bool = True) -> CommOverlap:
     """The overlap of communication with compute of each trace, device and profiler step. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     rows = []
     for one in open_traces(traces, rank=rank, notes=notes):
         work = one.work
-        notes += [*work.notes, *step_notes(work)]
+        notes.note(*work.notes, *step_notes(work))
         for device in devices_of(work):
             mine = work.device == device
             comm, compute = (

@@ -10,6 +10,7 @@ import numpy as np
 from chakrasim.analysis.table.result import Ints, Reals, Result, percentage
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
+from chakrasim.notes import Notes
 
 #: CUDA's driver blocks a launch when this many are outstanding on a stream.
 FULL_QUEUE: Final = 1024
@@ -53,7 +54,7 @@ class QueueSummary(Result):
 
 def queue_series(traces: Traces, *, rank: int | None = None) -> QueueSeries:
     """The length of each stream's queue over time. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     parts = [_series(one.work, notes) for one in open_traces(traces, rank=rank, notes=notes)]
     return QueueSeries.join(notes, parts)
 
@@ -90,13 +91,13 @@ def summarise(series: QueueSeries, full: int = FULL_QUEUE) -> QueueSummary:
     )
 
 
-def _series(work: Work, notes: list[str]) -> QueueSeries:
-    notes += work.notes
+def _series(work: Work, notes: Notes) -> QueueSeries:
+    notes.note(*work.notes)
     at = np.flatnonzero(work.busy & (work.launch >= 0))
     start, call = work.start_ns[at], work.kineto.ts_ns[work.launch[at]]
     early = int((call > start).sum())
     if early:
-        notes.append(f"rank {work.rank}: {early:,} pieces of work start before their launch; taken as launched then")
+        notes.note(f"rank {work.rank}: {early:,} pieces of work start before their launch; taken as launched then")
     count = len(at)
     ts = np.concatenate([np.minimum(call, start), start])
     step = np.concatenate([np.ones(count, np.int64), np.full(count, -1)])

@@ -13,6 +13,7 @@ from chakrasim.analysis.table.result import Ints, Result, Texts
 from chakrasim.analysis.table.sequence_groups import equal_sequences
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
+from chakrasim.notes import Notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +41,13 @@ def kernel_sequences(
     Of matching operators inside each other the outermost counts; an empty name means all outermost operators. ``top``:
     so many rows a rank. Raises InputError.
     """
-    notes: list[str] = []
+    notes = Notes()
     parts = []
     for one in open_traces(traces, rank=rank, notes=notes):
         found = _of_rank(one.work, operator, least, top)
         if not len(found):
             named = f" named {operator!r}" if operator else ""
-            notes.append(f"rank {one.rank}: no operator{named} launches {least} or more pieces of work")
+            notes.note(f"rank {one.rank}: no operator{named} launches {least} or more pieces of work")
         parts.append(found)
     return KernelSequences.join(notes, parts)
 

@@ -21,6 +21,7 @@ from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
 from chakrasim.errors import InputError
 from chakrasim.linker.across_ranks.clocks import align
 from chakrasim.linker.api import link
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace
 
 
@@ -45,10 +46,10 @@ class Stragglers(Result):
 
 def find_stragglers(traces: Traces, *, steps: list[int] | None = None) -> Stragglers:
     """Who is late to collectives, over all steps or those named. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     ranks = open_traces(traces, notes=notes)
     if len(ranks) < 2:
-        notes.append("one rank alone: nobody to compare it with")
+        notes.note("one rank alone: nobody to compare it with")
     codes: dict[str, int] = {}
     if not any((one.work.kind == COMMUNICATION).any() for one in ranks):
         return _of_hosts(ranks, steps, notes)
@@ -59,7 +60,7 @@ def find_stragglers(traces: Traces, *, steps: list[int] | None = None) -> Stragg
     several = members[group] > 1
     lonely = int((~several).sum())
     if lonely and len(ranks) > 1:
-        notes.append(f"{lonely:,} communication kernels have no counterpart on another rank and were left out")
+        notes.note(f"{lonely:,} communication kernels have no counterpart on another rank and were left out")
     if not several.any():
         return Stragglers.of_rows(notes, [])
     rank, length, group = rank[several], length[several], group[several]
@@ -117,17 +118,17 @@ def _calls(one: RankTrace, index: int, steps: list[int] | None, codes: dict[str,
     return np.full(len(key), index), key, place, work.end_ns[at] - work.start_ns[at]
 
 
-def _of_hosts(ranks: list[RankTrace], steps: list[int] | None, notes: list[str]) -> Stragglers:
+def _of_hosts(ranks: list[RankTrace], steps: list[int] | None, notes: Notes) -> Stragglers:
     """Who is late to the collectives that the host carries out, as `collective_split` has it."""
     linked = align([trace for one in ranks for trace in _linked(one)])
     if steps is not None:
         linked = [_in_steps(trace, steps) for trace in linked]
     split = collective_split(linked)
-    notes += split.notes
+    notes.note(*split.notes)
     if not len(split.collectives):
-        notes.append("no collectives of two ranks were recorded, on devices or on the host: nothing to compare")
+        notes.note("no collectives of two ranks were recorded, on devices or on the host: nothing to compare")
         return Stragglers.of_rows(notes, [])
-    notes.append("no device communicates: the collectives of the host are compared, on clocks that they agree on")
+    notes.note("no device communicates: the collectives of the host are compared, on clocks that they agree on")
     found = split.ranks
     worst = np.argsort(-found.wait_caused_ns, kind="stable")
     return Stragglers.of(

@@ -13,6 +13,7 @@ from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percenta
 from chakrasim.analysis.table.scopes import MEAN, Scope, devices_of, scopes_of, step_notes
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import Work
+from chakrasim.notes import Notes
 
 PARTS = ("before", "compute", "exposed_comm", "exposed_memory", "other", "idle", "after")
 SUMS = ("communication", "overlap_comm_compute", "busy", "span")
@@ -58,10 +59,10 @@ class TemporalBreakdown(Result):
 
 def temporal_breakdown(traces: Traces, *, rank: int | None = None, steps: bool = True) -> TemporalBreakdown:
     """The breakdown of each trace, of each of its devices, and of each profiler step. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     rows: list[tuple[int, ...]] = []
     for one in open_traces(traces, rank=rank, notes=notes):
-        notes += [*one.work.notes, *step_notes(one.work)]
+        notes.note(*one.work.notes, *step_notes(one.work))
         for device in devices_of(one.work):
             rows += _of_device(one.work, device, steps)
     table = np.array(rows, np.int64).reshape(-1, 5 + len(PARTS) + len(SUMS))

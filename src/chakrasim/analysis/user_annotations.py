@@ -11,6 +11,7 @@ from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, Texts
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
+from chakrasim.notes import Notes
 from chakrasim.trace.kineto.columns import HAS_DUR, HAS_TS, KinetoTrace
 
 #: Where an annotation was measured, and the category of its events.
@@ -54,7 +55,7 @@ class AnnotatedWork(Result):
 
 def annotation_breakdown(traces: Traces, *, rank: int | None = None) -> AnnotationBreakdown:
     """How long each annotation takes. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     ranks = open_traces(traces, rank=rank, notes=notes)
     return AnnotationBreakdown.join(notes, [_by_name(one, side) for one in ranks for side in SIDES])
 
@@ -86,7 +87,7 @@ def annotation_rows(kineto: KinetoTrace, side: str) -> Ints:
 
 def annotated_work(traces: Traces, *, rank: int | None = None) -> AnnotatedWork:
     """The innermost annotation of each piece of device work. Raises InputError."""
-    notes: list[str] = []
+    notes = Notes()
     return AnnotatedWork.join(notes, [_labelled(one) for one in open_traces(traces, rank=rank, notes=notes)])
 
 

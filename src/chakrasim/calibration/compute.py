@@ -20,6 +20,7 @@ from chakrasim.calibration.split import unsplit_layers
 from chakrasim.errors import InputError
 from chakrasim.machine.device.file import device_like, device_names, load_device
 from chakrasim.machine.device.profile import DeviceProfile, Efficiency, chain_steps
+from chakrasim.notes import Notes
 from chakrasim.trace.work import Work, WorkKind
 
 Floats = NDArray[np.float64]
@@ -106,25 +107,25 @@ def calibrate_compute(
     """
     if dtype not in ITEMSIZE:
         raise InputError("unknown type", found=repr(dtype), expected="one of " + ", ".join(ITEMSIZE))
-    warnings: list[str] = []
-    measured = _chosen(read_measured(data, warnings), gpu, holdout, str(data), warnings)
+    notes = Notes()
+    measured = _chosen(read_measured(data, notes), gpu, holdout, str(data), notes)
     models = sorted({series.model for series in measured})
     nameless = holdout[0] if len(holdout) == 1 else models[0] if len(models) == 1 else None
     given = load_model_configs(model_config, nameless) if model_config is not None else ()
     configs = {model: _config(model, given, str(data)) for model in models}
     for model, config in configs.items():
         if unlike := unlike_built_in(config):
-            warnings.append(f"{config.source}: not the dimensions of {model} as it is known: {unlike}")
+            notes.warn(f"{config.source}: not the dimensions of {model} as it is known: {unlike}")
     unsplit = unsplit_layers(measured)
-    timed = list(_timed(measured, configs, unsplit, dtype, warnings))
+    timed = list(_timed(measured, configs, unsplit, dtype, notes))
     if not timed:
         raise InputError("no layer of these is one whose work is known", file=str(data))
     fitted: list[FittedDevice] = []
     errors: list[LayerError] = []
     for device in sorted({entry.series.device for entry in timed}):
         base = load_device(device_profile) if device_profile is not None else shipped_device(device)
-        own = _possible([entry for entry in timed if entry.series.device == device], base, warnings)
-        one, found = _calibrate(device, own, base, holdout, dtype, warnings)
+        own = _possible([entry for entry in timed if entry.series.device == device], base, notes)
+        one, found = _calibrate(device, own, base, holdout, dtype, notes)
         fitted.append(one)
         errors += found
     return Calibration(
@@ -132,7 +133,7 @@ def calibrate_compute(
         errors=tuple(errors),
         configs={model: config.source for model, config in configs.items()},
         unsplit={model: layers for model, layers in _by_model(unsplit).items() if layers},
-        warnings=tuple(warnings),
+        warnings=notes.warnings,
     )
 
 
@@ -152,9 +153,7 @@ def _bare(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _chosen(
-    measured: list[Series], gpu: str | None, holdout: Sequence[str], data: str, warnings: list[str]
-) -> list[Series]:
+def _chosen(measured: list[Series], gpu: str | None, holdout: Sequence[str], data: str, notes: Notes) -> list[Series]:
     """The series of the devices asked for that have both held-out models and others. Raises InputError for a device or
     held-out model that is not there, and if nothing is left to fit."""
     if gpu is not None:
@@ -176,7 +175,7 @@ def _chosen(
     if not having & rest:
         raise InputError("nothing is left to fit: all models are held out", file=data, found=", ".join(holdout))
     for device in sorted(having - rest):
-        warnings.append(f"{device}: left out, since it has times of held-out models only")
+        notes.warn(f"{device}: left out, since it has times of held-out models only")
     return [series for series in measured if series.device in having & rest]
 
 
@@ -196,7 +195,7 @@ def _timed(
     configs: Mapping[str, ModelConfig],
     unsplit: frozenset[tuple[str, str]],
     dtype: str,
-    warnings: list[str],
+    notes: Notes,
 ) -> Iterable[Timed]:
     """The series whose work is known; the others are counted in a warning."""
     unknown: dict[str, int] = {}
@@ -214,10 +213,10 @@ def _timed(
             work, fitted = work_for(layer, series.tokens, dtype, where), layer.fitted
         yield Timed(series, config, work, fitted)
     for layer_name, rows in unknown.items():
-        warnings.append(f"layer {layer_name!r} is not modelled: {rows:,} times are left out")
+        notes.warn(f"layer {layer_name!r} is not modelled: {rows:,} times are left out")
 
 
-def _possible(timed: Sequence[Timed], base: DeviceProfile, warnings: list[str]) -> list[Timed]:
+def _possible(timed: Sequence[Timed], base: DeviceProfile, notes: Notes) -> list[Timed]:
     """The same, without fitting to layers that take less time than the device's data sheet allows for the work that
     they are taken to do: it is not what ran. A little less is possible, with operands in the cache."""
     checked = []
@@ -226,7 +225,7 @@ def _possible(timed: Sequence[Timed], base: DeviceProfile, warnings: list[str]) 
         too_fast = float(np.median(np.maximum(compute_ns, memory_ns) / entry.series.time_ns))
         if entry.fitted and too_fast > IMPOSSIBLE:
             series = entry.series
-            warnings.append(
+            notes.warn(
                 f"{series.device}: layer {series.layer!r} of {series.model} (tp {series.parts}) is not fitted: its "
                 f"times are {too_fast:.1f} times shorter than the data sheet allows"
             )
@@ -236,11 +235,11 @@ def _possible(timed: Sequence[Timed], base: DeviceProfile, warnings: list[str]) 
 
 
 def _calibrate(
-    device: str, timed: Sequence[Timed], base: DeviceProfile, holdout: Sequence[str], dtype: str, warnings: list[str]
+    device: str, timed: Sequence[Timed], base: DeviceProfile, holdout: Sequence[str], dtype: str, notes: Notes
 ) -> tuple[FittedDevice, list[LayerError]]:
     """Fit one device and compare it with what was held out."""
     models = sorted({entry.series.model for entry in timed})
-    folds = _folds(models, holdout, device, warnings)
+    folds = _folds(models, holdout, device, notes)
     errors: list[LayerError] = []
     for fold in folds:
         profile = _fit([entry for entry in timed if entry.series.model in fold.trained_on], base)
@@ -250,12 +249,12 @@ def _calibrate(
     return FittedDevice(device, _named(final, device, folds, errors, dtype), tuple(folds)), errors
 
 
-def _folds(models: Sequence[str], holdout: Sequence[str], device: str, warnings: list[str]) -> list[Fold]:
+def _folds(models: Sequence[str], holdout: Sequence[str], device: str, notes: Notes) -> list[Fold]:
     if holdout:
         out = tuple(model for model in models if any(same_model(model, name) for name in holdout))
         return [Fold(tuple(model for model in models if model not in out), out)]
     if len(models) == 1:
-        warnings.append(f"{device}: times of one model only: the errors are those of the fit, nothing was held out")
+        notes.warn(f"{device}: times of one model only: the errors are those of the fit, nothing was held out")
         return [Fold(tuple(models), ())]
     return [Fold(tuple(model for model in models if model != out), (out,)) for out in models]
 

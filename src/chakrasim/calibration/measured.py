@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from chakrasim.errors import InputError
 from chakrasim.files.storage import read_unpacked
 from chakrasim.machine.device.file import device_like
+from chakrasim.notes import Notes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -59,7 +60,7 @@ class Series:
         return len(self.tokens)
 
 
-def read_measured(folder: str | os.PathLike[str], warnings: list[str]) -> list[Series]:
+def read_measured(folder: str | os.PathLike[str], notes: Notes) -> list[Series]:
     """All measured layers below a folder, which may be the whole tree or any folder of it, in order of their paths.
 
     Attention in attention.csv is the prefill (layer `PREFILL`); its decode rows are counted in a warning.
@@ -80,9 +81,9 @@ def read_measured(folder: str | os.PathLike[str], warnings: list[str]) -> list[S
     found: list[Series] = []
     for path in files:
         if path.suffix == ".gz" and path.with_suffix("") in files:
-            warnings.append(f"{path}: not read: it stands beside {path.with_suffix('').name}")
+            notes.warn(f"{path}: not read: it stands beside {path.with_suffix('').name}")
             continue
-        found += _read_attention(path, warnings) if path.name.startswith("attention") else _read_layers(path)
+        found += _read_attention(path, notes) if path.name.startswith("attention") else _read_layers(path)
     return found
 
 
@@ -187,7 +188,7 @@ def _series(device: str, model: str, parts: int, layer: str, rows: Sequence[tupl
     return Series(device, model, parts, layer, tokens, keys, table[:, -1], str(path))
 
 
-def _read_attention(path: Path, warnings: list[str]) -> list[Series]:
+def _read_attention(path: Path, notes: Notes) -> list[Series]:
     device, model, folder_parts = _place(path)
     prefill: list[tuple[int, int, float]] = []
     others, time_column = 0, ""
@@ -202,7 +203,7 @@ def _read_attention(path: Path, warnings: list[str]) -> list[Series]:
         chunk = _whole(path, line, row, "prefill_chunk_size")
         prefill.append((chunk, keys, _time(path, line, row, time_column, _PREFILL[time_column])))
     if others:
-        warnings.append(f"{path}: {others:,} rows are not used: decoding, several sequences, or no keys")
+        notes.warn(f"{path}: {others:,} rows are not used: decoding, several sequences, or no keys")
     return [_series(device, model, folder_parts or 1, PREFILL, prefill, path)] if prefill else []
 
 

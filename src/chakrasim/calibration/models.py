@@ -9,8 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chakrasim.config.decode import as_sequence, decode_json, decode_yaml, describe, parse_integer, read_bytes
+from chakrasim.config.decode import decode_json, decode_yaml, read_bytes
+from chakrasim.config.values import as_sequence, describe, parse_integer
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 _KIND = "model configuration"
 _NAME_KEYS = ("name", "model", "model_name", "_name_or_path")
@@ -96,7 +98,7 @@ def unlike_built_in(config: ModelConfig) -> str:
 
 def _file(path: Path, nameless: str | None) -> Iterator[ModelConfig]:
     data, name = read_bytes(path, _KIND), str(path)
-    content = decode_json(data, name, []) if path.suffix.lower() == ".json" else decode_yaml(data, name)
+    content = decode_json(data, name, Notes()) if path.suffix.lower() == ".json" else decode_yaml(data, name)
     return _entries(content, name, name, nameless)
 
 

@@ -18,6 +18,7 @@ from chakrasim.cli.output import (
 )
 from chakrasim.cli.reference_names import add_old_names, new_form
 from chakrasim.errors import InputError, near
+from chakrasim.notes import Notes
 
 SUMMARY = "Convert a linked trace or a text workload to Chakra traces"
 EXAMPLES = """\
@@ -69,11 +70,11 @@ def run(options: argparse.Namespace) -> int:
     """Convert and write. Raises InputError."""
     kind, source = _words(options)
     _check_options(options, kind)
-    warnings: list[str] = []
-    content = _text(options, source, warnings) if kind == "Text" else _pytorch(options, source, warnings)
-    print_warnings(warnings)
+    notes = Notes()
+    content = _text(options, source, notes) if kind == "Text" else _pytorch(options, source, notes)
+    print_warnings(notes.warnings)
     if options.json is not None:
-        write_json({**content, "warnings": warnings}, options.json)
+        write_json({**content, "warnings": list(notes.warnings)}, options.json)
     if not options.quiet and options.json != "-":
         for line in content.pop("lines"):
             write_out(line, "\n")
@@ -138,7 +139,7 @@ def _refuse_existing(options: argparse.Namespace, paths: list[str]) -> None:
         raise InputError("the output exists", file=there[0], remedy="add --force, or name another file")
 
 
-def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
+def _pytorch(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
     log = options.log_filename if options.simulate else None
     outputs = {"--output": options.output, "--json": options.json, "--log-filename": log}
     check_targets(outputs, [source, options.redact_key])
@@ -153,7 +154,7 @@ def _pytorch(options: argparse.Namespace, source: str, warnings: list[str]) -> d
     except InputError:
         _refuse_reference_form(options, source)
         raise
-    nodes = write_converted(options.output, linked, redact=redaction(options), warnings=warnings)
+    nodes = write_converted(options.output, linked, redact=redaction(options), notes=notes)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
 
 
@@ -200,7 +201,7 @@ def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[s
     return content
 
 
-def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict[str, Any]:
+def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
     from chakrasim.converter.text_workload.api import check_counts
 
     ranks, passes = check_counts(options.num_npus, options.num_passes)
@@ -218,7 +219,7 @@ def _text(options: argparse.Namespace, source: str, warnings: list[str]) -> dict
 
         made = TextTraces(convert_as_the_reference(source, ranks, passes))
     else:
-        made = convert_text(source, ranks, passes, warnings=warnings)
+        made = convert_text(source, ranks, passes, notes=notes)
     files = rank_contents(options.output, made.traces)
     groups = [(groups_path, json_bytes(made.groups))] if made.groups else []
     write_together(chain(files, groups))

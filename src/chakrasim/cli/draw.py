@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from chakrasim.cli.output import announce_compilation, print_warnings
 from chakrasim.cli.reference_names import add_files, files, new_form
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.trace import Trace
@@ -66,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
     announce_compilation("trace")
     from chakrasim.trace import read_trace
 
-    warnings: list[str] = []
-    trace = read_trace(inputs[0], lenient=options.lenient, warnings=warnings)
+    notes = Notes()
+    trace = read_trace(inputs[0], lenient=options.lenient, notes=notes)
     if options.compat and suffix != ".graphml":
         _compat(trace, output, suffix)
     elif options.compat:
@@ -75,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
 
         _write(compat_graphml_texts(trace), output)
     else:
-        _draw(trace, output, suffix, options.by, warnings)
-    print_warnings(warnings)
+        _draw(trace, output, suffix, options.by, notes)
+    print_warnings(notes.warnings)
     return 0
 
 
@@ -87,15 +88,15 @@ def _near_suffix(suffix: str) -> str:
     return next(iter(get_close_matches(suffix, SUFFIXES, 1)), "")
 
 
-def _draw(trace: Trace, output: str, suffix: str, by: str, warnings: list[str]) -> None:
+def _draw(trace: Trace, output: str, suffix: str, by: str, notes: Notes) -> None:
     from chakrasim.report.picture.files import dot_texts, graphml_texts, svg_texts
     from chakrasim.report.picture.graph import MOST_NODES, picture_of
 
     picture = picture_of(trace, by)
     if picture.missing:
-        warnings.append(f"left out {picture.missing:,} dependencies on nodes that the trace does not hold")
+        notes.warn(f"left out {picture.missing:,} dependencies on nodes that the trace does not hold")
     if by == "auto" and len(trace) > MOST_NODES:
-        warnings.append(f"the {len(trace):,} nodes are drawn as {len(picture.boxes):,} groups; --by none draws all")
+        notes.warn(f"the {len(trace):,} nodes are drawn as {len(picture.boxes):,} groups; --by none draws all")
     if suffix == ".dot":
         _write(dot_texts(picture), output)
     elif suffix == ".graphml":

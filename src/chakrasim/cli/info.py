@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.files.sniff import FileFacts, FileKind
@@ -72,12 +73,12 @@ def _profile(options: argparse.Namespace, kind: FileKind) -> int:
     from chakrasim.diagnosis.files.sniff import FileKind
     from chakrasim.report.tables.profile import profile_sections
 
-    warnings: list[str] = []
+    notes = Notes()
     strict = not options.lenient
     if kind is FileKind.DEVICE:
         from chakrasim.trace.kineto.read import read_kineto
 
-        info = kineto_info(read_kineto(options.prefix, strict=strict, warnings=warnings))
+        info = kineto_info(read_kineto(options.prefix, strict=strict, notes=notes))
     elif kind is FileKind.JOINED:
         from chakrasim.analysis.info.profile import linked_info
         from chakrasim.trace.linked.file import read_linked
@@ -86,8 +87,8 @@ def _profile(options: argparse.Namespace, kind: FileKind) -> int:
     else:
         from chakrasim.trace.host.read import read_host
 
-        info = host_info(read_host(options.prefix, strict=strict, warnings=warnings), kind.value)
-    print_warnings(warnings)
+        info = host_info(read_host(options.prefix, strict=strict, notes=notes), kind.value)
+    print_warnings(notes.warnings)
     if options.json is not None:
         write_json(info.to_mapping(), options.json)
     if options.json != "-":
@@ -103,18 +104,18 @@ def _workload(options: argparse.Namespace) -> int:
     from chakrasim.trace import read, read_trace
     from chakrasim.trace.job.file import is_job, read_job
 
-    warnings: list[str] = []
+    notes = Notes()
     traces: list[Trace] = []
     job = None
     times = 1
     if is_job(options.prefix):
-        job = read_job(options.prefix, ranks=options.ranks, lenient=options.lenient, warnings=warnings)
+        job = read_job(options.prefix, ranks=options.ranks, lenient=options.lenient, notes=notes)
     elif os.path.isfile(options.prefix):
-        traces = [read_trace(options.prefix, lenient=options.lenient, warnings=warnings)]
+        traces = [read_trace(options.prefix, lenient=options.lenient, notes=notes)]
         times = options.ranks or 1
     else:
-        traces = read(options.prefix, ranks=options.ranks, lenient=options.lenient, warnings=warnings)
-    print_warnings(warnings)
+        traces = read(options.prefix, ranks=options.ranks, lenient=options.lenient, notes=notes)
+    print_warnings(notes.warnings)
     info = workload_info(traces, times) if job is None else job_info(job)
     if options.json is not None:
         write_json(info.to_mapping(), options.json)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from chakrasim.cli.output import announce_compilation, print_warnings, write_data
 from chakrasim.cli.reference_names import add_files, files
+from chakrasim.notes import Notes
 
 SUMMARY = "Write a Chakra trace as JSON"
 EXAMPLES = """\
@@ -35,14 +36,14 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.trace import read_trace
     from chakrasim.trace.chakra.json_text import concatenated_texts, document_texts
 
-    warnings: list[str] = []
-    trace = read_trace(inputs[0], lenient=options.lenient, warnings=warnings)
+    notes = Notes()
+    trace = read_trace(inputs[0], lenient=options.lenient, notes=notes)
 
     def skipped(count: int) -> None:
-        warnings.append(f"left out {count:,} nodes from the first empty one on, as chakra_jsonizer does")
+        notes.warn(f"left out {count:,} nodes from the first empty one on, as chakra_jsonizer does")
 
     _write(concatenated_texts(trace, skipped) if options.compat else document_texts(trace), output)
-    print_warnings(warnings)
+    print_warnings(notes.warnings)
     return 0
 
 

@@ -12,6 +12,7 @@ from chakrasim.cli.output import announce_compilation, check_targets, print_warn
 from chakrasim.cli.progress import count_ranks
 from chakrasim.cli.reference_names import add_old_names
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.trace.linked.columns import LinkedTrace
@@ -94,18 +95,18 @@ def run(options: argparse.Namespace) -> int:
     check_targets({"--output": options.output, "--json": options.json}, [options.host, options.device])
     if not options.force and options.compat is None and os.path.exists(options.output):
         raise InputError("the output exists", file=options.output, remedy="add --force, or name another file")
-    warnings: list[str] = []
-    content = _compat(options, warnings) if options.compat else _default(options, warnings)
-    print_warnings(warnings)
+    notes = Notes()
+    content = _compat(options, notes) if options.compat else _default(options, notes)
+    print_warnings(notes.warnings)
     if options.json is not None:
-        write_json({**content, "warnings": warnings}, options.json)
+        write_json({**content, "warnings": list(notes.warnings)}, options.json)
     if not options.quiet and options.json != "-":
         write_out(f"{options.output}: {content['nodes']:,} nodes")
         write_out(f", {content['dependencies']:,} dependencies\n" if "dependencies" in content else "\n")
     return 0
 
 
-def _compat(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
+def _compat(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     for option, given in (("--chakra-host-trace", options.host), ("--chakra-device-trace", options.device)):
         if given is None:
             raise InputError(f"--compat chakra needs {option}", remedy="add it, or leave out --compat")
@@ -116,7 +117,7 @@ def _compat(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
     from chakrasim.compat.chakra_link.link import link_compat, node_count
     from chakrasim.files.outputs import write_whole
 
-    data = link_compat(options.host, options.device, options.rank or 0, warnings)
+    data = link_compat(options.host, options.device, options.rank or 0, notes)
     write_whole(options.output, data)
     return {"output": options.output, "nodes": node_count(data)}
 
@@ -130,7 +131,7 @@ def _directory(options: argparse.Namespace) -> int:
         announce_compilation(room)
     from chakrasim.converter.folder.link_folder import link_directory
 
-    warnings: list[str] = []
+    notes = Notes()
     linked = link_directory(
         options.directory,
         options.output,
@@ -139,27 +140,27 @@ def _directory(options: argparse.Namespace) -> int:
         strict=options.strict,
         force=options.force,
         jobs=options.jobs,
-        warnings=warnings,
+        notes=notes,
         progress=None if options.quiet else partial(count_ranks, "linked"),
     )
-    print_warnings(warnings)
+    print_warnings(notes.warnings)
     ranks = [{"output": os.path.join(options.output, f"linked.{one.rank}.json"), **_figures(one)} for one in linked]
     if options.json is not None:
-        write_json({"ranks": ranks, "warnings": warnings}, options.json)
+        write_json({"ranks": ranks, "warnings": list(notes.warnings)}, options.json)
     if not options.quiet and options.json != "-":
         lines = (f"{one['output']}: {one['nodes']:,} nodes, {one['dependencies']:,} dependencies\n" for one in ranks)
         write_out(*lines)
     return 0
 
 
-def _default(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
+def _default(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     for room in ("trace", "linker"):
         announce_compilation(room)
     from chakrasim.linker.api import link
     from chakrasim.trace.linked.file import write_linked
 
     linked = link(
-        options.host, options.device, rank=options.rank, step=options.step, strict=options.strict, warnings=warnings
+        options.host, options.device, rank=options.rank, step=options.step, strict=options.strict, notes=notes
     )
     write_linked(options.output, linked)
     return {"output": options.output, **_figures(linked)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from chakrasim.cli.output import print_sections, write_data
+from chakrasim.notes import Notes
 from chakrasim.text.layout import Section
 
 SUMMARY = "List the shipped machines and devices, or print one as a file"
@@ -39,7 +40,7 @@ def _table() -> Section:
 
     rows = []
     for name in preset_names():
-        network = load_machine(name, []).network
+        network = load_machine(name, Notes()).network
         dims = " x ".join(f"{kind} {n}" for kind, n in zip(network.topology, network.npus_count, strict=True))
         rows.append((name, f"{network.ranks}", dims))
     return Section("Machines", ("name", "NPUs", "network"), tuple(rows), (0, 2))

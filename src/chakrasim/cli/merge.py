@@ -6,6 +6,7 @@ import argparse
 
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, print_warnings, write_out
+from chakrasim.notes import Notes
 
 SUMMARY = "Merge the traces of all ranks into one master trace"
 EXAMPLES = """\
@@ -31,9 +32,9 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.converter.master import merge_traces
     from chakrasim.trace import read, write_trace
 
-    warnings: list[str] = []
-    traces = read(options.prefix, ranks=options.ranks, warnings=warnings)
-    print_warnings(warnings)
+    notes = Notes()
+    traces = read(options.prefix, ranks=options.ranks, notes=notes)
+    print_warnings(notes.warnings)
     master = merge_traces(traces)
     write_trace(options.output, master)
     if not options.quiet:

@@ -19,6 +19,7 @@ from chakrasim.cli.output import (
     write_out,
 )
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.simulator.outcome.result import SimulationResult
@@ -166,13 +167,11 @@ def _limit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulate and report. Raises InputError and StallError."""
-    warnings: list[str] = []
-    settings = _settings(options, warnings)
+    notes = Notes()
+    settings = _settings(options, notes)
     _check_outputs(options)
-    if options.strict and warnings:
-        listed = "; ".join(warnings)
-        raise InputError(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''} in strict mode: {listed}")
-    print_warnings(warnings)
+    notes.refuse(options.strict)
+    print_warnings(notes.warnings)
     if not options.quiet:
         announce_compilation()
     from chakrasim.cli.progress import progress_bar
@@ -187,12 +186,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any]:
+def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     """The arguments of ``chakrasim.simulate``; options without effect add warnings."""
     return {
         "workload": _workload(options),
         **_machine(options),
-        "comm_groups": _groups(options.comm_group, warnings),
+        "comm_groups": _groups(options.comm_group, notes),
         "ranks": options.ranks,
         "congestion": options.congestion,
         "fold": not options.no_fold,
@@ -202,7 +201,7 @@ def _settings(options: argparse.Namespace, warnings: list[str]) -> dict[str, Any
         "physics": options.physics,
         "replay_durations": options.replay_durations,
         "common_start": options.common_start,
-        "limits": _limits(options, warnings),
+        "limits": _limits(options, notes),
         "check": options.check,
         "lenient": options.lenient,
         "strict": options.strict,
@@ -240,23 +239,21 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _groups(path: str | None, warnings: list[str]) -> str | None:
+def _groups(path: str | None, notes: Notes) -> str | None:
     """The communicator-group file; any name that contains "empty" means none (astra-system.md 1.1)."""
     if path is None or "empty" not in path:
         return path
     if os.path.exists(path):
-        warnings.append(
-            f"--comm-group {path!r} is not read: a name that contains 'empty' means no groups, as in ASTRA-sim"
-        )
+        notes.warn(f"--comm-group {path!r} is not read: a name that contains 'empty' means no groups, as in ASTRA-sim")
     return None
 
 
-def _limits(options: argparse.Namespace, warnings: list[str]) -> Any:
+def _limits(options: argparse.Namespace, notes: Notes) -> Any:
     from chakrasim.simulator.context import Limits
 
     for name in NO_EFFECT:
         if getattr(options, name) is not None:
-            warnings.append(f"--{name.replace('_', '-')} has no effect")
+            notes.warn(f"--{name.replace('_', '-')} has no effect")
     names = ("max_events", "max_bytes", "max_nodes")
     return Limits(**{name: getattr(options, name) for name in names if getattr(options, name) is not None})
 
@@ -282,9 +279,13 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json not in (None, "-"):
         result.to_json(options.json)
     if options.timeline is not None:
-        result.to_perfetto(options.timeline)
+        from chakrasim.report.timeline.simulation import write_timeline
+
+        write_timeline(result, options.timeline)
     if options.memory_trace is not None:
-        result.to_memory_traces(options.memory_trace)
+        from chakrasim.report.timeline.memory import write_memory_traces
+
+        write_memory_traces(result, options.memory_trace)
 
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:
@@ -301,9 +302,9 @@ def _print(result: SimulationResult, options: argparse.Namespace) -> None:
         noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"
         write_out(f"the input is valid: {len(result.finish_ns):,} ranks, {noted}; nothing was simulated\n")
     elif not options.quiet:
-        from chakrasim.report.tables.simulation import summary
+        from chakrasim.report.tables.simulation import summary_sections
 
-        print_sections(summary(result))
+        print_sections(summary_sections(result))
         for what, path in (("figures", options.json), ("timeline", options.timeline)):
             if path is not None:
                 write_out(f"\n{what} written to {path}")

@@ -12,6 +12,7 @@ from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_timeline, print_warnings
 from chakrasim.cli.reference_names import add_files, files
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.files.sniff import FileKind
@@ -59,36 +60,36 @@ def run(options: argparse.Namespace) -> int:
     inputs, output = files(options)
     if not options.compat:
         check_timeline(output)
-    warnings: list[str] = []
+    notes = Notes()
     from chakrasim.diagnosis.files.sniff import FileKind, sniff
     from chakrasim.trace.job.file import is_job
 
     kinds = {path: sniff(Path(path)).kind if Path(path).is_file() else None for path in inputs}
     if len(inputs) == 1 and kinds[inputs[0]] is FileKind.OTHER and not is_job(inputs[0]):
-        _log(inputs[0], output, options, warnings)
+        _log(inputs[0], output, options, notes)
     elif options.compat:
         raise InputError("--compat chakra is for logs of a simulation", file=inputs[0], remedy="leave it out")
     else:
-        _traces(kinds, output, options, warnings)
-    print_warnings(warnings)
+        _traces(kinds, output, options, notes)
+    print_warnings(notes.warnings)
     return 0
 
 
 # -- recorded traces ---------------------------------------------------------------------------------------------------
 
 
-def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Namespace, warnings: list[str]) -> None:
+def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Namespace, notes: Notes) -> None:
     from chakrasim.report.timeline.recorded import write_trace_timeline
 
-    ranks = list(_ranks(kinds, options, warnings))
+    ranks = list(_ranks(kinds, options, notes))
     if not ranks:
         raise InputError("there is nothing with times to draw", file=", ".join(kinds), remedy="name device traces")
     shared = write_trace_timeline(ranks, output)
     if len(ranks) > 1 and not shared and any(rank.linked is not None for rank in ranks):
-        warnings.append("no shared collectives tell how the ranks' clocks differ: times are as recorded")
+        notes.warn("no shared collectives tell how the ranks' clocks differ: times are as recorded")
 
 
-def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warnings: list[str]) -> Iterator[RankEvents]:
+def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, notes: Notes) -> Iterator[RankEvents]:
     from chakrasim.diagnosis.files.sniff import FileKind
     from chakrasim.trace.job.file import is_job
 
@@ -99,7 +100,7 @@ def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warni
         if kind is None and Path(path).is_dir():
             from chakrasim.diagnosis.files.discover import discover
 
-            found = discover(path, map_file=options.map, warnings=warnings)
+            found = discover(path, map_file=options.map, notes=notes)
             given += [(files.rank, str(files.device)) for files in found if files.device is not None]
         elif kind is FileKind.DEVICE:
             given.append((-1, path))
@@ -115,12 +116,12 @@ def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, warni
                 expected="a device, linked or Chakra trace, a folder of device traces, or a log of a simulation",
                 remedy=f"simulate the job: chakrasim simulate {path} --timeline FILE" if is_job(path) else None,
             )
-    yield from _device_ranks(given, warnings)
+    yield from _device_ranks(given, notes)
     yield from _joined_ranks(joined)
-    yield from _chakra_ranks(chakra, warnings)
+    yield from _chakra_ranks(chakra, notes)
 
 
-def _device_ranks(given: Sequence[tuple[int, str]], warnings: list[str]) -> Iterator[RankEvents]:
+def _device_ranks(given: Sequence[tuple[int, str]], notes: Notes) -> Iterator[RankEvents]:
     if not given:
         return
     announce_compilation("trace")
@@ -131,7 +132,7 @@ def _device_ranks(given: Sequence[tuple[int, str]], warnings: list[str]) -> Iter
 
     seen: set[int] = set()
     for number, (rank, path) in enumerate(given):
-        trace = read_kineto(path, warnings=warnings)
+        trace = read_kineto(path, notes=notes)
         for candidate in (rank, distributed_rank(trace.header)[0], read_name(Path(path).name).rank, number):
             if candidate >= 0 and candidate not in seen:
                 rank = candidate
@@ -155,7 +156,7 @@ def _joined_ranks(paths: Sequence[str]) -> Iterator[RankEvents]:
         yield linked_events(linked if linked.rank >= 0 else replace(linked, rank=number))
 
 
-def _chakra_ranks(paths: Sequence[str], warnings: list[str]) -> Iterator[RankEvents]:
+def _chakra_ranks(paths: Sequence[str], notes: Notes) -> Iterator[RankEvents]:
     if not paths:
         return
     announce_compilation("trace")
@@ -164,13 +165,13 @@ def _chakra_ranks(paths: Sequence[str], warnings: list[str]) -> Iterator[RankEve
 
     for number, path in enumerate(paths):
         match = re.search(r"\.([0-9]{1,7})\.et(\.gz)?$", path)
-        yield chakra_events(int(match[1]) if match else number, read_trace(path, warnings=warnings))
+        yield chakra_events(int(match[1]) if match else number, read_trace(path, notes=notes))
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------
 
 
-def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str]) -> None:
+def _log(path: str, output: str, options: argparse.Namespace, notes: Notes) -> None:
     from chakrasim.compat.astra_sim.read_log import compat_timeline, log_events, read_log
 
     mhz = _mhz(options.npu_frequency)
@@ -187,7 +188,7 @@ def _log(path: str, output: str, options: argparse.Namespace, warnings: list[str
         return
     from chakrasim.report.timeline.chrome import write_chrome
 
-    spans = read_log(lines, path, warnings)
+    spans = read_log(lines, path, notes)
     write_chrome(output, log_events(spans, options.num_npus, mhz, path))
 
 

@@ -11,13 +11,13 @@ from chakrasim.demo import NETWORKS, TRACES
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.diagnosis.files.discover import discover
 from chakrasim.linker.api import link
-from chakrasim.simulator.outcome.result import PARTS
+from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.text.amounts import percent_text
 
 Say = Callable[[str], object]
 
 
-def real_run(folder: Path, say: Say) -> None:
+def real_run(folder: Path, say: Say, before_simulating: Callable[[], object]) -> None:
     """Doctor, link and convert the shipped traces into ``folder``; replay them, and put them on other networks."""
     say("A real run: data-parallel training of a small convolutional network with PyTorch on 4 ranks (gloo, CPU),")
     say(
@@ -25,6 +25,7 @@ def real_run(folder: Path, say: Say) -> None:
     )
     report = trace_directory(TRACES, folder / "chakra", force=True)
     say(f"The doctor finds it {report.diagnosis.verdict}. Chakra traces: {report.prefix}.RANK.et\n")
+    before_simulating()
     heads = ("rank", "step", "measured", "simulated", "error", "delay only", "in collectives", "waited")
     say(table([heads, *_steps(report.prefix)]))
     say("\nSimulated: recorded compute times; a collective begins when its last rank arrives and takes its recorded")

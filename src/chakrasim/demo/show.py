@@ -7,11 +7,13 @@ from pathlib import Path
 
 from chakrasim import SimulationResult, simulate
 from chakrasim.demo import GROUPS, MACHINES, STEP
+from chakrasim.demo.beside import simulator_compiled_beside
 from chakrasim.demo.large_model import large_model
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.demo.live import live
 from chakrasim.demo.real_run import real_run
-from chakrasim.simulator.outcome.result import PARTS
+from chakrasim.report.timeline.simulation import write_timeline
+from chakrasim.simulator.outcome.records import PARTS
 
 HEADER = (
     "machine",
@@ -29,7 +31,8 @@ TIMELINE_OF = ("hgx-h100-16", "aware")
 
 def show(folder: Path, say: Callable[[str], object], *, with_torch: bool = False) -> None:
     """Everything that the demo shows, by way of ``say``; files go into ``folder``. Raises InputError."""
-    real_run(folder, say)
+    with simulator_compiled_beside() as wait:
+        real_run(folder, say, before_simulating=wait)
     say("")
     training_step(folder, say)
     say("")
@@ -52,7 +55,7 @@ def training_step(folder: Path, say: Callable[[str], object]) -> None:
             rows.append((name, congestion, *figures(result)))
             if (name, congestion) == TIMELINE_OF:
                 written = folder / f"step-{name}-{congestion}.json.gz"
-                result.to_perfetto(written)
+                write_timeline(result, written)
     say(table([HEADER, *rows]))
     say(f"\nTimeline of {' / '.join(TIMELINE_OF)}: {written} (open it at https://ui.perfetto.dev)")
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import Bound, bound, file_bound, open_input, refuse_special, take
+from chakrasim.files.signatures import GZIP
+from chakrasim.notes import Notes
 
-GZIP_MAGIC = b"\x1f\x8b"
 _STEP = 1 << 20
 _PACKED_STEP = 1 << 16  # what is behind a member's end is copied at each of them, so a file of many has small steps
+_LIKELY_RATIO = 64  # traces are packed to a thirtieth, and what damaged data say of their size is anything
 _WHOLE_KEY_BYTES = 4096  # up to this size the bytes themselves serve as their fingerprint
 
 
@@ -22,7 +24,8 @@ class Stream:
     """A file's bytes one after another, uncompressed if it is gzip (told by its first two bytes).
 
     Raises InputError if the file cannot be read, is no file, or unpacks to more than ``bound``. Damage of compressed
-    data ends the stream and is kept in ``fault``. ``taken`` of the ``size`` bytes on disk have been used so far.
+    data ends the stream and is kept in ``fault``. ``taken`` of the ``size`` bytes on disk have been used so far;
+    ``likely_bytes`` there may be in all, but nothing is sure before the end.
     """
 
     def __init__(self, path: str, expected: str, max_bytes: int | None = None) -> None:
@@ -34,13 +37,20 @@ class Stream:
             self._file = open_input(path, expected)
             self.bound = file_bound(self._file, max_bytes)
             self.size = os.fstat(self._file.fileno()).st_size
-            self.packed = self._file.read(2) == GZIP_MAGIC
+            self.packed = self._file.read(2) == GZIP
+            self.likely_bytes = self._said_bytes() if self.packed else self.size
             self._file.seek(0)
         except (OSError, ValueError) as fault:
             raise _cannot_read(path, fault, expected) from None
         self._member: Any = None
         self._rest = b""
         self._ready = memoryview(b"")
+
+    def _said_bytes(self) -> int:
+        """What the end of gzip data says of their size, if that is possible."""
+        self._file.seek(max(self.size - 4, 0))
+        said = int.from_bytes(self._file.read(4), "little")
+        return min(said, _LIKELY_RATIO * self.size, self.bound.bytes - 1)
 
     def __enter__(self) -> Stream:
         return self
@@ -157,16 +167,16 @@ def read_unpacked(
     Raises InputError as `read_bytes` and `unpack` do.
     """
     raw = read_bytes(path, max_bytes, expected)
-    return unpack(raw, path, bound(len(raw), max_bytes).shared(held), False, [])
+    return unpack(raw, path, bound(len(raw), max_bytes).shared(held), False, Notes())
 
 
-def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, warnings: list[str]) -> bytes:
+def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, notes: Notes) -> bytes:
     """The uncompressed bytes: ``raw`` itself unless it is gzip by its first two bytes.
 
     Damaged compressed data, and more of them than ``limit``, raise InputError; with ``lenient`` what of damaged data
     could be uncompressed is kept, with a warning.
     """
-    if not raw.startswith(GZIP_MAGIC):
+    if not raw.startswith(GZIP):
         return raw
     parts: list[bytes] = []
     size = at = 0
@@ -197,7 +207,7 @@ def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, warnings: list[
         )
         if not lenient or not size:
             raise damage
-        warnings.append(str(damage))
+        notes.warn(str(damage))
     return b"".join(parts)
 
 
@@ -222,7 +232,7 @@ def fingerprint(raw: bytes) -> bytes:
     return blake2b(raw, digest_size=32).digest() + b"\0" * _WHOLE_KEY_BYTES
 
 
-def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]:
+def rank_files(prefix: str, ranks: int | None, notes: Notes) -> list[str]:
     """The files ``PREFIX.0.et``, ``PREFIX.1.et``, ... (plain before ``.et.gz``), found by listing the folder once.
 
     Raises InputError if there is none, if one is missing in between, or if there are fewer than ``ranks``.
@@ -250,7 +260,7 @@ def rank_files(prefix: str, ranks: int | None, warnings: list[str]) -> list[str]
             remedy="add the file, or rename the files so that ranks count from 0 without gaps",
         )
     if len(found) > count:
-        warnings.append(f"{prefix}.*.et: left out {len(found) - count} trace files: only {count} ranks were asked for")
+        notes.warn(f"{prefix}.*.et: left out {len(found) - count} trace files: only {count} ranks were asked for")
     return [os.path.join(folder, found[rank]) for rank in range(count)]
 
 

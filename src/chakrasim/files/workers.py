@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import open_input
+from chakrasim.files.signatures import GZIP
 from chakrasim.startup import cores
 
 A = TypeVar("A")
@@ -37,7 +38,7 @@ def unpacked_bytes(path: Path) -> int:
     try:
         with open_input(path, "a trace") as file:
             size = os.fstat(file.fileno()).st_size
-            if file.read(2) != b"\x1f\x8b" or size < 18:
+            if file.read(2) != GZIP or size < 18:
                 return size
             file.seek(-4, os.SEEK_END)
             return max(size, int.from_bytes(file.read(4), "little"))

@@ -8,6 +8,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker.draft import draft_from_device, draft_from_host, finish, one_step
 from chakrasim.linker.evidence.events import sort_out
 from chakrasim.linker.warnings import warn
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.host.read import read_host
 from chakrasim.trace.kineto.columns import KinetoTrace
@@ -17,6 +18,7 @@ from chakrasim.trace.linked.columns import LinkedTrace
 Path = str | os.PathLike[str]
 
 
+@lists_too
 def link(
     host: Path | HostTrace | None = None,
     device: Path | KinetoTrace | None = None,
@@ -24,7 +26,7 @@ def link(
     rank: int | None = None,
     step: int | str = "all",
     strict: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> LinkedTrace:
     """What one rank did, from its host trace (ExecutionTraceObserver), its device trace (Kineto), or both.
 
@@ -39,18 +41,18 @@ def link(
         A number N keeps the rows of ``ProfilerStep#N`` (and the device's work that they launched); "all" keeps all.
     strict:
         Damaged files, and traces that do not belong together, raise InputError instead of being warned of.
-    warnings:
+    notes:
         Receives what was dropped, repaired or guessed, in sentences; the figures are in ``LinkedTrace.counts``.
 
     Raises InputError if a file cannot be used, there is nothing in it, or there is no such step.
     """
-    said = warnings if warnings is not None else []
+    said = Notes() if notes is None else notes
     if host is None and device is None:
         raise InputError("nothing to link", expected="a host trace, a device trace, or both")
     nodes = _host(host, strict, said)
     held = [] if device is None else [_device(device, strict, said)]
     del device
-    return link_given(nodes, held, rank=rank, step=step, strict=strict, warnings=said)
+    return link_given(nodes, held, rank=rank, step=step, strict=strict, notes=said)
 
 
 def link_given(
@@ -60,7 +62,7 @@ def link_given(
     rank: int | None,
     step: int | str = "all",
     strict: bool = False,
-    warnings: list[str],
+    notes: Notes,
 ) -> LinkedTrace:
     """As `link`, of traces in memory. ``held`` holds the device trace, if there is one, and is emptied: columns that
     linking has no more use for are freed unless the caller holds on to them."""
@@ -72,17 +74,17 @@ def link_given(
     if step != "all":
         draft = one_step(draft, step)
     linked = finish(draft, nodes, rank)
-    warn(linked, strict, warnings)
+    warn(linked, strict, notes)
     return linked
 
 
-def _host(given: Path | HostTrace | None, strict: bool, warnings: list[str]) -> HostTrace | None:
+def _host(given: Path | HostTrace | None, strict: bool, notes: Notes) -> HostTrace | None:
     if given is None or isinstance(given, HostTrace):
         return given
-    return read_host(given, strict=strict, warnings=warnings)
+    return read_host(given, strict=strict, notes=notes)
 
 
-def _device(given: Path | KinetoTrace, strict: bool, warnings: list[str]) -> KinetoTrace:
+def _device(given: Path | KinetoTrace, strict: bool, notes: Notes) -> KinetoTrace:
     if isinstance(given, KinetoTrace):
         return given
-    return read_kineto(given, keep="work", strict=strict, warnings=warnings)
+    return read_kineto(given, keep="work", strict=strict, notes=notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace
 
 _SENTENCES = {
@@ -22,12 +23,12 @@ _SENTENCES = {
 }
 
 
-def warn(linked: LinkedTrace, strict: bool, warnings: list[str]) -> None:
+def warn(linked: LinkedTrace, strict: bool, notes: Notes) -> None:
     """Add a sentence for each count that matters. With ``strict``, traces of different runs raise InputError."""
     for name, sentence in _SENTENCES.items():
         count = linked.counts.get(name, 0)
         if count:
-            warnings.append(f"{linked.source}: {sentence.format(count)}")
+            notes.warn(f"{linked.source}: {sentence.format(count)}")
     nodes = linked.counts.get("host_nodes", 0)
     matched = linked.counts.get("host_nodes_matched", 0)
     if "host_nodes_matched" in linked.counts and 2 * matched < nodes:
@@ -35,4 +36,4 @@ def warn(linked: LinkedTrace, strict: bool, warnings: list[str]) -> None:
         found = f"{matched} of {nodes} operators of the host trace in the device trace"
         if strict:
             raise InputError(message, file=linked.source, found=found, expected="most of them")
-        warnings.append(f"{linked.source}: {message}; found {found}")
+        notes.warn(f"{linked.source}: {message}; found {found}")

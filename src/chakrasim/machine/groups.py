@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chakrasim.config.decode import as_sequence, decode_json, describe, plain, printable, read_bytes, step
+from chakrasim.config.decode import decode_json, printable, read_bytes
 from chakrasim.config.section import INT32_MAX
+from chakrasim.config.values import as_sequence, describe, plain, step
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes, lists_too
 
 _KIND = "communicator-group configuration"
 MAX_FILE_BYTES = 64 * 2**20
@@ -67,7 +69,8 @@ class CommGroups:
 GroupSource = str | Path | Mapping[str, Iterable[int]] | Mapping[int, Iterable[int]]
 
 
-def load_groups(source: GroupSource | CommGroups | None, warnings: list[str]) -> CommGroups:
+@lists_too
+def load_groups(source: GroupSource | CommGroups | None, notes: Notes) -> CommGroups:
     """Read ASTRA-sim's communicator-group JSON: a path, a mapping (keys strings or integers) or :class:`CommGroups`.
 
     None means no groups. Raises :class:`chakrasim.InputError` for ids and members that :class:`CommGroups` refuses.
@@ -79,7 +82,7 @@ def load_groups(source: GroupSource | CommGroups | None, warnings: list[str]) ->
     name, content = _KIND, source
     if isinstance(source, str | Path):
         name = printable(source)
-        content = decode_json(read_bytes(source, _KIND, MAX_FILE_BYTES), name, warnings)  # type: ignore[assignment]
+        content = decode_json(read_bytes(source, _KIND, MAX_FILE_BYTES), name, notes)  # type: ignore[assignment]
     if not isinstance(content, Mapping):
         expected = "a mapping of group ids to lists of ranks"
         raise InputError(f"not a {_KIND}", file=name, place="$", found=describe(content), expected=expected)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from chakrasim.errors import InputError, StallError
 from chakrasim.machine.groups import GroupSource
+from chakrasim.notes import Notes, lists_too
 from chakrasim.replay.environment import Launched, launched
 from chakrasim.replay.execute import Settings, Stuck, check_backend, import_torch, run_rank
 from chakrasim.replay.plan import ReplayPlan
@@ -19,16 +20,17 @@ from chakrasim.trace.job.job import Job
 COMPUTE = ("none", "sleep", "matmul")
 
 
+@lists_too
 def plan_replay(
     source: PathLike | Job | Trace,
     ranks: int | None = None,
     *,
     comm_group: GroupSource | None = None,
     compute: str = "none",
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> ReplayPlan:
     """What `replay` would run; needs no PyTorch."""
-    said = warnings if warnings is not None else []
+    said = Notes() if notes is None else notes
     job = load_source(source, comm_group, said)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else "<memory>"
     return make_plan(job, job.ranks if ranks is None else ranks, name, compute=compute)
@@ -88,23 +90,23 @@ def replay(
             found=f"{ranks} ranks asked for",
             remedy="make the two numbers equal, or leave --ranks out",
         )
-    warnings: list[str] = []
+    notes = Notes()
     count = ranks if joined is None else joined.ranks
-    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, warnings=warnings)
+    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, notes=notes)
     settings = Settings(backend, warmup, iterations, not blocking, timeout_s)
     if dry_run:
-        return make_result(plan, settings, compute, None, warnings)
+        return make_result(plan, settings, compute, None, notes.warnings)
     _check_memory(plan, joined is None and backend != "nccl")
     torch = import_torch()
     check_backend(torch, backend, plan.ranks if joined is None else 1)
     if joined is not None:
-        return _join(plan, settings, compute, joined, warnings)
+        return _join(plan, settings, compute, joined, notes)
     from chakrasim.replay.launch import run_processes
 
-    return make_result(plan, settings, compute, run_processes(plan, settings, progress), warnings)
+    return make_result(plan, settings, compute, run_processes(plan, settings, progress), notes.warnings)
 
 
-def _join(plan: ReplayPlan, settings: Settings, compute: str, joined: Launched, warnings: list[str]) -> ReplayResult:
+def _join(plan: ReplayPlan, settings: Settings, compute: str, joined: Launched, notes: Notes) -> ReplayResult:
     """This process's part in what a launcher started; the result of all ranks, on every rank."""
     # MPI and SLURM set no address: PARAM's defaults (trace-analysis.md, 2.7).
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
@@ -116,7 +118,7 @@ def _join(plan: ReplayPlan, settings: Settings, compute: str, joined: Launched, 
         _, everybody = run_rank(plan, joined.rank, joined.local_rank, settings, "env://", lambda what, at: None)
     except Stuck as fault:
         raise StallError(f"the replay cannot go on: {fault}", waits=(str(fault),)) from None
-    return make_result(plan, settings, compute, everybody, warnings)
+    return make_result(plan, settings, compute, everybody, notes.warnings)
 
 
 def _check(compute: str, warmup: int, iterations: int, timeout_s: float) -> None:

@@ -28,10 +28,12 @@ from chakrasim.machine import (
     load_network,
     load_system,
 )
+from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.simulator.outcome.result import SimulationResult
+from chakrasim.simulator.outcome.steps import delay_only_warnings
 from chakrasim.simulator.session import Session
 from chakrasim.startup import without_gc
 from chakrasim.trace import Job, Trace
@@ -116,25 +118,25 @@ def simulate(
     StallError
         When some rank cannot finish; it says who waits for what.
     """
-    warnings: list[str] = []
+    notes = Notes()
     limits = limits or Limits()
     most = limits.max_bytes
-    with without_gc(), _told(warnings):
-        groups = load_groups(comm_groups, warnings) if comm_groups is not None else None
+    with without_gc(), _told(notes):
+        groups = load_groups(comm_groups, notes) if comm_groups is not None else None
         job: Job | None
         if replay_durations is not None:
-            _check_replay(replay_durations, (system, network, memory, machine, device_profile), warnings)
-            job = load_workload(workload, ranks, lenient, warnings, one=True, max_bytes=most)
+            _check_replay(replay_durations, (system, network, memory, machine, device_profile), notes)
+            job = load_workload(workload, ranks, lenient, notes, one=True, max_bytes=most)
             described = _no_machine(job.ranks)
             count = job.ranks
         else:
-            described = _machine(system, network, memory, machine, device_profile, warnings)
+            described = _machine(system, network, memory, machine, device_profile, notes)
             count, job = described.ranks, None
         if congestion not in ("aware", "unaware"):
             raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
         _check_options(num_queues_per_dim, injection_scale)
         if job is None:
-            job = load_workload(workload, ranks, lenient, warnings, max_bytes=most)
+            job = load_workload(workload, ranks, lenient, notes, max_bytes=most)
         check_count(job, ranks, count)
         check_memory(count, limits.arena_bytes)
         given = {} if groups is None else dict(groups.members)
@@ -157,49 +159,41 @@ def simulate(
             profile_is_given=device_profile is not None,
             common_start=common_start,
             limits=limits,
-            warnings=warnings,
+            notes=notes,
         )
         if groups is not None and replay_durations is None:
             groups.check_ranks(count)
-        check_dimensions(described.system, described.network, warnings)
+        check_dimensions(described.system, described.network, notes)
         described.memory.check_ranks(count)
         session = Session(context, *_used(job), tuple(shared.of_rank.values()))
-        _refuse_warnings(strict, warnings)
+        notes.refuse(strict)
         if check:
             return session.check()
         result = session.run(fold=fold, progress=progress)
         if replay_durations is not None:
-            result = _with_delays(result, warnings)
-        _refuse_warnings(strict, warnings)
+            result = _with_delays(result, notes)
+        notes.refuse(strict)
         return result
 
 
-def _with_delays(result: SimulationResult, warnings: list[str]) -> SimulationResult:
+def _with_delays(result: SimulationResult, notes: Notes) -> SimulationResult:
     """The result of a replay, with a warning where much of what is repeated are delays that nothing explains."""
-    from chakrasim.simulator.outcome.steps import delay_only_warnings
-
     found = delay_only_warnings(result.steps)
-    warnings += found
-    return replace(result, warnings=(*result.warnings, *found))
+    notes.warn(*found)
+    return replace(result, warnings=notes.warnings)
 
 
 @contextmanager
-def _told(warnings: list[str]) -> Iterator[None]:
+def _told(notes: Notes) -> Iterator[None]:
     """Let an error carry what had been warned of before it."""
     try:
         yield
     except ChakrasimError as error:
-        error.warnings = tuple(warnings)
+        error.warnings = notes.warnings
         raise
 
 
-def _refuse_warnings(strict: bool, warnings: list[str]) -> None:
-    if strict and warnings:
-        listed = "; ".join(warnings)
-        raise InputError(f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''} in strict mode: {listed}")
-
-
-def _machine(system: Any, network: Any, memory: Any, machine: Any, device_profile: Any, warnings: list[str]) -> Machine:
+def _machine(system: Any, network: Any, memory: Any, machine: Any, device_profile: Any, notes: Notes) -> Machine:
     """What is simulated on, from a machine or its parts one by one; a device profile given here wins."""
     profile = load_device(device_profile) if device_profile is not None else None
     if machine is not None:
@@ -207,29 +201,29 @@ def _machine(system: Any, network: Any, memory: Any, machine: Any, device_profil
             raise InputError(
                 "machine cannot be combined with system or network", remedy="give one machine, or both parts"
             )
-        loaded = load_machine(machine, warnings)
-        remote = load_memory(memory, warnings) if memory is not None else loaded.memory
-        return _replaying(replace(loaded, memory=remote, profile=profile or loaded.profile), warnings)
+        loaded = load_machine(machine, notes)
+        remote = load_memory(memory, notes) if memory is not None else loaded.memory
+        return _replaying(replace(loaded, memory=remote, profile=profile or loaded.profile), notes)
     if system is None or network is None:
         missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)
         raise InputError(f"no {missing} configuration given", remedy="give system and network, or a machine")
-    parts = load_network(network, warnings), load_system(system, warnings), load_memory(memory, warnings)
-    return _replaying(Machine(*parts, profile=profile), warnings)
+    parts = load_network(network, notes), load_system(system, notes), load_memory(memory, notes)
+    return _replaying(Machine(*parts, profile=profile), notes)
 
 
-def _replaying(machine: Machine, warnings: list[str]) -> Machine:
+def _replaying(machine: Machine, notes: Notes) -> Machine:
     """The machine without its profile if all nodes take their recorded duration ('replay-only')."""
     if machine.profile is None or not machine.system.replay_only:
         return machine
-    warnings.append("the device profile has no effect: the system is configured to replay durations ('replay-only')")
+    notes.warn("the device profile has no effect: the system is configured to replay durations ('replay-only')")
     return replace(machine, profile=None)
 
 
-def _check_replay(replay: str, given: tuple[Any, ...], warnings: list[str]) -> None:
+def _check_replay(replay: str, given: tuple[Any, ...], notes: Notes) -> None:
     if replay not in ("recorded", "transfer"):
         raise InputError("unknown kind of replay", found=repr(replay), expected="'recorded' or 'transfer'")
     if any(config is not None for config in given):
-        warnings.append("the machine has no effect: measured durations are replayed")
+        notes.warn("the machine has no effect: measured durations are replayed")
 
 
 def _no_machine(ranks: int) -> Machine:

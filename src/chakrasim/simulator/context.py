@@ -1,4 +1,4 @@
-"""What a simulation is asked to do: the machine, the groups and the options, checked, with the warnings so far."""
+"""What a simulation is asked to do: the machine, the groups and the options, checked, with the notes so far."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
+from chakrasim.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ Replay = Literal["recorded", "transfer"]
 
 @dataclass
 class Context:
-    """The setting of one simulation; ``warnings`` and ``counts`` fill up on the way."""
+    """The setting of one simulation; ``notes`` and ``counts`` fill up on the way."""
 
     system: System
     network: Network
@@ -57,7 +58,7 @@ class Context:
     meetings: tuple[int, ...] = ()
     """By meeting of a replay: how many ranks its others wait for."""
     limits: Limits = field(default_factory=Limits)
-    warnings: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -76,8 +77,3 @@ class Context:
             return "all ranks"
         role = self.role_of.get(group)
         return f"group {group}" + (f" (role {role!r})" if role is not None else "")
-
-    def warn(self, text: str) -> None:
-        """Note a warning once."""
-        if text not in self.warnings:
-            self.warnings.append(text)

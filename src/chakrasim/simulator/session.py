@@ -89,7 +89,7 @@ class Session:
         self.context.counts[f"compute nodes timed by {model}"] += tally.timed
         self.context.counts["compute nodes that keep their recorded duration"] += tally.kept
         for warning in tally.warnings(self.context):
-            self.context.warn(warning)
+            self.context.notes.warn(warning)
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
@@ -132,7 +132,9 @@ class Session:
         keys = self.finder.group_keys(folding.digits)
         record = nodes <= RECORD_LIMIT
         if not record:
-            self.context.warn(f"{nodes} nodes are simulated: their single times are not kept, so there is no timeline")
+            self.context.notes.warn(
+                f"{nodes} nodes are simulated: their single times are not kept, so there is no timeline"
+            )
         m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
         try:
             return engine.run(m, self.context.limits, nodes, progress), layout
@@ -156,7 +158,7 @@ class Session:
         if lost:
             source, destination = int(lost[0][at.ENTRY_PAIR]) >> 32, int(lost[0][at.ENTRY_PAIR]) & 0xFFFFFFFF
             tag, size = int(lost[0][at.ENTRY_TAG]), int(lost[0][at.ENTRY_BYTES])
-            self.context.warn(
+            self.context.notes.warn(
                 f"{sum(int(entry[at.ENTRY_ARRIVED]) for entry in lost)} messages were never received, the first from "
                 f"rank {source} to rank {destination} (tag {tag}, {size} bytes)"
             )

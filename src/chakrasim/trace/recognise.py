@@ -5,27 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
+from chakrasim.files.signatures import signature
 
 if TYPE_CHECKING:
     from chakrasim.trace.chakra.decoded import Columns
 
-_MAGIC = (
-    (b"\x80\x02", "a Python pickle"),
-    (b"\x80\x03", "a Python pickle"),
-    (b"\x80\x04", "a Python pickle"),
-    (b"\x80\x05", "a Python pickle"),
-    (b"\xff\xfe", "text in UTF-16 (redirected by a Windows shell?)"),
-    (b"\xfe\xff", "text in UTF-16 (redirected by a Windows shell?)"),
-    (b"PK\x03\x04", "a zip archive"),
-    (b"\x28\xb5\x2f\xfd", "zstandard-compressed data"),
-    (b"BZh", "bzip2-compressed data"),
-    (b"\xfd7zXZ\0", "xz-compressed data"),
-    (b"\x1f\x8b", "gzip data inside gzip"),
-    (b"SQLite format 3\0", "an SQLite database (an nsys report?)"),
-    (b"\x89HDF", "an HDF5 file"),
-    (b"\x7fELF", "a program"),
-    (b"\x93NUMPY", "a NumPy array"),
-)
 KINETO = "a Kineto (PyTorch profiler, device) trace"
 HOST = "a PyTorch execution (host) trace"
 _LOOKS = {
@@ -97,13 +81,16 @@ def _json_look(head: bytes) -> str | None:
     after = text[1:].lstrip()
     if not after.startswith((b'"', b"{", b"[", b"}", b"]")) or not _is_text(head):
         return None
-    if b'"traceEvents"' in text or b'"schemaVersion"' in text or b'"deviceProperties"' in text:
-        return _LOOKS[KINETO]
-    if b'"schema"' in text and (b'"pid"' in text or b'"nodes"' in text):
-        return _LOOKS[HOST]
     if b'"globalMetadata' in text or b'"COMP_NODE"' in text or b'"dataDeps"' in text:
-        return _JSONIZED
-    return "a JSON file"
+        return _LOOKS.get(by_words(text), _JSONIZED)
+    return _LOOKS.get(by_words(text), "a JSON file")
+
+
+def by_words(text: bytes) -> str:
+    """KINETO or HOST if words of such a JSON document are in its beginning, however damaged; else ""."""
+    if b'"traceEvents"' in text or b'"schemaVersion"' in text or b'"deviceProperties"' in text:
+        return KINETO
+    return HOST if b'"schema"' in text and (b'"pid"' in text or b'"nodes"' in text) else ""
 
 
 def _is_chakra(head: bytes) -> bool:
@@ -126,9 +113,9 @@ def _is_text(head: bytes) -> bool:
 def look(data: bytes) -> str | None:
     """What ``data``, which are no Chakra trace, look like; None if nothing known."""
     head = data[:4096]
-    for magic, name in _MAGIC:
-        if head.startswith(magic):
-            return name
+    known = signature(head)
+    if known is not None:
+        return known.name
     json = _json_look(head)
     if json is not None:
         return json

@@ -11,6 +11,7 @@ from typing import Any
 
 from chakrasim.analysis.table.work import Work, device_work
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes, lists_too
 from chakrasim.totals import checked, total
 from chakrasim.trace.kineto.columns import KinetoTrace
 
@@ -33,8 +34,9 @@ TraceLike = str | os.PathLike[str] | KinetoTrace | RankTrace
 Traces = TraceLike | Sequence[TraceLike]
 
 
+@lists_too
 def open_traces(
-    traces: Traces, *, rank: int | None = None, strict: bool = False, notes: list[str] | None = None
+    traces: Traces, *, rank: int | None = None, strict: bool = False, notes: Notes | None = None
 ) -> list[RankTrace]:
     """The traces in the order of their ranks; only that of ``rank`` if one is given.
 
@@ -43,7 +45,7 @@ def open_traces(
     none.
     """
     listed = [traces] if isinstance(traces, (str, os.PathLike, KinetoTrace, RankTrace)) else list(traces)
-    said: list[str] = [] if notes is None else notes
+    said = Notes() if notes is None else notes
     found = _number(list(_each(listed, said, strict)), said)
     if not found:
         raise InputError("there is no trace to analyse", remedy="name Kineto files, or a folder of them")
@@ -65,7 +67,7 @@ def open_traces(
     return [by_rank[number] for number in sorted(by_rank) if rank is None or number == rank]
 
 
-def _each(listed: list[TraceLike], notes: list[str], strict: bool) -> Iterable[RankTrace | KinetoTrace]:
+def _each(listed: list[TraceLike], notes: Notes, strict: bool) -> Iterable[RankTrace | KinetoTrace]:
     from chakrasim.trace.kineto.read import read_kineto
 
     for one in listed:
@@ -74,10 +76,10 @@ def _each(listed: list[TraceLike], notes: list[str], strict: bool) -> Iterable[R
             continue
         paths = [Path(one)] if not os.path.isdir(one) else _kineto_files(Path(one), notes)
         for path in paths:
-            yield read_kineto(path, keep="all", strict=strict, warnings=notes)
+            yield read_kineto(path, keep="all", strict=strict, notes=notes)
 
 
-def _kineto_files(folder: Path, notes: list[str]) -> list[Path]:
+def _kineto_files(folder: Path, notes: Notes) -> list[Path]:
     from chakrasim.diagnosis.files.sniff import FileKind, sniff
 
     named = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith((".json", ".json.gz")))
@@ -88,11 +90,11 @@ def _kineto_files(folder: Path, notes: list[str]) -> list[Path]:
     # Host traces belong beside device traces: nothing is odd about them.
     odd = sum(kind not in (FileKind.DEVICE, FileKind.HOST) for kind in kinds)
     if odd:
-        notes.append(f"{folder}: {odd} JSON files are no Kineto traces and were left out")
+        notes.warn(f"{folder}: {odd} JSON files are no Kineto traces and were left out")
     return found
 
 
-def _number(found: list[RankTrace | KinetoTrace], notes: list[str]) -> list[RankTrace]:
+def _number(found: list[RankTrace | KinetoTrace], notes: Notes) -> list[RankTrace]:
     from chakrasim.diagnosis.files.names import read_name
 
     known = [
@@ -108,7 +110,7 @@ def _number(found: list[RankTrace | KinetoTrace], notes: list[str]) -> list[Rank
             continue
         if number < 0:
             number = next(free)
-            notes.append(f"{one.source}: neither the trace nor its name says its rank; taken as rank {number}")
+            notes.warn(f"{one.source}: neither the trace nor its name says its rank; taken as rank {number}")
         result.append(RankTrace(number, one))
     return result
 

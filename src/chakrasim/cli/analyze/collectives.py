@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json
 from chakrasim.cli.progress import count_ranks
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.files.pairing import RankFiles
@@ -45,15 +46,15 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.linker.api import link
     from chakrasim.report.tables.collective import collective_sections
 
-    warnings: list[str] = []
-    ranks = _files(options.traces, options.map, warnings)
+    notes = Notes()
+    ranks = _files(options.traces, options.map, notes)
     linked = []
     for done, files in enumerate(ranks):
         count_ranks("linked", done, len(ranks))
-        linked.append(link(files.host, files.device, rank=files.rank, warnings=warnings))
+        linked.append(link(files.host, files.device, rank=files.rank, notes=notes))
     count_ranks("linked", len(ranks), len(ranks))
     split = collective_split(linked)
-    print_warnings(warnings)
+    print_warnings(notes.warnings)
     if options.json is not None:
         write_json(split.to_mapping(), options.json)
     if options.json != "-":
@@ -62,12 +63,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _files(traces: list[str], map_file: str | None, warnings: list[str]) -> list[RankFiles]:
+def _files(traces: list[str], map_file: str | None, notes: Notes) -> list[RankFiles]:
     """The files of each rank: of a folder, or as they are named."""
     from chakrasim.diagnosis.files.discover import discover
 
     if len(traces) == 1 and os.path.isdir(traces[0]):
-        return discover(traces[0], map_file=map_file, warnings=warnings)
+        return discover(traces[0], map_file=map_file, notes=notes)
     from chakrasim.diagnosis.checks.findings import Severity
     from chakrasim.diagnosis.files.pairing import pair
     from chakrasim.diagnosis.files.sniff import FileKind, sniff
@@ -85,5 +86,5 @@ def _files(traces: list[str], map_file: str | None, warnings: list[str]) -> list
                 expected="a folder of traces, or device traces (Kineto) with their host traces",
             )
     ranks, findings = pair(facts)
-    warnings += [str(finding) for finding in findings if finding.severity > Severity.NOTE]
+    notes.warn(*(str(finding) for finding in findings if finding.severity > Severity.NOTE))
     return ranks

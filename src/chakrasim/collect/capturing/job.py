@@ -18,6 +18,7 @@ from chakrasim.collect.capturing.summary import StepSummary, summarise
 from chakrasim.collect.capturing.watch import Watch
 from chakrasim.collect.capturing.workers import End, Say, run_all
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.operators.flops import unknown_warning
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
@@ -208,12 +209,12 @@ class JobCapture:
                 break
             message_roles = found
             self.capture(missing)
-        warnings: list[str] = []
+        notes = Notes()
         if verify is None:
             verify = sum(result.summary.nodes for result in self.results.values()) <= CHEAP_NODES
-        verified = self._verify(list(groups.values()), warnings) if verify else ()
+        verified = self._verify(list(groups.values()), notes) if verify else ()
         chosen = [RankClass(tuple(ranks), self.results[ranks[0]]) for ranks in groups.values()]
-        return self._job(chosen, range(self.world), verified, warnings)
+        return self._job(chosen, range(self.world), verified, notes)
 
     def chosen(self, ranks: Sequence[int]) -> CapturedJob:
         """These ranks, each captured; ranks with the same step share its trace."""
@@ -222,9 +223,9 @@ class JobCapture:
         for rank in ranks:
             by_digest.setdefault(self.results[rank].digest, []).append(rank)
         found = [RankClass(tuple(own), self.results[own[0]]) for own in by_digest.values()]
-        return self._job(found, ranks, (), [])
+        return self._job(found, ranks, (), Notes())
 
-    def _verify(self, groups: Sequence[Sequence[int]], warnings: list[str]) -> tuple[int, ...]:
+    def _verify(self, groups: Sequence[Sequence[int]], notes: Notes) -> tuple[int, ...]:
         """Capture the last rank of every class too, and compare."""
         others = [ranks[-1] for ranks in groups if len(ranks) > 1]
         self.capture(others)
@@ -234,7 +235,7 @@ class JobCapture:
             if first.digest == last.digest:
                 equal += [ranks[-1]] * (len(ranks) > 1)
                 continue
-            warnings.append(
+            notes.warn(
                 f"rank {ranks[-1]} does not do what rank {ranks[0]} does ({_difference(last, first)}), "
                 f"whose trace {len(ranks):,} ranks share: capture all with --ranks all"
             )
@@ -250,14 +251,14 @@ class JobCapture:
         return {role: tuple(groups) for role, groups in merged.items()}
 
     def _job(
-        self, found: list[RankClass], ranks: Sequence[int], verified: tuple[int, ...], warnings: list[str]
+        self, found: list[RankClass], ranks: Sequence[int], verified: tuple[int, ...], notes: Notes
     ) -> CapturedJob:
         place = {rank: index for index, entry in enumerate(found) for rank in entry.ranks}
         roles = self._roles()
         for role, groups in roles.items():
             members = [rank for group in groups for rank in group]
             if len(members) != len(set(members)):
-                warnings.append(f"the groups of {role!r} that ranks make differ, and overlap: rank 0's are taken")
+                notes.warn(f"the groups of {role!r} that ranks make differ, and overlap: rank 0's are taken")
                 roles[role] = self.results[min(self.results)].roles.get(role, groups)
         job = Job(
             tuple(entry.result.trace for entry in found),
@@ -267,9 +268,9 @@ class JobCapture:
         unknown: Counter[str] = Counter()
         for entry in found:
             unknown.update(entry.result.unknown_flops)
-        warnings += [unknown_warning(name, calls) for name, calls in sorted(unknown.items())]
-        warnings += merged([entry.result.scans for entry in found])
-        return CapturedJob(self.world, tuple(found), job, verified, tuple(warnings), roles)
+        notes.warn(*(unknown_warning(name, calls) for name, calls in sorted(unknown.items())))
+        notes.warn(*merged([entry.result.scans for entry in found]))
+        return CapturedJob(self.world, tuple(found), job, verified, notes.warnings, roles)
 
 
 def _difference(one: RankResult, other: RankResult) -> str:

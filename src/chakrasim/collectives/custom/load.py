@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from chakrasim.collectives.custom.program import CustomProgram
 from chakrasim.collectives.schedule import Collective
+from chakrasim.notes import Notes
 
 
 def custom_programs(
@@ -14,7 +15,7 @@ def custom_programs(
     members: Sequence[int],
     data_bytes: int,
     pass_ns: Callable[[int], int],
-    warnings: list[str],
+    notes: Notes,
     *,
     to_itself: bool = False,
 ) -> tuple[CustomProgram, ...]:
@@ -41,10 +42,10 @@ def custom_programs(
         from chakrasim.collectives.custom.msccl import lower_msccl
         from chakrasim.collectives.custom.msccl_xml import read_msccl
 
-        programs = lower_msccl(read_msccl(path), collective, len(members), data_bytes, pass_ns, warnings)
+        programs = lower_msccl(read_msccl(path), collective, len(members), data_bytes, pass_ns, notes)
         return tuple(programs[index] for index in sorted(range(len(members)), key=members.__getitem__))
     from chakrasim.collectives.custom.traces import lower_traces
     from chakrasim.trace import read
 
-    traces = read(path, ranks=len(members), warnings=warnings)
-    return lower_traces(traces, members, warnings, to_itself=to_itself)
+    traces = read(path, ranks=len(members), notes=notes)
+    return lower_traces(traces, members, notes, to_itself=to_itself)

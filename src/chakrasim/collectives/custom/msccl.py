@@ -19,6 +19,7 @@ from chakrasim.collectives.custom.msccl_xml import Block, MscclAlgorithm, Step
 from chakrasim.collectives.custom.program import CustomKind, CustomProgram, link
 from chakrasim.collectives.schedule import Collective
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 MAX_DEPENDENCIES = 20_000_000
 _TOO_LARGE = 1 << 62
@@ -55,7 +56,7 @@ def lower_msccl(
     members: int,
     data_bytes: int,
     pass_ns: Callable[[int], int],
-    warnings: list[str],
+    notes: Notes,
 ) -> tuple[CustomProgram, ...]:
     """The programs of an MSCCL algorithm, one per member, for a collective of ``data_bytes``.
 
@@ -66,7 +67,7 @@ def lower_msccl(
         chunks has c/nchunksperloop of the whole, rounded down, at least 1 byte.
     pass_ns:
         How many ns one pass over that many bytes of local memory takes. Local work takes at least 1 ns.
-    warnings:
+    notes:
         Gets a line if the file is for another kind of collective.
 
     Raises `InputError` for a wrong number of members, steps without a peer, sends that nobody receives and the reverse,
@@ -81,17 +82,17 @@ def lower_msccl(
         )
     if algorithm.chunks < 1:
         raise InputError("the MSCCL algorithm has no chunks", file=algorithm.source, expected="nchunksperloop from 1")
-    _warn_of_other_collective(algorithm, collective, warnings)
+    _warn_of_other_collective(algorithm, collective, notes)
     _check_peers(algorithm)
     total = data_bytes * members if collective in (Collective.ALL_GATHER, Collective.GATHER) else data_bytes
     return tuple(_lower_gpu(algorithm, blocks, total, pass_ns) for blocks in algorithm.gpus)
 
 
-def _warn_of_other_collective(algorithm: MscclAlgorithm, collective: Collective, warnings: list[str]) -> None:
+def _warn_of_other_collective(algorithm: MscclAlgorithm, collective: Collective, notes: Notes) -> None:
     stated = algorithm.collective.lower().replace("_", "").replace("-", "")
     used = Collective.REDUCE_SCATTER if collective == Collective.REDUCE_SCATTER_BLOCK else collective
     if stated in _COLLECTIVES and _COLLECTIVES[stated] != used:
-        warnings.append(f"{algorithm.source}: an algorithm for {algorithm.collective} is used for {used.name.lower()}")
+        notes.warn(f"{algorithm.source}: an algorithm for {algorithm.collective} is used for {used.name.lower()}")
 
 
 def _check_peers(algorithm: MscclAlgorithm) -> None:

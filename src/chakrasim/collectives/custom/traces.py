@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives.custom.program import CustomKind, CustomProgram, Ints, link
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import Trace
 
 _KINDS = {4: CustomKind.COMP, 5: CustomKind.SEND, 6: CustomKind.RECV}
@@ -23,7 +24,7 @@ _NS_PER_MICRO = 1000
 
 
 def lower_traces(
-    traces: Sequence[Trace], members: Sequence[int], warnings: list[str], *, to_itself: bool = False
+    traces: Sequence[Trace], members: Sequence[int], notes: Notes, *, to_itself: bool = False
 ) -> tuple[CustomProgram, ...]:
     """The programs of a custom collective.
 
@@ -34,7 +35,7 @@ def lower_traces(
         equal objects.
     members:
         The ranks of the group as listed; the peers in the traces are indices into it.
-    warnings:
+    notes:
         Gets a line for everything that was not taken as it stands in a file.
     to_itself:
         Whether the network carries messages from a rank to itself.
@@ -53,7 +54,7 @@ def lower_traces(
     programs = []
     for trace, rank in zip(traces, sorted(members), strict=True):
         if id(trace) not in lowered:
-            lowered[id(trace)] = lower_trace(trace, len(members), warnings)
+            lowered[id(trace)] = lower_trace(trace, len(members), notes)
         program = lowered[id(trace)]
         if not to_itself:
             _refuse_messages_to_itself(trace, program, rank, members)
@@ -61,15 +62,15 @@ def lower_traces(
     return tuple(programs)
 
 
-def lower_trace(trace: Trace, members: int, warnings: list[str]) -> CustomProgram:
+def lower_trace(trace: Trace, members: int, notes: Notes) -> CustomProgram:
     """One member's program; see `lower_traces`."""
     if len(trace) == 0:
         raise InputError("a custom collective without nodes", file=trace.source, expected="at least one node")
     kind = _kinds(trace)
     sends, receives = kind == CustomKind.SEND, kind == CustomKind.RECV
     messages = sends | receives
-    destination = _number(trace, "comm_dst", sends, 32, warnings)
-    source = _number(trace, "comm_src", receives, 32, warnings)
+    destination = _number(trace, "comm_dst", sends, 32, notes)
+    source = _number(trace, "comm_src", receives, 32, notes)
     peer = np.where(sends, destination, np.where(receives, source, -1))
     _refuse_strangers(trace, peer, members)
     ids = trace.ids.tolist()
@@ -78,8 +79,8 @@ def lower_trace(trace: Trace, members: int, warnings: list[str]) -> CustomProgra
     return CustomProgram(
         kind=kind,
         peer=peer,
-        size_bytes=_number(trace, "comm_size", messages, 63, warnings),
-        tag=_reduced_tag(_number(trace, "comm_tag", messages, 32, warnings)),
+        size_bytes=_number(trace, "comm_size", messages, 63, notes),
+        tag=_reduced_tag(_number(trace, "comm_tag", messages, 32, notes)),
         delay_ns=_delays(trace, kind == CustomKind.COMP),
         source=trace.source,
         **vars(links),
@@ -103,7 +104,7 @@ def _kinds(trace: Trace) -> Ints:
     return kind
 
 
-def _number(trace: Trace, name: str, needed: NDArray[np.bool_], bits: int, warnings: list[str]) -> Ints:
+def _number(trace: Trace, name: str, needed: NDArray[np.bool_], bits: int, notes: Notes) -> Ints:
     """An attribute of the nodes where it is ``needed``, as an unsigned number of 32 or 63 bits; 0 elsewhere.
 
     Numbers of more than 32 bits are cut to 32 as the reference does, with a warning; those of more than 63 are refused.
@@ -133,7 +134,7 @@ def _number(trace: Trace, name: str, needed: NDArray[np.bool_], bits: int, warni
                 expected="0 to 2^63 - 1",
             )
         values &= np.uint64(0xFFFFFFFF)
-        warnings.append(
+        notes.warn(
             f"{trace.source}: {trace.place(node)}: {name} {column.value(node)} does not fit 32 bits and is read as "
             f"{int(values[node])} ({len(large)} nodes)"
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.report.timeline.chrome import micros, named, rows_in_parallel
 
 _LINE: Final = re.compile(r"\b(issue|callback),(.*)$")
@@ -30,12 +31,12 @@ class Span:
     end: int
 
 
-def read_log(lines: Iterable[str], source: str, warnings: list[str]) -> list[Span]:
+def read_log(lines: Iterable[str], source: str, notes: Notes) -> list[Span]:
     """The nodes of a log, in order of their ends.
 
     Lines hold ``issue,`` or ``callback,`` and then NPU, cycle, node and name as ``word=value`` (a fifth: the type).
     What stands before is skipped, as are other lines. Raises InputError for such a line that cannot be understood, or a
-    log without any; nodes that never end, and ends without an issue, are counted into ``warnings``.
+    log without any; nodes that never end, and ends without an issue, are counted into ``notes``.
     """
     open_: dict[tuple[int, int], tuple[int, str]] = {}
     spans: list[Span] = []
@@ -61,9 +62,9 @@ def read_log(lines: Iterable[str], source: str, warnings: list[str]) -> list[Spa
             remedy="name the log of a simulation",
         )
     if open_:
-        warnings.append(f"{source}: left out {len(open_):,} nodes that were issued but never finished")
+        notes.warn(f"{source}: left out {len(open_):,} nodes that were issued but never finished")
     if strange:
-        warnings.append(f"{source}: left out {strange:,} ends of nodes that were never issued")
+        notes.warn(f"{source}: left out {strange:,} ends of nodes that were never issued")
     return spans
 
 

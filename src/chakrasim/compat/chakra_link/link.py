@@ -12,6 +12,7 @@ from chakrasim.compat.chakra_link.device import DeviceSide, read_device_side
 from chakrasim.compat.chakra_link.host import check_host, reachable
 from chakrasim.compat.chakra_link.synchronisation import sync_lists
 from chakrasim.compat.chakra_link.text import linked_text
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import Ints
 
@@ -41,11 +42,12 @@ class Matching:
     end: Ints
 
 
+@lists_too
 def link_compat(
     host_path: str | os.PathLike[str],
     device_path: str | os.PathLike[str],
     rank: int = 0,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> bytes:
     """The linked trace (JSON) of one rank, equal as parsed to what the reference linker writes.
 
@@ -55,17 +57,17 @@ def link_compat(
     from chakrasim.trace.host.read import read_host
     from chakrasim.trace.kineto.read import read_kineto
 
-    notes = [] if warnings is None else warnings
-    host = read_host(host_path, strict=True, warnings=notes)
+    notes = Notes() if notes is None else notes
+    host = read_host(host_path, strict=True, notes=notes)
     text = host.text.tobytes()
     _check_text(text, host.source)
     check_host(host, text)
-    kineto = read_kineto(device_path, keep="all", strict=True, warnings=notes)
+    kineto = read_kineto(device_path, keep="all", strict=True, notes=notes)
     _check_text(kineto.strings.blob.tobytes(), kineto.source)
     device = read_device_side(kineto)
     matching = _match(host, device)
     if device.orphans:
-        notes.append(f"{kineto.source}: {device.orphans} kernels and copies have no known launch and are left out")
+        notes.warn(f"{kineto.source}: {device.orphans} kernels and copies have no known launch and are left out")
     return linked_text(host, text, device, matching, sync_lists(device, notes))
 
 

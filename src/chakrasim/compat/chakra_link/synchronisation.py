@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from chakrasim.compat.chakra_link.device import DeviceSide, names_with
+from chakrasim.notes import Notes
 from chakrasim.trace.kineto.columns import STREAM_IS_TEXT, KinetoTrace
 
 
-def sync_lists(device: DeviceSide, warnings: list[str]) -> dict[int, list[int]]:
+def sync_lists(device: DeviceSide, notes: Notes) -> dict[int, list[int]]:
     """For events (by row) that others wait for: the CPU operators (by row) that do, in the order found.
 
     What the reference's analysis fails on gives no entries and a warning.
     """
-    table = _table(device.trace, warnings)
+    table = _table(device.trace, notes)
     lists: dict[int, list[int]] = {}
     if not table:
         return lists
@@ -43,7 +44,7 @@ def _last_rows(device: DeviceSide, wanted: list[int]) -> dict[int, int]:
     return dict(zip(external[places].tolist(), device.order[places].tolist(), strict=True))
 
 
-def _table(trace: KinetoTrace, warnings: list[str]) -> dict[int, list[int]]:
+def _table(trace: KinetoTrace, notes: Notes) -> dict[int, list[int]]:
     """External ids of the events that each External id waits for, from the critical path of the first step."""
     fault = _certain_fault(trace)
     if fault is None and trace.where(trace.category, "cuda_sync").any():
@@ -54,11 +55,11 @@ def _table(trace: KinetoTrace, warnings: list[str]) -> dict[int, list[int]]:
         if path.failure is None and path.success:
             table, lost = chakra_sync_dependencies(path, trace)
             if lost:
-                warnings.append(f"{trace.source}: left out {lost} synchronisations between events without External id")
+                notes.warn(f"{trace.source}: left out {lost} synchronisations between events without External id")
             return {int(waiting): sources for waiting, sources in table.items()}
         fault = f"{path.failure} ({path.reason})" if path.failure else "no valid graph"
     if fault is not None:
-        warnings.append(
+        notes.warn(
             f"{trace.source}: no synchronisation dependencies, since the analysis of the reference fails: {fault}"
         )
     return {}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.converter.folder.group_numbers import GroupNumbers, number_groups
+from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import Ints
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked.columns import LinkedTrace
@@ -65,12 +66,13 @@ def compare_ranks(linked: Sequence[LinkedTrace]) -> tuple[list[RankInRun], Group
     differing = _differing(meetings, sizes)
     lonely = _lonely(meetings, {trace.rank for trace in linked})
     ranks = [_of_trace(meetings, place, trace, groups, sizes, lonely) for place, trace in enumerate(linked)]
-    warnings = list(groups.warnings)
+    notes = Notes()
+    notes.warn(*groups.warnings)
     if differing:
-        warnings.append(
+        notes.warn(
             f"the members of {differing} collectives give different sizes: all take the largest, as a simulation needs"
         )
-    return ranks, groups, warnings
+    return ranks, groups, list(notes.warnings)
 
 
 def _of_trace(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace, ProcessGroup
 
 EVERYBODY, UNUSABLE = 0, -1
@@ -60,8 +61,8 @@ def number_groups(traces: Sequence[LinkedTrace]) -> GroupNumbers:
 class _Numbering:
     def __init__(self, traces: Sequence[LinkedTrace]) -> None:
         self.traces = traces
-        self.warnings: list[str] = []
-        self.world = world_size(traces, self.warnings)
+        self.notes = Notes()
+        self.world = world_size(traces, self.notes)
         self.everybody = tuple(range(self.world))
         self.stated: dict[str, list[Members]] = defaultdict(list)
         self.users: dict[str, set[int]] = defaultdict(set)
@@ -93,14 +94,14 @@ class _Numbering:
         )
         members_of = {number: members for (_, members), number in number_of.items() if number != EVERYBODY}
         names = {number: name for (name, _), number in number_of.items()}
-        return GroupNumbers(members_of, dict(sorted(names.items())), numbers, self.world, tuple(self.warnings))
+        return GroupNumbers(members_of, dict(sorted(names.items())), numbers, self.world, self.notes.warnings)
 
     def _report_conflict(self, name: str) -> None:
         """Groups of one name with members in common are one group on which the ranks do not agree."""
         stated = self.stated[name]
         for members in stated[1:]:
             if set(members) & set(stated[0]):
-                self.warnings.append(
+                self.notes.warn(
                     f"the ranks do not agree on the members of process group {name!r}: "
                     f"{_shown(stated[0])} and {_shown(members)}; the first is used"
                 )
@@ -118,8 +119,7 @@ class _Numbering:
         users = tuple(sorted(self.users[group.name]))
         if group.size and len(users) == group.size:
             note = f"the members of process group {group.name!r} are not recorded: taken from the ranks that use it"
-            if note not in self.warnings:
-                self.warnings.append(note)
+            self.notes.warn(note)
             return users
         return None
 
@@ -138,10 +138,10 @@ class _Numbering:
         return numbers
 
 
-def world_size(traces: Sequence[LinkedTrace], warnings: list[str]) -> int:
+def world_size(traces: Sequence[LinkedTrace], notes: Notes) -> int:
     """The number of ranks of the run that these traces are of, as far as they tell; at least 1.
 
-    Absurd numbers are left out, and told in ``warnings``.
+    Absurd numbers are left out, and told in ``notes``.
     """
     named = [rank for trace in traces for group in trace.groups for rank in group.ranks]
     sizes = [trace.world_size for trace in traces] + [group.size for trace in traces for group in trace.groups]
@@ -150,7 +150,7 @@ def world_size(traces: Sequence[LinkedTrace], warnings: list[str]) -> int:
     told = {1, len(traces), *sizes, *(rank + 1 for rank in (*named, *peers, *ranks))}
     absurd = max(told)
     if absurd > _MOST_RANKS:
-        warnings.append(f"the traces tell of {absurd} ranks, which no run has: this number is not used")
+        notes.warn(f"the traces tell of {absurd} ranks, which no run has: this number is not used")
     return int(max(size for size in told if size <= _MOST_RANKS))
 
 

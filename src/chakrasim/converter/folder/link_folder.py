@@ -13,6 +13,7 @@ from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.files.workers import how_many, run_all
 from chakrasim.linker.across_ranks.clocks import align
 from chakrasim.linker.api import link
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.linked.columns import LinkedTrace
 from chakrasim.trace.linked.file import write_linked
 
@@ -27,6 +28,7 @@ class _Task:
     strict: bool
 
 
+@lists_too
 def link_directory(
     directory: str | os.PathLike[str],
     output: str | os.PathLike[str],
@@ -37,7 +39,7 @@ def link_directory(
     force: bool = False,
     jobs: int | None = None,
     memory_limit: int | None = None,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[LinkedTrace]:
     """Link every rank whose PyTorch traces are in ``directory`` and write ``linked.RANK.json`` into the folder
@@ -48,15 +50,15 @@ def link_directory(
     """
     from chakrasim.diagnosis.files.discover import discover
 
-    said = warnings if warnings is not None else []
+    said = Notes() if notes is None else notes
     check_folder(output, force=force)
-    ranks = discover(directory, map_file=map_file, warnings=said)
+    ranks = discover(directory, map_file=map_file, notes=said)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     linked: list[LinkedTrace] = []
     with closing(run_all(_link, [_Task(files, step, strict) for files in ranks], processes)) as results:
-        for one, notes in results:
+        for one, own in results:
             linked.append(one)
-            said += [f"rank {one.rank}: {note}" for note in notes]
+            said.warn(*(f"rank {one.rank}: {text}" for text in own.warnings))
             if progress is not None:
                 progress(len(linked), len(ranks))
     linked = align(linked)
@@ -66,8 +68,8 @@ def link_directory(
     return linked
 
 
-def _link(task: _Task) -> tuple[LinkedTrace, list[str]]:
-    notes: list[str] = []
+def _link(task: _Task) -> tuple[LinkedTrace, Notes]:
+    notes = Notes()
     files = task.files
-    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, warnings=notes)
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, notes=notes)
     return linked, notes

@@ -21,6 +21,7 @@ from chakrasim.converter.linked.nodes import JOIN, OFFSET, REASONS, part_of, pla
 from chakrasim.converter.linked.spans import find_spans, span_metadata
 from chakrasim.converter.linked.work_columns import works_unknown
 from chakrasim.files.outputs import write_pieces
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.assemble import Column, Strings, attributes, metadata, no_metadata
 from chakrasim.trace.chakra.encode import encode_metadata, encode_nodes
 from chakrasim.trace.chakra.graph import Csr, Trace
@@ -36,12 +37,13 @@ _NODES_AT_A_TIME = 1 << 16
 _INT32_LIST = INT32 + 1
 
 
+@lists_too
 def convert(
     linked: LinkedTrace,
     *,
     rank: RankInRun | None = None,
     redact: bool | bytes = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> Trace:
     """The Chakra trace of one rank.
 
@@ -55,24 +57,25 @@ def convert(
         Replace the names of operators, kernels and threads by pseudonyms, leave out tensor values, schemas and the
         names of files, and let times begin at 0. Kinds, sizes, shapes, types and durations stay. Equal names have the
         same pseudonym under the same key: these bytes (16 or more), or (True) one of this call that nobody keeps.
-    warnings:
+    notes:
         Receives what could not be converted as it is, with counts.
 
     Raises InputError for a linked trace whose edges do not all go forward.
     """
     conversion = Conversion(in_parts(linked), rank, redact=redact)
-    if warnings is not None:
-        warnings += conversion.warnings
+    if notes is not None:
+        notes.warn(*conversion.warnings)
     return conversion.trace()
 
 
+@lists_too
 def write_converted(
     path: str | os.PathLike[str],
     linked: LinkedTrace | LinkedParts,
     *,
     rank: RankInRun | None = None,
     redact: bool | bytes = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> int:
     """Convert as `convert` does, straight into the file ``path``, a part of the nodes at a time; returns their number.
 
@@ -80,8 +83,8 @@ def write_converted(
     """
     parts = in_parts(linked) if isinstance(linked, LinkedTrace) else linked
     conversion = Conversion(parts, rank, redact=redact)
-    if warnings is not None:
-        warnings += conversion.warnings
+    if notes is not None:
+        notes.warn(*conversion.warnings)
     write_pieces(Path(path), conversion.pieces())
     return len(conversion.plan)
 

@@ -15,6 +15,7 @@ from chakrasim.converter.retarget.job_input import PathLike, check_groups, find_
 from chakrasim.converter.retarget.traces import Rescaler
 from chakrasim.errors import InputError
 from chakrasim.machine.groups import GroupSource
+from chakrasim.notes import Notes
 from chakrasim.trace.job.file import is_job
 from chakrasim.trace.job.groups import check_job
 from chakrasim.trace.job.job import Job
@@ -97,8 +98,8 @@ def retarget(
 
     Raises InputError where that cannot be done, or where the members of groups are not known.
     """
-    warnings: list[str] = []
-    job = source if isinstance(source, Job) else load_job(source, comm_group=comm_group, warnings=warnings)
+    notes = Notes()
+    job = source if isinstance(source, Job) else load_job(source, comm_group=comm_group, notes=notes)
     name = "<memory>" if isinstance(source, Job) else os.fspath(source)
     check_groups(job, name, None if isinstance(source, Job) else _groups_file(name, comm_group))
     _check_ranks(job, to, name)
@@ -115,7 +116,7 @@ def retarget(
     )
     made = Job(traces, np.tile(trace_of_rank.astype(np.int64), to // lead), _roles(fates, rescaler, job.ranks, to))
     check_job(made, name)
-    return Retargeted(made, name, job.ranks, to, tuple(fates), _assumptions(rescaler, job, to), tuple(warnings))
+    return Retargeted(made, name, job.ranks, to, tuple(fates), _assumptions(rescaler, job, to), notes.warnings)
 
 
 def _free_name(job: Job) -> str:

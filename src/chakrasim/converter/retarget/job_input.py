@@ -10,6 +10,7 @@ import numpy as np
 from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import InputError
 from chakrasim.machine.groups import GroupSource, load_groups
+from chakrasim.notes import Notes
 from chakrasim.trace.chakra.files import read
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import is_job, ranks_file, read_job
@@ -20,7 +21,7 @@ from chakrasim.trace.kinds import INT64, NodeType
 PathLike = str | os.PathLike[str]
 
 
-def load_job(prefix: PathLike, *, comm_group: GroupSource | None = None, warnings: list[str] | None = None) -> Job:
+def load_job(prefix: PathLike, *, comm_group: GroupSource | None = None, notes: Notes | None = None) -> Job:
     """The job of ``PREFIX.ranks.json``, or of ``PREFIX.0.et``, ``PREFIX.1.et``, ... and a group file.
 
     A group file is ASTRA-sim's; each of its groups becomes a role of its own, called by its number. Without
@@ -28,14 +29,14 @@ def load_job(prefix: PathLike, *, comm_group: GroupSource | None = None, warning
 
     Raises InputError for files that cannot be used. Whether the groups are known is for `check_groups`.
     """
-    said = warnings if warnings is not None else []
+    said = Notes() if notes is None else notes
     given = os.fspath(prefix)
     if is_job(given):
-        job = read_job(given, warnings=said)
+        job = read_job(given, notes=said)
         if comm_group is not None:
-            said.append(f"{ranks_file(given)} states the process groups: the group file has no effect")
+            said.warn(f"{ranks_file(given)} states the process groups: the group file has no effect")
         return job
-    traces = read(given, warnings=said)
+    traces = read(given, notes=said)
     source = comm_group if comm_group is not None else find_group_file(given)
     return job_of(traces, load_groups(source, said).members if source is not None else {})
 

@@ -19,6 +19,7 @@ from chakrasim.converter.text_workload.loops import (
 )
 from chakrasim.converter.text_workload.read import TextWorkload, read_workload
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.kinds import NodeType
@@ -40,9 +41,8 @@ class TextTraces:
     groups: dict[str, list[int]] = field(default_factory=dict)
 
 
-def convert_text(
-    path: str | os.PathLike[str], ranks: int, passes: int, *, warnings: list[str] | None = None
-) -> TextTraces:
+@lists_too
+def convert_text(path: str | os.PathLike[str], ranks: int, passes: int, *, notes: Notes | None = None) -> TextTraces:
     """The Chakra traces of a text workload.
 
     Parameters
@@ -58,8 +58,8 @@ def convert_text(
     """
     workload = read_workload(path)
     program = run_loop(workload, ranks, passes)
-    if warnings is not None:
-        warnings += _left_out(workload, program)
+    if notes is not None:
+        _tell_left_out(workload, program, notes)
     groups = _groups(workload, ranks)
     if not groups:
         return TextTraces([_trace(program, {})] * ranks)
@@ -114,20 +114,18 @@ def _attributes(node: TextNode, groups: dict[int, str]) -> dict[str, Any]:
     return attrs
 
 
-def _left_out(workload: TextWorkload, program: Program) -> list[str]:
-    warnings = []
+def _tell_left_out(workload: TextWorkload, program: Program, notes: Notes) -> None:
     if program.left_out:
-        warnings.append(
+        notes.warn(
             f"{workload.source}: left out {program.left_out} collectives a pass: {workload.parallelism} does not run"
             f" them, or no two of the {program.ranks} ranks take part"
         )
     delays = sum(layer.update not in ("0", "") for layer in workload.layers)
     if delays:
-        warnings.append(
+        notes.warn(
             f"{workload.source}: left out the delays after collectives (column 12) of {delays} layers:"
             " Chakra has none, and the reference reads over them"
         )
-    return warnings
 
 
 def check_counts(ranks: int | None, passes: int | None) -> tuple[int, int]:

@@ -14,8 +14,9 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.diagnosis.files.sniff import FileFacts, FileKind, sniff
 from chakrasim.errors import InputError
 from chakrasim.files.storage import read_bytes
+from chakrasim.notes import Notes, lists_too
 
-__all__ = ["RankFiles", "Survey", "discover", "survey"]
+__all__ = ["RankFiles", "Survey", "discover", "require_ranks", "survey"]
 
 _MOST_FILES = 100_000
 _MOST_MAP_BYTES = 1 << 25
@@ -39,24 +40,30 @@ class Survey:
     findings: tuple[Finding, ...]
 
 
+@lists_too
 def discover(
     directory: str | os.PathLike[str],
     *,
     map_file: str | os.PathLike[str] | None = None,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> list[RankFiles]:
     """The host and device trace of every rank in ``directory`` (a folder with its sub-folders, or one file), by rank.
 
     Files are told apart by what is in them. A host and a device trace belong together by their process id, else by
     their names, else by their order; the rank is that of ``distributedInfo``, else of the names, else the order.
     ``map_file`` (JSON, ``{"0": {"host": "h.json", "device": "d.json"}}``, paths from ``directory``) says it instead.
-    What is doubtful is appended to ``warnings``.
+    What is doubtful is appended to ``notes``.
 
     Raises InputError for a folder without traces, one that cannot be listed, and for a wrong ``map_file``.
     """
     found = survey(directory, map_file=map_file)
-    if warnings is not None:
-        warnings += [str(finding) for finding in found.findings if finding.severity > Severity.NOTE]
+    if notes is not None:
+        notes.warn(*(str(finding) for finding in found.findings if finding.severity > Severity.NOTE))
+    return list(require_ranks(found, directory))
+
+
+def require_ranks(found: Survey, directory: str | os.PathLike[str]) -> tuple[RankFiles, ...]:
+    """The ranks that were found in ``directory``. Raises InputError where there are none."""
     if not found.ranks:
         raise InputError(
             "this is no trace of the PyTorch profiler"
@@ -67,7 +74,7 @@ def discover(
             expected="host traces (ExecutionTraceObserver) or device traces (Kineto), plain or gzip",
             remedy="name the folder of the traces; unpack archives first",
         )
-    return list(found.ranks)
+    return found.ranks
 
 
 def survey(directory: str | os.PathLike[str], *, map_file: str | os.PathLike[str] | None = None) -> Survey:

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from chakrasim.errors import InputError
 from chakrasim.files.json_head import JsonHead, Unreadable
+from chakrasim.files.signatures import signature
 from chakrasim.files.storage import Stream
+from chakrasim.trace.recognise import HOST, KINETO, by_words
 
 #: How many elements are looked at to tell kinds apart and to find the process id.
 LOOK_EVENTS: Final = 20_000
@@ -21,13 +23,6 @@ LOOK_NODES: Final = 2_000
 _TAIL_BYTES: Final = 1 << 18
 _HOST_CATEGORIES: Final = frozenset({"cpu_op", "Operator", "cuda_runtime", "Runtime", "cuda_driver", "user_annotation"})
 _LINKED_KEYS: Final = frozenset({"exclusive_dur", "inclusive_dur", "sync_dep", "inter_thread_dep"})
-_MAGIC: Final = (
-    (b"PK\x03\x04", "a zip archive: unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "zstandard-compressed data: unpack them first"),
-    (b"BZh", "bzip2-compressed data: unpack them first"),
-    (b"\xfd7zXZ\0", "xz-compressed data: unpack them first"),
-    (b"SQLite format 3\0", "an SQLite database (a report of nsys?)"),
-)
 
 
 class FileKind(Enum):
@@ -88,11 +83,9 @@ def _look(path: Path, file: Stream) -> FileFacts:
     head = text.head
     if not head:
         return FileFacts(path, FileKind.OTHER, note="the file is empty")
-    if head[257:262] == b"ustar":
-        return FileFacts(path, FileKind.OTHER, note="a tar archive: unpack it first")
-    for magic, note in _MAGIC:
-        if head.startswith(magic):
-            return FileFacts(path, FileKind.OTHER, note=note)
+    known = signature(head)
+    if known is not None:
+        return FileFacts(path, FileKind.OTHER, note=f"{known.name}: unpack it first" if known.packed else known.name)
     if first == "{":
         return _document(path, text)
     if first == "[":
@@ -168,10 +161,11 @@ def _host(path: Path, header: dict[str, Any], text: JsonHead) -> FileFacts:
 
 def _guess(path: Path, head: bytes, header: dict[str, Any], fault: str) -> FileFacts:
     """A damaged head: the words in it still tell the kind."""
-    if b'"traceEvents"' in head or b'"schemaVersion"' in head:
+    kind = by_words(head)
+    if kind == KINETO:
         rank, world = distributed_rank(header)
         return FileFacts(path, FileKind.DEVICE, note=fault, rank=rank, world_size=world)
-    if b'"schema"' in head and b'"nodes"' in head:
+    if kind == HOST:
         return FileFacts(path, FileKind.HOST, note=fault, schema=str(header.get("schema", "")))
     return FileFacts(path, FileKind.OTHER, note=f"damaged JSON: {fault}")
 

@@ -29,7 +29,7 @@ def check_ranks(context: Context, graphs: Sequence[Graph], graph_of: Ints, plans
     """Raise InputError for what no run could make sense of."""
     for g, graph in enumerate(graphs):
         if not len(graph):
-            context.warn(f"{graph.trace.source}: the trace has no nodes: its ranks finish at once")
+            context.notes.warn(f"{graph.trace.source}: the trace has no nodes: its ranks finish at once")
         ranks = np.flatnonzero(graph_of == g)
         _check_own_rank(graph, ranks)
         _check_self_messages(graph, ranks, context)
@@ -42,7 +42,7 @@ def warn_of_slow_memory(context: Context, plans: Sequence[Sequence[Plan]]) -> No
     memory, link = context.system.local_mem_bw / 1e9, max(context.network.bytes_per_ns)
     reduces = any(plan.chunks and plan.use.type in _REDUCING for own in plans for plan in own)
     if 0 < memory < link and reduces:
-        context.warn(
+        context.notes.warn(
             f"reductions are charged to a memory of {memory:,.6g} GB/s, slower than a link of {link:,.6g} GB/s: they "
             f"take {3 * link / memory:,.3g} times as long as what they reduce takes to arrive; a placeholder? Give the "
             "bandwidth of the accelerator's memory (memory.bandwidth, local-mem-bw)"
@@ -188,7 +188,7 @@ def _check_share(
         if found.calls == expected.calls:
             sizes = {(expected.uses[s].size_bytes, use.size_bytes) for s, use in found.uses.items()}
             if any(one != other for one, other in sizes):
-                context.warn(f"members of {name} give different sizes to a collective that takes the same course")
+                context.notes.warn(f"members of {name} give different sizes to a collective that takes the same course")
             continue
         signature = next(iter((expected.calls - found.calls) or (found.calls - expected.calls)))
         use = expected.uses.get(signature) or found.uses[signature]

@@ -34,7 +34,7 @@ def warn_of_stalls(plans: Iterable[Sequence[Plan]], context: Context) -> None:
     """Warn of the collectives that can stall."""
     stalling = list({id(plan): plan for own in plans for plan in own if can_stall(plan, context)}.values())
     if stalling:
-        context.warn(
+        context.notes.warn(
             f"if ranks come to it at different times, the run may never end: {cause_of(stalling, context)}; "
             f"{remedy_of(stalling)}"
         )

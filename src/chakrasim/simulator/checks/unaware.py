@@ -47,7 +47,7 @@ def warn_of_impossible(entries: Iterable[Calls], context: Context) -> None:
     kind, members = KINDS[plan.use.type], plan.member_count(context)
     reached = kind.whole_bytes(plan.use.size_bytes, members) / time_ns * kind.bus_factor(members)
     more = f" (of {len(found)} kinds of collectives)" if len(found) > 1 else ""
-    context.warn(
+    context.notes.warn(
         f"impossible bandwidth{more}: the {kind.key} of {plan.use.size_bytes} bytes on {members} ranks reaches a bus "
         f"bandwidth of {reached:.4g} GB/s, over links that allow {reached / excess:.4g}: congestion-unaware messages "
         f"do not share a link; {REMEDY}"
@@ -79,7 +79,7 @@ def warn_of_spans(plans: Iterable[Sequence[Plan]], context: Context) -> None:
     if wide:
         others = len(wide) - 1
         more = f" and {others} more group{'s' * (others > 1)} span" if others else " spans"
-        context.warn(
+        context.notes.warn(
             f"{context.group_text(wide[0])}{more} several dimensions of the network: congestion-unaware messages pay "
             f"for the first dimension in which two ranks differ only; to compare layouts, {REMEDY}"
         )

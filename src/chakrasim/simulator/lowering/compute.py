@@ -66,12 +66,12 @@ def warn_of_silent(trace: Trace, column: Column, gpu: Mask, context: Context) ->
         return
     silent = gpu & ~_says_enough(trace, column, context)
     if silent.any():
-        context.warn(
+        context.notes.warn(
             "compute nodes that do not state num_ops and tensor_size take their recorded duration: the roofline has "
             "nothing to go by"
         )
     if (silent & ~_has_duration(trace, column)).any():
-        context.warn("compute nodes that state neither num_ops and tensor_size nor a duration take 1 ns each")
+        context.notes.warn("compute nodes that state neither num_ops and tensor_size nor a duration take 1 ns each")
 
 
 def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], context: Context) -> None:
@@ -80,7 +80,7 @@ def warn_of_untimed(column: Column, chosen: Mask, micros: NDArray[np.uint64], co
     # A kind is what traces made for device profiles have. Bits: an attribute that nothing uses may be of any type.
     works = column(names.KIND).present & operations.present & (operations.bits != 0)
     if (chosen & (micros == 0) & works).any():
-        context.warn(
+        context.notes.warn(
             "compute nodes that say what they compute, but not how long it takes, take no time: the machine has "
             "neither a device profile nor the roofline; give a profile (--device-profile NAME)"
         )
@@ -151,7 +151,7 @@ def compute_ns(trace: Trace, column: Column, nodes: Ints, context: Context) -> t
     Raises InputError at a node that cannot be timed.
     """
     if context.profile is not None:
-        times = context.profile.durations_ns(work_of(trace, nodes, column=column, warn=context.warn))
+        times = context.profile.durations_ns(work_of(trace, nodes, column=column, warn=context.notes.warn))
         late = np.flatnonzero(times >= TOO_LARGE)
         if len(late):
             refuse(trace, int(nodes[late[0]]), "the device profile gives a time beyond the clock's range")
@@ -171,7 +171,9 @@ def _roofline_ns(trace: Trace, nodes: Ints, ops: Floats, size: Floats, context: 
         # Work without operations (copies) is bound by memory: the limit of the formula, where the reference has 0 / 0.
         runtime = np.where((ops == 0) & (system.local_mem_bw > 0), size / system.local_mem_bw * 1e9, runtime)
     if system.peak_perf_flops == 0 or system.local_mem_bw == 0:
-        context.warn("the roofline model has no peak-perf or no local-mem-bw: compute takes no time, as in ASTRA-sim")
+        context.notes.warn(
+            "the roofline model has no peak-perf or no local-mem-bw: compute takes no time, as in ASTRA-sim"
+        )
     runtime = np.where(np.isinf(runtime) | (size == 0), 0.0, runtime)
     bad = np.flatnonzero(~(runtime < float(TOO_LATE)))
     if len(bad):

@@ -25,7 +25,7 @@ def import_groups(traces: Sequence[Trace], context: Context) -> None:
                 if known == members:
                     continue
                 source = "the communicator-group file" if name in given else "another trace"
-                context.warn(f"process group {name} is defined otherwise in {source}, whose definition is used")
+                context.notes.warn(f"process group {name} is defined otherwise in {source}, whose definition is used")
 
 
 def _groups_of(trace: Trace, node: int, ranks: int) -> dict[int, tuple[int, ...]]:

@@ -108,7 +108,9 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
     if custom:
         if chunks != 1:
-            context.warn(f"the custom {name} runs once for the whole collective: preferred-dataset-splits is not 1")
+            context.notes.warn(
+                f"the custom {name} runs once for the whole collective: preferred-dataset-splits is not 1"
+            )
         return Plan(use, 1, (), _custom_programs(custom, use, members or range(context.ranks), context))
     algorithms = _implementations(use.type, name, context)
     if members is not None and count < context.ranks:
@@ -131,7 +133,7 @@ def _custom_programs(
         list(members),
         use.size_bytes,
         lambda size: pass_ns(size, bandwidth),
-        context.warnings,
+        context.notes,
         to_itself=context.carries_messages_to_itself,
     )
 
@@ -148,7 +150,7 @@ def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
             return 0, 0
     elif context.ranks > chunk:
         if size == 0:
-            context.warn(
+            context.notes.warn(
                 "a collective of 0 bytes takes the time of ASTRA-sim's minimum size (splits times ranks bytes)"
             )
         chunk = context.ranks
@@ -213,7 +215,7 @@ def _default_phases(
         involved = (True,) * DEFAULT_INVOLVED_DIMS if not everyone else (True,) * len(rings)
     active = [d for d, ring in enumerate(rings) if ring.count > 1 and d < len(involved) and involved[d]]
     if len(rings) > len(involved):
-        context.warn(
+        context.notes.warn(
             f"collectives take part only in the first {len(involved)} dimensions"
             + (" (without involved_dim ASTRA-sim assumes four)" if use.involved is None else "")
         )

@@ -9,6 +9,7 @@ from os.path import isfile
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 from chakrasim.trace import Job, Trace, read, read_trace
 from chakrasim.trace.job.file import RANKS_ENDING, is_job, read_job
 from chakrasim.trace.job.groups import check_job
@@ -23,7 +24,7 @@ def load_workload(
     workload: Workload,
     ranks: int | None,
     lenient: bool,
-    warnings: list[str],
+    notes: Notes,
     *,
     one: bool = False,
     max_bytes: int | None = None,
@@ -36,12 +37,12 @@ def load_workload(
         return workload
     if isinstance(workload, str | PathLike):
         if is_job(workload):
-            return read_job(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
+            return read_job(workload, lenient=lenient, notes=notes, max_bytes=max_bytes)
         if (one or ranks is not None) and isfile(workload) and not str(workload).endswith(RANKS_ENDING):
-            trace = read_trace(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
+            trace = read_trace(workload, lenient=lenient, notes=notes, max_bytes=max_bytes)
             return _of_one(trace, ranks or 1)
         _refuse_one_file(fspath(workload))
-        return _of_list(read(workload, lenient=lenient, warnings=warnings, max_bytes=max_bytes), ranks)
+        return _of_list(read(workload, lenient=lenient, notes=notes, max_bytes=max_bytes), ranks)
     if isinstance(workload, Trace):
         if ranks is None and not one:
             raise InputError("one trace needs to be told how many ranks run it", remedy="give ranks=N")

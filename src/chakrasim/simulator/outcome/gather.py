@@ -16,7 +16,8 @@ from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.outcome.local_memory import nodes_without_tensors, peak_memory
-from chakrasim.simulator.outcome.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult
+from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]
@@ -57,7 +58,7 @@ def gather(
     if not context.aware:
         warn_of_impossible(calls, context)
     if m[at.MISMATCHES]:
-        context.warn("some ranks ran different collectives under the same place in their group's sequence")
+        context.notes.warn("some ranks ran different collectives under the same place in their group's sequence")
     return SimulationResult(
         finish_ns=finish[classes],
         exposed_comm_ns=(finish - slots[:, at.SLOT_GPU_NS])[classes],
@@ -72,7 +73,7 @@ def gather(
         messages=int(m[at.MESSAGES]) * (context.ranks // len(layout.ranks)),
         message_bytes=int(m[at.MESSAGE_BYTES]) * (context.ranks // len(layout.ranks)),
         events=int(m[at.EVENTS]),
-        warnings=tuple(context.warnings),
+        warnings=context.notes.warnings,
         counts={name: count for name, count in sorted(context.counts.items()) if count},
         links=_links(m, layout, context) if context.aware else None,
         collectives=_collectives(calls, context),
@@ -101,7 +102,7 @@ def empty_result(context: Context) -> SimulationResult:
         messages=0,
         message_bytes=0,
         events=0,
-        warnings=tuple(context.warnings),
+        warnings=context.notes.warnings,
         counts={name: count for name, count in sorted(context.counts.items()) if count},
         links=None,
         collectives=(),
@@ -180,7 +181,7 @@ def _peak_memory(records: tuple[NodeRecord, ...], classes: Ints, context: Contex
     ranks = np.bincount(classes).tolist()
     missing = sum(nodes_without_tensors(record) * copies for record, copies in zip(records, ranks, strict=True))
     if missing:
-        context.warn(
+        context.notes.warn(
             f"{missing} nodes name no tensors (attributes inputs and outputs): the peak of local memory leaves them out"
         )
     return peak_memory(records)[classes]

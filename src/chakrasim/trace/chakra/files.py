@@ -12,17 +12,19 @@ from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.files.inputs import Bound, bound
 from chakrasim.files.outputs import write_together, write_whole
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace import recognise
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.graph import Trace
 
 
+@lists_too
 def parse_trace(
     data: bytes,
     source: str = "<memory>",
     *,
     lenient: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
     limit: Bound | None = None,
 ) -> Trace:
     """The trace in the uncompressed bytes ``data`` of a Chakra file.
@@ -35,7 +37,7 @@ def parse_trace(
     from chakrasim.trace.chakra import wire
     from chakrasim.trace.chakra.decoded import Columns
 
-    notes = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     recognise.refuse_other_formats(data, source)
     columns = Columns(np.frombuffer(data, np.uint8), limit or bound(len(data)), source)
     status = columns.decode()
@@ -48,17 +50,18 @@ def parse_trace(
             raise damage
         kept = int(columns.state[wire.FRAMES]) - 1
         lost = len(data) - int(columns.state[wire.POS])
-        notes.append(f"{damage}: kept the {kept} nodes before it, left out the last {lost} of {len(data)} bytes")
+        notes.warn(f"{damage}: kept the {kept} nodes before it, left out the last {lost} of {len(data)} bytes")
     if unknown:
-        notes.append(f"{source}: left out {unknown} fields that Chakra schema 0.0.4 does not define")
+        notes.warn(f"{source}: left out {unknown} fields that Chakra schema 0.0.4 does not define")
     return columns.trace(source)
 
 
+@lists_too
 def read_trace(
     path: str | os.PathLike[str],
     *,
     lenient: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
     max_bytes: int | None = None,
 ) -> Trace:
     """The trace in the file ``path``, plain or gzip (told by content).
@@ -67,15 +70,15 @@ def read_trace(
     ``lenient`` are as in `parse_trace`.
     """
     source = os.fspath(path)
-    notes = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     return _decoded(storage.read_bytes(source, max_bytes), source, max_bytes, lenient, notes)
 
 
-def _decoded(raw: bytes, source: str, max_bytes: int | None, lenient: bool, notes: list[str]) -> Trace:
+def _decoded(raw: bytes, source: str, max_bytes: int | None, lenient: bool, notes: Notes) -> Trace:
     """The trace in a file's bytes, which may be compressed."""
     limit = bound(len(raw), max_bytes)
     data = storage.unpack(raw, source, limit, lenient, notes)
-    return parse_trace(data, source, lenient=lenient, warnings=notes, limit=limit)
+    return parse_trace(data, source, lenient=lenient, notes=notes, limit=limit)
 
 
 def write_trace(path: str | os.PathLike[str], trace: Trace, compress: bool | None = None) -> None:
@@ -90,12 +93,13 @@ def write_trace(path: str | os.PathLike[str], trace: Trace, compress: bool | Non
     write_whole(target, data)
 
 
+@lists_too
 def read(
     prefix: str | os.PathLike[str] | list[str | os.PathLike[str]] | tuple[str | os.PathLike[str], ...],
     *,
     ranks: int | None = None,
     lenient: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
     max_bytes: int | None = None,
 ) -> list[Trace]:
     """The traces of all ranks: of ``PREFIX.0.et``, ``PREFIX.1.et``, ... (or ``.et.gz``), or of the files in a list.
@@ -104,7 +108,7 @@ def read(
     files hold the same bytes share one Trace object, whose ``source`` is the first of the files. Of a job
     (``PREFIX.ranks.json``) the shared traces are expanded: groups are numbers and peers ranks (see `expand_job`).
     """
-    notes = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     if isinstance(prefix, (list, tuple)):
         paths = [os.fspath(path) for path in prefix]
         if ranks is not None and len(paths) != ranks:

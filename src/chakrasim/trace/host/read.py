@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace, TensorTable
 from chakrasim.trace.json.rare import RareColumns
@@ -23,7 +24,8 @@ _NEWEST: Final = (1, 1, 1)
 _TENSOR_KINDS: Final = (np.int32, np.bool_, np.int32, *([np.int64] * 5), np.int32)
 
 
-def read_host(path: str | os.PathLike[str], *, strict: bool = False, warnings: list[str] | None = None) -> HostTrace:
+@lists_too
+def read_host(path: str | os.PathLike[str], *, strict: bool = False, notes: Notes | None = None) -> HostTrace:
     """The host trace in the file ``path`` (plain or gzip; all schemas from 1.0.1 on; also what a linker wrote).
 
     Damaged files are recovered, with a warning that counts what was lost and says where; ``strict`` raises InputError
@@ -32,7 +34,7 @@ def read_host(path: str | os.PathLike[str], *, strict: bool = False, warnings: l
     from chakrasim.trace.json.records import Records
 
     source = os.fspath(path)
-    notes = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     records = Records(source, _format(), strict=strict, whole=True)
     with records.file:
         columns = _Columns(records, strict=strict)
@@ -41,7 +43,7 @@ def read_host(path: str | os.PathLike[str], *, strict: bool = False, warnings: l
     records.require_records()
     header = records.header(notes)
     trace = columns.trace(source, header, notes)
-    notes.extend(f"{source}: {note}" for note in (*_schema_notes(trace.schema), *_notes(trace.counts)))
+    notes.warn(*(f"{source}: {note}" for note in (*_schema_notes(trace.schema), *_notes(trace.counts))))
     return trace
 
 
@@ -155,7 +157,7 @@ class _Columns:
             remedy="correct the node, or read the file without strict to leave it out",
         )
 
-    def trace(self, source: str, header: dict[str, Any], notes: list[str]) -> HostTrace:
+    def trace(self, source: str, header: dict[str, Any], notes: Notes) -> HostTrace:
         """The trace; nothing may be taken afterwards."""
         from chakrasim.trace.host import nodes
         from chakrasim.trace.json import tokens as js

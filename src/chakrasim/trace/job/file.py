@@ -17,6 +17,7 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.files.outputs import write_together
+from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.files import read_trace
 from chakrasim.trace.chakra.graph import Trace
@@ -47,12 +48,13 @@ def is_job(prefix: str | os.PathLike[str]) -> bool:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
+@lists_too
 def read_job(
     prefix: str | os.PathLike[str],
     *,
     ranks: int | None = None,
     lenient: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
     max_bytes: int | None = None,
 ) -> Job:
     """The job of ``PREFIX.ranks.json``, each of its traces read once.
@@ -61,7 +63,7 @@ def read_job(
     ``lenient`` is as in `parse_trace`. An InputError names the place in the ranks file, or the node of a trace, that is
     at fault.
     """
-    notes = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     source = ranks_file(prefix)
     content = _load(source)
     if ranks is not None and ranks != content["ranks"]:
@@ -72,33 +74,31 @@ def read_job(
     groups = _process_groups(content["process_groups"], ranks, source)
     unused = sorted(set(range(len(files))) - set(np.unique(which).tolist()))
     if unused:
-        notes.append(
-            f"{source}: no rank runs {files[unused[0]]}" + (f" and {len(unused) - 1} more" * (len(unused) > 1))
-        )
+        notes.warn(f"{source}: no rank runs {files[unused[0]]}" + (f" and {len(unused) - 1} more" * (len(unused) > 1)))
     first = source[: -len(RANKS_ENDING)] + ".0.et"
     if os.path.exists(first) or os.path.exists(first + ".gz"):
-        notes.append(f"{source} is used; the traces by rank under the same prefix ({first}, ...) are not")
+        notes.warn(f"{source} is used; the traces by rank under the same prefix ({first}, ...) are not")
     traces = []
     for index, name in enumerate(files):
         path = os.path.join(os.path.dirname(source), name)
         if not os.path.isfile(path):
             raise _wrong(source, f"$.files[{index}]", "there is no such file", path, "the trace beside the ranks file")
-        traces.append(read_trace(path, lenient=lenient, warnings=notes, max_bytes=max_bytes))
+        traces.append(read_trace(path, lenient=lenient, notes=notes, max_bytes=max_bytes))
     job = Job(tuple(traces), which, groups)
     check_job(job, source)
     return job
 
 
 def read_expanded(
-    prefix: str | os.PathLike[str], ranks: int | None, lenient: bool, warnings: list[str], max_bytes: int | None
+    prefix: str | os.PathLike[str], ranks: int | None, lenient: bool, notes: Notes, max_bytes: int | None
 ) -> list[Trace]:
     """One trace per rank of a job, for those that know nothing of shared traces: what `chakrasim.trace.read` gives."""
-    job = read_job(prefix, lenient=lenient, warnings=warnings, max_bytes=max_bytes)
+    job = read_job(prefix, lenient=lenient, notes=notes, max_bytes=max_bytes)
     if ranks is not None and ranks > job.ranks:
         message = "the job has fewer ranks than were asked for"
         raise InputError(message, file=ranks_file(prefix), found=f"{job.ranks} ranks", expected=f"{ranks}")
     if ranks is not None and ranks < job.ranks:
-        warnings.append(f"{ranks_file(prefix)}: left out {job.ranks - ranks} ranks: only {ranks} were asked for")
+        notes.warn(f"{ranks_file(prefix)}: left out {job.ranks - ranks} ranks: only {ranks} were asked for")
     return list(islice(expanded(job, number_groups(job)), ranks))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.files import storage
+from chakrasim.notes import Notes
 from chakrasim.trace import recognise
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.json import tokens as js
@@ -128,7 +129,9 @@ class Records:
         self.state = np.zeros(js.STATE_SIZE, np.int64)
         self.state[js.STRICT] = strict
         self.state[js.REPAIR_POS] = -1
-        window = self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES
+        window = self.file.likely_bytes + 1 if whole else WINDOW_BYTES
+        if self.file.packed:
+            window = max(window, WINDOW_BYTES)
         self.file.check(window)
         self.buffer = np.zeros(window + _GUARD, np.uint8)
         self.whole = whole
@@ -289,7 +292,7 @@ class Records:
                 text += part[:got].tobytes()
         return lines, text
 
-    def header(self, warnings: list[str]) -> dict[str, Any]:
+    def header(self, notes: Notes) -> dict[str, Any]:
         """All members of the document but the list of records."""
         document: dict[str, Any] = {}
         for raw in self.members:
@@ -297,21 +300,21 @@ class Records:
                 document.update(_member(raw))
             except (ValueError, RecursionError):
                 name = raw[:40].decode("utf-8", "replace")
-                warnings.append(f"{self.path}: left out a member of the document that cannot be read: {name!r}")
+                notes.warn(f"{self.path}: left out a member of the document that cannot be read: {name!r}")
         return document
 
-    def report(self, kept: int, warnings: list[str], counts: dict[str, int]) -> None:
+    def report(self, kept: int, notes: Notes, counts: dict[str, int]) -> None:
         """Say what was lost or repaired."""
         state, record = self.state, self.form.record.split()[-1]
         if self.file.fault:
             damage = self._gzip_damage()
             damage.remedy = None
-            warnings.append(str(damage))
+            notes.warn(str(damage))
         if self.damage is not None:
             damages, lost = int(state[js.DAMAGES]), int(state[js.LOST])
             counts["damaged places"], counts["lost bytes"] = damages, lost
             more = f" (and at {damages - 1} more places)" if damages > 1 else ""
-            warnings.append(f"{self.damage}{more}: kept {kept} {record}s, left out {lost} bytes")
+            notes.warn(f"{self.damage}{more}: kept {kept} {record}s, left out {lost} bytes")
         repairs = {
             "missing or superfluous commas": js.COMMAS,
             "unescaped control characters": js.CONTROLS,
@@ -322,7 +325,7 @@ class Records:
             counts.update(found)
             where = f", the first in {self.place(int(state[js.REPAIR_POS]))}" if state[js.REPAIR_POS] >= 0 else ""
             listed = ", ".join(f"{count} {name}" for name, count in found.items())
-            warnings.append(f"{self.path}: repaired {listed}{where}")
+            notes.warn(f"{self.path}: repaired {listed}{where}")
 
     def require_records(self) -> None:
         """Raise InputError if there is no list of records, or nothing in it but damage."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes, lists_too
 from chakrasim.totals import checked, total
 from chakrasim.trace.json.rare import RareColumns
 from chakrasim.trace.kineto import columns as k
@@ -30,12 +31,13 @@ _NAMES: Final = (
 )
 
 
+@lists_too
 def read_kineto(
     path: str | os.PathLike[str],
     *,
     keep: str = "all",
     strict: bool = False,
-    warnings: list[str] | None = None,
+    notes: Notes | None = None,
 ) -> KinetoTrace:
     """The trace in the file ``path`` (plain or gzip, told by content).
 
@@ -48,7 +50,7 @@ def read_kineto(
     if keep not in ("all", "work"):
         raise InputError("unknown selection of events", found=repr(keep), expected="'all' or 'work'")
     source = os.fspath(path)
-    notes = [] if warnings is None else warnings
+    notes = Notes() if notes is None else notes
     records = Records(source, _format(), strict=strict)
     with records.file:
         columns = _Columns(records, work_only=keep == "work", strict=strict)
@@ -57,7 +59,7 @@ def read_kineto(
     records.require_records()
     header = records.header(notes)
     trace = columns.trace(source, header, notes)
-    notes.extend(f"{source}: {note}" for note in _notes(trace.counts))
+    notes.warn(*(f"{source}: {note}" for note in _notes(trace.counts)))
     return trace
 
 
@@ -165,7 +167,7 @@ class _Columns:
             remedy="correct the event, or read the file without strict to leave it out",
         )
 
-    def trace(self, source: str, header: dict[str, Any], notes: list[str]) -> KinetoTrace:
+    def trace(self, source: str, header: dict[str, Any], notes: Notes) -> KinetoTrace:
         """The trace; nothing may be taken afterwards."""
         from chakrasim.trace.json import tokens as js
         from chakrasim.trace.json.values import REPAIRED

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import file_bound, open_input
 from chakrasim.files.outputs import write_pieces
-from chakrasim.files.storage import GZIP_MAGIC, read_unpacked
+from chakrasim.files.signatures import GZIP
+from chakrasim.files.storage import read_unpacked
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.linked.checks import MOST_NS, check, group, integers, lane, number, rank_number, step_path
 from chakrasim.trace.linked.columns import Annotations, Communication, LinkedTrace, OperatorWorks, no_works
@@ -126,9 +128,10 @@ def _document(linked: LinkedTrace) -> Iterator[bytes]:
 
 def _texts(strings: StringTable) -> Iterator[bytes]:
     for begin in range(0, len(strings), _CHUNK):
-        some = range(begin, min(begin + _CHUNK, len(strings)))
+        ends = strings.offsets[begin : begin + _CHUNK + 1]
+        blob, places = strings.blob[ends[0] : ends[-1]].tobytes(), (ends - ends[0]).tolist()
         # Bytes that are no UTF-8 survive as lone surrogates.
-        texts = [strings.raw(index).decode("utf-8", "surrogateescape") for index in some]
+        texts = [blob[start:end].decode("utf-8", "surrogateescape") for start, end in pairwise(places)]
         yield (("," if begin else "") + json.dumps(texts, separators=(",", ":"))[1:-1]).encode()
 
 
@@ -170,7 +173,7 @@ def _content(source: str) -> bytes | mmap.mmap:
     expected = "a linked trace"
     with suppress(OSError, ValueError), open_input(source, expected) as file:
         size = os.fstat(file.fileno()).st_size
-        if _LARGE_BYTES < size <= file_bound(file).bytes and file.read(2) != GZIP_MAGIC:
+        if _LARGE_BYTES < size <= file_bound(file).bytes and file.read(2) != GZIP:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return read_unpacked(source, expected=expected, held=_HELD)
 
