@@ -50,7 +50,7 @@ def convert_text(path: str | os.PathLike[str], ranks: int, passes: int, *, notes
     path: the text workload.
     ranks: number of ranks.
     passes: how often the network is trained (or asked, DISTRIBUTED_INFERENCE).
-    warnings: receives what was left out, with counts.
+    notes: receives what was left out, with counts.
 
     Times are microseconds and sizes bytes, as in the reference. Collectives in which only some dimensions of the
     network take part (HYBRID_DATA_MODEL, HYBRID_MODEL_DATA) say so in ``involved_dim``; those of a transformer's model
