@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from chakrasim.text.amounts import time_text
 from chakrasim.text.shown import Shown
-from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.chakra.graph import Ints, StringTable
 from chakrasim.trace.kinds import COALESCED as COALESCED
 from chakrasim.trace.kinds import OPERATION_NAMES as OPERATION_NAMES
 from chakrasim.trace.kinds import RECV as RECV
 from chakrasim.trace.kinds import SEND as SEND
 from chakrasim.trace.kinds import UNKNOWN as UNKNOWN
-from chakrasim.trace.kineto.columns import Ints
 
 
 class RowKind(IntEnum):
