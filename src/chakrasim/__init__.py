@@ -49,6 +49,7 @@ Packages: ``analysis`` (where the time of a recorded trace goes), ``trace`` (rea
 ``generator``, ``collect``, ``replay`` (a trace's communication run for real), ``calibration``, ``demo`` (a shipped
 trace to try things on).
 
+Warnings: ``Notes`` collects them; every function that can warn takes one as ``notes``.
 Errors: ``InputError`` (input that cannot be used), ``StallError`` (a run that cannot end); both are a
 ``ChakrasimError``.
 
