@@ -40,7 +40,7 @@ def after(command: str) -> str:
             assert main(shlex.split(command)) == 0, (command, said.getvalue())
     finally:
         sys.stderr = sys.__stderr__
-    lines = [line for line in re.split(r"[\r\n]|\x1b\[K", said.getvalue()) if line.startswith(NEXT)]
+    lines = [line for line in re.split(r"[\r\n]|\x1b\[\d*[A-Z]", said.getvalue()) if line.startswith(NEXT)]
     if command.startswith("trace "):
         return shown.getvalue().partition("next, for instance:\n")[2].splitlines()[0].strip()
     assert len(lines) == 1, (command, said.getvalue())
