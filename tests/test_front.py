@@ -23,7 +23,7 @@ import chakrasim
 from chakrasim.moved import MOVED
 
 ROOT = Path(__file__).parents[1]
-LAZY = ("", ".analysis", ".collect", ".generator", ".replay", ".simulator", ".trace")
+LAZY = ("", ".analysis", ".calibration", ".collect", ".generator", ".machine", ".replay", ".simulator", ".trace")
 PACKAGES = [importlib.import_module(f"chakrasim{name}") for name in LAZY]
 
 
