@@ -45,6 +45,8 @@ class Result(Shown):
     TITLE: ClassVar[str] = ""
     NOT_IN_TABLES: ClassVar[tuple[str, ...]] = ()
     """Columns that the tables for people leave out: sums of others."""
+    AS_IT_IS: ClassVar[bool] = False
+    """Whether tables for people show names and figures as they stand: those of another tool."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @classmethod
@@ -115,18 +117,6 @@ class Result(Shown):
             raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
         data = {k: list(v) if isinstance(v, tuple) else v for k, v in self.columns().items()}
         return pandas.DataFrame(data, columns=list(data))
-
-
-@dataclass(frozen=True, eq=False)
-class HtaResult(Result):
-    """A table with the columns, names and units (us) of HTA. ``name`` is its subject."""
-
-    name: str
-    data: dict[str, Column]
-
-    def columns(self) -> dict[str, Column]:
-        """The columns by HTA's names."""
-        return self.data
 
 
 def _cell(value: Any) -> str:
