@@ -10,12 +10,13 @@ from chakrasim.machine.memory import RemoteMemory
 from chakrasim.machine.network import Network
 from chakrasim.machine.system import System
 from chakrasim.notes import Notes
+from chakrasim.text.shown import Shown
 
 MAX_SCALE = 1e9
 
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(Shown):
     """Everything that a workload runs on.
 
     ``profile`` times compute nodes, if there is one; ``compute_scale`` multiplies the times of compute nodes,
@@ -45,6 +46,16 @@ class Machine:
     @property
     def ranks(self) -> int:
         return self.network.ranks
+
+    def _in_short(self) -> dict[str, str]:
+        net = self.network
+        dims = zip(net.topology, net.npus_count, net.bandwidth_gib, net.latency_ns, strict=True)
+        figures = {
+            "name": self.name or "none",
+            "ranks": f"{self.ranks:,}",
+            "network": " x ".join(f"{kind} {n} ({gib:g} GiB/s, {ns:g} ns)" for kind, n, gib, ns in dims),
+        }
+        return figures | ({} if self.profile is None else {"device": self.profile.name})
 
 
 def check_dimensions(system: System, network: Network, notes: Notes, file: str = "system configuration") -> None:

@@ -26,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(
-        options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks), printed=_printed
-    )
+    return analyse(options, lambda traces: _default(options, traces), printed=_printed)
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
@@ -61,9 +59,3 @@ def _printed(tables: Tables) -> Tables:
         return tables
     print_warnings(["no work of a device was recorded: these are times of the host"])
     return {name: table for name, table in tables.items() if name in (_HOST, "stragglers")}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.summary import hta_summary
-
-    return hta_summary(ranks)
