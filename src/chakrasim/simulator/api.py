@@ -155,6 +155,8 @@ def simulate(
             rendezvous=rendezvous,
             physics=physics,
             replay=replay_durations,
+            compute_scale=described.compute_scale,
+            comm_scale=described.comm_scale,
             profile=described.profile,
             profile_is_given=device_profile is not None,
             common_start=common_start,
@@ -203,6 +205,8 @@ def _machine(system: Any, network: Any, memory: Any, machine: Any, device_profil
             )
         loaded = load_machine(machine, notes)
         remote = load_memory(memory, notes) if memory is not None else loaded.memory
+        if loaded.system.replay_only and loaded.comm_scale != 1.0:
+            notes.warn("comm-scale has no effect: every node takes its recorded duration ('replay-only')")
         return _replaying(replace(loaded, memory=remote, profile=profile or loaded.profile), notes)
     if system is None or network is None:
         missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)
