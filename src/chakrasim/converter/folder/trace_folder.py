@@ -165,25 +165,16 @@ def trace_directory(
 
     Parameters
     ----------
-    directory:
-        The folder of host and device traces, plain or gzip; what belongs together is found as `discover` says.
-    output:
-        The folder for ``chakra.RANK.et``, ``comm_group.json`` (ASTRA-sim's communicator groups) and ``report.json``. It
-        appears whole or not at all.
-    map_file:
-        JSON that says which files belong to which rank, instead of finding out.
-    step:
-        Keep ``ProfilerStep#N`` only; "all" keeps everything.
-    strict:
-        Stop at whatever the doctor warns of, and at damaged files; without it, at what makes the traces unusable.
-    force:
-        Replace earlier results in ``output``.
-    redact:
-        Replace names as `convert` does, in the report too.
-    jobs, memory_limit:
-        Most processes, and bytes of memory that they may take together.
-    progress, told:
-        Called with what is done, how often so far, and how often in all; and with the doctor's diagnosis.
+    directory: the folder of host and device traces, plain or gzip; what belongs together is found as `discover` says.
+    output: the folder for ``chakra.RANK.et``, ``comm_group.json`` (ASTRA-sim's communicator groups) and
+        ``report.json``. It appears whole or not at all.
+    map_file: JSON that says which files belong to which rank, instead of finding out.
+    step: keep ``ProfilerStep#N`` only; "all" keeps everything.
+    strict: stop at whatever the doctor warns of, and at damaged files; without it, at what makes the traces unusable.
+    force: replace earlier results in ``output``.
+    redact: replace names as `convert` does, in the report too.
+    jobs, memory_limit: most processes, and bytes of memory that they may take together.
+    progress, told: called with what is done, how often so far, and how often in all; and with the doctor's diagnosis.
 
     Raises InputError for what cannot be used; then nothing is written.
     """
@@ -204,18 +195,12 @@ def trace_directory(
         if told is not None:
             told(diagnosis)
         _refuse_findings(diagnosis, directory, strict=strict)
-        rest = [task for task in tasks if task.files.rank not in linked_by_rank]
-        more = _collect(run_all(_link, rest, processes), len(rest), _stage(progress, "linked"))
-        linked_by_rank |= {task.files.rank: one for task, one in zip(rest, more, strict=True)}
-        linked = [linked_by_rank[task.files.rank] for task in tasks]
+        linked = _link_others(tasks, linked_by_rank, processes, _stage(progress, "linked"))
         aligned, views, groups, warnings = _compare([one.outline for one in linked])
         given = list(zip(tasks, aligned, views, strict=True))
         made = _collect(run_all(_convert, given, processes), len(tasks), _stage(progress, "converted"))
         work.rmdir()
-        reports = tuple(
-            _report(task, one, outline, nodes, said)
-            for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
-        )
+        reports = tuple(_report(*one) for one in zip(tasks, linked, aligned, made, strict=True))
         report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), bool(redact), key)
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
@@ -239,6 +224,18 @@ def _examine(
         if progress is not None:
             progress(len(examined), len(tasks))
     return judge(found, examined, os.fspath(directory)), linked_by_rank
+
+
+def _link_others(
+    tasks: Sequence[_Task],
+    linked_by_rank: dict[int, _Linked],
+    processes: int,
+    progress: Callable[[int, int], None] | None,
+) -> list[_Linked]:
+    """All ranks, linked: those of ``linked_by_rank`` are already."""
+    rest = [task for task in tasks if task.files.rank not in linked_by_rank]
+    more = iter(_collect(run_all(_link, rest, processes), len(rest), progress))
+    return [linked_by_rank.get(task.files.rank) or next(more) for task in tasks]
 
 
 def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
@@ -313,7 +310,8 @@ def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[st
     return nodes, notes.warnings
 
 
-def _report(task: _Task, linked: _Linked, outline: LinkedTrace, nodes: int, said: tuple[str, ...]) -> RankReport:
+def _report(task: _Task, linked: _Linked, outline: LinkedTrace, converted: tuple[int, tuple[str, ...]]) -> RankReport:
+    nodes, said = converted
     steps = outline.annotations.step
     return RankReport(
         rank=task.files.rank,
