@@ -212,7 +212,7 @@ def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
     _refuse_existing(options, [*paths, groups_path])
     from chakrasim.converter.text_workload.api import TextTraces, convert_text
     from chakrasim.files.outputs import write_together
-    from chakrasim.trace.chakra.files import rank_contents
+    from chakrasim.trace.job.ranks import rank_contents
 
     if options.compat:
         from chakrasim.compat.chakra_convert.text_workload import convert_text as convert_as_the_reference
