@@ -12,11 +12,19 @@ from chakrasim.machine.system import System
 from chakrasim.notes import Notes
 from chakrasim.text.shown import Shown
 
+MAX_SCALE = 1e9
+
 
 @dataclass(frozen=True)
 class Machine(Shown):
-    """Everything that a workload runs on. ``profile`` times compute nodes, if there is one; ``name`` and ``source``
-    (where the figures come from) are for people."""
+    """Everything that a workload runs on.
+
+    ``profile`` times compute nodes, if there is one; ``compute_scale`` multiplies the times of compute nodes,
+    ``comm_scale`` the sizes of collectives and messages; ``name`` and ``source`` (where the figures come from) are for
+    people; ``warnings`` are those of the machine file.
+
+    Raises :class:`chakrasim.InputError` when built with a scale that is no number from 0 to 10^9.
+    """
 
     network: Network
     system: System
@@ -24,6 +32,16 @@ class Machine(Shown):
     profile: DeviceProfile | None = None
     name: str = ""
     source: str = ""
+    compute_scale: float = 1.0
+    comm_scale: float = 1.0
+    warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("compute_scale", "comm_scale"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SCALE:
+                expected = "a factor from 0 to 10^9"
+                raise InputError("out of range", file="Machine", place=f"$.{name}", found=value, expected=expected)
 
     @property
     def ranks(self) -> int:
