@@ -211,7 +211,7 @@ def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
     announce_compilation("trace")
     from chakrasim.converter.text_workload.api import convert_text
     from chakrasim.files.outputs import write_together
-    from chakrasim.trace.chakra.files import rank_contents
+    from chakrasim.trace.job.ranks import rank_contents
 
     made = convert_text(source, ranks, passes, like_reference=bool(options.compat), notes=notes)
     files = rank_contents(options.output, made.traces)

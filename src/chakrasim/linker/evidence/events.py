@@ -92,7 +92,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class LaneEvents:
     """The events of a device trace, sorted out.
 
     ``host`` runs on threads, ``device`` on streams, ``annotations`` name spans of threads. ``syncs`` int32[s] are the
@@ -119,7 +119,7 @@ class Work:
         return {(lane.device, lane.stream): index for index, lane in enumerate(self.lanes) if lane.device >= 0}
 
 
-def sort_out(kineto: KinetoTrace) -> Work:
+def sort_out(kineto: KinetoTrace) -> LaneEvents:
     """Tell work from names and evidence, and put it on lanes. Raises InputError if there is no work."""
     counts: dict[str, int] = {}
     role = _roles(kineto, counts)
@@ -142,7 +142,7 @@ def sort_out(kineto: KinetoTrace) -> Work:
     host = _spans(kineto, on_host, thread[: len(on_host)], role)
     annotations = _spans(kineto, named, thread[len(on_host) :], role)
     device = _spans(kineto, on_device, stream, role, by_correlation=True)
-    return Work(
+    return LaneEvents(
         kineto=_slim(kineto),
         host=host,
         device=device,

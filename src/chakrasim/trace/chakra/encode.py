@@ -51,6 +51,11 @@ def encode_trace(trace: Trace) -> bytes:
     return out[begin:].tobytes()
 
 
+def same_content(one: Trace, other: Trace) -> bool:
+    """Whether both hold the same nodes, attributes and metadata in the same order (the source does not count)."""
+    return one is other or (len(one) == len(other) and encode_trace(one) == encode_trace(other))
+
+
 def _plain(column: NDArray[Any]) -> NDArray[Any]:
     """A contiguous, writable array: the one form that the kernel is compiled for."""
     return np.require(column, requirements=("C", "W"))
