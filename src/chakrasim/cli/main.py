@@ -24,8 +24,7 @@ from chakrasim.cli.options import Parser, near_option, prepare
 from chakrasim.cli.output import print_warnings
 from chakrasim.cli.reference_names import old_name_warnings
 from chakrasim.cli.streams import take_streams, tell
-from chakrasim.errors import ChakrasimError, InputError, StallError, near
-from chakrasim.kept_code import NotKept
+from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
 from chakrasim.startup import without_gc
 
 #: The subcommands, each a module of this package, in the order of the road.

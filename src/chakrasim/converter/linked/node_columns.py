@@ -172,7 +172,7 @@ class NodeRange:
 
     def _group_names(self, numbers: Ints, where: NDArray[np.bool_]) -> Ints:
         texts = np.zeros(len(numbers), np.int64)
-        for number in np.unique(numbers[where]).tolist():
+        for number in sorted(set(numbers[where].tolist())):
             texts[numbers == number] = self.strings.add(str(number))
         return texts
 

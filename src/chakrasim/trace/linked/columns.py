@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from chakrasim.text.amounts import time_text
 from chakrasim.text.shown import Shown
-from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.chakra.graph import Ints, StringTable
 from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.kineto.columns import Ints
 
 
 class RowKind(IntEnum):
