@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
 from chakrasim.errors import InputError, StallError
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes, lists_too
 from chakrasim.replay.environment import Launched, launched
 from chakrasim.replay.execute import Samples, Settings, Stuck, check_backend, import_torch, run_rank
-from chakrasim.replay.plan import ReplayPlan
+from chakrasim.replay.plan import RECV, ReplayPlan
 from chakrasim.replay.programs import make_plan
 from chakrasim.replay.result import ReplayResult, make_result
 from chakrasim.replay.source import PathLike, load_source
@@ -149,12 +150,11 @@ def buffer_bytes(plan: ReplayPlan, rank: int) -> int:
     buffers: dict[tuple[str, str, int], int] = {}
     for operation in plan.programs[rank]:
         members, size, dtype = plan.members(rank, operation), operation.size_bytes, operation.dtype
-        outputs = dict.fromkeys(("all_gather", "gather"), size * members)
-        outputs |= dict.fromkeys(("all_to_all", "recv"), size)
-        outputs |= dict.fromkeys(("reduce_scatter", "reduce_scatter_block", "scatter"), size // members)
+        kind = KINDS_BY_NAME.get(operation.kind, MESSAGE)
         buffers["in", dtype, size] = size
-        if operation.kind in outputs:
-            buffers["out", dtype, outputs[operation.kind]] = outputs[operation.kind]
+        if operation.kind == RECV or not kind.in_place:
+            output = kind.result_bytes(size, members)
+            buffers["out", dtype, output] = output
     return sum(buffers.values())
 
 

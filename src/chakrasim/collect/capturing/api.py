@@ -166,13 +166,13 @@ def capture(
     profile = _profile(device_profile)
     _preload()
     from chakrasim.collect.capturing.job import JobCapture, assumptions
-    from chakrasim.collect.capturing.rank import Program
+    from chakrasim.collect.capturing.rank import UserProgram
 
     if callable(program):
-        what = Program(None, (), program, step, with_gpu, devices_per_node)
+        what = UserProgram(None, (), program, step, with_gpu, devices_per_node)
     else:
         script = _script(program, is_module)
-        what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
+        what = UserProgram(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
     count = workers or min(cores(), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)

@@ -12,8 +12,8 @@ from chakrasim.converter.text_workload.loops import (
     MODEL_GROUP,
     OTHER_DIMENSIONS,
     TRANSFORMERS,
-    Program,
     TextNode,
+    TextProgram,
     model_group_size,
     run_loop,
 )
@@ -83,7 +83,7 @@ def _groups(workload: TextWorkload, ranks: int) -> dict[str, list[int]]:
     return {str(number): members for number, members in enumerate((*models, *parts), 1)}
 
 
-def _trace(program: Program, groups: dict[int, str]) -> Trace:
+def _trace(program: TextProgram, groups: dict[int, str]) -> Trace:
     workload = program.workload
     builder = TraceBuilder(
         metadata={"schema": SCHEMA, "parallelism": workload.parallelism, "input_file": workload.text},
@@ -105,7 +105,7 @@ def _trace(program: Program, groups: dict[int, str]) -> Trace:
 def _attributes(node: TextNode, groups: dict[int, str]) -> dict[str, Any]:
     attrs: dict[str, Any] = {"is_cpu_op": False}
     if node.collective is not None:
-        attrs["comm_type"] = node.collective.value
+        attrs["comm_type"] = node.collective
         attrs["comm_size"] = node.size_bytes
         if node.members in _MASKS:
             attrs["involved_dim"] = _MASKS[node.members]
@@ -114,7 +114,7 @@ def _attributes(node: TextNode, groups: dict[int, str]) -> dict[str, Any]:
     return attrs
 
 
-def _tell_left_out(workload: TextWorkload, program: Program, notes: Notes) -> None:
+def _tell_left_out(workload: TextWorkload, program: TextProgram, notes: Notes) -> None:
     if program.left_out:
         notes.warn(
             f"{workload.source}: left out {program.left_out} collectives a pass: {workload.parallelism} does not run"

@@ -75,7 +75,7 @@ class Spans:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class StepSpans:
     """The profiler's steps by start: ``number``, ``start_ns``, ``end_ns`` int64[k]; they do not overlap."""
 
     number: Ints
@@ -109,7 +109,7 @@ class LaneEvents:
     lanes: tuple[Lane, ...]
     threads: int
     main: int
-    steps: Steps
+    steps: StepSpans
     step_numbers: Ints
     counts: dict[str, int]
 
@@ -253,7 +253,7 @@ def _spans(
     return Spans(rows.astype(np.int32), lane[order].astype(np.int32), start, start + duration, role[rows])
 
 
-def _steps(kineto: KinetoTrace, named: NDArray[np.intp], step_number: Ints, counts: dict[str, int]) -> Steps:
+def _steps(kineto: KinetoTrace, named: NDArray[np.intp], step_number: Ints, counts: dict[str, int]) -> StepSpans:
     rows = named[step_number >= 0]
     number = step_number[step_number >= 0]
     start = kineto.ts_ns[rows]
@@ -263,4 +263,4 @@ def _steps(kineto: KinetoTrace, named: NDArray[np.intp], step_number: Ints, coun
     cut = np.minimum(end[:-1], start[1:])
     counts["steps_cut_at_the_next"] = int((cut < end[:-1]).sum())
     end[:-1] = cut
-    return Steps(number, start, end)
+    return StepSpans(number, start, end)
