@@ -3,6 +3,7 @@
 To simulate:
 
     simulate                how long a workload takes on a machine, and where the time goes: a SimulationResult
+    Notes                   what collects warnings and remarks of a function that is given one
     Limits                  bounds of what a run may cost: nodes, events, bytes
     summary                 what the command line prints of a result, as text
     write_timeline          the run over time, for https://ui.perfetto.dev

@@ -17,7 +17,8 @@ Peers are given relative to the member's own index, so that members that do the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -62,6 +63,8 @@ class Request:
         Which of an algorithm's alternatives to use: 0 or 1, the two trees of the double binary tree.
     root:
         Member index of the root of a rooted collective.
+    parameters:
+        The algorithm's own parameters: all that it states when it is registered, each as given or as stated.
     shared_bus:
         Whether ``Row.from_memory`` and ``Row.send_back`` have to be right. Without, rows merge into longer runs.
     """
@@ -75,6 +78,7 @@ class Request:
     variant: int = 0
     root: int = 0
     shared_bus: bool = True
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
 
 class Peer(IntEnum):

@@ -276,6 +276,7 @@ def _phase(
                 variant=variant,
                 root=root,
                 shared_bus=context.system.model_shared_bus,
+                parameters=dict(algorithm.parameters),
             ),
         )
         for variant in (0, 1)
