@@ -68,6 +68,8 @@ def simulate(
 ) -> SimulationResult:
     """Simulate a training job: one Chakra trace per rank, on a described machine.
 
+    Long because all its options are described here.
+
     Parameters
     ----------
     workload:
