@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chakrasim.collectives.algorithms import direct, double_binary_tree, halving_doubling, ring, rooted
-from chakrasim.collectives.algorithms.packets import NATIVE
-from chakrasim.collectives.schedule import ROOTED, Request, Schedule, ScheduleError
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
+from chakrasim.collectives.schedule import WITHOUT_REFERENCE, Request, Schedule, ScheduleError
 from chakrasim.extensions import registered_name
 
 Algorithm = Callable[[Request], Schedule]
@@ -139,12 +139,12 @@ def _native(name: str, function: Algorithm, rooted_function: Algorithm | None, t
     """Register a built-in algorithm, which leaves rooted collectives to ``rooted_function``."""
 
     def schedule(request: Request) -> Schedule:
-        if request.collective in NATIVE:
+        if request.collective not in WITHOUT_REFERENCE:
             return function(request)
-        if request.collective in ROOTED and rooted_function is not None:
+        if rooted_function is not None:
             return rooted_function(request)
         raise ScheduleError(
-            f"{name} has no {request.collective.name.lower().replace('_', '-')}",
+            f"{name} has no {COLLECTIVE_KEYS[request.collective]}",
             expected="ring or direct for rooted collectives and the barrier",
         )
 

@@ -25,13 +25,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import KINDS, ROOTED
 from chakrasim.errors import InputError
 from chakrasim.trace.kinds import CollectiveType
 
 Collective = CollectiveType
 """Collective types, by the schema's own enumeration."""
 
-ROOTED = frozenset((Collective.BROADCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER, Collective.BARRIER))
+WITHOUT_REFERENCE = frozenset((*ROOTED, Collective.BARRIER))
 """Collectives that the reference simulator has no algorithm for: those with a root, and the barrier."""
 
 
@@ -159,8 +160,4 @@ def message(size_bytes: int) -> int:
 
 def final_size(collective: Collective, members: int, data_bytes: int) -> int:
     """Bytes that a phase leaves to the next one (``data_bytes`` of its request)."""
-    if collective in (Collective.ALL_GATHER, Collective.GATHER):
-        return data_bytes * members
-    if collective in (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK, Collective.SCATTER):
-        return data_bytes // members
-    return data_bytes
+    return KINDS[collective].result_bytes(data_bytes, members)

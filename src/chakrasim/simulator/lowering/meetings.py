@@ -1,4 +1,4 @@
-"""Meetings of a replay: collectives and messages that begin when the last of their ranks has come (`measured`)."""
+"""Where ranks meet when measured durations are replayed: who waits for whom in a collective or a message."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import Root, numbers_of
 from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.measured import measured
-from chakrasim.trace import CollectiveType, NodeType
+from chakrasim.trace import NodeType
 
 Ints = NDArray[np.int64]
-
-_FROM_ROOT = (CollectiveType.BROADCAST, CollectiveType.SCATTER)
-_TO_ROOT = (CollectiveType.REDUCE, CollectiveType.GATHER)
 
 
 def hold_meetings(graphs: Sequence[Graph], graph_of: Ints, context: Context) -> tuple[list[Graph], Ints]:
@@ -63,9 +61,9 @@ def _roles(rank: Ints, meeting: Ints, kind: Ints, root: Ints) -> Ints:
     role = np.full(len(rank), at.COUNTS | at.WAITS, np.int64)
     is_root = rank == root
     has_root = np.isin(meeting, meeting[is_root])
-    from_root = np.isin(kind, [int(one) for one in _FROM_ROOT]) & has_root
+    from_root = np.isin(kind, numbers_of(Root.GIVES)) & has_root
     role[from_root] = np.where(is_root[from_root], at.COUNTS, at.WAITS)
-    role[np.isin(kind, [int(one) for one in _TO_ROOT]) & has_root & ~is_root] = at.COUNTS
+    role[np.isin(kind, numbers_of(Root.GETS)) & has_root & ~is_root] = at.COUNTS
     return role
 
 
