@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_critical_path_compat import cases
 
 from chakrasim import InputError
 from chakrasim.analysis.critical_path.overlay import Arrow, linked_arrows, write_overlay
@@ -16,7 +17,6 @@ from chakrasim.compat.hta_critical_path.arrows import compat_arrows
 from chakrasim.compat.hta_critical_path.path import critical_path
 from chakrasim.linker.api import link
 from chakrasim.trace.kineto.read import read_kineto
-from compat.test_critical_path_compat import cases
 
 
 @pytest.fixture
