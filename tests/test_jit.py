@@ -1,4 +1,4 @@
-"""Compiled code is kept by room, so a kernel may call only kernels of its own room."""
+"""Compiled code is kept by a room's kernel sources, so nothing from elsewhere may be compiled in."""
 
 from __future__ import annotations
 
@@ -36,3 +36,34 @@ def test_kernels_call_kernels_of_their_own_room_only():
             if isinstance(node, ast.ImportFrom) and node.module in kernels and node.module.split(".")[1] != room:
                 strays += [(str(path), alias.name) for alias in node.names if alias.name in kernels[node.module]]
     assert strays == []
+
+
+def test_constants_in_kernels_stand_where_kernels_do():
+    trees = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+    with_kernels = {path.parent for path, tree in trees.items() if _marked(tree)}
+    strays = []
+    for path, tree in trees.items():
+        imported = {
+            alias.asname or alias.name: _file_of(node.module, alias.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("chakrasim.")
+            for alias in node.names
+        }
+        for function in tree.body:
+            if not isinstance(function, ast.FunctionDef) or not _marked(ast.Module([function], [])):
+                continue
+            used = {
+                node.id for statement in function.body for node in ast.walk(statement) if isinstance(node, ast.Name)
+            }
+            for name in used & imported.keys():
+                home = imported[name]
+                same_room = home.relative_to(SOURCE).parts[0] == path.relative_to(SOURCE).parts[0]
+                if not same_room or home.parent not in with_kernels:
+                    strays.append((str(path), function.name, name))
+    assert strays == []
+
+
+def _file_of(module: str | None, name: str) -> Path:
+    """Where an imported name comes from: a module, or a name in one."""
+    at = SOURCE.joinpath(*str(module).split(".")[1:])
+    return at.with_suffix(".py") if at.with_suffix(".py").exists() else at / f"{name}.py"

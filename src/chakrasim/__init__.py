@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.linker.api import link
     from chakrasim.notes import Notes
+    from chakrasim.report.tables.simulation import summary
+    from chakrasim.report.timeline.memory import write_memory_traces
+    from chakrasim.report.timeline.simulation import write_timeline
     from chakrasim.simulator.api import simulate
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.outcome.result import SimulationResult
@@ -35,6 +38,9 @@ _HOMES = {
     "retarget": "chakrasim.converter.retarget.api",
     "trace_directory": "chakrasim.converter.folder.trace_folder",
     "simulate": "chakrasim.simulator.api",
+    "summary": "chakrasim.report.tables.simulation",
+    "write_memory_traces": "chakrasim.report.timeline.memory",
+    "write_timeline": "chakrasim.report.timeline.simulation",
     "Limits": "chakrasim.simulator.context",
     "SimulationResult": "chakrasim.simulator.outcome.result",
     **dict.fromkeys(("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"), "chakrasim.trace"),
@@ -59,9 +65,12 @@ __all__ = [
     "read_job",
     "retarget",
     "simulate",
+    "summary",
     "trace_directory",
     "write",
     "write_job",
+    "write_memory_traces",
+    "write_timeline",
 ]
 
 

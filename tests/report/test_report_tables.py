@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chakrasim.report.tables.simulation import MOST_CLASSES, summary, summary_text
+from chakrasim.report.tables.simulation import MOST_CLASSES, summary, summary_sections
 from chakrasim.text.amounts import ranks_text, share_text, size_text, time_text
 from chakrasim.text.layout import Section, plain_text, rich_text
 
@@ -30,7 +30,7 @@ def row(text: str, name: str) -> list[str]:
 
 
 def test_step(step):
-    text = summary_text(step)
+    text = summary(step)
     assert row(text, "makespan") == ["makespan", "84.01 us (84,012 ns)"]
     assert row(text, "ranks") == ["ranks", "4, congestion-aware network"]
     assert row(text, "finish") == ["finish", "all ranks at 84.01 us"]
@@ -48,14 +48,14 @@ def test_step(step):
 
 
 def test_no_negative_time_is_shown_where_gpu_operations_run_side_by_side(step):
-    text = summary_text(dataclasses.replace(step, exposed_comm_ns=np.array([-114_500_000, 5, 5, 5])))
+    text = summary(dataclasses.replace(step, exposed_comm_ns=np.array([-114_500_000, 5, 5, 5])))
     line = "ASTRA-sim's exposed communication (finish less GPU busy time): n/a, since GPU operations that ran side by "
     assert f"{line}side add up to more than the run (1 rank)" in text
     assert row(text, "0-3")[-1] == "n/a" and "-114" not in text
 
 
 def test_spread_and_time_after_the_end(run):
-    text = summary_text(run(comp(5), comp(3)))
+    text = summary(run(comp(5), comp(3)))
     assert row(text, "finish") == ["finish", "first 3 us (rank 1), median 4 us, last 5 us (rank 0)"]
     assert row(text, "compute")[1:3] == ["4 us", "80.0%"]
     assert row(text, "done")[1:3] == ["1 us", "20.0%"]
@@ -63,31 +63,31 @@ def test_spread_and_time_after_the_end(run):
 
 
 def test_only_the_first_classes_are_listed(run):
-    text = summary_text(run(*(comp(i + 1) for i in range(MOST_CLASSES + 3))))
+    text = summary(run(*(comp(i + 1) for i in range(MOST_CLASSES + 3))))
     assert "... and 3 classes more" in text
 
 
 def test_says_loudly_that_nothing_moved(run):
-    text = summary_text(run(coll(5, 1 << 20), ranks=4))
+    text = summary(run(coll(5, 1 << 20), ranks=4))
     assert "NO BYTES WERE MOVED although the workload has collectives" in text
-    assert "NO BYTES" not in summary_text(run(comp(5), ranks=4))
-    replayed = summary_text(run(coll(0, 1 << 20), ranks=4, extra={"replay-only": 1}))
+    assert "NO BYTES" not in summary(run(comp(5), ranks=4))
+    replayed = summary(run(coll(0, 1 << 20), ranks=4, extra={"replay-only": 1}))
     assert "replay-only" in replayed
 
 
 def test_warnings_stand_at_the_end(step):
-    assert "Warnings" not in summary_text(step)
+    assert "Warnings" not in summary(step)
     warned = dataclasses.replace(step, warnings=("mind the gap",))
-    assert summary_text(warned).endswith("\nWarnings\n  mind the gap\n")
+    assert summary(warned).endswith("\nWarnings\n  mind the gap\n")
 
 
 def test_a_checked_input_has_no_times(run):
-    text = summary_text(run(comp(5), ranks=4, check=True))
+    text = summary(run(comp(5), ranks=4, check=True))
     assert "checked only" in text and "Where the time goes" not in text
 
 
 def test_counted_nodes(run):
-    text = summary_text(run(coll(5, 1 << 20), ranks=4))
+    text = summary(run(coll(5, 1 << 20), ranks=4))
     assert row(text, "broadcasts replayed")[-1] == "4" or row(text, "broadcasts replayed")[-1] == "1"
 
 
@@ -96,8 +96,8 @@ def test_parts_sum_to_the_whole(step):
 
 
 def test_styles_do_not_change_the_text(step):
-    styled = rich_text(summary(step))
-    assert styled.plain + "\n" == plain_text(summary(step))
+    styled = rich_text(summary_sections(step))
+    assert styled.plain + "\n" == plain_text(summary_sections(step))
     assert {str(span.style) for span in styled.spans} >= {"bold", "dim"}
 
 

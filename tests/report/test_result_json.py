@@ -28,10 +28,8 @@ def test_figures(step):
 
 
 def test_the_same_input_gives_the_same_bytes(run, step):
-    from chakrasim.simulator.outcome.json_form import result_json
-
     nodes = step.records[0].graph.trace
-    assert result_json(step) == result_json(step)
+    assert step.to_json() == step.to_json()
     again = run(
         [{"id": 1, "type": 4, "duration_micros": 5, "attrs": {}}], [{"id": 1, "type": 4, "attrs": {}}], fold=False
     )

@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import pytest
 
-from chakrasim import InputError
+from chakrasim import InputError, write_timeline
 
 
 def events(result, tmp_path, name="t.json"):
-    result.to_perfetto(tmp_path / name)
+    write_timeline(result, tmp_path / name)
     raw = (tmp_path / name).read_bytes()
     content = json.loads(gzip.decompress(raw) if name.endswith(".gz") else raw, parse_float=str)
     assert content["displayTimeUnit"] == "ns"
@@ -45,7 +45,7 @@ def test_slices_of_a_step(step, tmp_path):
 
 def test_compressed_file_holds_the_same_and_is_repeatable(step, tmp_path):
     assert events(step, tmp_path, "t.json.gz") == events(step, tmp_path)
-    step.to_perfetto(tmp_path / "again.json.gz")
+    write_timeline(step, tmp_path / "again.json.gz")
     assert (tmp_path / "again.json.gz").read_bytes() == (tmp_path / "t.json.gz").read_bytes()
 
 
@@ -78,10 +78,10 @@ def test_nodes_without_a_name_are_called_by_their_type(run, tmp_path):
 
 def test_a_run_whose_times_were_not_kept_has_no_timeline(step, tmp_path):
     with pytest.raises(InputError, match="there is no timeline"):
-        dataclasses.replace(step, records=()).to_perfetto(tmp_path / "t.json")
+        write_timeline(dataclasses.replace(step, records=()), tmp_path / "t.json")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_does_not_exist_is_made(step, tmp_path):
-    step.to_perfetto(tmp_path / "none" / "t.json")
+    write_timeline(step, tmp_path / "none" / "t.json")
     assert json.loads((tmp_path / "none" / "t.json").read_text())["traceEvents"]

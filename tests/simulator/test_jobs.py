@@ -16,6 +16,7 @@ from made_training_jobs import mesh_groups, message, random_job, training_job
 import chakrasim
 from chakrasim import InputError, Job, StallError, simulate
 from chakrasim.machine import CommGroups
+from chakrasim.report.timeline.simulation import write_timeline
 from chakrasim.trace import expand_job
 from chakrasim.trace.job.groups import number_groups
 
@@ -154,7 +155,7 @@ def test_a_stall_names_ranks_and_traces() -> None:
 
 def test_peers_of_a_timeline_are_ranks(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
-    simulate(training_job(1, 1, 2), **machine(2)).to_perfetto(path)
+    write_timeline(simulate(training_job(1, 1, 2), **machine(2)), path)
     text = path.read_text()
     assert '"type":"COMM_SEND_NODE","bytes":4096,"peer":1' in text
     assert '"type":"COMM_RECV_NODE","bytes":4096,"peer":0' in text

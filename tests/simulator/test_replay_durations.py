@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import chakrasim
 from chakrasim import InputError, StallError, Trace, TraceBuilder, write
 from chakrasim.cli.main import main
-from chakrasim.simulator.outcome.result import PARTS
+from chakrasim.report.tables.simulation import summary
+from chakrasim.simulator.outcome.records import PARTS
 
 COLL, SEND, RECV = 7, 5, 6
 
@@ -271,15 +272,15 @@ class TestSteps:
             {"rank": 0, "step": 4, "measured_ns": 100, "simulated_ns": 102, "error_pct": time.error_pct}
             | {"delay_only_share": None}
         ]
-        assert "largest error 2.00 %; an unknown share is delay that no dependency explains" in result.summary()
-        assert "Profiler steps" in result.summary() and "+2.00 %" in result.summary()
+        assert "largest error 2.00 %; an unknown share is delay that no dependency explains" in summary(result)
+        assert "Profiler steps" in summary(result) and "+2.00 %" in summary(result)
 
     def test_no_error_is_shown_without_the_share_of_the_path_that_is_delay_only(self) -> None:
         meta = self.META | {"step_path_ns": [80], "step_delay_only_ns": [20]}
         result = chakrasim.simulate(self.trace(**meta), replay_durations="recorded")
         assert json.loads(result.to_json())["steps"][0]["delay_only_share"] == 0.25
-        assert "+2.00 %      25.0 %" in result.summary()
-        assert "largest error 2.00 %; up to 25.0 % of a critical path is delay that no dependency" in result.summary()
+        assert "+2.00 %      25.0 %" in summary(result)
+        assert "largest error 2.00 %; up to 25.0 % of a critical path is delay that no dependency" in summary(result)
         (warning,) = result.warnings
         assert warning.startswith(
             "up to 25.0 % of a step's critical path (rank 0, step 4; above 10 % on rank 0) is delay that no dependency "
@@ -304,7 +305,7 @@ class TestSteps:
 
     def test_traces_that_say_nothing_have_no_steps(self) -> None:
         result = chakrasim.simulate(self.trace(), replay_durations="recorded")
-        assert result.steps == () and "Profiler steps" not in result.summary()
+        assert result.steps == () and "Profiler steps" not in summary(result)
         assert "steps" not in json.loads(result.to_json())
 
     @pytest.mark.parametrize("wrong", [{"step_first": [77]}, {"step_ns": ["x"]}, {"step_last": []}])

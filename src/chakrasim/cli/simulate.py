@@ -279,9 +279,13 @@ def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
     if options.json not in (None, "-"):
         result.to_json(options.json)
     if options.timeline is not None:
-        result.to_perfetto(options.timeline)
+        from chakrasim.report.timeline.simulation import write_timeline
+
+        write_timeline(result, options.timeline)
     if options.memory_trace is not None:
-        result.to_memory_traces(options.memory_trace)
+        from chakrasim.report.timeline.memory import write_memory_traces
+
+        write_memory_traces(result, options.memory_trace)
 
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:
@@ -298,9 +302,9 @@ def _print(result: SimulationResult, options: argparse.Namespace) -> None:
         noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"
         write_out(f"the input is valid: {len(result.finish_ns):,} ranks, {noted}; nothing was simulated\n")
     elif not options.quiet:
-        from chakrasim.report.tables.simulation import summary
+        from chakrasim.report.tables.simulation import summary_sections
 
-        print_sections(summary(result))
+        print_sections(summary_sections(result))
         for what, path in (("figures", options.json), ("timeline", options.timeline)):
             if path is not None:
                 write_out(f"\n{what} written to {path}")

@@ -1,4 +1,4 @@
-"""What ``python -m chakrasim.demo`` works on: PyTorch's traces of a real run, a made training step, and machines."""
+"""What ``chakrasim demo`` works on: PyTorch's traces of a real run, a made training step, and machines."""
 
 from __future__ import annotations
 

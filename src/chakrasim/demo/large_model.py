@@ -9,7 +9,7 @@ from chakrasim import SimulationResult, simulate
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.generator import transformer_job
 from chakrasim.report.picture.parts import write_parts
-from chakrasim.simulator.outcome.result import PARTS
+from chakrasim.simulator.outcome.records import PARTS
 
 Say = Callable[[str], object]
 

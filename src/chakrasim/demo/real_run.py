@@ -11,7 +11,7 @@ from chakrasim.demo import NETWORKS, TRACES
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.diagnosis.files.discover import discover
 from chakrasim.linker.api import link
-from chakrasim.simulator.outcome.result import PARTS
+from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.text.amounts import percent_text
 
 Say = Callable[[str], object]

@@ -12,7 +12,8 @@ from chakrasim.demo.large_model import large_model
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.demo.live import live
 from chakrasim.demo.real_run import real_run
-from chakrasim.simulator.outcome.result import PARTS
+from chakrasim.report.timeline.simulation import write_timeline
+from chakrasim.simulator.outcome.records import PARTS
 
 HEADER = (
     "machine",
@@ -54,7 +55,7 @@ def training_step(folder: Path, say: Callable[[str], object]) -> None:
             rows.append((name, congestion, *figures(result)))
             if (name, congestion) == TIMELINE_OF:
                 written = folder / f"step-{name}-{congestion}.json.gz"
-                result.to_perfetto(written)
+                write_timeline(result, written)
     say(table([HEADER, *rows]))
     say(f"\nTimeline of {' / '.join(TIMELINE_OF)}: {written} (open it at https://ui.perfetto.dev)")
 

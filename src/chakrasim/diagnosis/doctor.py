@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chakrasim.diagnosis.checks import remedies
 from chakrasim.diagnosis.checks.comparison import compare
 from chakrasim.diagnosis.checks.delays import check_delays
 from chakrasim.diagnosis.checks.device import check_device, partial_steps
@@ -25,6 +24,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker.api import link_given
 from chakrasim.linker.memory import give_back
 from chakrasim.notes import Notes
+from chakrasim.text import remedies
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.kineto.only_work import only_work
@@ -204,7 +204,7 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
         return None
     notes = Notes()
     try:
-        trace = reader(path, notes=notes)
+        trace = reader(path, lenient=True, notes=notes)
     except InputError as fault:
         findings.append(
             Finding(

@@ -18,7 +18,9 @@ from chakrasim.trace.job.job import Job
 PathLike = str | os.PathLike[str]
 
 
-def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, notes: Notes) -> Job:
+def load_source(
+    source: PathLike | Job | Trace, comm_group: GroupSource | None, notes: Notes, lenient: bool = False
+) -> Job:
     """The job that ``source`` names.
 
     A path is, in this order: a prefix of Chakra traces (``PREFIX.ranks.json``, ``PREFIX.RANK.et``), a folder of

@@ -33,6 +33,7 @@ from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.simulator.outcome.result import SimulationResult
+from chakrasim.simulator.outcome.steps import delay_only_warnings
 from chakrasim.simulator.session import Session
 from chakrasim.startup import without_gc
 from chakrasim.trace import Job, Trace
@@ -177,8 +178,6 @@ def simulate(
 
 def _with_delays(result: SimulationResult, notes: Notes) -> SimulationResult:
     """The result of a replay, with a warning where much of what is repeated are delays that nothing explains."""
-    from chakrasim.simulator.outcome.steps import delay_only_warnings
-
     found = delay_only_warnings(result.steps)
     notes.warn(*found)
     return replace(result, warnings=notes.warnings)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from chakrasim.collectives.custom.hash_order import HashOrder
 from chakrasim.machine import System
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.outcome.result import NodeRecord, SimulationResult
+from chakrasim.simulator.outcome.records import NodeRecord
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.trace import NodeType
 
 Ints = NDArray[np.int64]

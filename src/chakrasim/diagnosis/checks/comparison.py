@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from chakrasim.diagnosis.checks import remedies
 from chakrasim.diagnosis.checks.findings import Finding
 from chakrasim.diagnosis.checks.subject import ERROR, NOTE, WARNING
 from chakrasim.linker.across_ranks.agreement import check_agreement
 from chakrasim.linker.across_ranks.clocks import align
+from chakrasim.text import remedies
 from chakrasim.text.amounts import ranks_text, time_text
 from chakrasim.trace.linked.columns import LinkedTrace
 

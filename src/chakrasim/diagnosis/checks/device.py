@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.diagnosis.checks import remedies
 from chakrasim.diagnosis.checks.findings import Finding
 from chakrasim.diagnosis.checks.host import profiler_steps
 from chakrasim.diagnosis.checks.subject import ERROR, NOTE, TOLERANCE_NS, WARNING, Subject
@@ -16,6 +15,7 @@ from chakrasim.diagnosis.checks.time import check_time
 from chakrasim.diagnosis.collective_rows import collective_rows
 from chakrasim.diagnosis.device_rows import DeviceRows, select
 from chakrasim.diagnosis.facts import step_kernels
+from chakrasim.text import remedies
 from chakrasim.trace.kineto.columns import Ints
 
 #: A step whose kernels differ by more from the median is called partial.

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.diagnosis.checks import remedies
 from chakrasim.diagnosis.checks.findings import Finding
 from chakrasim.diagnosis.checks.subject import ERROR, NOTE, WARNING, Subject
+from chakrasim.text import remedies
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import Ints, KinetoTrace
 

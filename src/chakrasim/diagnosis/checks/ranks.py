@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from chakrasim.diagnosis.checks import remedies
 from chakrasim.diagnosis.checks.findings import Finding
 from chakrasim.diagnosis.checks.subject import ERROR, WARNING
 from chakrasim.diagnosis.facts import RankFacts
+from chakrasim.text import remedies
 from chakrasim.text.amounts import ranks_text, time_text
 
 

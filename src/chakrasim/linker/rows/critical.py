@@ -40,7 +40,7 @@ def critical_paths(table: RowTable, edges: Edges, delay_ns: Ints) -> tuple[NDArr
         if step >= 0 or len(numbers) == 1:
             length, delay = _measure(binding, sources, step_of, duration, delays, row)
             paths.append(StepPath(step, int(length), int(delay)))
-    return flags, tuple(paths)
+    return flags * np.uint8(ON_CRITICAL_PATH), tuple(paths)
 
 
 def _last_rows(step: Any, ends: Ints, numbers: Any) -> Ints:
@@ -59,7 +59,7 @@ def _last_rows(step: Any, ends: Ints, numbers: Any) -> Ints:
 def _walk(binding: NDArray[np.int32], source: NDArray[np.int32], row: int, flags: NDArray[np.uint8]) -> None:
     edge = binding[row]
     while edge >= 0:
-        flags[edge] |= ON_CRITICAL_PATH
+        flags[edge] = 1
         edge = binding[source[edge]]
 
 

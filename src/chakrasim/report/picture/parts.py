@@ -8,7 +8,8 @@ from html import escape
 
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
-from chakrasim.simulator.outcome.result import PARTS, SimulationResult
+from chakrasim.simulator.outcome.records import PARTS
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import time_text
 
 COLOURS = {

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.simulator.outcome.result import PARTS, SimulationResult
-from chakrasim.simulator.outcome.steps import step_section
+from chakrasim.report.tables.steps import step_section
+from chakrasim.simulator.outcome.records import PARTS
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import number_text, plural, ranks_text, share_text, size_text, time_text
 from chakrasim.text.layout import Section, plain_text
 from chakrasim.trace import NodeType
@@ -30,13 +31,13 @@ PART_MEANINGS = {
 }
 
 
-def summary_text(result: SimulationResult) -> str:
-    """The report as plain text, the warnings at its end."""
-    notes = Section("Warnings" if result.warnings else "", lines=result.warnings)
-    return plain_text([*summary(result), notes])
+def summary(result: SimulationResult) -> str:
+    """The tables that the command line prints, as text, the warnings at its end."""
+    warnings = Section("Warnings" if result.warnings else "", lines=result.warnings)
+    return plain_text([*summary_sections(result), warnings])
 
 
-def summary(result: SimulationResult) -> list[Section]:
+def summary_sections(result: SimulationResult) -> list[Section]:
     """The report, piece by piece, in the order in which it is read."""
     return [section for section in _sections(result) if section.rows or section.lines]
 
@@ -44,7 +45,7 @@ def summary(result: SimulationResult) -> list[Section]:
 def _sections(result: SimulationResult) -> Iterator[Section]:
     yield _headline(result)
     if len(result.finish_order):
-        yield step_section(result)
+        yield step_section(result.steps)
     yield _nothing_moved(result)
     if len(result.finish_order):
         yield _where_time_goes(result)

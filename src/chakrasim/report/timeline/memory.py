@@ -9,7 +9,8 @@ from typing import Any
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_together
 from chakrasim.simulator.outcome.local_memory import Tensor, tensors_of, usage
-from chakrasim.simulator.outcome.result import NodeRecord, SimulationResult
+from chakrasim.simulator.outcome.records import NodeRecord
+from chakrasim.simulator.outcome.result import SimulationResult
 
 LIFETIME_PID = 1_000_000
 """Added to the rank for the process that shows lifetimes; twice that for the counter of bytes in use."""

@@ -20,7 +20,8 @@ from chakrasim.report.tables.simulation import class_members
 from chakrasim.report.timeline.chrome import named, rows_in_parallel, write_chrome
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.graph import Graph
-from chakrasim.simulator.outcome.result import NodeRecord, SimulationResult
+from chakrasim.simulator.outcome.records import NodeRecord
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import ranks_text
 from chakrasim.trace import NodeType, type_name
 

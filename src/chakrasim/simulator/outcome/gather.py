@@ -16,7 +16,8 @@ from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.outcome.local_memory import nodes_without_tensors, peak_memory
-from chakrasim.simulator.outcome.result import PARTS, CollectiveFigures, LinkFigures, NodeRecord, SimulationResult
+from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]

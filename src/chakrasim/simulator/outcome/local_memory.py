@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.simulator.lowering.graph import Graph
-from chakrasim.simulator.outcome.result import NodeRecord
+from chakrasim.simulator.outcome.records import NodeRecord
 from chakrasim.totals import running
 
 Ints = NDArray[np.int64]

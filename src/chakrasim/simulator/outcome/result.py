@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from chakrasim.errors import InputError
+from chakrasim.files.outputs import write_whole
+from chakrasim.simulator.outcome.json_form import json_text
+from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, Ints, LinkFigures, NodeRecord
+from chakrasim.simulator.outcome.steps import StepTime, step_times
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,66 +18,6 @@ if TYPE_CHECKING:
     import pandas
 
     from chakrasim.machine import System
-    from chakrasim.simulator.lowering.graph import Graph
-    from chakrasim.simulator.outcome.steps import StepTime
-
-Ints = NDArray[np.int64]
-
-PARTS = ("compute", "overlap", "exposed_comm", "memory", "cpu", "idle", "done")
-"""What a rank does at a time; the parts of all times of a rank sum to the makespan.
-
-compute: a GPU operation and no communication; overlap: both; exposed_comm: communication and no GPU operation;
-memory: a remote memory access and neither; cpu: only CPU operations; idle: nothing, before the rank's end; done:
-after it.
-"""
-
-
-@dataclass(frozen=True, eq=False)
-class NodeRecord:
-    """When the nodes of one class of ranks ran: ns by node number of ``graph``, -1 for nodes that never did.
-
-    ``issued`` are the node numbers in the order in which they were issued.
-    """
-
-    graph: Graph
-    start_ns: Ints
-    end_ns: Ints
-    issued: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class LinkFigures:
-    """Links of a congestion-aware run: one entry per class of links, which stands for ``copies`` equal ones.
-
-    ``name`` is that of the class's first link.
-    """
-
-    name: tuple[str, ...]
-    dim: Ints
-    busy_ns: Ints
-    bytes: Ints
-    messages: Ints
-    most_queued: Ints
-    copies: int
-
-
-@dataclass(frozen=True, eq=False)
-class CollectiveFigures:
-    """One kind of collective in the workload, over all ranks: ``groups`` groups of ``members`` ranks each run it.
-
-    ``algbw`` is bytes of the whole buffer per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the
-    factor of nccl-tests (`chakrasim.collectives.kinds`).
-    """
-
-    type: str
-    size_bytes: int
-    members: int
-    groups: int
-    algorithm: str
-    calls: int
-    mean_ns: float
-    algbw: float
-    busbw: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +72,7 @@ class SimulationResult:
     @cached_property
     def steps(self) -> tuple[StepTime, ...]:
         """Measured and simulated time of every profiler step (or of all, where there is none) of converted traces."""
-        from chakrasim.simulator.outcome.steps import step_times
-
-        return step_times(self)
+        return step_times(self.records, self.classes)
 
     @property
     def makespan_ns(self) -> int:
@@ -139,36 +80,61 @@ class SimulationResult:
         return int(self.finish_ns.max(initial=0))
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The figures as JSON text, also written to ``path``: no wall times, no paths, same input same bytes."""
-        from chakrasim.simulator.outcome.json_form import result_json
+        """The figures as JSON text, also written to ``path``: no wall times, no paths, same input same bytes.
 
-        text = result_json(self)
+        ``exposed_comm_ns`` is signed: ASTRA-sim prints a negative one modulo 2^64.
+        """
+        text = json_text(self._figures(), self.warnings)
         if path is not None:
-            from chakrasim.files.outputs import write_whole
-
             write_whole(path, text.encode())
         return text
 
-    def to_perfetto(self, path: str | Path) -> None:
-        """Write a timeline that ui.perfetto.dev and chrome://tracing open."""
-        from chakrasim.report.timeline.simulation import write_timeline
-
-        write_timeline(self, path)
-
-    def to_memory_traces(self, prefix: str) -> list[str]:
-        """Write ``PREFIX.RANK.json``: tensors in local memory over time, where the system tracks it; returns paths."""
-        from chakrasim.report.timeline.memory import write_memory_traces
-
-        return write_memory_traces(self, prefix)
+    def _figures(self) -> dict[str, Any]:
+        figures = {
+            "bytes_sent": self.bytes_sent,
+            "classes": self.classes,
+            "collectives": self.collectives,
+            "comm_ns": self.comm_ns,
+            "congestion": self.congestion,
+            "counts": self.counts,
+            "events": self.events,
+            "exposed_comm_ns": self.exposed_comm_ns,
+            "finish_ns": self.finish_ns,
+            "finish_order": self.finish_order,
+            "fold_reason": self.fold_reason,
+            "gpu_ns": self.gpu_ns,
+            "links": self.links,
+            "makespan_ns": self.makespan_ns,
+            "message_bytes": self.message_bytes,
+            "messages": self.messages,
+            "parts_ns": {name: self.parts_ns[:, i] for i, name in enumerate(PARTS)},
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "ranks": len(self.finish_ns),
+            "simulated": len(self.finish_order) > 0,
+        }
+        # Only converted traces have these.
+        measured = {"steps": self.steps or None, "replay": self.replay}
+        return figures | {name: value for name, value in measured.items() if value is not None}
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row per rank, as a pandas data frame (the ``frames`` extra)."""
-        from chakrasim.simulator.outcome.frame import result_frame
+        """One row per rank, as a pandas data frame (the ``frames`` extra), indexed by ``rank``.
 
-        return result_frame(self)
-
-    def summary(self) -> str:
-        """The tables that the command line prints, as text."""
-        from chakrasim.report.tables.simulation import summary_text
-
-        return summary_text(self)
+        The times in ns, the parts as ``part_NAME_ns``, bytes and class. Raises InputError where there is no pandas.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
+        columns = {
+            "finish_ns": self.finish_ns,
+            "exposed_comm_ns": self.exposed_comm_ns,
+            "gpu_ns": self.gpu_ns,
+            "comm_ns": self.comm_ns,
+            # The part named exposed_comm is not ASTRA-sim's number of that name, so the parts have a prefix.
+            **{f"part_{name}_ns": self.parts_ns[:, i] for i, name in enumerate(PARTS)},
+            "bytes_sent": self.bytes_sent,
+            "class": self.classes,
+        }
+        if self.peak_memory_bytes is not None:
+            columns["peak_memory_bytes"] = self.peak_memory_bytes
+        return pandas.DataFrame(columns, index=pandas.RangeIndex(len(self.finish_ns), name="rank"))

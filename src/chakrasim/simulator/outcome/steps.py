@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chakrasim.diagnosis.checks.remedies import SYNC_EVENTS
-from chakrasim.text.amounts import percent_text, ranks_text, time_text
-from chakrasim.text.layout import Section
+from chakrasim.simulator.outcome.records import Ints, NodeRecord
+from chakrasim.text.amounts import percent_text, ranks_text
+from chakrasim.text.remedies import SYNC_EVENTS
 from chakrasim.trace.linked.columns import MOST_DELAY_ONLY
-
-if TYPE_CHECKING:
-    from chakrasim.simulator.outcome.result import NodeRecord, SimulationResult
-
-MOST_ROWS = 16
 
 _ENDS = ("step_first", "step_first_ns", "step_last", "step_last_ns")
 
@@ -41,13 +35,13 @@ class StepTime:
         return 100 * (self.simulated_ns - self.measured_ns) / self.measured_ns if self.measured_ns else 0.0
 
 
-def step_times(result: SimulationResult) -> tuple[StepTime, ...]:
+def step_times(records: Sequence[NodeRecord], classes: Ints) -> tuple[StepTime, ...]:
     """The steps of all ranks, by rank, in the order of the trace; none for traces that do not say what was measured."""
-    if not result.records:
+    if not records:
         return ()
-    of_class = [list(_of_record(record)) for record in result.records]
+    of_class = [list(_of_record(record)) for record in records]
     return tuple(
-        StepTime(rank, *of_step) for rank, number in enumerate(result.classes.tolist()) for of_step in of_class[number]
+        StepTime(rank, *of_step) for rank, number in enumerate(classes.tolist()) for of_step in of_class[number]
     )
 
 
@@ -112,36 +106,3 @@ def _end_of(record: NodeRecord, ids: np.ndarray[tuple[int], np.dtype[np.uint64]]
     if at == len(ids) or int(ids[at]) != node or record.end_ns[at] < 0:
         return None
     return int(record.end_ns[at])
-
-
-def step_section(result: SimulationResult) -> Section:
-    """The steps as a table, those of the largest error first where there are too many."""
-    steps = result.steps
-    shown = steps
-    lines: tuple[str, ...] = ()
-    if len(steps) > MOST_ROWS:
-        worst = sorted(range(len(steps)), key=lambda at: -abs(steps[at].error_pct))[:MOST_ROWS]
-        shown = tuple(steps[at] for at in sorted(worst))
-        lines = (f"the {MOST_ROWS} of {len(steps)} whose error is largest",)
-    rows = tuple(
-        (
-            str(time.rank),
-            "all" if time.step is None else str(time.step),
-            time_text(time.measured_ns),
-            time_text(time.simulated_ns),
-            f"{time.error_pct:+.2f} %",
-            percent_text(time.delay_only_share),
-        )
-        for time in shown
-    )
-    if steps:
-        lines = (*lines, _largest(steps))
-    columns = ("rank", "step", "measured", "simulated", "error", "delay only")
-    return Section("Profiler steps", columns, rows, (), lines)
-
-
-def _largest(steps: Sequence[StepTime]) -> str:
-    known = [time.delay_only_share for time in steps if time.delay_only_share is not None]
-    share = f"up to {percent_text(max(known))} of a critical path is" if known else "an unknown share is"
-    worst = max(abs(time.error_pct) for time in steps)
-    return f"largest error {worst:.2f} %; {share} delay that no dependency explains (delay only)"

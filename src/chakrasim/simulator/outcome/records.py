@@ -1,0 +1,68 @@
+"""The figures that a result is made of: when nodes ran, what links and collectives did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.simulator.lowering.graph import Graph
+
+Ints = NDArray[np.int64]
+
+PARTS = ("compute", "overlap", "exposed_comm", "memory", "cpu", "idle", "done")
+"""What a rank does at a time; the parts of all times of a rank sum to the makespan.
+
+compute: a GPU operation and no communication; overlap: both; exposed_comm: communication and no GPU operation;
+memory: a remote memory access and neither; cpu: only CPU operations; idle: nothing, before the rank's end; done:
+after it.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRecord:
+    """When the nodes of one class of ranks ran: ns by node number of ``graph``, -1 for nodes that never did.
+
+    ``issued`` are the node numbers in the order in which they were issued.
+    """
+
+    graph: Graph
+    start_ns: Ints
+    end_ns: Ints
+    issued: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class LinkFigures:
+    """Links of a congestion-aware run: one entry per class of links, which stands for ``copies`` equal ones.
+
+    ``name`` is that of the class's first link.
+    """
+
+    name: tuple[str, ...]
+    dim: Ints
+    busy_ns: Ints
+    bytes: Ints
+    messages: Ints
+    most_queued: Ints
+    copies: int
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveFigures:
+    """One kind of collective in the workload, over all ranks: ``groups`` groups of ``members`` ranks each run it.
+
+    ``algbw`` is bytes of the whole buffer per ns (GB/s with GB = 10^9) of the mean duration, ``busbw`` that times the
+    factor of nccl-tests (`chakrasim.collectives.kinds`).
+    """
+
+    type: str
+    size_bytes: int
+    members: int
+    groups: int
+    algorithm: str
+    calls: int
+    mean_ns: float
+    algbw: float
+    busbw: float
