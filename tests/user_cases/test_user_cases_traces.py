@@ -278,13 +278,18 @@ def test_case_31_files_named_the_wrong_way_round_are_taken_for_what_they_are(tmp
 
 
 @pytest.mark.parametrize("damaged", ["host", "device"])
-def test_case_32_a_truncated_file_of_a_folder_is_used_as_far_as_it_goes(damaged: str, tmp_path: Path) -> None:
+def test_case_32_a_truncated_file_of_a_folder_is_used_as_far_as_it_goes(
+    damaged: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job(tmp_path / "in", world=1)
     path = tmp_path / "in" / f"{damaged}.0.json"
     path.write_bytes(path.read_bytes()[:-1500])
     arguments = ["trace", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--quiet"]
-    assert main([*arguments, "--strict"]) == 2 and not (tmp_path / "out").exists()
-    assert main(arguments) == 0
+    assert main(arguments) == 2
+    assert "a trace is damaged; found damaged-file: " in (said := capsys.readouterr().err) and "--lenient" in said
+    assert main([*arguments, "--lenient", "--strict"]) == 2 and not (tmp_path / "out").exists()
+    assert " in strict mode: " in capsys.readouterr().err
+    assert main([*arguments, "--lenient"]) == 0
     found = json.loads((tmp_path / "out" / "report.json").read_text())["findings"]
     assert "damaged-file" in [finding["code"] for finding in found]
     assert len(read_trace(tmp_path / "out" / "chakra.0.et")) > 20
@@ -302,13 +307,15 @@ def test_case_32_damaged_host_traces_are_recovered_or_refused(
     path, devices = tmp_path / "host.0.json", save(tmp_path / "device.0.json", traced)
     path.write_text(broken)
     arguments = ["link", "--host", str(path), "--device", str(devices), "-o", str(tmp_path / "l.json")]
-    assert main([*arguments, "--strict"]) == 2
-    assert "host.0.json" in capsys.readouterr().err and not (tmp_path / "l.json").exists()
-    assert main([*arguments, "--quiet"]) == 0
+    for more in ([], ["--lenient", "--strict"]):
+        assert main([*arguments, *more]) == 2
+        assert "host.0.json" in (said := capsys.readouterr().err) and not (tmp_path / "l.json").exists()
+        assert (" in strict mode: " in said) == bool(more) and ("--lenient" in said) != bool(more)
+    assert main([*arguments, "--lenient", "--quiet"]) == 0
     said = capsys.readouterr().err
     assert "warning" in said and any(character.isdigit() for character in said.partition("host.0.json")[2]), said
     notes = Notes()
-    linked = cs.link(path, devices, notes=notes)
+    linked = cs.link(path, devices, lenient=True, notes=notes)
     assert linked.counts["host_nodes"] == (13 if damage == "comma" else 9), notes
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from chakrasim import __version__
 from chakrasim.cli.options import Parser, near_option, prepare
-from chakrasim.cli.output import print_warnings
+from chakrasim.cli.output import tell_warnings
 from chakrasim.cli.reference_names import old_name_warnings
 from chakrasim.cli.streams import take_streams, tell
 from chakrasim.errors import ChakrasimError, InputError, StallError, near
@@ -196,7 +196,7 @@ def _run(argv: list[str]) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    print_warnings(old_name_warnings(options))
+    tell_warnings(old_name_warnings(options), options)
     with without_gc():
         return int(options.run(options))
 

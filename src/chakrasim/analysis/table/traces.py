@@ -41,8 +41,8 @@ def open_traces(
     """The traces in the order of their ranks; only that of ``rank`` if one is given.
 
     The rank of a file is that of its ``distributedInfo``, else what its name says, else its place in the list, which
-    is said in ``notes``. ``lenient``: as in `read_kineto`. Raises InputError for files that cannot be read, for two traces of a rank, and if there is
-    none.
+    is said in ``notes``. ``lenient`` is as in `read_kineto`. Raises InputError for files that cannot be read, for two
+    traces of a rank, and if there is none.
     """
     listed = [traces] if isinstance(traces, (str, os.PathLike, KinetoTrace, RankTrace)) else list(traces)
     said = Notes() if notes is None else notes

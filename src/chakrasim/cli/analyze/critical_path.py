@@ -6,13 +6,13 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.cli.options import whole_number
+from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_targets,
     check_timeline,
     print_sections,
-    print_warnings,
+    tell_warnings,
     write_json,
 )
 from chakrasim.errors import InputError
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
     parser.add_argument("--overlay", metavar="FILE", help="write the trace with the path drawn in, for a trace viewer")
     parser.add_argument("--show-all", action="store_true", help="keep events off the path in the overlay")
-    parser.add_argument("--strict", action="store_true", help="refuse damaged traces")
+    add_reading(parser)
     parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
     parser.add_argument("--input", help=argparse.SUPPRESS)  # of scripts around HTA
     compat = parser.add_argument_group("as Holistic Trace Analysis")
@@ -89,14 +89,14 @@ def run(options: argparse.Namespace) -> int:
         announce_compilation("analysis")
     notes = Notes()
     trace = _one_rank(options, notes)
-    print_warnings(notes.warnings)
+    tell_warnings(notes.warnings, options)
     return _run_compat(options, trace) if options.compat else _run_linked(options, trace)
 
 
 def _one_rank(options: argparse.Namespace, notes: Notes) -> RankTrace:
     from chakrasim.analysis.table.traces import open_traces
 
-    found = open_traces(options.trace, rank=options.rank, strict=options.strict, notes=notes)
+    found = open_traces(options.trace, rank=options.rank, lenient=options.lenient, notes=notes)
     if len(found) > 1:
         ranks = ", ".join(str(one.rank) for one in found[:20])
         raise InputError(
@@ -112,9 +112,9 @@ def _run_linked(options: argparse.Namespace, trace: RankTrace) -> int:
     from chakrasim.trace.kineto.read import read_kineto
 
     notes = Notes()
-    device = read_kineto(trace.kineto.source, keep="work", strict=options.strict)
-    linked = link(options.host, device, rank=trace.rank, strict=options.strict, notes=notes)
-    print_warnings(notes.warnings)
+    device = read_kineto(trace.kineto.source, keep="work", lenient=options.lenient)
+    linked = link(options.host, device, rank=trace.rank, lenient=options.lenient, notes=notes)
+    tell_warnings(notes.warnings, options)
     annotation = options.annotation or ""
     instance = None if options.instance == () else options.instance
     path = linked_critical_path(linked, annotation=annotation, instance=instance)
@@ -123,7 +123,7 @@ def _run_linked(options: argparse.Namespace, trace: RankTrace) -> int:
 
         events, arrows, missing = linked_arrows(linked, path, device)
         if missing:
-            print_warnings([f"{missing} pieces of the path were not found in the trace, and are not drawn"])
+            tell_warnings([f"{missing} pieces of the path were not found in the trace, and are not drawn"], options)
         write_overlay(trace.kineto.source, options.overlay, events, arrows, options.show_all)
     if options.json is not None:
         write_json(_head(options, trace.rank, annotation, instance) | path_figures(linked, path), options.json)
@@ -157,7 +157,8 @@ def _run_compat(options: argparse.Namespace, trace: RankTrace) -> int:
             remedy="analyse without --compat",
         )
     if not path.success:
-        print_warnings([f"{trace.kineto.source}: HTA says that the graph is not valid, so it has no critical path"])
+        text = f"{trace.kineto.source}: HTA says that the graph is not valid, so it has no critical path"
+        tell_warnings([text], options)
     if options.overlay is not None and path.success:
         from chakrasim.analysis.critical_path.overlay import compat_arrows, write_overlay
 

@@ -133,7 +133,7 @@ class _Task:
 
     files: RankFiles
     step: int | str
-    strict: bool
+    lenient: bool
     redact: bool | bytes
     store: Path
     target: Path
@@ -153,6 +153,7 @@ def trace_directory(
     *,
     map_file: PathLike | None = None,
     step: int | str = "all",
+    lenient: bool = False,
     strict: bool = False,
     force: bool = False,
     redact: bool | bytes = False,
@@ -174,8 +175,10 @@ def trace_directory(
         JSON that says which files belong to which rank, instead of finding out.
     step:
         Keep ``ProfilerStep#N`` only; "all" keeps everything.
+    lenient:
+        Of damaged files use what is intact, with a warning that counts what was lost, instead of raising InputError.
     strict:
-        Stop at whatever the doctor warns of, and at damaged files; without it, at what makes the traces unusable.
+        Treat every warning as an error, those of the doctor too.
     force:
         Replace earlier results in ``output``.
     redact:
@@ -199,7 +202,7 @@ def trace_directory(
         work = folder / "work"
         work.mkdir()
         tasks = [
-            _Task(files, step, strict, redact, work / str(files.rank), folder / f"{PREFIX}.{files.rank}.et")
+            _Task(files, step, lenient, redact, work / str(files.rank), folder / f"{PREFIX}.{files.rank}.et")
             for files in ranks
         ]
         linked_by_rank: dict[int, _Linked] = {}
@@ -207,12 +210,14 @@ def trace_directory(
         def take(files: RankFiles, linked: LinkedTrace, said: Notes) -> None:
             linked_by_rank[files.rank] = _put_away(work / str(files.rank), linked, said)
 
-        # What the doctor links can be used unless other rows, or other faults, than it looks at are asked for.
-        taker = take if step == "all" and not strict else None
+        # What the doctor links can be used unless other rows than it looks at are asked for.
+        taker = take if step == "all" else None
         diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"), taker=taker)
         if told is not None:
             told(diagnosis)
-        _refuse_findings(diagnosis, directory, strict=strict)
+        _refuse_findings(diagnosis, directory, lenient=lenient)
+        notes = _warnings(diagnosis)
+        notes.refuse(strict)
         rest = [task for task in tasks if task.files.rank not in linked_by_rank]
         more = _collect(run_all(_link, rest, processes), len(rest), _stage(progress, "linked"))
         linked_by_rank |= {task.files.rank: one for task, one in zip(rest, more, strict=True)}
@@ -225,6 +230,8 @@ def trace_directory(
             _report(task, one, outline, nodes, said)
             for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
         )
+        notes.warn(*warnings, *(text for one in reports for text in one.warnings))
+        notes.refuse(strict)
         report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), bool(redact), key)
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
@@ -245,25 +252,33 @@ def _collect(results: Generator[T, None, None], total: int, progress: Callable[[
     return collected
 
 
-def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, strict: bool) -> None:
-    """Stop at traces that the doctor calls unusable; a strict run stops at its warnings too."""
+def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool) -> None:
+    """Stop at traces that the doctor calls unusable, and at damaged ones unless they are to be read leniently."""
     from chakrasim.diagnosis.checks.findings import Severity
 
-    if diagnosis.exit_code < (Severity.WARNING if strict else Severity.ERROR):
+    unusable = [finding for finding in diagnosis.findings if finding.severity == Severity.ERROR]
+    damaged = [finding for finding in diagnosis.findings if finding.code == "damaged-file" and not lenient]
+    found = unusable or damaged
+    if not found:
         return
-    unusable = diagnosis.exit_code == Severity.ERROR
-    least = Severity.ERROR if unusable and not strict else Severity.WARNING
-    found = [finding for finding in diagnosis.findings if finding.severity >= least]
     codes = list(dict.fromkeys(finding.code for finding in found))
     more = f" (and {', '.join(codes[1:])}: see chakrasim doctor)" if len(codes) > 1 else ""
+    others = "name the ranks that can be used with --map FILE" if unusable else "add --lenient to use what is intact"
     raise InputError(
-        "the doctor calls these traces unusable" if unusable else "the doctor's findings stop a strict run",
+        "the doctor calls these traces unusable" if unusable else "a trace is damaged",
         file=directory,
         found=f"{codes[0]}: {found[0].cause}{more}",
-        remedy=f"{found[0].remedy}; or name the ranks that can be used with --map FILE"
-        if unusable
-        else f"{found[0].remedy}; or run without --strict",
+        remedy=f"{found[0].remedy}; or {others}",
     )
+
+
+def _warnings(diagnosis: Diagnosis) -> Notes:
+    """What the doctor warns of."""
+    from chakrasim.diagnosis.checks.findings import Severity
+
+    notes = Notes()
+    notes.warn(*(str(finding) for finding in diagnosis.findings if finding.severity == Severity.WARNING))
+    return notes
 
 
 def _link(task: _Task) -> _Linked:
@@ -272,7 +287,7 @@ def _link(task: _Task) -> _Linked:
 
     notes = Notes()
     files = task.files
-    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, notes=notes)
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, lenient=task.lenient, notes=notes)
     return _put_away(task.store, linked, notes)
 
 

@@ -21,7 +21,9 @@ from chakrasim.trace.kinds import INT64, NodeType
 PathLike = str | os.PathLike[str]
 
 
-def load_job(prefix: PathLike, *, comm_group: GroupSource | None = None, lenient: bool = False, notes: Notes | None = None) -> Job:
+def load_job(
+    prefix: PathLike, *, comm_group: GroupSource | None = None, lenient: bool = False, notes: Notes | None = None
+) -> Job:
     """The job of ``PREFIX.ranks.json``, or of ``PREFIX.0.et``, ``PREFIX.1.et``, ... and a group file.
 
     A group file is ASTRA-sim's; each of its groups becomes a role of its own, called by its number. Without
