@@ -8,7 +8,7 @@ import numpy as np
 
 import chakrasim as cs
 from chakrasim.demo import GROUPS, STEP
-from chakrasim.simulator.outcome.records import NodeRecord
+from chakrasim.simulator import NodeRecord
 
 COLOURS = {
     "forward": "#4c78a8",

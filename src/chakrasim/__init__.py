@@ -1,24 +1,96 @@
 """How fast would this training job run on that machine?
 
-``chakrasim.simulate`` runs Chakra execution traces on a described machine; ``chakrasim.read`` and ``chakrasim.write``
-handle the traces. Everything else is in the sub-packages. Names are loaded when first used: importing chakrasim costs
-little.
+To simulate:
+
+    simulate                how long a workload takes on a machine, and where the time goes: a SimulationResult
+    Limits                  bounds of what a run may cost: nodes, events, bytes
+    summary                 what the command line prints of a result, as text
+    write_timeline          the run over time, for https://ui.perfetto.dev
+    write_parts             a picture: where the time of several results goes
+    write_memory_traces     tensors in local memory over time
+    load_machine            a preset or a machine file; preset_names says which presets there are
+    load_device             a device profile, which says how long work takes on a GPU
+    load_groups             communicator groups of a file
+
+Workloads without hardware (PyTorch is needed for the first):
+
+    capture                 a PyTorch program for any number of ranks, on fake tensors
+    generate_transformer    one training step of a transformer, from a short description
+    transformer_job         the same as a Job alone
+    collective_job          one collective
+    convert_text            text workloads of ASTRA-sim 1.0
+
+Workloads from a real run:
+
+    observe                 records steps of a training loop
+    doctor                  what is wrong with a recording
+    trace_directory         PyTorch's traces of all ranks to Chakra traces, in files
+    link, convert           the same in memory: a host and a device trace linked; a linked trace to Chakra
+    align, compare_ranks    between the two: all ranks on one clock, and beside each other
+    link_directory          linked traces of all ranks, in files
+    discover                which files of a folder belong to which rank
+    retarget                the job on another number of ranks
+
+Chakra traces:
+
+    read, write             a trace per rank
+    read_job, write_job     a Job: ranks that share traces
+    Trace, TraceBuilder     the graph, and what makes one node by node
+    merge_traces            several ranks in one master trace; split_trace parts them
+
+Measurements:
+
+    calibrate_compute       a device profile fitted to measured kernels
+    validate_megatron       predictions beside published iteration times
+
+Packages: ``analysis`` (where the time of a recorded trace goes), ``trace`` (readers, writers, columns), ``machine``
+(typed configurations), ``collectives`` (schedules; register an algorithm), ``simulator`` (parts of a result),
+``generator``, ``collect``, ``replay`` (a trace's communication run for real), ``calibration``, ``demo`` (a shipped
+trace to try things on).
+
+Warnings: ``Notes`` collects them; every function that can warn takes one as ``notes``.
+Errors: ``InputError`` (input that cannot be used), ``StallError`` (a run that cannot end); both are a
+``ChakrasimError``.
+
+Names are loaded when first used: importing chakrasim costs little.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
-
-from chakrasim.errors import ChakrasimError, InputError, StallError
+from chakrasim import moved
+from chakrasim.lazy import lazily
 
 if TYPE_CHECKING:
+    from chakrasim import (
+        analysis,
+        calibration,
+        collect,
+        collectives,
+        demo,
+        generator,
+        machine,
+        replay,
+        simulator,
+        trace,
+    )
+    from chakrasim.calibration import calibrate_compute
+    from chakrasim.collect import capture, observe
+    from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.converter.folder.link_folder import link_directory
     from chakrasim.converter.folder.trace_folder import trace_directory
     from chakrasim.converter.linked.api import convert
+    from chakrasim.converter.master import merge_traces, split_trace
     from chakrasim.converter.retarget.api import retarget
+    from chakrasim.converter.text_workload.api import convert_text
     from chakrasim.diagnosis.doctor import doctor
+    from chakrasim.diagnosis.files.discover import discover
+    from chakrasim.errors import ChakrasimError, InputError, StallError
+    from chakrasim.generator import collective_job, generate_transformer, transformer_job
+    from chakrasim.linker.across_ranks.clocks import align
     from chakrasim.linker.api import link
+    from chakrasim.machine import load_device, load_groups, load_machine, preset_names
     from chakrasim.notes import Notes
+    from chakrasim.report.picture.parts import write_parts
     from chakrasim.report.tables.simulation import summary
     from chakrasim.report.timeline.memory import write_memory_traces
     from chakrasim.report.timeline.simulation import write_timeline
@@ -26,25 +98,11 @@ if TYPE_CHECKING:
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
+    from chakrasim.validation.megatron import validate_megatron
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "convert": "chakrasim.converter.linked.api",
-    "doctor": "chakrasim.diagnosis.doctor",
-    "link": "chakrasim.linker.api",
-    "link_directory": "chakrasim.converter.folder.link_folder",
-    "Notes": "chakrasim.notes",
-    "retarget": "chakrasim.converter.retarget.api",
-    "trace_directory": "chakrasim.converter.folder.trace_folder",
-    "simulate": "chakrasim.simulator.api",
-    "summary": "chakrasim.report.tables.simulation",
-    "write_memory_traces": "chakrasim.report.timeline.memory",
-    "write_timeline": "chakrasim.report.timeline.simulation",
-    "Limits": "chakrasim.simulator.context",
-    "SimulationResult": "chakrasim.simulator.outcome.result",
-    **dict.fromkeys(("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"), "chakrasim.trace"),
-}
+moved.install()
 
 __all__ = [
     "ChakrasimError",
@@ -57,34 +115,90 @@ __all__ = [
     "Trace",
     "TraceBuilder",
     "__version__",
+    "align",
+    "analysis",
+    "calibrate_compute",
+    "calibration",
+    "capture",
+    "collect",
+    "collective_job",
+    "collectives",
+    "compare_ranks",
     "convert",
+    "convert_text",
+    "demo",
+    "discover",
     "doctor",
+    "generate_transformer",
+    "generator",
     "link",
     "link_directory",
+    "load_device",
+    "load_groups",
+    "load_machine",
+    "machine",
+    "merge_traces",
+    "observe",
+    "preset_names",
     "read",
     "read_job",
+    "replay",
     "retarget",
     "simulate",
+    "simulator",
+    "split_trace",
     "summary",
+    "trace",
     "trace_directory",
+    "transformer_job",
+    "validate_megatron",
     "write",
     "write_job",
     "write_memory_traces",
+    "write_parts",
     "write_timeline",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'chakrasim' has no attribute {name!r}")
-    from importlib import import_module
-
-    from chakrasim.startup import without_gc
-
-    with without_gc():
-        return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "calibration": ("calibrate_compute",),
+        "collect": ("capture", "observe"),
+        "converter.folder.across_ranks": ("compare_ranks",),
+        "converter.folder.link_folder": ("link_directory",),
+        "converter.folder.trace_folder": ("trace_directory",),
+        "converter.linked.api": ("convert",),
+        "converter.master": ("merge_traces", "split_trace"),
+        "converter.retarget.api": ("retarget",),
+        "converter.text_workload.api": ("convert_text",),
+        "diagnosis.doctor": ("doctor",),
+        "diagnosis.files.discover": ("discover",),
+        "errors": ("ChakrasimError", "InputError", "StallError"),
+        "generator": ("collective_job", "generate_transformer", "transformer_job"),
+        "linker.across_ranks.clocks": ("align",),
+        "linker.api": ("link",),
+        "machine": ("load_device", "load_groups", "load_machine", "preset_names"),
+        "notes": ("Notes",),
+        "report.picture.parts": ("write_parts",),
+        "report.tables.simulation": ("summary",),
+        "report.timeline.memory": ("write_memory_traces",),
+        "report.timeline.simulation": ("write_timeline",),
+        "simulator.api": ("simulate",),
+        "simulator.context": ("Limits",),
+        "simulator.outcome.result": ("SimulationResult",),
+        "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
+        "validation.megatron": ("validate_megatron",),
+    },
+    (
+        "analysis",
+        "calibration",
+        "collect",
+        "collectives",
+        "demo",
+        "generator",
+        "machine",
+        "replay",
+        "simulator",
+        "trace",
+    ),
+)

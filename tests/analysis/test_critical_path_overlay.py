@@ -11,8 +11,9 @@ import pytest
 from test_critical_path_compat import cases
 
 from chakrasim import InputError
-from chakrasim.analysis.critical_path.overlay import Arrow, compat_arrows, linked_arrows, write_overlay
+from chakrasim.analysis.critical_path.overlay import Arrow, linked_arrows, write_overlay
 from chakrasim.analysis.critical_path.path import linked_critical_path
+from chakrasim.compat.hta_critical_path.arrows import compat_arrows
 from chakrasim.compat.hta_critical_path.path import critical_path
 from chakrasim.linker.api import link
 from chakrasim.trace.kineto.read import read_kineto

@@ -12,13 +12,9 @@ from hand_timelines import Timeline
 
 import chakrasim.analysis as analysis
 from chakrasim import InputError
-from chakrasim.analysis.table.kernel_classes import (
-    CLASS_NAMES,
-    class_of_name,
-    hta_class_of_name,
-    pinned_hta_class_of_name,
-)
+from chakrasim.analysis.table.kernel_classes import CLASS_NAMES, class_of_name
 from chakrasim.analysis.table.result import Result
+from chakrasim.compat.hta.classes import hta_class_of_name, pinned_hta_class_of_name
 from chakrasim.demo import TRACES
 from chakrasim.errors import ChakrasimError
 from chakrasim.linker.api import link

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chakrasim import InputError
-from chakrasim.generator.spec.file import _BATCH, _MODEL, _MOE, _OVERLAP, _PARALLEL, _TOP, load_spec
+from chakrasim.config.table import Table
+from chakrasim.generator.spec.file import load_spec
+from chakrasim.generator.spec.keys import BATCH, MODEL, MOE, OVERLAP, PARALLEL, SPEC
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.generator.transformer import generate_transformer
 
@@ -23,13 +25,13 @@ values = st.one_of(
 )
 
 
-def mapping(keys: tuple[str, ...], inner: Any = values) -> Any:
-    return st.dictionaries(st.sampled_from([*keys, "other"]), inner, max_size=4)
+def mapping(table: Table, inner: Any = values) -> Any:
+    return st.dictionaries(st.sampled_from([*(key.name for key in table), "other"]), inner, max_size=4)
 
 
 models = st.builds(
     lambda some, sizes: {**sizes, **some},
-    mapping(_MODEL, st.one_of(values, mapping(_MOE))),
+    mapping(MODEL, st.one_of(values, mapping(MOE))),
     st.fixed_dictionaries(
         {
             "layers": st.integers(1, 8),
@@ -42,10 +44,10 @@ models = st.builds(
 )
 specs = st.builds(
     lambda some, model, parallel, batch: {**some, "model": model, "parallel": parallel, "batch": batch},
-    mapping(_TOP, st.one_of(values, mapping(_OVERLAP))),
+    mapping(SPEC, st.one_of(values, mapping(OVERLAP))),
     st.one_of(models, values),
-    mapping(_PARALLEL),
-    mapping(_BATCH),
+    mapping(PARALLEL),
+    mapping(BATCH),
 )
 
 

@@ -14,7 +14,7 @@ import pytest
 import chakrasim
 from chakrasim.converter.linked.api import convert
 from chakrasim.linker.api import link
-from chakrasim.linker.rows.operator_work import _part, _shares
+from chakrasim.linker.rows.operator_work import _parts, _shares
 from chakrasim.machine import load_device
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.compute import work_of
@@ -188,10 +188,11 @@ def test_all_ranks_of_a_real_job(shared_dir: Path, tmp_path: Path) -> None:
 
 def test_a_share_for_each_kernel_of_an_operator() -> None:
     shares = _shares(np.array([4, 2, 4, 4]), np.array([10, 7, 20, 30]))
-    assert shares[1] == (0.0, 1.0)
-    parts = [_part(1001, shares[at]) for at in (0, 2, 3)]
+    assert shares[1].tolist() == [0.0, 1.0]
+    parts = _parts(np.full(3, 1001), shares[[0, 2, 3]])
     assert sum(parts) == 1001 and parts[2] - parts[0] > 300
-    assert [_part(7, share) for share in _shares(np.array([1, 1]), np.array([0, 0]))] == [0, 7]
+    assert _parts(np.full(2, 7), _shares(np.array([1, 1]), np.array([0, 0]))).tolist() == [0, 7]
+    assert _parts(np.full(3, -1), shares[[0, 2, 3]]).tolist() == [-1, -1, -1]
 
 
 def test_a_linked_file_keeps_them(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chakrasim.config.decode import MAX_FILE_BYTES, decode_json, decode_yaml, describe, step
+from chakrasim.config.decode import MAX_FILE_BYTES, decode_json, decode_yaml
+from chakrasim.config.values import describe, step
 from chakrasim.errors import InputError
 from chakrasim.machine import load_groups, load_memory, load_network, load_system
 from chakrasim.notes import Notes

@@ -6,6 +6,7 @@ import gzip
 import json
 import tarfile
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import json_documents as jd
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 from same_traces import assert_same_host, texts
 
 from chakrasim.errors import InputError
+from chakrasim.files.storage import Stream
 from chakrasim.notes import Notes
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.host.read import read_host
+from chakrasim.trace.json.records import WINDOW_BYTES
 
 NODE = (
     '{"id": 5, "name": "aten::add", "ctrl_deps": 2, "inputs": {"values": [[1,2,0,4,4,"cuda:0"],3], "shapes": [[4],[]], '
@@ -156,6 +159,22 @@ def test_a_node_is_read_with_all_its_parts(write: Any) -> None:
     assert json.loads(trace.span(0, h.SPAN_NODE))["ctrl_deps"] == 2
     tensors = trace.tensors
     assert (len(tensors), tensors.tensor_id[0], tensors.elements[0], tensors.argument[0]) == (1, 1, 4, 0)
+
+
+def test_what_packed_data_say_of_their_size_is_a_hint(write: Any) -> None:
+    random = Random(1)
+    data = _nodes(*(NODE.replace("aten::add", f"{random.getrandbits(256):x}") for _ in range(8000))).encode()
+    plain = read_host(write(data))
+    whole = gzip.compress(data)
+    assert Stream(str(write(whole)), "").likely_bytes == len(data) > WINDOW_BYTES
+    # The last member's size, and none at all.
+    for packed in (whole, gzip.compress(data[:-9]) + gzip.compress(data[-9:]), whole + bytes(40)):
+        trace = read_host(write(packed), strict=True)
+        assert_same_host(trace, plain)
+        assert len(trace.text) == len(data)
+    cut = whole[:-4] + b"\xff" * 4
+    assert Stream(str(write(cut)), "").likely_bytes == 64 * len(cut)
+    assert len(read_host(write(cut))) == 8000
 
 
 def test_unsigned_numbers_are_taken_in_twos_complement(write: Any) -> None:

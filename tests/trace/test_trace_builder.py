@@ -120,7 +120,7 @@ def test_all_fields_of_a_node_come_back() -> None:
     assert node.inputs == {"values": "v", "shapes": "", "types": ""} and node.outputs == dict.fromkeys(node.inputs, "")
     assert trace.version == "1.0.0" and trace.metadata == {"schema": "s", "pid": 5}
     assert ct.parse_trace(ct.encode_trace(trace)).node(0) == node
-    assert repr(trace) == "Trace('<memory>', 1 nodes, 1 attributes, version '1.0.0')"
+    assert repr(trace) == "Trace(nodes 1, attributes 1, schema 1.0.0, source <memory>)"
     with pytest.raises(IndexError):
         trace.node(1)
 

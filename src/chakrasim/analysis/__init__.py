@@ -3,10 +3,9 @@
 Every analysis takes traces as ``TraceLike``: Kineto files, folders of them, or traces in memory, one a rank.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from chakrasim.lazy import lazily
 
 if TYPE_CHECKING:
     from chakrasim.analysis.bandwidth import bandwidth_series, memory_bandwidth
@@ -24,30 +23,6 @@ if TYPE_CHECKING:
     from chakrasim.analysis.table.traces import open_traces
     from chakrasim.analysis.temporal import temporal_breakdown
     from chakrasim.analysis.user_annotations import annotated_work, annotation_breakdown
-
-_HOMES = {
-    "annotated_work": "user_annotations",
-    "annotation_breakdown": "user_annotations",
-    "bandwidth_series": "bandwidth",
-    "collective_split": "collectives",
-    "comm_overlap": "overlap",
-    "compare_traces": "compare",
-    "find_stragglers": "stragglers",
-    "idle_breakdown": "idle",
-    "kernel_breakdown": "kernels",
-    "kernel_sequences": "sequences",
-    "kernel_types": "kernels",
-    "launch_list": "launches",
-    "launch_summary": "launches",
-    "linked_critical_path": "critical_path.path",
-    "mark_critical_path": "critical_path.path",
-    "memory_bandwidth": "bandwidth",
-    "open_traces": "table.traces",
-    "operator_kernels": "operators",
-    "queue_series": "queue_length",
-    "queue_summary": "queue_length",
-    "temporal_breakdown": "temporal",
-}
 
 __all__ = [
     "annotated_work",
@@ -73,13 +48,23 @@ __all__ = [
     "temporal_breakdown",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'chakrasim.analysis' has no attribute {name!r}")
-    return getattr(import_module(f"chakrasim.analysis.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "bandwidth": ("bandwidth_series", "memory_bandwidth"),
+        "collectives": ("collective_split",),
+        "compare": ("compare_traces",),
+        "critical_path.path": ("linked_critical_path", "mark_critical_path"),
+        "idle": ("idle_breakdown",),
+        "kernels": ("kernel_breakdown", "kernel_types"),
+        "launches": ("launch_list", "launch_summary"),
+        "operators": ("operator_kernels",),
+        "overlap": ("comm_overlap",),
+        "queue_length": ("queue_series", "queue_summary"),
+        "sequences": ("kernel_sequences",),
+        "stragglers": ("find_stragglers",),
+        "table.traces": ("open_traces",),
+        "temporal": ("temporal_breakdown",),
+        "user_annotations": ("annotated_work", "annotation_breakdown"),
+    },
+)

@@ -14,6 +14,9 @@ from chakrasim.collectives.kinds import KINDS, Whole
 from chakrasim.linker.across_ranks.agreement import check_collectives, check_groups, check_messages, check_ranks
 from chakrasim.linker.across_ranks.clocks import NOBODY, align, last_arrivals
 from chakrasim.linker.across_ranks.meetings import Meetings, meet
+from chakrasim.text.amounts import percent_text
+from chakrasim.text.layout import Section
+from chakrasim.text.shown import Shown
 from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace
 
@@ -82,7 +85,7 @@ class RankWaits(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class CollectiveSplit:
+class CollectiveSplit(Shown):
     """The split in three tables. ``wait_share``: waiting as a share of all time in collectives, NaN where there is
     none. ``notes``: what could not be compared."""
 
@@ -91,6 +94,16 @@ class CollectiveSplit:
     ranks: RankWaits
     wait_share: float
     notes: tuple[str, ...] = ()
+
+    def _in_short(self) -> dict[str, str]:
+        return {
+            "collectives": f"{len(self.collectives):,}",
+            "ranks": f"{len(self.ranks):,}",
+            "waiting for others": "n/a" if np.isnan(self.wait_share) else percent_text(self.wait_share),
+        }
+
+    def _tables(self) -> list[Section]:
+        return [*super()._tables(), *self.collectives._tables()]
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each rank of each collective, with the columns of the collective. Raises InputError where pandas is

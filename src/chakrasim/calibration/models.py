@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chakrasim.config.decode import as_sequence, decode_json, decode_yaml, describe, parse_integer, read_bytes
+from chakrasim.config.decode import decode_json, decode_yaml, read_bytes
+from chakrasim.config.values import as_sequence, describe, parse_integer
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 

@@ -1,15 +1,14 @@
-"""A mapping with the place it stands at: every value read from it is checked, every error located."""
+"""A mapping with the place it stands at: every error in it located."""
 
 from __future__ import annotations
 
-import math
-import struct
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from chakrasim.config.decode import as_sequence, decode_json, decode_yaml, describe, plain, printable, read_bytes, step
+from chakrasim.config.decode import decode_json, decode_yaml, printable, read_bytes
+from chakrasim.config.values import as_sequence, describe, step
 from chakrasim.errors import InputError, near
 from chakrasim.notes import Notes
 
@@ -28,13 +27,13 @@ class Section:
     the file lies (None for mappings from Python).
     """
 
-    entries: Mapping[str, object]
+    entries: Mapping[Any, object]
     file: str
     notes: Notes
     path: str = "$"
     folder: Path | None = None
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: object) -> bool:
         return key in self.entries
 
     def at(self, key: object) -> str:
@@ -53,96 +52,32 @@ class Section:
             remedy=remedy or None,
         )
 
+    def refuse(self, key: object, message: str, expected: str, remedy: str = "") -> NoReturn:
+        """Raise an :class:`InputError` about the value that a key has."""
+        self.fail(key, message, found=self.entries[key], expected=expected, remedy=remedy)
+
     def warn(self, key: object, message: str) -> None:
         self.notes.warn(f"{self.file}: {self.at(key)}: {message}")
 
-    def number(self, key: str, default: float, *, unit: str = "") -> float:
-        """A finite number >= 0; a JSON boolean counts as 0 or 1, as in the reference, with a warning."""
-        if key not in self.entries:
-            return default
-        value = plain(self.entries[key])
-        if isinstance(value, bool):
-            self.warn(key, f"{describe(value)} counts as {int(value)}")
-            return float(value)
-        if not isinstance(value, int | float):
-            self.fail(key, "not a number", found=value, expected=f"a number{' in ' + unit if unit else ''}")
-        try:
-            converted = float(value)
-        except (OverflowError, ValueError):
-            converted = math.inf
-        if not math.isfinite(converted) or converted < 0:
-            self.fail(key, "out of range", found=value, expected=f"a number >= 0{' in ' + unit if unit else ''}")
-        return converted
-
-    def integer(self, key: str, default: int, low: int, high: int, *, unit: str = "") -> int:
-        """An integer from ``low`` to ``high``; fractions are cut off with a warning, as in the reference."""
-        if key not in self.entries:
-            return default
-        value = plain(self.entries[key])
-        expected = f"an integer from {low} to {high}{' ' + unit if unit else ''}"
-        if isinstance(value, bool):
-            self.warn(key, f"{describe(value)} counts as {int(value)}")
-        elif not isinstance(value, int | float):
-            self.fail(key, "not a number", found=value, expected=expected)
-        if isinstance(value, float) and not math.isfinite(value):
-            self.fail(key, "out of range", found=value, expected=expected)
-        whole = math.trunc(value)
-        if whole != value:
-            self.warn(key, f"{describe(value)} is cut off to {whole}")
-        if not low <= whole <= high:
-            self.fail(key, "out of range", found=value, expected=expected)
-        return whole
-
-    def float32(self, key: str, *, unit: str) -> float:
-        """A number rounded to 32-bit floating point, the type in which the reference keeps the LogGP parameters."""
-        value = self.number(key, 0.0, unit=unit)
-        try:
-            rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
-        except OverflowError:
-            self.fail(key, "out of range", found=self.entries[key], expected="a 32-bit floating-point number")
-        return rounded
-
-    def text(self, key: str, default: str) -> str:
-        value = self.entries.get(key, default)
-        if not isinstance(value, str):
-            self.fail(key, "not a string", found=value, expected="a string")
-        return str(value)
-
-    def choice(self, key: str, default: str, choices: Collection[str]) -> str:
-        """A string out of a closed list."""
-        value = self.text(key, default)
-        if value not in choices:
-            self.fail(
-                key, "unknown value", found=value, expected="one of " + ", ".join(choices), remedy=near(value, choices)
-            )
-        return value
-
-    def sequence(self, key: str, expected: str) -> list[object]:
-        value = self.entries[key]
-        listed = as_sequence(value)
+    def sequence(self, key: object, expected: str) -> list[object]:
+        """The value of a key that is a list. Raises :class:`InputError` for another."""
+        listed = as_sequence(self.entries[key])
         if listed is None:
-            self.fail(key, "not a list", found=value, expected=expected)
+            self.refuse(key, "not a list", expected)
         return list(listed)
 
-    def below(self, key: str, known: Collection[str]) -> Section:
+    def below(self, key: object, known: Collection[str]) -> Section:
         """The mapping below ``key``, empty if it is not there; ``known`` are the keys it may have."""
         value = self.entries.get(key, {})
         if not isinstance(value, Mapping):
             self.fail(key, "not a mapping", found=value, expected="a mapping of " + ", ".join(known))
-        entries = string_keys(value, self.file, self.at(key))
-        return Section(entries, self.file, self.notes, self.at(key), self.folder)
+        return Section(string_keys(value, self.file, self.at(key)), self.file, self.notes, self.at(key), self.folder)
 
-    def strictly_below(self, key: str, known: Collection[str]) -> Section:
+    def strictly_below(self, key: object, known: Collection[str]) -> Section:
         """The same; a key that is not ``known`` is an error."""
         section = self.below(key, known)
         section.refuse_unknown(known)
         return section
-
-    def need(self, keys: Iterable[str]) -> None:
-        """Raise an :class:`InputError` for the first of ``keys`` that is missing."""
-        for key in keys:
-            if key not in self:
-                self.fail(key, "the key is missing")
 
     def refuse_unknown(self, known: Collection[str], hint: str = "") -> None:
         """Raise an :class:`InputError` for a key that is not ``known``; ``hint`` is for one that is like none."""
@@ -150,24 +85,24 @@ class Section:
             if key not in known:
                 self.fail(key, "unknown key", expected="one of " + ", ".join(known), remedy=near(key, known) or hint)
 
+    def warn_unknown(self, known: Collection[str]) -> None:
+        """A warning for every key that is not ``known``; past the first 20 they are only counted."""
+        unknown = [key for key in self.entries if key not in known]
+        for key in unknown[:20]:
+            self.warn(key, f"the key has no effect; {near(key, known)}".removesuffix("; "))
+        if len(unknown) > 20:
+            self.warn(None, f"{len(unknown) - 20} more keys have no effect")
 
-def warn_unknown(section: Section, known: Collection[str]) -> None:
-    """A warning for every key that is not ``known``; past the first 20 they are only counted."""
-    unknown = [key for key in section.entries if key not in known]
-    for key in unknown[:20]:
-        section.warn(key, f"the key has no effect; {near(key, known)}".removesuffix("; "))
-    if len(unknown) > 20:
-        section.warn(None, f"{len(unknown) - 20} more keys have no effect")
 
-
-def open_section(source: object, kind: str, decode: str, notes: Notes) -> Section:
+def open_section(source: object, kind: str, decode: str, notes: Notes | None) -> Section:
     """A path or mapping as a located section.
 
-    ``kind`` names the input in messages, ``decode`` is "json" or "yaml". Raises :class:`InputError` for anything
-    that is not a mapping with string keys.
+    ``kind`` names the input in messages, ``decode`` is "json" or "yaml"; ``notes`` None: nobody asks for them.
+    Raises :class:`InputError` for anything that is not a mapping with string keys.
     """
     folder: Path | None = None
     name = kind
+    notes = Notes() if notes is None else notes
     if isinstance(source, str | Path):
         data = read_bytes(source, kind)
         name = printable(source)
@@ -177,6 +112,13 @@ def open_section(source: object, kind: str, decode: str, notes: Notes) -> Sectio
         expected = f"a {kind}: a mapping of keys to values" if folder is not None else "a path or a mapping"
         raise InputError(f"not a {kind}", file=name, place="$", found=describe(source), expected=expected)
     return Section(string_keys(source, name, "$"), name, notes, folder=folder)
+
+
+def shipped_section(text: str, name: str, notes: Notes | None) -> Section:
+    """The section of a configuration that the package ships as YAML; ``name`` stands in messages."""
+    content = decode_yaml(text.encode(), name)
+    assert isinstance(content, Mapping), name
+    return Section(string_keys(content, name, "$"), name, Notes() if notes is None else notes)
 
 
 def string_keys(entries: Mapping[object, object], file: str, path: str) -> dict[str, object]:

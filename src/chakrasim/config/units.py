@@ -1,4 +1,4 @@
-"""Quantities with units, as our machine file writes them: "400 GiB/s", "936.25 ns", "900 TFLOP/s"."""
+"""Quantities with units, as our own files write them: "400 GiB/s", "936.25 ns", "900 TFLOP/s"."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 
 from chakrasim.config.section import Section
+from chakrasim.config.table import Kind
 from chakrasim.errors import near
 
 TIME = {"ns": Fraction(1), "us": Fraction(10**3), "ms": Fraction(10**6), "s": Fraction(10**9)}
@@ -26,10 +27,12 @@ COMPUTE = {f"{prefix}FLOP/s": Fraction(10**power) for prefix, power in zip("MGTP
 
 TIME_PER_BYTE = {"ns/B": Fraction(1)}
 
-_QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?)[ ]*(.*)", re.DOTALL)
+Units = dict[str, Fraction]
+_NUMBER = r"[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?"
+_QUANTITY = re.compile(f"({_NUMBER})[ ]*(.*)", re.DOTALL)
 
 
-def quantity(section: Section, key: str, units: dict[str, Fraction], unit: str, example: str) -> Fraction:
+def _quantity(section: Section, key: str, units: Units, unit: str, example: str) -> Fraction:
     """The value of ``key`` in ``unit``, exactly; ``example`` is shown when it cannot be read.
 
     Raises :class:`chakrasim.InputError` for anything but a number >= 0 with one of ``units``.
@@ -38,29 +41,47 @@ def quantity(section: Section, key: str, units: dict[str, Fraction], unit: str, 
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     bare_number = isinstance(value, int | float) and not isinstance(value, bool)
     if match is None and not bare_number:
-        expected = f"a number and a unit, such as {example}"
-        section.fail(key, "not a quantity", found=value, expected=expected)
+        section.refuse(key, "not a quantity", f"a number and a unit, such as {example}")
     found_unit = match[2] if match else ""
     if match is None or found_unit not in units:
         message = f"unknown unit {found_unit[:20]!r}" if found_unit else "the unit is missing"
         if found_unit[:1].isdigit():
-            section.fail(key, "the number is out of range", found=value, expected=f"a quantity such as {example}")
+            section.refuse(key, "the number is out of range", f"a quantity such as {example}")
         remedy = near(found_unit, units) if found_unit else f"write it out, such as {example}"
-        section.fail(key, message, found=value, expected="a unit of " + ", ".join(units), remedy=remedy)
+        section.refuse(key, message, "a unit of " + ", ".join(units), remedy)
     return Fraction(match[1]) * units[found_unit] / units[unit]
 
 
-def real(section: Section, key: str, units: dict[str, Fraction], unit: str, example: str) -> float:
-    """The same as a double, correctly rounded once."""
-    return float(quantity(section, key, units, unit, example))
+def real(units: Units, unit: str, example: str, shown: str, *, scale: float = 1.0, above_zero: str = "") -> Kind:
+    """A quantity in ``unit`` as a double, correctly rounded once, then times ``scale``; ``above_zero``: what is
+    expected where 0 is refused."""
+
+    def reader(section: Section, key: str) -> float:
+        value = float(_quantity(section, key, units, unit, example))
+        if above_zero and not value > 0:
+            section.refuse(key, "out of range", above_zero)
+        return value * scale
+
+    return Kind(reader, shown + (" > 0" if above_zero else ""), _schema(units, example))
 
 
-def whole(section: Section, key: str, units: dict[str, Fraction], unit: str, example: str, high: int) -> int:
+def whole_quantity(units: Units, unit: str, example: str, high: int, shown: str, *, above_zero: str = "") -> Kind:
     """The same as an integer up to ``high``.
 
     The engine counts this quantity in whole ``unit``: fractions are refused rather than cut off.
     """
-    value = quantity(section, key, units, unit, example)
-    if value.denominator != 1 or value > high:
-        section.fail(key, "out of range", found=section.entries[key], expected=f"a whole number of {unit} up to {high}")
-    return value.numerator
+
+    def reader(section: Section, key: str) -> int:
+        value = _quantity(section, key, units, unit, example)
+        if value.denominator != 1 or value > high:
+            section.refuse(key, "out of range", f"a whole number of {unit} up to {high}")
+        if above_zero and value == 0:
+            section.refuse(key, "out of range", above_zero)
+        return value.numerator
+
+    return Kind(reader, shown, _schema(units, example))
+
+
+def _schema(units: Units, example: str) -> dict[str, object]:
+    spelt = "|".join(re.escape(unit) for unit in units)
+    return {"type": "string", "pattern": rf"^\s*{_NUMBER} *({spelt})\s*$", "examples": [example.strip('"')]}

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from chakrasim.config.decode import MAX_DEPTH, Scalar, describe, step
+from chakrasim.config.values import MAX_DEPTH, Scalar, describe, step
 from chakrasim.errors import InputError
 
 _CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map")} | {"!"}

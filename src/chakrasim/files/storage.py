@@ -17,6 +17,7 @@ from chakrasim.notes import Notes
 
 _STEP = 1 << 20
 _PACKED_STEP = 1 << 16  # what is behind a member's end is copied at each of them, so a file of many has small steps
+_LIKELY_RATIO = 64  # traces are packed to a thirtieth, and what damaged data say of their size is anything
 _WHOLE_KEY_BYTES = 4096  # up to this size the bytes themselves serve as their fingerprint
 
 
@@ -24,7 +25,8 @@ class Stream:
     """A file's bytes one after another, uncompressed if it is gzip (told by its first two bytes).
 
     Raises InputError if the file cannot be read, is no file, or unpacks to more than ``bound``. Damage of compressed
-    data ends the stream and is kept in ``fault``. ``taken`` of the ``size`` bytes on disk have been used so far.
+    data ends the stream and is kept in ``fault``. ``taken`` of the ``size`` bytes on disk have been used so far;
+    ``likely_bytes`` there may be in all, but nothing is sure before the end.
     """
 
     def __init__(self, path: str, expected: str, max_bytes: int | None = None) -> None:
@@ -37,12 +39,19 @@ class Stream:
             self.bound = file_bound(self._file, max_bytes)
             self.size = os.fstat(self._file.fileno()).st_size
             self.packed = self._file.read(2) == GZIP
+            self.likely_bytes = self._said_bytes() if self.packed else self.size
             self._file.seek(0)
         except (OSError, ValueError) as fault:
             raise _cannot_read(path, fault, expected) from None
         self._member: Any = None
         self._rest = b""
         self._ready = memoryview(b"")
+
+    def _said_bytes(self) -> int:
+        """What the end of gzip data says of their size, if that is possible."""
+        self._file.seek(max(self.size - 4, 0))
+        said = int.from_bytes(self._file.read(4), "little")
+        return min(said, _LIKELY_RATIO * self.size, self.bound.bytes - 1)
 
     def __enter__(self) -> Stream:
         return self

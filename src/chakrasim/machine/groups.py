@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chakrasim.config.decode import as_sequence, decode_json, describe, plain, printable, read_bytes, step
+from chakrasim.config.decode import decode_json, printable, read_bytes
 from chakrasim.config.section import INT32_MAX
+from chakrasim.config.values import as_sequence, describe, plain, step
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes, lists_too
 

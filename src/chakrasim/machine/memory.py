@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from chakrasim.config.decode import describe
-from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
+from chakrasim.config.kinds import choice
+from chakrasim.config.lenient import integer
+from chakrasim.config.section import INT32_MAX, TIME_MAX, Source, open_section
+from chakrasim.config.table import Key, Required, names, read
+from chakrasim.config.values import describe
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes, lists_too
 
@@ -18,7 +22,21 @@ KINDS = (NO_MEMORY_EXPANSION, PER_NODE, PER_NPU, MEMORY_POOL)
 
 _TIMING_KEYS = ("remote-mem-latency", "remote-mem-bw")
 _NODE_KEYS = ("num-nodes", "num-npus-per-node")
-_KEYS = ("memory-type", *_TIMING_KEYS, *_NODE_KEYS)
+
+MEMORY: Final = (
+    Key("memory-type", choice(KINDS), Required("one of " + ", ".join(KINDS)),
+        "no remote memory (an access is an error); one server per memory node; no contention; one server for all",
+        "kind"),
+    Key("remote-mem-latency", integer(0, TIME_MAX - 1, "ns", "ns >= 0, cut off"), 0, "of every access", "latency_ns"),
+    Key("remote-mem-bw", integer(0, TIME_MAX - 1, "bytes per ns", "bytes per ns (10^9 B/s), cut off"), 0,
+        "an access of S bytes takes latency + trunc(S / bandwidth); 0 leaves the latency alone (a warning)",
+        "bandwidth"),
+    Key("num-nodes", integer(0, INT32_MAX), 0,
+        "memory nodes, enough for all ranks; `PER_NODE_MEMORY_EXPANSION` only"),
+    Key("num-npus-per-node", integer(0, INT32_MAX), 0,
+        "rank r uses memory node r // num-npus-per-node; `PER_NODE_MEMORY_EXPANSION` only, and needed there"),
+)  # fmt: skip
+"""The keys of ASTRA-sim's remote-memory file."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ class RemoteMemory:
 
 
 @lists_too
-def load_memory(source: Source | RemoteMemory | None, notes: Notes) -> RemoteMemory:
+def load_memory(source: Source | RemoteMemory | None, notes: Notes | None = None) -> RemoteMemory:
     """Read ASTRA-sim's remote-memory JSON: a path, the mapping such a file holds, or a :class:`RemoteMemory` as it is.
 
     None means no memory expansion. Fractions are cut off as in the reference; that and every key without effect add to
@@ -93,26 +111,17 @@ def load_memory(source: Source | RemoteMemory | None, notes: Notes) -> RemoteMem
     if isinstance(source, RemoteMemory):
         return source
     section = open_section(source, _KIND, "json", notes)
-    if "memory-type" not in section:
-        section.fail("memory-type", "the key is missing", expected="one of " + ", ".join(KINDS))
-    kind = section.choice("memory-type", "", KINDS)
-    latency = section.integer("remote-mem-latency", 0, 0, TIME_MAX - 1, unit="ns")
-    bandwidth = section.integer("remote-mem-bw", 0, 0, TIME_MAX - 1, unit="bytes per ns")
-    nodes = section.integer("num-nodes", 0, 0, INT32_MAX)
-    per_node = section.integer("num-npus-per-node", 0, 0, INT32_MAX)
-    _warn_without_effect(section, kind)
-    if kind != NO_MEMORY_EXPANSION and bandwidth == 0:
-        section.warn("remote-mem-bw", "is 0 or missing: an access takes its latency alone, whatever its size")
-    if kind == PER_NODE and per_node == 0:
-        section.fail("num-npus-per-node", "is 0 or missing", expected="at least 1 NPU per memory node")
-    return RemoteMemory(kind, latency, bandwidth, nodes, per_node, section.file)
-
-
-def _warn_without_effect(section: Section, kind: str) -> None:
-    warn_unknown(section, _KEYS)
+    values = read(section, MEMORY)
+    kind = values["kind"]
+    section.warn_unknown(names(MEMORY))
     for key in section.entries:
         if (key in _NODE_KEYS and kind != PER_NODE) or (key in _TIMING_KEYS and kind == NO_MEMORY_EXPANSION):
             section.warn(key, f"the key has no effect with {kind}")
+    if kind != NO_MEMORY_EXPANSION and values["bandwidth"] == 0:
+        section.warn("remote-mem-bw", "is 0 or missing: an access takes its latency alone, whatever its size")
+    if kind == PER_NODE and values["num_npus_per_node"] == 0:
+        section.fail("num-npus-per-node", "is 0 or missing", expected="at least 1 NPU per memory node")
+    return RemoteMemory(**values, source=section.file)
 
 
 def _fail(file: str, key: str, message: str, found: object, expected: str) -> None:

@@ -3,17 +3,77 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from typing import Any, Final
 
-from chakrasim.config.decode import as_sequence, describe, parse_decimal, parse_integer
-from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, warn_unknown
-from chakrasim.errors import InputError, near
+from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section
+from chakrasim.config.table import Key, Kind, Required, Table, Values, names, read
+from chakrasim.config.values import parse_decimal, parse_integer
+from chakrasim.errors import near
 from chakrasim.machine.topology import TOPOLOGIES, Topology
 from chakrasim.notes import Notes, lists_too
 
-_COLUMNS = ("topology", "npus_count", "bandwidth", "latency")
+
+def _column(read_one: Callable[[Section, tuple[str, int], object], Any], shown: str, schema: dict[str, Any]) -> Kind:
+    """A list with one value per dimension."""
+
+    def reader(section: Section, key: str) -> tuple[Any, ...]:
+        listed = section.sequence(key, "a list with one value per dimension, such as [8]")
+        return tuple(read_one(section, (key, index), value) for index, value in enumerate(listed))
+
+    return Kind(reader, f"list of {shown}", {"type": "array", "minItems": 1, "items": schema})
+
+
+def _topology(section: Section, place: tuple[str, int], value: object) -> str:
+    if not isinstance(value, str) or value not in TOPOLOGIES:
+        remedy = near(value, TOPOLOGIES) if isinstance(value, str) else ""
+        section.fail(place, "unknown topology", found=value, expected="one of " + ", ".join(TOPOLOGIES), remedy=remedy)
+    return str(value)
+
+
+def _count(section: Section, place: tuple[str, int], value: object) -> int:
+    number: object = parse_integer(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, Integral) or abs(int(number)) > INT32_MAX:
+        section.fail(place, "not a number of NPUs", found=value, expected="an integer of at most 32 bits")
+    return int(number)
+
+
+def _real(section: Section, place: tuple[str, int], value: object, unit: str) -> float:
+    number: object = parse_decimal(value) if isinstance(value, str) else value
+    expected = f"a finite number in {unit}"
+    if isinstance(number, bool) or not isinstance(number, Real):
+        section.fail(place, "not a number", found=value, expected=expected)
+    try:
+        converted = float(number)
+    except (OverflowError, ValueError):
+        converted = math.inf
+    if not math.isfinite(converted):
+        section.fail(place, "not a finite number", found=value, expected=expected)
+    return converted
+
+
+def _reals(unit: str, shown: str, schema: dict[str, Any]) -> Kind:
+    return _column(lambda section, place, value: _real(section, place, value, unit), shown, schema)
+
+
+_LISTED: Final = Required("a list with one value per dimension")
+_NUMBER: Final = {"type": ["number", "string"]}
+
+NETWORK: Final = (
+    Key("topology", _column(_topology, ", ".join(f"`{name}`" for name in TOPOLOGIES), {"enum": list(TOPOLOGIES)}),
+        _LISTED, "shape of the dimension"),
+    Key("npus_count", _column(_count, "integers > 1", {"type": ["integer", "string"], "minimum": 2}), _LISTED,
+        "ranks along it; the product is at most 2^31 - 1"),
+    Key("bandwidth", _reals("GB/s (2^30 bytes)", "2^30 B/s, > 0", {**_NUMBER, "exclusiveMinimum": 0}), _LISTED,
+        "of each link and direction; used as `bandwidth * 2^30 / 10^9` bytes per ns", "bandwidth_gib"),
+    Key("latency", _reals("ns", "ns >= 0", {**_NUMBER, "minimum": 0}), _LISTED, "of each link, one way", "latency_ns"),
+)  # fmt: skip
+"""The keys of ASTRA-sim's network file."""
+
+_FIELDS: Final = tuple(replace(key, name=key.python_name) for key in NETWORK)
+"""The same as `Network` calls them."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +100,8 @@ class Network:
     latency_ns: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        columns = (self.topology, self.npus_count, self.bandwidth_gib, self.latency_ns)
-        names = ("topology", "npus_count", "bandwidth_gib", "latency_ns")
-        values = _checked(dict(zip(names, columns, strict=True)), names, "Network")
-        for name, value in zip(names, values, strict=True):
+        entries = {key.name: getattr(self, key.name) for key in _FIELDS}
+        for name, value in _checked(Section(entries, "Network", Notes()), _FIELDS).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -69,11 +127,11 @@ class Network:
     def to_mapping(self) -> dict[str, object]:
         """The network as ASTRA-sim's YAML file holds it."""
         columns = (self.topology, self.npus_count, self.bandwidth_gib, self.latency_ns)
-        return {name: list(column) for name, column in zip(_COLUMNS, columns, strict=True)}
+        return {key.name: list(column) for key, column in zip(NETWORK, columns, strict=True)}
 
 
 @lists_too
-def load_network(source: Source | Network, notes: Notes) -> Network:
+def load_network(source: Source | Network, notes: Notes | None = None) -> Network:
     """Read ASTRA-sim's network YAML: a path, the mapping such a file holds, or a :class:`Network` as it is.
 
     Adds a line to ``notes`` for every key that is not read. Raises :class:`chakrasim.InputError` for values outside
@@ -82,103 +140,37 @@ def load_network(source: Source | Network, notes: Notes) -> Network:
     if isinstance(source, Network):
         return source
     section = open_section(source, "network configuration", "yaml", notes)
-    if not set(_COLUMNS) & set(section.entries):
-        section.fail(None, "not a network configuration", expected="the keys " + ", ".join(_COLUMNS))
-    warn_unknown(section, _COLUMNS)
-    columns = {key: _column(section, key) for key in _COLUMNS}
-    return Network(*_checked(columns, _COLUMNS, section.file))
+    known = names(NETWORK)
+    if not set(known) & set(section.entries):
+        section.fail(None, "not a network configuration", expected="the keys " + ", ".join(known))
+    section.warn_unknown(known)
+    return Network(**_checked(section, NETWORK))
 
 
-def _column(section: Section, key: str) -> Sequence[object]:
-    if key not in section.entries:
-        section.fail(key, "the key is missing", expected="a list with one value per dimension")
-    return section.sequence(key, "a list with one value per dimension, such as [8]")
+def _checked(section: Section, table: Table) -> Values:
+    """Values of the right type, number and range, in the order in which the reference checks them."""
+    values = read(section, table)
+    (topology, *others), dimensions = names(table), len(values["topology"])
+    if not dimensions:
+        section.fail(topology, "no dimensions", expected="at least one topology")
+    for key in table[1:]:
+        if len(values[key.python_name]) != dimensions:
+            expected = f"{dimensions}, one per entry of {topology}"
+            found = len(values[key.python_name])
+            section.fail(key.name, "the number of values is wrong", found=found, expected=expected)
+    _check_ranges(section, others, values)
+    return values
 
 
-def _checked(
-    columns: Mapping[str, object], names: tuple[str, ...], file: str
-) -> tuple[tuple[str, ...], tuple[int, ...], tuple[float, ...], tuple[float, ...]]:
-    """Values of the right type and range, in the order in which the reference checks them."""
-    kinds, counts, bandwidths, latencies = (_listed(columns[name], name, file) for name in names)
-    kinds_key, counts_key, bandwidths_key, latencies_key = names
-    topology = tuple(_topology(value, f"$.{kinds_key}[{i}]", file) for i, value in enumerate(kinds))
-    npus = tuple(_count(value, f"$.{counts_key}[{i}]", file) for i, value in enumerate(counts))
-    gib = tuple(
-        _real(value, f"$.{bandwidths_key}[{i}]", file, "GB/s (2^30 bytes)") for i, value in enumerate(bandwidths)
-    )
-    latency = tuple(_real(value, f"$.{latencies_key}[{i}]", file, "ns") for i, value in enumerate(latencies))
-    if not topology:
-        raise InputError("no dimensions", file=file, place=f"$.{kinds_key}", expected="at least one topology")
-    for name, column in ((counts_key, npus), (bandwidths_key, gib), (latencies_key, latency)):
-        if len(column) != len(topology):
-            expected = f"{len(topology)}, one per entry of {kinds_key}"
-            raise InputError(
-                "the number of values is wrong", file=file, place=f"$.{name}", found=len(column), expected=expected
-            )
-    _check_ranges(npus, gib, latency, names, file)
-    return topology, npus, gib, latency
-
-
-def _check_ranges(
-    npus: tuple[int, ...], gib: tuple[float, ...], latency: tuple[float, ...], names: tuple[str, ...], file: str
-) -> None:
-    def check(good: bool, key: str, index: int, found: object, expected: str) -> None:
-        if not good:
-            place = f"$.{key}[{index}]"
-            raise InputError("out of range", file=file, place=place, found=describe(found), expected=expected)
-
-    for i, count in enumerate(npus):
-        check(count > 1, names[1], i, count, "more than 1 NPU in a dimension")
-    for i, value in enumerate(gib):
-        check(value > 0 and math.isfinite(value * 2**30), names[2], i, value, "a finite bandwidth above 0")
-    for i, value in enumerate(latency):
-        check(0 <= value < TIME_MAX, names[3], i, value, "a finite latency of 0 ns or more")
-    ranks = 1
-    for count in npus:
-        ranks *= count
-        if ranks > INT32_MAX:
-            raise InputError(
-                "too many NPUs", file=file, place=f"$.{names[1]}", expected=f"a product of at most {INT32_MAX}"
-            )
-
-
-def _listed(value: object, key: str, file: str) -> Sequence[object]:
-    listed = as_sequence(value)
-    if listed is None:
-        raise InputError("not a list", file=file, place=f"$.{key}", found=describe(value), expected="a list")
-    return listed
-
-
-def _topology(value: object, place: str, file: str) -> str:
-    if not isinstance(value, str) or value not in TOPOLOGIES:
-        raise InputError(
-            "unknown topology",
-            file=file,
-            place=place,
-            found=describe(value),
-            expected="one of " + ", ".join(TOPOLOGIES),
-            remedy=(near(value, TOPOLOGIES) or None) if isinstance(value, str) else None,
-        )
-    return str(value)
-
-
-def _count(value: object, place: str, file: str) -> int:
-    number: object = parse_integer(value) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, Integral) or abs(int(number)) > INT32_MAX:
-        expected = "an integer of at most 32 bits"
-        raise InputError("not a number of NPUs", file=file, place=place, found=describe(value), expected=expected)
-    return int(number)
-
-
-def _real(value: object, place: str, file: str, unit: str) -> float:
-    number: object = parse_decimal(value) if isinstance(value, str) else value
-    expected = f"a finite number in {unit}"
-    if isinstance(number, bool) or not isinstance(number, Real):
-        raise InputError("not a number", file=file, place=place, found=describe(value), expected=expected)
-    try:
-        converted = float(number)
-    except (OverflowError, ValueError):
-        converted = math.inf
-    if not math.isfinite(converted):
-        raise InputError("not a finite number", file=file, place=place, found=describe(value), expected=expected)
-    return converted
+def _check_ranges(section: Section, keys: list[str], values: Values) -> None:
+    npus, gib, latency = values["npus_count"], values["bandwidth_gib"], values["latency_ns"]
+    for key, column, good, expected in (
+        (keys[0], npus, [count > 1 for count in npus], "more than 1 NPU in a dimension"),
+        (keys[1], gib, [value > 0 and math.isfinite(value * 2**30) for value in gib], "a finite bandwidth above 0"),
+        (keys[2], latency, [0 <= ns < TIME_MAX for ns in latency], "a finite latency of 0 ns or more"),
+    ):
+        if not all(good):
+            index = good.index(False)
+            section.fail((key, index), "out of range", found=column[index], expected=expected)
+    if math.prod(npus) > INT32_MAX:
+        section.fail(keys[0], "too many NPUs", expected=f"a product of at most {INT32_MAX}")

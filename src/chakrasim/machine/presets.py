@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from chakrasim.config.decode import describe
+from chakrasim.config.values import describe
 from chakrasim.errors import InputError, near
 
 _FOLDER = Path(__file__).parent / "presets"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from chakrasim.config.decode import describe
+from chakrasim.config.values import describe
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from numbers import Real
 from pathlib import Path
+from typing import Final
 
-from chakrasim.config.decode import Scalar, decode_yaml, describe, parse_integer, printable, read_bytes
-from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section, resolve, warn_unknown
+from chakrasim.config.decode import decode_yaml, printable, read_bytes
+from chakrasim.config.kinds import choice, word
+from chakrasim.config.lenient import STRINGS, float32, integer, only_with, scaled, strings, switch, whole_ns
+from chakrasim.config.section import INT32_MAX, Section, Source, open_section, resolve
+from chakrasim.config.table import Assumed, Key, Kind, Required, names, read
+from chakrasim.config.values import Scalar, parse_integer
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
 from chakrasim.machine.system import (
     COLLECTIVES,
@@ -21,135 +25,25 @@ from chakrasim.machine.system import (
 )
 from chakrasim.notes import Notes, lists_too
 
-_BUS_KEYS = ("L", "o", "g", "G", "local-reduction-delay")
-_SWITCHES = ("roofline-enabled", "trace-enabled", "replay-only", "track-local-mem")
-_PLAIN_KEYS = (
-    "scheduling-policy",
-    "collective-optimization",
-    "active-chunks-per-dimension",
-    "preferred-dataset-splits",
-    "endpoint-delay",
-    "model-shared-bus",
-    "peak-perf",
-    "local-mem-bw",
-    "local-mem-trace-filename",
-    "per-node-custom-implementation",
-    *_BUS_KEYS,
-    *_SWITCHES,
-)
-_IMPLEMENTATION_KEYS = tuple(f"{name}-implementation" for name in COLLECTIVES)
-_CUSTOM_KEYS = tuple(f"{name}-implementation-custom" for name in COLLECTIVES)
-KEYS = (*_PLAIN_KEYS, *_IMPLEMENTATION_KEYS, *_CUSTOM_KEYS)
-"""Every key that has an effect here."""
+
+def algorithm_list(section: Section, key: str, expected: str) -> tuple[Algorithm, ...]:
+    """The algorithms of a list of names; ``expected`` is said of what is no list."""
+    listed = strings(section, key, expected, "the name of an algorithm")
+    return tuple(parse_algorithm(name, section, key, index) for index, name in enumerate(listed))
 
 
-@lists_too
-def load_system(source: Source | System, notes: Notes) -> System:
-    """Read ASTRA-sim's system JSON: a path, the mapping such a file holds, or a :class:`System` as it is.
-
-    Defaults and oddities are the reference's (astra-system.md section 3). Adds a line to ``notes`` for every key
-    without effect and every value that was guessed, cut off or taken in an unexpected sense. Raises
-    :class:`chakrasim.InputError` for values that the reference cannot run with.
-    """
-    if isinstance(source, System):
-        return source
-    section = open_section(source, "system configuration", "json", notes)
-    warn_unknown(section, KEYS)
-    if "preferred-dataset-splits" not in section:
-        remedy = "give the number of chunks per collective, such as 4"
-        section.fail(
-            "preferred-dataset-splits", "the key is missing", expected="an integer of at least 1", remedy=remedy
-        )
-    switches = {name.replace("-", "_"): _switch(section, name) for name in _SWITCHES}
-    bus = section.integer("model-shared-bus", 0, -INT32_MAX, INT32_MAX)
-    if bus not in (0, 1):
-        section.warn("model-shared-bus", f"{bus} leaves the shared bus off; only 1 turns it on")
-    native = {name: _implementation(section, name) for name in COLLECTIVES}
-    custom = {name: _custom(section, name) for name in COLLECTIVES}
-    system = System(
-        scheduling_policy=_policy(section, "scheduling-policy", POLICIES, "LIFO"),
-        collective_optimization=_policy(section, "collective-optimization", OPTIMIZATIONS, "baseline"),
-        active_chunks_per_dimension=section.integer("active-chunks-per-dimension", 1, 1, INT32_MAX),
-        preferred_dataset_splits=section.integer("preferred-dataset-splits", 0, 1, INT32_MAX),
-        endpoint_delay_ns=section.integer("endpoint-delay", DEFAULT_ENDPOINT_DELAY_NS, 0, INT32_MAX, unit="ns"),
-        endpoint_delay_given="endpoint-delay" in section,
-        local_reduction_delay=section.integer("local-reduction-delay", DEFAULT_REDUCTION_DELAY, 0, INT32_MAX),
-        model_shared_bus=bus == 1,
-        L=_cut_off(section, "L"),
-        o=_cut_off(section, "o"),
-        g=_cut_off(section, "g"),
-        G=section.float32("G", unit="ns per byte"),
-        peak_perf_flops=_scaled(section, "peak-perf", 1e12, "TFLOP/s"),
-        local_mem_bw=_scaled(section, "local-mem-bw", 1e9, "GB/s"),
-        local_mem_trace_filename=section.text("local-mem-trace-filename", DEFAULT_TRACE_FILENAME),
-        implementations={name: algorithms for name, algorithms in native.items() if algorithms},
-        custom={name: path for name, path in custom.items() if path is not None},
-        per_node_custom=per_node_custom(section, "per-node-custom-implementation"),
-        **switches,
-    )
-    _warn_without_effect(section, system)
-    return system
-
-
-def _policy(section: Section, key: str, choices: tuple[str, ...], default: str) -> str:
-    if key not in section:
-        section.warn(key, f"the key is missing, {default} is assumed")
-    return section.choice(key, default, choices)
-
-
-def _switch(section: Section, key: str) -> bool:
-    """On unless the value equals the number 0: a JSON boolean, string or null never does."""
-    if key not in section:
-        return False
-    value = section.entries[key]
-    if isinstance(value, Real) and not isinstance(value, bool):
-        return bool(value != 0)
-    shown = describe(value)
-    section.warn(key, f"{shown} turns it on, as anything but the number 0 does in the reference; write 0 or 1")
-    return True
-
-
-def _scaled(section: Section, key: str, scale: float, unit: str) -> float:
-    value = section.number(key, 0.0, unit=unit) * scale
-    if value == float("inf"):
-        section.fail(key, "out of range", found=section.entries[key], expected=f"a finite number in {unit}")
-    return value
-
-
-def _cut_off(section: Section, key: str) -> int:
-    """A LogGP time: rounded to 32-bit floating point, then cut off to whole ns."""
-    value = section.float32(key, unit="ns")
-    if value >= TIME_MAX:
-        section.fail(key, "out of range", found=section.entries[key], expected="a time below 2^62 ns")
-    if value != int(value):
-        section.warn(key, f"{describe(section.entries[key])} is cut off to {int(value)} ns")
-    return int(value)
-
-
-def _implementation(section: Section, collective: str) -> tuple[Algorithm, ...]:
-    key = f"{collective}-implementation"
-    if key not in section:
-        return ()
-    expected = 'a list of algorithm names, one per dimension, such as ["ring"]'
-    names = section.sequence(key, expected)
-    if not names:
+def _implementation(section: Section, key: str) -> tuple[Algorithm, ...]:
+    found = algorithm_list(section, key, 'a list of algorithm names, one per dimension, such as ["ring"]')
+    if not found:
         section.warn(key, "an empty list counts as a missing key")
-    algorithms = []
-    for index, name in enumerate(names):
-        if not isinstance(name, str):
-            section.fail((key, index), "not a string", found=name, expected="the name of an algorithm")
-        algorithms.append(parse_algorithm(str(name), section, key, index))
-    return tuple(algorithms)
+    return found
 
 
-def _custom(section: Section, collective: str) -> str | None:
-    key = f"{collective}-implementation-custom"
-    if key not in section:
-        return None
+def _custom(section: Section, key: str) -> str:
     expected = "a list with exactly one string: the prefix of Chakra traces, or the path of an MSCCL .xml"
     paths = section.sequence(key, expected)
     if len(paths) != 1 or not isinstance(paths[0], str):
-        section.fail(key, "not one path", found=section.entries[key], expected=expected)
+        section.refuse(key, "not one path", expected)
     return resolve(str(paths[0]), section.folder, traces_exist)
 
 
@@ -158,10 +52,8 @@ def traces_exist(prefix: str) -> bool:
     return any(os.path.exists(prefix + end) for end in ("", ".0.et", ".0.et.gz"))
 
 
-def per_node_custom(section: Section, key: str) -> dict[int, str]:
+def _per_node_custom(section: Section, key: str) -> dict[int, str]:
     """The YAML file named by the key: trace node id to trace prefix. From Python the mapping itself will do."""
-    if key not in section:
-        return {}
     value = section.entries[key]
     content: object = value
     inner = Section({}, section.file, section.notes, section.at(key), section.folder)
@@ -186,20 +78,93 @@ def per_node_custom(section: Section, key: str) -> dict[int, str]:
     return implementations
 
 
+per_node_custom: Final = Kind(_per_node_custom, "mapping or path", {"type": ["object", "string"]})
+_NAMES: Final = Kind(_implementation, "list of names", STRINGS)
+_PATH: Final = Kind(_custom, "list with one path", STRINGS)
+_DELAY: Final = integer(0, INT32_MAX, shown="ns >= 0")
+_BUS_KEYS: Final = ("L", "o", "g", "G", "local-reduction-delay")
+
+SYSTEM: Final = (
+    Key("scheduling-policy", choice(POLICIES), Assumed("LIFO"), "which waiting collective starts first"),
+    Key("collective-optimization", choice(OPTIMIZATIONS), Assumed("baseline"),
+        "order of an all-reduce over several dimensions"),
+    Key("preferred-dataset-splits", integer(1, INT32_MAX),
+        Required("an integer of at least 1", "give the number of chunks per collective, such as 4"),
+        "chunks per collective"),
+    Key("active-chunks-per-dimension", integer(1, INT32_MAX), 1, "chunks in flight per dimension"),
+    Key("endpoint-delay", integer(0, INT32_MAX, "ns", "ns >= 0"), DEFAULT_ENDPOINT_DELAY_NS,
+        "delay of every bundle; `--injection-scale` multiplies it if the key is there", "endpoint_delay_ns",
+        shown="10, not scaled"),
+    Key("local-mem-bw", scaled(1e9, "GB/s", "10^9 B/s"), 0.0, "reductions and roofline; 0 makes reductions free",
+        shown="0, with a warning"),
+    Key("peak-perf", scaled(1e12, "TFLOP/s", "10^12 FLOP/s"), 0.0, "roofline; without `roofline-enabled` no effect",
+        "peak_perf_flops"),
+    Key("roofline-enabled", switch, False, "compute nodes follow the roofline model"),
+    Key("replay-only", switch, False,
+        "every node takes its recorded duration; `roofline-enabled` then has no effect"),
+    Key("track-local-mem", switch, False, "track live tensors"),
+    Key("local-mem-trace-filename", word, DEFAULT_TRACE_FILENAME,
+        "prefix of the tracking files; without `track-local-mem` no effect"),
+    Key("trace-enabled", switch, False, "debug lines in ASTRA-sim; none here (a warning)"),
+    Key("model-shared-bus", integer(-INT32_MAX, INT32_MAX, shown="number"), 0, "exactly 1 turns the LogGP bus on"),
+    Key("L", whole_ns, 0, "LogGP latency: rounded to 32-bit floating point, then cut off; only with the bus"),
+    Key("o", whole_ns, 0, "LogGP overhead, likewise"),
+    Key("g", whole_ns, 0, "LogGP gap, likewise"),
+    Key("G", float32("ns per byte"), 0.0, "LogGP gap per byte in 32-bit floating point; only with the bus"),
+    Key("local-reduction-delay", _DELAY, DEFAULT_REDUCTION_DELAY,
+        "for every full 100 bytes reduced on the bus; only with the bus"),
+    *(Key(f"{name}-implementation", _NAMES, (), "one algorithm per dimension, dimension 0 first") for name in
+        COLLECTIVES),
+    *(Key(f"{name}-implementation-custom", _PATH, None,
+        "prefix of Chakra traces, or an MSCCL `.xml`; wins over the list of names") for name in COLLECTIVES),
+    Key("per-node-custom-implementation", per_node_custom, {},
+        "trace node id to prefix, in a YAML file; from Python also the mapping itself", "per_node_custom"),
+)  # fmt: skip
+"""Every key that has an effect here."""
+
+
+@lists_too
+def load_system(source: Source | System, notes: Notes | None = None) -> System:
+    """Read ASTRA-sim's system JSON: a path, the mapping such a file holds, or a :class:`System` as it is.
+
+    Defaults and oddities are the reference's (astra-system.md section 3). Adds a line to ``notes`` for every key
+    without effect and every value that was guessed, cut off or taken in an unexpected sense. Raises
+    :class:`chakrasim.InputError` for values that the reference cannot run with.
+    """
+    if isinstance(source, System):
+        return source
+    section = open_section(source, "system configuration", "json", notes)
+    section.warn_unknown(names(SYSTEM))
+    values = read(section, SYSTEM)
+    bus = values["model_shared_bus"]
+    if bus not in (0, 1):
+        section.warn("model-shared-bus", f"{bus} leaves the shared bus off; only 1 turns it on")
+    native = {name: values.pop(f"{name}-implementation".replace("-", "_")) for name in COLLECTIVES}
+    custom = {name: values.pop(f"{name}-implementation-custom".replace("-", "_")) for name in COLLECTIVES}
+    values |= {
+        "model_shared_bus": bus == 1,
+        "endpoint_delay_given": "endpoint-delay" in section,
+        "implementations": {name: algorithms for name, algorithms in native.items() if algorithms},
+        "custom": {name: path for name, path in custom.items() if path is not None},
+    }
+    system = System(**values)
+    _warn_without_effect(section, system)
+    return system
+
+
 def _warn_without_effect(section: Section, system: System) -> None:
     """Keys whose switch is off, and switches that make others idle."""
+    roofline = system.roofline_enabled and not system.replay_only
     if not system.model_shared_bus:
-        for key in _BUS_KEYS:
-            if key in section:
-                section.warn(key, "the key has no effect without model-shared-bus 1")
+        only_with(section, _BUS_KEYS, "without model-shared-bus 1")
     if system.replay_only and system.roofline_enabled:
         section.warn("roofline-enabled", "the key has no effect with replay-only on")
-    if "peak-perf" in section and not (system.roofline_enabled and not system.replay_only):
-        section.warn("peak-perf", "the key has no effect without roofline-enabled")
-    if system.roofline_enabled and not system.replay_only and system.peak_perf_flops == 0:
+    if not roofline:
+        only_with(section, ("peak-perf",), "without roofline-enabled")
+    elif system.peak_perf_flops == 0:
         section.warn("peak-perf", "is 0 or missing: compute nodes under the roofline model take 0 ns")
-    if "local-mem-trace-filename" in section and not system.track_local_mem:
-        section.warn("local-mem-trace-filename", "the key has no effect without track-local-mem")
+    if not system.track_local_mem:
+        only_with(section, ("local-mem-trace-filename",), "without track-local-mem")
     if system.local_mem_bw == 0:
         section.warn("local-mem-bw", "is 0 or missing: reductions are free")
     if system.trace_enabled:

@@ -14,6 +14,9 @@ import numpy as np
 from chakrasim.collectives.kinds import KINDS_BY_NAME
 from chakrasim.errors import InputError
 from chakrasim.replay.plan import BARRIER, COMPUTE, RECV, SEND, Coverage, Operation, ReplayPlan
+from chakrasim.text.amounts import number_text, size_text, time_text
+from chakrasim.text.layout import Section
+from chakrasim.text.shown import Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -65,7 +68,7 @@ class CollectiveRow:
 
 
 @dataclass(frozen=True)
-class ReplayResult:
+class ReplayResult(Shown):
     """A replay, or what it would be.
 
     Attributes
@@ -92,6 +95,30 @@ class ReplayResult:
     pipelined: Latency | None
     coverage: tuple[Coverage, ...]
     warnings: tuple[str, ...]
+
+    def _in_short(self) -> dict[str, str]:
+        figures = {
+            "ranks": f"{self.plan.ranks:,}",
+            "collectives": f"{sum(row.count for row in self.collectives):,}",
+            "bytes": size_text(sum(row.count * row.moved_bytes for row in self.collectives)),
+            "ran on": "nothing, a dry run" if self.dry_run else f"{self.backend} ({self.device})",
+        }
+        return figures | ({} if self.pipelined is None else {"iteration": time_text(self.pipelined.mean_ns)})
+
+    def _tables(self) -> list[Section]:
+        rows = tuple(
+            (
+                row.collective,
+                size_text(row.size_bytes),
+                f"{row.group_size:,}",
+                f"{row.count:,}",
+                "-" if row.latency is None else time_text(row.latency.mean_ns),
+                "-" if row.busbw_gb_s is None else number_text(row.busbw_gb_s),
+            )
+            for row in self.collectives
+        )
+        heads = ("collective", "size", "ranks", "count", "mean time", "bus GB/s")
+        return [*super()._tables(), Section("Collectives", heads, rows)]
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Tables for people: their content once, shown as plain text or, on a terminal, with rich's styles.
+"""Tables for people: their content once, shown as plain text, on a terminal with rich's styles, or as HTML.
 
 Tables keep their natural width: a narrow terminal wraps lines, but no figure is ever cut short.
 """
@@ -43,6 +43,26 @@ def rich_text(sections: Sequence[Section]) -> Text:
     from rich.text import Text
 
     return Text("\n").join(Text(text, style=style) for style, text in _styled_lines(sections))
+
+
+def html_text(sections: Sequence[Section]) -> str:
+    """The same as HTML: a table for each section."""
+    return "".join(_html_section(section) for section in sections if section.rows or section.lines)
+
+
+def _html_section(section: Section) -> str:
+    from html import escape
+
+    def row(cells: tuple[str, ...], tag: str) -> str:
+        sides = ("left" if number in section.left else "right" for number in range(len(cells)))
+        heads = (f'<{tag} style="text-align: {side}">' for side in sides)
+        return f"<tr>{''.join(f'{head}{escape(cell)}</{tag}>' for head, cell in zip(heads, cells, strict=True))}</tr>"
+
+    head = [row(section.columns, "th")] if section.rows and section.columns else []
+    rows = [*head, *(row(cells, "td") for cells in section.rows)]
+    title = f"<caption>{escape(section.title)}</caption>" if section.title else ""
+    lines = "<br>".join(map(escape, section.lines))
+    return f"<table>{title}{''.join(rows)}</table>{lines}"
 
 
 def _styled_lines(sections: Sequence[Section]) -> Iterator[tuple[str, str]]:

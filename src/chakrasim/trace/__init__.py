@@ -1,9 +1,8 @@
 """Chakra execution traces: one columnar graph, its reader, writer and builder. Names are loaded when first used."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from chakrasim.lazy import lazily
 
 if TYPE_CHECKING:
     from chakrasim.trace.chakra.builder import TraceBuilder
@@ -18,22 +17,8 @@ if TYPE_CHECKING:
     from chakrasim.trace.kinds import KIND_NAMES, CollectiveType, NodeType, type_name
     from chakrasim.trace.kineto.columns import KinetoTrace
     from chakrasim.trace.kineto.read import read_kineto
-
-_HOMES = {
-    **dict.fromkeys(("parse_trace", "read", "read_trace", "write", "write_trace"), "chakra.files"),
-    **dict.fromkeys(("AttrColumn", "Attributes", "Csr", "NodeView", "StringTable", "Trace"), "chakra.graph"),
-    **dict.fromkeys(("KIND_NAMES", "CollectiveType", "NodeType", "type_name"), "kinds"),
-    "Job": "job.job",
-    "TraceBuilder": "chakra.builder",
-    "encode_trace": "chakra.encode",
-    "expand_job": "job.expand",
-    "HostTrace": "host.columns",
-    "KinetoTrace": "kineto.columns",
-    "read_host": "host.read",
-    "read_job": "job.file",
-    "read_kineto": "kineto.read",
-    "write_job": "job.file",
-}
+    from chakrasim.trace.linked.columns import LinkedTrace
+    from chakrasim.trace.linked.file import read_linked, write_linked
 
 __all__ = [
     "KIND_NAMES",
@@ -44,6 +29,7 @@ __all__ = [
     "HostTrace",
     "Job",
     "KinetoTrace",
+    "LinkedTrace",
     "NodeType",
     "NodeView",
     "StringTable",
@@ -56,20 +42,31 @@ __all__ = [
     "read_host",
     "read_job",
     "read_kineto",
+    "read_linked",
     "read_trace",
     "type_name",
     "write",
     "write_job",
+    "write_linked",
     "write_trace",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'chakrasim.trace' has no attribute {name!r}")
-    return getattr(import_module(f"chakrasim.trace.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "chakra.builder": ("TraceBuilder",),
+        "chakra.encode": ("encode_trace",),
+        "chakra.files": ("parse_trace", "read", "read_trace", "write", "write_trace"),
+        "chakra.graph": ("AttrColumn", "Attributes", "Csr", "NodeView", "StringTable", "Trace"),
+        "host.columns": ("HostTrace",),
+        "host.read": ("read_host",),
+        "job.expand": ("expand_job",),
+        "job.file": ("read_job", "write_job"),
+        "job.job": ("Job",),
+        "kinds": ("KIND_NAMES", "CollectiveType", "NodeType", "type_name"),
+        "kineto.columns": ("KinetoTrace",),
+        "kineto.read": ("read_kineto",),
+        "linked.columns": ("LinkedTrace",),
+        "linked.file": ("read_linked", "write_linked"),
+    },
+)

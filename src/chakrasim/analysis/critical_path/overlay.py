@@ -16,14 +16,10 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from chakrasim.analysis.critical_path.path import LinkedPath
-from chakrasim.compat.hta_critical_path.kernels import DEPENDENCY, KERNEL_LAUNCH_DELAY, SYNC_DEPENDENCY
-from chakrasim.compat.hta_critical_path.result import EDGE_VALUES, CriticalPath
 from chakrasim.errors import InputError
 from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.linked.columns import EdgeKind, LinkedTrace, RowKind
 
-#: Types of edges that the newest HTA draws unless told otherwise.
-_DRAWN: Final = (DEPENDENCY, KERNEL_LAUNCH_DELAY, SYNC_DEPENDENCY)
 _CONTEXT: Final = ("user_annotation", "python_function")
 _WITHIN_A_LANE: Final = (EdgeKind.CONTROL, EdgeKind.THREAD, EdgeKind.STREAM)
 
@@ -217,37 +213,6 @@ class _Cursor:
     def _pass_blanks(self) -> None:
         match = self._blanks.match(self.text, self.at)
         self.at = match.end() if match else self.at
-
-
-def compat_arrows(path: CriticalPath, all_edges: bool = False) -> tuple[set[int], list[Arrow]]:
-    """What HTA marks and draws (1.4.10): critical events, and arrows along the path, or along ``all_edges`` of the
-    graph but for launches without weight."""
-    on_path = set(path.path_edges.tolist())
-    if all_edges:
-        hidden = (path.edge_kind == KERNEL_LAUNCH_DELAY) & (path.edge_weight == 0)
-        edges = np.flatnonzero(~hidden).tolist()
-    else:
-        edges = path.path_edges.tolist()
-        if path.version == "new":
-            edges = [edge for edge in edges if path.edge_kind[edge] in _DRAWN]
-    arrows = []
-    for edge in edges:
-        kind = EDGE_VALUES[int(path.edge_kind[edge])]
-        details: dict[str, Any] = {"weight": int(path.edge_weight[edge]), "critical": edge in on_path}
-        if path.version == "new":
-            details["type"] = kind
-        source, target = int(path.edge_source[edge]), int(path.edge_target[edge])
-        arrows.append(
-            Arrow(
-                int(path.node_event[source]),
-                bool(path.node_is_end[source]),
-                int(path.node_event[target]),
-                bool(path.node_is_end[target]),
-                "critical_path" if path.version == "new" else kind,
-                details,
-            )
-        )
-    return set(path.node_event[path.path_nodes].tolist()), arrows
 
 
 def linked_arrows(linked: LinkedTrace, path: LinkedPath, kineto: KinetoTrace) -> tuple[set[int], list[Arrow], int]:

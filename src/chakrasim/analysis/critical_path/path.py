@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from chakrasim.analysis.critical_path.longest import longest_chain
 from chakrasim.errors import InputError
+from chakrasim.text.amounts import share_text, time_text
+from chakrasim.text.shown import Shown
 from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.linked.columns import ON_CRITICAL_PATH, EdgeKind, LinkedTrace, RowKind
 
@@ -48,7 +50,7 @@ _CAUSE_OF_ROW: Final = {
 
 
 @dataclass(frozen=True, eq=False)
-class LinkedPath:
+class LinkedPath(Shown):
     """The critical path of a linked trace: ``p`` rows in the order of time.
 
     Attributes
@@ -77,6 +79,12 @@ class LinkedPath:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def _in_short(self) -> dict[str, str]:
+        causes = sorted(self.breakdown_ns().items(), key=lambda cause: -cause[1])
+        return {"length": time_text(self.total_ns), "rows": f"{len(self):,}"} | {
+            cause.replace("_", " "): share_text(ns, self.total_ns) for cause, ns in causes if ns
+        }
 
     @property
     def total_ns(self) -> int:

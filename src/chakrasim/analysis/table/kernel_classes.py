@@ -39,30 +39,6 @@ def class_of_name(name: str) -> int:
     return OTHER if _SPAN.match(name) else COMPUTE
 
 
-_HTA_COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
-_HTA_MEMORY = re.compile(r"(?:hip)?Mem(?:cpy|set)|dma")
-_HTA_NO_COMPUTE = re.compile(
-    r"nccl|hip|hccl|runFunction|job_exe|packet|pe_exe|cpum_exe_subgraph|collective_subgraph_execution"
-    r"|Stream Wait Event|.*(?:Memcpy|Memset|dma|Sync)|cuda.*LaunchKernel"
-)
-
-
-def hta_class_of_name(name: str) -> int:
-    """The newest HTA's class (1.2): hipMemcpy is communication, a compute kernel with "dma" in its name is other."""
-    if _HTA_COMMUNICATION.match(name):
-        return COMMUNICATION
-    if _HTA_MEMORY.match(name):
-        return MEMORY
-    return OTHER if _HTA_NO_COMPUTE.match(name) else COMPUTE
-
-
-def pinned_hta_class_of_name(name: str) -> int:
-    """The pinned HTA's class (1.2): whatever is neither ncclKernel nor a copy computes, waiting too."""
-    if "ncclKernel" in name:
-        return COMMUNICATION
-    return MEMORY if "Memcpy" in name or "Memset" in name else COMPUTE
-
-
 def classify(names: NDArray[np.int32], strings: StringTable, rule: Callable[[str], int] = class_of_name) -> Classes:
     """uint8[n]: the class of each name, each distinct one looked at once."""
     distinct, inverse = np.unique(names, return_inverse=True)

@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.text.amounts import number_text, plural
+from chakrasim.text.layout import Section
+from chakrasim.text.shown import Shown
 from chakrasim.trace.chakra.graph import StringTable
 
 if TYPE_CHECKING:
@@ -24,11 +27,16 @@ Texts = tuple[str, ...]
 Column = Any
 """One of these; all columns of a result have the same length."""
 
+MOST_SHOWN: Final = 10
+"""Rows that a notebook shows."""
+MOST_NAMED: Final = 6
+"""Columns that Python's prompt names."""
+
 _TYPES = {"Ints": np.int64, "Reals": np.float64, "Flags": np.bool_}
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Shown):
     """Base of the results: the columns are the fields that are arrays or tuples of texts, in their order.
 
     ``notes`` say what was left out, guessed or is worth knowing.
@@ -37,6 +45,8 @@ class Result:
     TITLE: ClassVar[str] = ""
     NOT_IN_TABLES: ClassVar[tuple[str, ...]] = ()
     """Columns that the tables for people leave out: sums of others."""
+    AS_IT_IS: ClassVar[bool] = False
+    """Whether tables for people show names and figures as they stand: those of another tool."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @classmethod
@@ -70,6 +80,20 @@ class Result:
     def __len__(self) -> int:
         return len(next(iter(self.columns().values()), ()))
 
+    def _in_short(self) -> dict[str, str]:
+        notes = {"notes": f"{len(self.notes):,}"} if self.notes else {}
+        names = [*self.columns()]
+        more = " ..." if len(names) > MOST_NAMED else ""
+        return {"rows": f"{len(self):,}", "columns": " ".join(names[:MOST_NAMED]) + more} | notes
+
+    def _tables(self) -> list[Section]:
+        columns = {name: column for name, column in self.columns().items() if name not in self.NOT_IN_TABLES}
+        shown = {name: _plain(column[:MOST_SHOWN]) for name, column in columns.items()}
+        left = tuple(at for at, cells in enumerate(shown.values()) if any(isinstance(cell, str) for cell in cells))
+        rows = tuple(tuple(map(_cell, row)) for row in zip(*shown.values(), strict=True))
+        more = (f"... and {plural(len(self) - len(rows), 'row')} more",) if len(rows) < len(self) else ()
+        return [Section(self.TITLE or type(self).__name__, tuple(shown), rows, left, (*more, *self.notes))]
+
     def records(self) -> list[dict[str, Any]]:
         """One mapping a row, of Python's types; None where a figure does not exist (0/0, nothing to count)."""
         lists = [_plain(column) for column in self.columns().values()]
@@ -95,16 +119,12 @@ class Result:
         return pandas.DataFrame(data, columns=list(data))
 
 
-@dataclass(frozen=True, eq=False)
-class HtaResult(Result):
-    """A table with the columns, names and units (us) of HTA. ``name`` is its subject."""
-
-    name: str
-    data: dict[str, Column]
-
-    def columns(self) -> dict[str, Column]:
-        """The columns by HTA's names."""
-        return self.data
+def _cell(value: Any) -> str:
+    if value is None:
+        return "n/a"
+    if isinstance(value, float):
+        return number_text(value)
+    return f"{value:,}" if type(value) is int else str(value)
 
 
 def _plain(column: Column) -> list[Any]:

@@ -23,18 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     from chakrasim.analysis.user_annotations import annotated_work, annotation_breakdown
 
     return {"work": annotated_work(traces)} if options.work else {"annotations": annotation_breakdown(traces)}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.breakdown import hta_annotations, hta_labelled_kernels
-
-    if options.work:
-        return {"gpu_kernels_with_user_annotations": hta_labelled_kernels(ranks)}
-    return {"cpu_annotations": hta_annotations(ranks, device=False), "gpu_annotations": hta_annotations(ranks)}

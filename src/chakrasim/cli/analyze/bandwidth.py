@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from chakrasim.cli.analyze.options import add_common, analyse
-from chakrasim.errors import InputError
 
 SUMMARY = "Say how much memory is copied and filled, and how fast"
 EXAMPLES = """\
@@ -27,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
@@ -40,15 +39,3 @@ def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     return (
         {"memory_bw": bandwidth_series(traces)} if options.series else {"memory_bw_summary": memory_bandwidth(traces)}
     )
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.streams import hta_bandwidth_series, hta_bandwidth_summary
-
-    if options.counters is not None:
-        raise InputError(
-            "--counters has no --compat", remedy="leave --compat out: the counters are the same but for rounding"
-        )
-    if options.series:
-        return {"memory_bw": hta_bandwidth_series(ranks)}
-    return {"memory_bw_summary": hta_bandwidth_summary(ranks)}

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from chakrasim.cli.analyze.options import add_common, check_outputs, compat_tables, emit, hta_tables, read
+from chakrasim.cli.analyze.options import add_common, as_hta, check_outputs, emit, read
 from chakrasim.cli.options import whole_number
 from chakrasim.notes import Notes
-
-if TYPE_CHECKING:
-    from chakrasim.analysis.table.result import Result
-    from chakrasim.analysis.table.traces import RankTrace
 
 SUMMARY = "Say what changed between two traces: operators and kernels, how often and how long"
 EXAMPLES = """\
@@ -51,17 +46,9 @@ def run(options: argparse.Namespace) -> int:
     a, b = (read([path], options.lenient, rank, notes)
             for path, rank in ((options.a, options.rank_a), (options.b, options.rank_b)))  # fmt: skip
     if options.compat is not None:
-        return emit(options, compat_tables(options, lambda: {"trace_diff": _hta(options, a, b)}), notes)
+        return emit(options, as_hta(options, a, b), notes)
     from chakrasim.analysis.compare import compare_traces
 
     steps = {"step_a": options.step_a, "step_b": options.step_b}
     found = compare_traces(a, b, **steps, side=options.side, short_names=options.short_names)
     return emit(options, {"trace_diff": found}, notes)
-
-
-def _hta(options: argparse.Namespace, a: list[RankTrace], b: list[RankTrace]) -> Result:
-    from chakrasim.compat.hta.compare import hta_compare
-
-    tables = [hta_tables(traces, options.compat, step_filter=False) for traces in (a, b)]
-    steps = (options.step_a, options.step_b)
-    return hta_compare(*tables, iterations=steps, side=options.side, short_names=options.short_names)

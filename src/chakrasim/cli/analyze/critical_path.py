@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from chakrasim.cli.analyze.options import COMPAT, hta_critical_path
 from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
@@ -19,6 +20,7 @@ from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    from chakrasim.analysis.critical_path.shown import ShownPath
     from chakrasim.analysis.table.traces import RankTrace
 
 SUMMARY = "Find the chain of work that determines how long a trace takes"
@@ -33,7 +35,6 @@ The window is the whole trace, or the time of annotations whose name contains TE
 Holistic Trace Analysis, its newest version (hta) or the one that Chakra's users are told to install (hta-pinned); the
 window is then by default the first ProfilerStep, and where HTA fails the exit code is 2.
 """
-_VERSIONS = {"hta": "new", "hta-pinned": "pinned"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
     parser.add_argument("--input", help=argparse.SUPPRESS)  # of scripts around HTA
     compat = parser.add_argument_group("as Holistic Trace Analysis")
-    compat.add_argument("--compat", choices=tuple(_VERSIONS), help="that tool's result, quirks included")
+    compat.add_argument("--compat", choices=COMPAT, help="that tool's result, quirks included")
     compat.add_argument("--zero-weight-launch-edges", action="store_true", help="also link launches that delay nothing")
     compat.add_argument(
         "--data-load-event", action="append", metavar="TEXT", help="events whose name contains TEXT load data"
@@ -86,11 +87,21 @@ def run(options: argparse.Namespace) -> int:
     if options.compat is not None and options.host is not None:
         raise InputError("--compat and --host cannot be combined: HTA knows no host trace")
     if not options.quiet:
-        announce_compilation("analysis")
+        announce_compilation("compat" if options.compat else "analysis")
     notes = Notes()
     trace = _one_rank(options, notes)
     tell_warnings(notes.warnings, options)
-    return _run_compat(options, trace) if options.compat else _run_linked(options, trace)
+    _default_window(options)
+    shown = hta_critical_path(options, trace) if options.compat else _linked(options, trace)
+    tell_warnings(shown.warnings, options)
+    return _show(options, trace, shown)
+
+
+def _default_window(options: argparse.Namespace) -> None:
+    """The whole trace, or HTA's first step."""
+    annotation, instance = ("ProfilerStep", 0) if options.compat else ("", None)
+    options.annotation = annotation if options.annotation is None else options.annotation
+    options.instance = instance if options.instance == () else options.instance
 
 
 def _one_rank(options: argparse.Namespace, notes: Notes) -> RankTrace:
@@ -105,8 +116,10 @@ def _one_rank(options: argparse.Namespace, notes: Notes) -> RankTrace:
     return found[0]
 
 
-def _run_linked(options: argparse.Namespace, trace: RankTrace) -> int:
+def _linked(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
+    from chakrasim.analysis.critical_path.overlay import linked_arrows
     from chakrasim.analysis.critical_path.path import linked_critical_path, path_figures
+    from chakrasim.analysis.critical_path.shown import ShownPath
     from chakrasim.linker.api import link
     from chakrasim.report.tables.critical_path import path_sections
     from chakrasim.trace.kineto.read import read_kineto
@@ -115,59 +128,26 @@ def _run_linked(options: argparse.Namespace, trace: RankTrace) -> int:
     device = read_kineto(trace.kineto.source, keep="work", lenient=options.lenient)
     linked = link(options.host, device, rank=trace.rank, lenient=options.lenient, notes=notes)
     tell_warnings(notes.warnings, options)
-    annotation = options.annotation or ""
-    instance = None if options.instance == () else options.instance
-    path = linked_critical_path(linked, annotation=annotation, instance=instance)
-    if options.overlay is not None:
-        from chakrasim.analysis.critical_path.overlay import linked_arrows, write_overlay
+    path = linked_critical_path(linked, annotation=options.annotation, instance=options.instance)
+    sections = tuple(path_sections(linked, path))
+    if options.overlay is None:
+        return ShownPath(path_figures(linked, path), sections)
+    events, arrows, missing = linked_arrows(linked, path, device)
+    said = (f"{missing} pieces of the path were not found in the trace, and are not drawn",) if missing else ()
+    return ShownPath(path_figures(linked, path), sections, (events, arrows), said)
 
-        events, arrows, missing = linked_arrows(linked, path, device)
-        if missing:
-            tell_warnings([f"{missing} pieces of the path were not found in the trace, and are not drawn"], options)
-        write_overlay(trace.kineto.source, options.overlay, events, arrows, options.show_all)
+
+def _show(options: argparse.Namespace, trace: RankTrace, shown: ShownPath) -> int:
+    source = trace.kineto.source
+    if options.overlay is not None and shown.drawn is not None:
+        from chakrasim.analysis.critical_path.overlay import write_overlay
+
+        write_overlay(source, options.overlay, *shown.drawn, options.show_all)
     if options.json is not None:
-        write_json(_head(options, trace.rank, annotation, instance) | path_figures(linked, path), options.json)
+        window = {"annotation": options.annotation, "instance": str(options.instance)}
+        write_json({"trace": options.trace, "rank": trace.rank, **window, **shown.figures}, options.json)
+    if shown.failure is not None:
+        raise InputError(shown.failure, file=source, remedy="analyse without --compat")
     if options.json != "-" and not options.quiet:
-        print_sections(path_sections(linked, path))
+        print_sections(shown.sections)
     return 0
-
-
-def _run_compat(options: argparse.Namespace, trace: RankTrace) -> int:
-    from chakrasim.compat.hta_critical_path.path import critical_path
-    from chakrasim.compat.hta_critical_path.result import compat_figures
-    from chakrasim.report.tables.critical_path import compat_sections
-
-    annotation = "ProfilerStep" if options.annotation is None else options.annotation
-    instance = 0 if options.instance == () else options.instance
-    path = critical_path(
-        trace.kineto,
-        version="new" if options.compat == "hta" else "pinned",
-        annotation=annotation,
-        instance=instance,
-        zero_weight_launch_edges=options.zero_weight_launch_edges,
-        data_load_events=options.data_load_event,
-    )
-    figures = compat_figures(path, trace.kineto)
-    if options.json is not None:
-        write_json(_head(options, trace.rank, annotation, instance) | figures, options.json)
-    if path.failure is not None:
-        raise InputError(
-            f"HTA fails here ({'it returns nothing' if path.failure == 'None' else path.failure}): {path.reason}",
-            file=trace.kineto.source,
-            remedy="analyse without --compat",
-        )
-    if not path.success:
-        text = f"{trace.kineto.source}: HTA says that the graph is not valid, so it has no critical path"
-        tell_warnings([text], options)
-    if options.overlay is not None and path.success:
-        from chakrasim.analysis.critical_path.overlay import compat_arrows, write_overlay
-
-        events, arrows = compat_arrows(path, options.show_all)
-        write_overlay(trace.kineto.source, options.overlay, events, arrows, options.show_all)
-    if options.json != "-" and not options.quiet:
-        print_sections(compat_sections(figures))
-    return 0
-
-
-def _head(options: argparse.Namespace, rank: int, annotation: str, instance: object) -> dict[str, Any]:
-    return {"trace": options.trace, "rank": rank, "annotation": annotation, "instance": str(instance)}

@@ -30,17 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     from chakrasim.analysis.idle import idle_breakdown
 
     return {"idle": idle_breakdown(traces, kernel_gap_ns=options.kernel_gap_us * 1000)}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.streams import hta_idle
-
-    table, statistics = hta_idle(ranks, options.kernel_gap_us)
-    return {"idle": table, "idle_stats": statistics}

@@ -29,16 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     from chakrasim.analysis.kernels import kernel_breakdown, kernel_types
 
     return {"kernel": kernel_breakdown(traces, top=options.top), "kernel_type": kernel_types(traces)}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.breakdown import hta_kernel_types, hta_kernels
-
-    return {"kernel": hta_kernels(ranks, num_kernels=options.top or 10), "kernel_type": hta_kernel_types(ranks)}

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
@@ -50,11 +50,3 @@ def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
         return {"launch": launch_list(traces, copies=copies)}
     limits = {"long_call_ns": options.long_call_us * 1000, "long_delay_ns": options.long_delay_us * 1000}
     return {"launch_summary": launch_summary(traces, copies=copies, **limits)}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.launches import hta_launch_counts, hta_launch_stats
-
-    stats = hta_launch_stats(ranks, memory=not options.no_copies)
-    counts = hta_launch_counts(stats, options.long_call_us, options.long_delay_us)
-    return {"launch": stats} if options.all else {"launch_counts": counts, "launch": stats}

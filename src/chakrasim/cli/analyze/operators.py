@@ -22,16 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     from chakrasim.analysis.operators import operator_kernels
 
     return {"operators": operator_kernels(traces)}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.launches import hta_aten_operators
-
-    return {"aten_op_kernels": hta_aten_operators(ranks)}

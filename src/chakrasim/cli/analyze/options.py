@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import (
@@ -19,12 +19,14 @@ from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    from chakrasim.analysis.critical_path.shown import ShownPath
     from chakrasim.analysis.table.result import Result
     from chakrasim.analysis.table.traces import RankTrace
-    from chakrasim.compat.hta.ranks import HtaRank
 
 FORMAT = "chakrasim-analysis/1"
 """Changes with the meaning of a key, not with the version of the program."""
+
+COMPAT: Final = ("hta", "hta-pinned")
 
 Tables = Mapping[str, Any]
 """Results by name; None where there is nothing, or values that JSON has."""
@@ -38,9 +40,7 @@ def add_common(parser: argparse.ArgumentParser, *, traces: bool = True, csv: boo
         )
     if rank:
         parser.add_argument("--rank", type=whole_number(0, 2**31 - 1), metavar="R", help="only the trace of rank R")
-    parser.add_argument(
-        "--compat", choices=("hta", "hta-pinned"), help="figures as HTA (newest, or the version Chakra pins) has them"
-    )
+    parser.add_argument("--compat", choices=COMPAT, help="figures as HTA (newest, or the version Chakra pins) has them")
     parser.add_argument("--json", metavar="FILE", help="write the tables as JSON; '-' is standard output, no tables")
     if csv:
         parser.add_argument("--csv", metavar="FILE", help="write the first table as CSV; '-' is standard output")
@@ -51,21 +51,17 @@ def add_common(parser: argparse.ArgumentParser, *, traces: bool = True, csv: boo
 def analyse(
     options: argparse.Namespace,
     default: Callable[[list[RankTrace]], Tables],
-    hta: Callable[[list[HtaRank]], Tables],
     *,
-    step_filter: bool = True,
     printed: Callable[[Tables], Tables] = dict,
 ) -> int:
     """Read the traces, carry out the analysis in the chosen mode and put its tables where they belong; ``printed``
     picks those that people see."""
     check_outputs(options, options.traces)
-    rank = getattr(options, "rank", None)
     notes = Notes()
     if options.compat is None:
-        tables = default(read(options.traces, options.lenient, rank, notes))
+        tables = default(read(options.traces, options.lenient, getattr(options, "rank", None), notes))
     else:
-        traces = read(options.traces, options.lenient, None, notes)
-        tables = compat_tables(options, lambda: hta(hta_tables(traces, options.compat, rank, step_filter)))
+        tables = as_hta(options, read(options.traces, options.lenient, None, notes))
     return emit(options, tables, notes, printed)
 
 
@@ -77,26 +73,28 @@ def read(traces: list[str], lenient: bool, rank: int | None, notes: Notes) -> li
     return open_traces(list(traces), rank=rank, lenient=lenient, notes=notes)
 
 
-def hta_tables(
-    traces: list[RankTrace], compat: str, rank: int | None = None, step_filter: bool = True
-) -> list[HtaRank]:
-    """The same traces as HTA sees them."""
-    from chakrasim.compat.hta.ranks import hta_ranks
+def as_hta(options: argparse.Namespace, *traces: list[RankTrace]) -> Tables:
+    """HTA's tables of the analysis that was asked for, of one set of traces, or of two that are compared.
 
-    return hta_ranks(traces, compat, rank=rank, step_filter=step_filter)
-
-
-def compat_tables(options: argparse.Namespace, make: Callable[[], Tables]) -> Tables:
-    """The tables, or, where HTA fails, its failure in the JSON and as an error (exit code 2)."""
+    Where HTA fails, its failure goes into the JSON and is an error (exit code 2).
+    """
+    from chakrasim.compat.hta.analyses import hta_comparison, hta_tables
     from chakrasim.compat.hta.table import HtaFailure
 
     try:
-        return make()
+        return hta_tables(options, *traces) if len(traces) == 1 else hta_comparison(options, *traces)
     except HtaFailure as failure:
         if options.json is not None:
             _write(options.json, _document(options, {"error": str(failure), "exception": failure.kind}, Notes()))
         message = f"HTA ends with {failure.kind} here: {failure.reason}"
         raise InputError(message, remedy="analyse without --compat") from None
+
+
+def hta_critical_path(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
+    """HTA's critical path of one rank."""
+    from chakrasim.compat.hta_critical_path.shown import hta_path
+
+    return hta_path(options, trace)
 
 
 def check_outputs(options: argparse.Namespace, inputs: list[str]) -> None:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
@@ -35,11 +35,3 @@ def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
 
     series = queue_series(traces)
     return {"queue_length": series} if options.series else {"queue_length_summary": summarise(series, options.full)}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.streams import hta_blocked, hta_queue_series, hta_queue_summary
-
-    if options.series:
-        return {"queue_length": hta_queue_series(ranks)}
-    return {"queue_length_summary": hta_queue_summary(ranks), "blocked": hta_blocked(ranks, options.full)}

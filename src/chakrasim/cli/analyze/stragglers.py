@@ -33,19 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), lambda ranks: _hta(options, ranks))
+    return analyse(options, lambda traces: _default(options, traces))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     from chakrasim.analysis.stragglers import find_stragglers
 
     return {"stragglers": find_stragglers(traces, steps=options.step)}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.compare import hta_profiler_steps, hta_stragglers
-    from chakrasim.compat.hta.ranks import table_of
-
-    found = hta_stragglers(ranks, options.candidates, options.step)
-    table = table_of("stragglers", ("rank",), [(rank,) for rank in found])
-    return {"stragglers": table, "stragglers_list": found, "profiler_steps": hta_profiler_steps(ranks)}

@@ -27,12 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(
-        options,
-        lambda traces: _default(options, traces),
-        lambda ranks: _hta(options, ranks),
-        printed=partial(_printed, options),
-    )
+    return analyse(options, lambda traces: _default(options, traces), printed=partial(_printed, options))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
@@ -65,9 +60,3 @@ def _printed(options: argparse.Namespace, tables: Tables) -> Tables:
         return tables
     tell_warnings(["no work of a device was recorded: these are times of the host"], options)
     return {name: table for name, table in tables.items() if name in (_HOST, "stragglers")}
-
-
-def _hta(options: argparse.Namespace, ranks: Any) -> dict[str, Any]:
-    from chakrasim.compat.hta.summary import hta_summary
-
-    return hta_summary(ranks)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
 from chakrasim.startup import cores
+from chakrasim.text.amounts import ranks_text, size_text
+from chakrasim.text.shown import Shown
 
 if TYPE_CHECKING:
     from chakrasim.collect.capturing.job import CapturedJob, RankClass
@@ -19,7 +21,7 @@ MAX_RANKS: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Capture:
+class Capture(Shown):
     """What `capture` gives.
 
     Attributes
@@ -38,6 +40,18 @@ class Capture:
     profile: Any
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    def _in_short(self) -> dict[str, str]:
+        classes = self.captured.classes
+        figures = {
+            "ranks": f"{self.captured.world:,}",
+            "classes": f"{len(classes):,}",
+            "nodes": f"{sum(map(len, self.job.traces)):,}",
+            "peak memory": size_text(max((entry.result.summary.peak_bytes for entry in classes), default=0)),
+        }
+        if self.ranks:
+            figures["captured"] = f"rank {ranks_text(self.ranks)}"
+        return figures | ({"warnings": f"{len(self.warnings):,}"} if self.warnings else {})
 
     def write(self, prefix: str | os.PathLike[str], *, expand: bool = False, compress: bool = False) -> list[str]:
         """Write the traces; returns the names of the files.

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from chakrasim.analysis.table.intervals import Union, merge, states
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE, MEMORY
-from chakrasim.analysis.table.result import HtaResult
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.compat.hta.ranks import HtaRank, pandas_order, rounded, table_of
+from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.table import DEVICE_NAMES, HtaFailure
 
 _KINDS: Final = {COMPUTE: "COMPUTATION", COMMUNICATION: "COMMUNICATION", MEMORY: "MEMORY"}

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.analysis.compare import short_name
-from chakrasim.analysis.table.result import HtaResult
 from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.compat.hta.ranks import HtaRank, table_of
+from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.table import HtaFailure
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.table.result import HtaResult, stack
+from chakrasim.analysis.table.result import stack
 from chakrasim.compat.hta.ranks import MTIA_LAUNCH, HtaRank, rounded, table_of
+from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.streams import join
 from chakrasim.compat.hta.table import HtaFailure
 

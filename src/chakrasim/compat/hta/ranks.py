@@ -10,10 +10,12 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.table.kernel_classes import Classes, classify, hta_class_of_name, pinned_hta_class_of_name
-from chakrasim.analysis.table.result import HtaResult, texts
+from chakrasim.analysis.table.kernel_classes import Classes, classify
+from chakrasim.analysis.table.result import texts
 from chakrasim.analysis.table.statistics import GroupStatistics
 from chakrasim.analysis.table.traces import Traces, open_traces
+from chakrasim.compat.hta.classes import hta_class_of_name, pinned_hta_class_of_name
+from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.table import HtaTable, Version, hta_table
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.analysis.table.nesting import brackets_of
-from chakrasim.analysis.table.result import HtaResult
 from chakrasim.analysis.table.sequence_groups import equal_sequences
 from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.compat.hta.ranks import HtaRank, pandas_order, table_of
+from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.table import HtaFailure
 
 _Ints = NDArray[np.int64]

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.analysis.table.kernel_classes import MEMORY
-from chakrasim.analysis.table.result import HtaResult, stack
+from chakrasim.analysis.table.result import stack
 from chakrasim.analysis.table.statistics import group_keys, group_statistics, in_order_of_appearance
 from chakrasim.compat.hta.ranks import HtaRank, describe, pandas_order, rounded, table_of
+from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.table import HtaFailure
 
 _WORK: Final = ("kernel", "Kernel", "gpu_memset", "Memset", "gpu_memcpy", "Memcpy", "mtia_ccp_events")

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.critical_path.longest import longest_path, merge_repeated
 from chakrasim.compat.hta.table import HtaFailure, HtaTable, Version, hta_table
 from chakrasim.compat.hta_critical_path import kernels as loops
 from chakrasim.compat.hta_critical_path.kernels import DeviceColumns, Edges
+from chakrasim.compat.hta_critical_path.longest import longest_path, merge_repeated
 from chakrasim.compat.hta_critical_path.result import CriticalPath
 from chakrasim.compat.hta_critical_path.stacks import Stacks, call_stacks
 from chakrasim.compat.hta_critical_path.tables import DeviceRows, device_rows

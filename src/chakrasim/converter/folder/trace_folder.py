@@ -9,22 +9,22 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from chakrasim.converter.folder.across_ranks import RankInRun, compare_ranks
 from chakrasim.converter.folder.group_numbers import GroupNumbers
 from chakrasim.converter.linked.api import write_converted
 from chakrasim.converter.linked.redaction import key_of, pseudonym
+from chakrasim.diagnosis.doctor import Diagnosis, judge
+from chakrasim.diagnosis.examination import ExaminedRank, examine
+from chakrasim.diagnosis.files.discover import Survey, require_ranks, survey
+from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.errors import InputError
 from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.files.workers import how_many, run_all
 from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace, shares_by_step
 from chakrasim.trace.linked.parts import begun, put_away, taken_up
-
-if TYPE_CHECKING:
-    from chakrasim.diagnosis.doctor import Diagnosis
-    from chakrasim.diagnosis.files.pairing import RankFiles
 
 PREFIX, GROUPS, REPORT = "chakra", "comm_group.json", "report.json"
 FORMAT = "chakrasim-trace/1"
@@ -190,13 +190,11 @@ def trace_directory(
 
     Raises InputError for what cannot be used; then nothing is written.
     """
-    from chakrasim.diagnosis.doctor import diagnose
-    from chakrasim.diagnosis.files.discover import discover
-
     check_folder(output, force=force)
     key = key_of(redact)
     redact = redact is not False and key
-    ranks = discover(directory, map_file=map_file)
+    found = survey(directory, map_file=map_file)
+    ranks = require_ranks(found, directory)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     with whole_folder(output, force=force) as folder:
         work = folder / "work"
@@ -205,14 +203,7 @@ def trace_directory(
             _Task(files, step, lenient, redact, work / str(files.rank), folder / f"{PREFIX}.{files.rank}.et")
             for files in ranks
         ]
-        linked_by_rank: dict[int, _Linked] = {}
-
-        def take(files: RankFiles, linked: LinkedTrace, said: Notes) -> None:
-            linked_by_rank[files.rank] = _put_away(work / str(files.rank), linked, said)
-
-        # What the doctor links can be used unless other rows than it looks at are asked for.
-        taker = take if step == "all" else None
-        diagnosis = diagnose(directory, map_file=map_file, progress=_stage(progress, "examined"), taker=taker)
+        diagnosis, linked_by_rank = _examine(found, tasks, directory, _stage(progress, "examined"))
         if told is not None:
             told(diagnosis)
         _refuse_findings(diagnosis, directory, lenient=lenient)
@@ -236,6 +227,25 @@ def trace_directory(
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report
+
+
+def _examine(
+    found: Survey, tasks: Sequence[_Task], directory: PathLike, progress: Callable[[int, int], None] | None
+) -> tuple[Diagnosis, dict[int, _Linked]]:
+    """The doctor's diagnosis, and the ranks that are linked by it, put away."""
+    examined: list[ExaminedRank] = []
+    linked_by_rank: dict[int, _Linked] = {}
+    for task in tasks:
+        one, linked = examine(task.files, found.ranks)
+        # What the doctor links can be used unless other rows than it looks at are asked for.
+        if linked is not None and one.outline is not None and task.step == "all":
+            put_away(task.store, linked)
+            linked_by_rank[task.files.rank] = _Linked(one.outline, one.said)
+        del linked
+        examined.append(one)
+        if progress is not None:
+            progress(len(examined), len(tasks))
+    return judge(found, examined, os.fspath(directory)), linked_by_rank
 
 
 def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
@@ -288,11 +298,7 @@ def _link(task: _Task) -> _Linked:
     notes = Notes()
     files = task.files
     linked = link(files.host, files.device, rank=files.rank, step=task.step, lenient=task.lenient, notes=notes)
-    return _put_away(task.store, linked, notes)
-
-
-def _put_away(store: Path, linked: LinkedTrace, notes: Notes) -> _Linked:
-    put_away(store, linked)
+    put_away(task.store, linked)
     return _Linked(begun(linked), notes.warnings)
 
 

@@ -16,7 +16,7 @@ from chakrasim.errors import InputError
 from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes, lists_too
 
-__all__ = ["RankFiles", "Survey", "discover", "survey"]
+__all__ = ["RankFiles", "Survey", "discover", "require_ranks", "survey"]
 
 _MOST_FILES = 100_000
 _MOST_MAP_BYTES = 1 << 25
@@ -59,6 +59,11 @@ def discover(
     found = survey(directory, map_file=map_file)
     if notes is not None:
         notes.warn(*(str(finding) for finding in found.findings if finding.severity > Severity.NOTE))
+    return list(require_ranks(found, directory))
+
+
+def require_ranks(found: Survey, directory: str | os.PathLike[str]) -> tuple[RankFiles, ...]:
+    """The ranks that were found in ``directory``. Raises InputError where there are none."""
     if not found.ranks:
         raise InputError(
             "this is no trace of the PyTorch profiler"
@@ -69,7 +74,7 @@ def discover(
             expected="host traces (ExecutionTraceObserver) or device traces (Kineto), plain or gzip",
             remedy="name the folder of the traces; unpack archives first",
         )
-    return list(found.ranks)
+    return found.ranks
 
 
 def survey(directory: str | os.PathLike[str], *, map_file: str | os.PathLike[str] | None = None) -> Survey:

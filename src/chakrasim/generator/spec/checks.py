@@ -12,70 +12,79 @@ MOST_PASSES: Final = 200_000
 MOST_RANKS: Final = 2**20
 
 
-def check_spec(spec: Spec, root: Section, model: Section, parallel: Section, batch: Section) -> None:
+def check_spec(spec: Spec, root: Section) -> None:
     """Raise InputError, at the key to change, for values that do not go together."""
-    _size(spec, model, parallel)
-    _tensor(spec, model, parallel)
-    _pipeline(spec, root, parallel, batch)
-    _experts(spec, model, parallel)
-    _sharding(spec, parallel)
+    _size(spec, root)
+    _tensor(spec, root)
+    _pipeline(spec, root)
+    _experts(spec, root)
+    _sharding(spec, root)
 
 
-def _divides(section: Section, key: str, part: int, whole: int, what: str, remedy: str = "") -> None:
+def _divides(root: Section, key: str, part: int, whole: int, what: str, remedy: str = "") -> None:
     if whole % part:
-        section.fail(key, f"{key} does not divide {what} ({whole})", found=part, remedy=remedy)
+        root.fail(("parallel", key), f"{key} does not divide {what} ({whole})", found=part, remedy=remedy)
 
 
-def _size(spec: Spec, model: Section, parallel: Section) -> None:
+def _size(spec: Spec, root: Section) -> None:
     passes = spec.model.layers * spec.batch.micro_batches
     if passes > MOST_PASSES:
         message = f"layers x micro-batches ({spec.batch.micro_batches}) are more than a trace should have"
-        model.fail("layers", message, found=spec.model.layers, expected=f"a product of at most {MOST_PASSES:,}")
+        root.fail(
+            ("model", "layers"), message, found=spec.model.layers, expected=f"a product of at most {MOST_PASSES:,}"
+        )
     if spec.parallel.ranks > MOST_RANKS:
-        parallel.fail(
-            "dp", "there are too many ranks", found=spec.parallel.dp, expected=f"at most {MOST_RANKS:,} ranks"
+        root.fail(
+            ("parallel", "dp"),
+            "there are too many ranks",
+            found=spec.parallel.dp,
+            expected=f"at most {MOST_RANKS:,} ranks",
         )
 
 
-def _tensor(spec: Spec, model: Section, parallel: Section) -> None:
+def _tensor(spec: Spec, root: Section) -> None:
     sizes, tp = spec.model, spec.parallel.tp
-    _divides(parallel, "tp", tp, sizes.heads, "heads")
-    _divides(parallel, "tp", tp, sizes.kv_heads, "kv_heads")
-    _divides(parallel, "tp", tp, sizes.feed_forward, "feed_forward")
+    _divides(root, "tp", tp, sizes.heads, "heads")
+    _divides(root, "tp", tp, sizes.kv_heads, "kv_heads")
+    _divides(root, "tp", tp, sizes.feed_forward, "feed_forward")
     if sizes.heads % sizes.kv_heads:
-        model.fail("kv_heads", f"kv_heads does not divide heads ({sizes.heads})", found=sizes.kv_heads)
+        root.fail(("model", "kv_heads"), f"kv_heads does not divide heads ({sizes.heads})", found=sizes.kv_heads)
     if sizes.vocabulary % tp:
         padded = -(-sizes.vocabulary // (128 * tp)) * 128 * tp
-        model.fail(
-            "vocabulary",
+        root.fail(
+            ("model", "vocabulary"),
             f"the vocabulary is not divisible by tp ({tp})",
             found=sizes.vocabulary,
             remedy=f"pad it as training frameworks do, here to {padded}",
         )
     if spec.parallel.scatter_gather:
-        _divides(parallel, "tp", tp, sizes.hidden, "hidden", "scatter_gather cuts each token's hidden state")
+        _divides(root, "tp", tp, sizes.hidden, "hidden", "scatter_gather cuts each token's hidden state")
     if spec.parallel.sp and tp == 1:
-        parallel.fail("sp", "sequence parallelism needs tensor parallelism, whose ranks it uses: tp is 1", found=True)
+        root.fail(
+            ("parallel", "sp"),
+            "sequence parallelism needs tensor parallelism, whose ranks it uses: tp is 1",
+            found=True,
+        )
     if tp > 1 and (spec.parallel.sp or sizes.moe is not None):
-        _divides(parallel, "tp", tp, sizes.sequence, "sequence")
+        _divides(root, "tp", tp, sizes.sequence, "sequence")
 
 
-def _pipeline(spec: Spec, root: Section, parallel: Section, batch: Section) -> None:
+def _pipeline(spec: Spec, root: Section) -> None:
     layers, pp, virtual = spec.model.layers, spec.parallel.pp, spec.parallel.virtual_stages
-    _divides(parallel, "pp", pp, layers, "layers")
-    _divides(parallel, "virtual_stages", virtual, layers // pp, "the layers of a stage")
+    _divides(root, "pp", pp, layers, "layers")
+    _divides(root, "virtual_stages", virtual, layers // pp, "the layers of a stage")
     if (spec.schedule == "interleaved") != (virtual > 1):
-        parallel.fail(
-            "virtual_stages",
+        root.fail(
+            ("parallel", "virtual_stages"),
             "the interleaved schedule, and it alone, has virtual stages",
             found=virtual,
             remedy=f"the schedule is {spec.schedule}: write interleaved and 2 or more virtual stages, or neither",
         )
     if virtual > 1 and pp == 1:
-        parallel.fail("virtual_stages", "virtual stages need pipeline stages: pp is 1", found=virtual)
+        root.fail(("parallel", "virtual_stages"), "virtual stages need pipeline stages: pp is 1", found=virtual)
     if virtual > 1 and spec.batch.micro_batches % pp:
-        batch.fail(
-            "micro_batches",
+        root.fail(
+            ("batch", "micro_batches"),
             f"the interleaved schedule needs micro-batches in multiples of pp ({pp})",
             found=spec.batch.micro_batches,
         )
@@ -84,31 +93,33 @@ def _pipeline(spec: Spec, root: Section, parallel: Section, batch: Section) -> N
         root.fail("batch", "the sizes of the batch contradict each other", found=spec.batch.global_batch)
 
 
-def _experts(spec: Spec, model: Section, parallel: Section) -> None:
+def _experts(spec: Spec, root: Section) -> None:
     moe, ep, tp = spec.model.moe, spec.parallel.ep, spec.parallel.tp
     if moe is None:
         if ep > 1:
-            parallel.fail("ep", "expert parallelism needs a model with experts", found=ep, remedy="write model: moe")
+            root.fail(
+                ("parallel", "ep"), "expert parallelism needs a model with experts", found=ep, remedy="write model: moe"
+            )
         return
     if moe.top_k > moe.experts:
-        model.fail(("moe", "top_k"), f"top_k is more than there are experts ({moe.experts})", found=moe.top_k)
+        root.fail(("model", "moe", "top_k"), f"top_k is more than there are experts ({moe.experts})", found=moe.top_k)
     if moe.every > spec.model.layers:
-        model.fail(("moe", "every"), f"no layer of {spec.model.layers} has experts", found=moe.every)
-    _divides(parallel, "ep", ep, moe.experts, "experts")
-    _divides(parallel, "ep", ep, spec.parallel.dp, "dp", "experts are spread over ranks of dp")
-    _divides(parallel, "tp", tp, moe.feed_forward, "the experts' feed_forward")
+        root.fail(("model", "moe", "every"), f"no layer of {spec.model.layers} has experts", found=moe.every)
+    _divides(root, "ep", ep, moe.experts, "experts")
+    _divides(root, "ep", ep, spec.parallel.dp, "dp", "experts are spread over ranks of dp")
+    _divides(root, "tp", tp, moe.feed_forward, "the experts' feed_forward")
     if moe.shared_feed_forward:
-        _divides(parallel, "tp", tp, moe.shared_feed_forward, "shared_feed_forward")
+        _divides(root, "tp", tp, moe.shared_feed_forward, "shared_feed_forward")
 
 
-def _sharding(spec: Spec, parallel: Section) -> None:
+def _sharding(spec: Spec, root: Section) -> None:
     split = spec.parallel
     if split.zero > 3:
-        parallel.fail("zero", "no such stage", found=split.zero, expected="0, 1, 2 or 3")
-    _divides(parallel, "fsdp", split.fsdp, split.dp, "dp", "dp counts all replicas, those that share parameters too")
+        root.fail(("parallel", "zero"), "no such stage", found=split.zero, expected="0, 1, 2 or 3")
+    _divides(root, "fsdp", split.fsdp, split.dp, "dp", "dp counts all replicas, those that share parameters too")
     if split.ep > 1 and split.zero == 3 and split.fsdp != split.dp:
-        parallel.fail(
-            "fsdp",
+        root.fail(
+            ("parallel", "fsdp"),
             f"with expert parallelism, FSDP shards over all of dp ({split.dp})",
             found=split.fsdp,
             remedy="write fsdp: true",

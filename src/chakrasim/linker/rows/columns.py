@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner, kernel
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.host import columns as h
@@ -121,27 +121,21 @@ def text_columns(
 def _intern(text: NDArray[np.uint8], spans: Ints, strings: StringTable) -> tuple[Indices, StringTable]:
     """The string index of each byte range of ``text``; equal ones once, empty ones 0; ``strings`` with them added."""
     spans = np.ascontiguousarray(spans, np.int64)
-    length = spans[:, 1] - spans[:, 0]
-    keys = np.empty(len(spans), np.int64)
     text = _writable(text)
-    _hash(text, spans, keys)
-    some = np.flatnonzero(length > 0)
-    _, first, which = np.unique(keys[some], return_index=True, return_inverse=True)
-    chosen = some[first]
-    same = np.empty(len(some), np.bool_)
-    _compare(text, spans[some], spans[chosen[which]], same)
-    if not same.all():
-        # Different texts with the same key: give each its own place.
-        chosen = np.concatenate((chosen, some[~same]))
-        which[~same] = np.arange(len(chosen) - int((~same).sum()), len(chosen))
-    index = np.zeros(len(spans), np.int32)
-    index[some] = len(strings) + which
-    lengths = length[chosen]
-    ends = np.cumsum(lengths)
-    more = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    _copy(text, spans[chosen], ends - lengths, more)
+    places = np.full(1 << (2 * len(spans)).bit_length(), -1, np.int32)
+    keys, first = np.empty(len(spans), np.int64), np.empty(len(spans), np.int32)
+    index = np.empty(len(spans), np.int32)
+    used = _find_equal(text, spans, places, keys, first, index)
+    # Texts in the order of their keys: any order that does not hang on the table's size will do.
+    order = np.argsort(keys[:used], kind="stable")
+    place = np.zeros(used + 1, np.int32)
+    place[order] = np.arange(len(strings), len(strings) + used)
+    spans = spans[first[order]]
+    ends = np.cumsum(spans[:, 1] - spans[:, 0])
+    more = np.empty(int(ends[-1]) if used else 0, np.uint8)
+    _copy(text, spans, ends - (spans[:, 1] - spans[:, 0]), more)
     offsets = np.concatenate((strings.offsets, strings.offsets[-1] + ends))
-    return index, StringTable(np.concatenate((strings.blob, more)), offsets)
+    return place[index], StringTable(np.concatenate((strings.blob, more)), offsets)
 
 
 def _writable(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -150,24 +144,38 @@ def _writable(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 @kernel
-def _hash(text: Any, spans: Any, keys: Any) -> None:
+def _find_equal(text: Any, spans: Any, places: Any, keys: Any, first: Any, index: Any) -> int:
+    """Number the different texts that are not empty; ``first``: the first span of each, ``keys``: its hash,
+    ``index``: the number of each span's text, -1 for empty ones, ``places``: an empty hash table."""
+    used = 0
     for at in range(len(spans)):
-        key = spans[at, 1] - spans[at, 0]
-        for byte in range(spans[at, 0], spans[at, 1]):
+        begin, end = spans[at, 0], spans[at, 1]
+        index[at] = -1
+        key = end - begin
+        for byte in range(begin, end):
             # Below 2 ** 42, so that the product stays below 2 ** 62.
             key = (key * 1000003 + text[byte] + 1) & 4398046511103
-        keys[at] = key
+        place = key & (len(places) - 1)
+        while end > begin and index[at] < 0:
+            number = places[place]
+            if number < 0:
+                places[place], keys[used], first[used] = used, key, at
+                index[at] = used
+                used += 1
+            elif keys[number] == key and _are_equal(text, begin, end, spans[first[number], 0], spans[first[number], 1]):
+                index[at] = number
+            place = (place + 1) & (len(places) - 1)
+    return used
 
 
-@kernel
-def _compare(text: Any, left: Any, right: Any, same: Any) -> None:
-    for at in range(len(left)):
-        equal = left[at, 1] - left[at, 0] == right[at, 1] - right[at, 0]
-        byte = 0
-        while equal and byte < left[at, 1] - left[at, 0]:
-            equal = text[left[at, 0] + byte] == text[right[at, 0] + byte]
-            byte += 1
-        same[at] = equal
+@inner
+def _are_equal(text: Any, begin: Any, end: Any, other: Any, other_end: Any) -> Any:
+    if end - begin != other_end - other:
+        return False
+    while begin < end and text[begin] == text[other]:
+        begin += 1
+        other += 1
+    return begin == end
 
 
 @kernel

@@ -39,6 +39,7 @@ FUSED: Final = "fused kernel"
 _COMMUNICATION: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
 #: More levels than this are a circle of a damaged trace.
 _DEEPEST: Final = 10_000
+_COLUMNS: Final = tuple(field.name for field in fields(OperatorWorks))
 #: Operations or bytes of one operator that no trace has.
 _TOO_MUCH: Final = 1 << 60
 #: A tensor begins with its number, its storage's, and three more numbers before the device.
@@ -85,59 +86,69 @@ def find_works(table: RowTable, host: HostTrace | None, *, measured: bool, commu
         nodes = table.host_node[rows].astype(np.intp)
         nodes[(owner[nodes] != nodes) | ~_on_the_device(host)[nodes]] = -1
     rows, nodes = rows[nodes >= 0], nodes[nodes >= 0]
+    entries = _entries(nodes, host, table.texts, measured=measured)
+    place = np.full(len(host), -1)
+    place[list(entries)] = np.arange(len(entries))
+    shares = _shares(nodes, table.duration_ns[rows]) if measured else np.broadcast_to((0.0, 1.0), (len(nodes), 2))
+    has_work = place[nodes] >= 0
+    rows, which, shares = rows[has_work], place[nodes[has_work]], shares[has_work]
+    values = np.array(list(entries.values()), np.int64).reshape(-1, len(_COLUMNS) - 1)[which]
+    return _columns(np.column_stack((rows, values)), shares)
+
+
+def _entries(nodes: Rows, host: HostTrace, texts: TextPool, *, measured: bool) -> dict[int, tuple[int, ...]]:
+    """The columns behind ``row`` of each node that has work, or a problem; the amounts are those of all its rows."""
     described = _describe_all(host, np.unique(nodes).tolist())
-    shares = _shares(nodes, table.duration_ns[rows]) if measured else [(0.0, 1.0)] * len(rows)
-    found = []
-    for row, node, share in zip(rows.tolist(), nodes.tolist(), shares, strict=True):
+    found = {}
+    for node in dict.fromkeys(nodes.tolist()):
         work, problem = described[node]
         if problem and measured:
             work = None
         if problem or (work is not None and not work.is_free):
-            name = table.texts.add(host.strings.raw(int(host.name[node])))
-            found.append((row, name, *_entry(work, problem, share, table.texts, whole=not measured)))
-    return _columns(found)
+            name = texts.add(host.strings.raw(int(host.name[node])))
+            found[node] = (name, *_entry(work, problem, texts, whole=not measured))
+    return found
 
 
-def _entry(
-    work: OperatorWork | None, problem: str, share: tuple[float, float], texts: TextPool, *, whole: bool
-) -> tuple[int, ...]:
+def _entry(work: OperatorWork | None, problem: str, texts: TextPool, *, whole: bool) -> tuple[int, ...]:
     if work is None:
         return (0, -1, *(0,) * 8, 1, texts.add(problem))
-    amounts = (_part(amount, share) for amount in (work.flops, work.bytes_read, work.bytes_written))
+    amounts = (work.flops, work.bytes_read, work.bytes_written)
     shape = (work.batch, work.m, work.n, work.k, int(work.causal))
     kernels = work.kernels if whole else 1
     return (int(work.kind), *amounts, *shape, texts.add(work.dtype), kernels, texts.add(problem))
 
 
-def _part(amount: int, share: tuple[float, float]) -> int:
-    """What lies between two fractions of an amount; the parts of all fractions make the whole."""
-    begin, end = share
-    return (amount if end == 1.0 else int(amount * end)) - int(amount * begin)
+def _columns(values: NDArray[np.int64], shares: NDArray[np.float64]) -> OperatorWorks:
+    columns: dict[str, Any] = dict(zip(_COLUMNS, values.T.copy(), strict=True))
+    for name in ("row", "name", "dtype", "problem"):
+        columns[name] = columns[name].astype(np.int32)
+    for name in ("flops", "bytes_read", "bytes_written"):
+        columns[name] = _parts(columns[name], shares)
+    return OperatorWorks(**columns)
 
 
-def _shares(nodes: Rows, duration_ns: Ints) -> list[tuple[float, float]]:
-    """Of each kernel, from which to which fraction of its operator's time it ran, one kernel after another."""
+def _parts(amounts: Ints, shares: NDArray[np.float64]) -> Ints:
+    """What lies between two fractions of each amount that is known; the parts of all fractions make the whole."""
+    begin, end = shares.T
+    whole = np.where(end == 1.0, amounts, (amounts * end).astype(np.int64))
+    return np.where(amounts < 0, amounts, whole - (amounts * begin).astype(np.int64))
+
+
+def _shares(nodes: Rows, duration_ns: Ints) -> NDArray[np.float64]:
+    """float64[rows, 2]: of each kernel, from which to which fraction of its operator's time it ran, one kernel after
+    another."""
     total = np.bincount(nodes, duration_ns, minlength=int(nodes.max(initial=-1)) + 1)
     count = np.bincount(nodes, minlength=len(total))
     done: dict[int, tuple[float, int]] = {}
-    shares = []
-    for node, own in zip(nodes.tolist(), duration_ns.tolist(), strict=True):
+    shares = np.empty((len(nodes), 2))
+    for row, (node, own) in enumerate(zip(nodes.tolist(), duration_ns.tolist(), strict=True)):
         before, number = done.get(node, (0.0, 0))
         last = number + 1 == count[node]
         after = 1.0 if last else before + (own / total[node] if total[node] > 0 else 0.0)
-        shares.append((before, min(after, 1.0)))
+        shares[row] = before, min(after, 1.0)
         done[node] = (min(after, 1.0), number + 1)
     return shares
-
-
-def _columns(found: list[tuple[int, ...]]) -> OperatorWorks:
-    names = [field.name for field in fields(OperatorWorks)]
-    values = np.array(found, np.int64).reshape(-1, len(names))
-    narrow = ("row", "name", "dtype", "problem")
-    columns: dict[str, Any] = {
-        name: values[:, at].astype(np.int32 if name in narrow else np.int64) for at, name in enumerate(names)
-    }
-    return OperatorWorks(**columns)
 
 
 def _on_the_device(host: HostTrace) -> NDArray[np.bool_]:
@@ -191,12 +202,8 @@ def _by_text(host: HostTrace, column: Indices, number_of: Callable[[str], int]) 
     """int64: a number for each entry of a column of string indices, worked out once for each text."""
     numbers = np.zeros(len(host.strings), np.int64)
     for index in np.unique(column).tolist():
-        numbers[index] = number_of(_text(host, index))
+        numbers[index] = number_of(host.strings[index])
     return numbers[column]
-
-
-def _text(host: HostTrace, index: int) -> str:
-    return host.strings[index]
 
 
 def _contracts(schema: str) -> int:
@@ -225,25 +232,23 @@ def _role_by_name(name: str) -> _Role:
 def _describe_all(host: HostTrace, nodes: list[int]) -> dict[int, tuple[OperatorWork | None, str]]:
     """`_describe` of every node; once for calls that differ in the names of tensors and storages only."""
     found: dict[int, tuple[OperatorWork | None, str]] = {}
-    known: dict[tuple[int, str], tuple[OperatorWork | None, str]] = {}
+    known: dict[tuple[int, tuple[str, ...]], tuple[OperatorWork | None, str]] = {}
     for node in nodes:
         text = host.span(node, h.SPAN_NODE)
         begin = text.find('"inputs"')
         key = int(host.op_schema[node]), _without_names(text[begin : text.find('"attrs"', begin)])
         if key not in known:
-            known[key] = _describe(_text(host, key[0]), text)
+            known[key] = _describe(host.strings[key[0]], text)
         found[node] = known[key]
     return found
 
 
-def _without_names(text: str) -> str:
-    """The text of a call, its storages numbered by first use and its tensors without their numbers."""
+def _without_names(text: str) -> tuple[str, ...]:
+    """The text of a call in pieces, its storages numbered by first use and its tensors without their numbers."""
+    pieces = _TENSOR.split(text)
     numbers: dict[str, int] = {}
-
-    def renamed(tensor: re.Match[str]) -> str:
-        return f"[{numbers.setdefault(tensor[1], len(numbers))},"
-
-    return _TENSOR.sub(renamed, text)
+    pieces[1::2] = [str(numbers.setdefault(storage, len(numbers))) for storage in pieces[1::2]]
+    return tuple(pieces)
 
 
 def _describe(schema: str, text: str) -> tuple[OperatorWork | None, str]:

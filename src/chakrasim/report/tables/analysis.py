@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from chakrasim.analysis.table.result import HtaResult, Result
+from chakrasim.analysis.table.result import Result
 from chakrasim.analysis.table.scopes import scope_label
 from chakrasim.text.amounts import number_text, plural, size_text, time_text
 from chakrasim.text.layout import Section
@@ -27,7 +27,7 @@ def result_section(result: Result, title: str = "", most: int = MOST_ROWS) -> Se
     lines = [f"... and {plural(more, 'row')} more (--json or --csv has all)"] if more > 0 else []
     if not shown:
         lines.append("nothing to show")
-    heads = tuple(name if isinstance(result, HtaResult) else _head(name) for name in names)
+    heads = tuple(name if result.AS_IT_IS else _head(name) for name in names)
     return Section(title or result.TITLE, heads if shown else (), tuple(shown), left, (*lines, *result.notes))
 
 
@@ -71,7 +71,7 @@ def _cell(result: Result, name: str, value: Any) -> str:
         return _cut(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(result, HtaResult):
+    if result.AS_IT_IS:
         return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     special: dict[str, Callable[[Any], str]] = {
         "step": scope_label,

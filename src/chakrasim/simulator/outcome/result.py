@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
+from chakrasim.moved import moved_methods
 from chakrasim.simulator.outcome.json_form import json_text
 from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, Ints, LinkFigures, NodeRecord
 from chakrasim.simulator.outcome.steps import StepTime, step_times
+from chakrasim.text.amounts import share_text, size_text, time_text
+from chakrasim.text.layout import Section
+from chakrasim.text.shown import Shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SimulationResult:
+class SimulationResult(Shown):
     """The outcome of ``chakrasim.simulate``.
 
     Attributes
@@ -69,6 +73,15 @@ class SimulationResult:
     replay: str | None = None
     """Which measured durations took the place of the machine; None: the machine was simulated."""
 
+    if not TYPE_CHECKING:
+        __getattr__ = moved_methods(
+            {
+                "summary": "chakrasim.summary",
+                "to_perfetto": "chakrasim.write_timeline",
+                "to_memory_traces": "chakrasim.write_memory_traces",
+            }
+        )
+
     @cached_property
     def steps(self) -> tuple[StepTime, ...]:
         """Measured and simulated time of every profiler step (or of all, where there is none) of converted traces."""
@@ -78,6 +91,25 @@ class SimulationResult:
     def makespan_ns(self) -> int:
         """When the last rank finished."""
         return int(self.finish_ns.max(initial=0))
+
+    def _in_short(self) -> dict[str, str]:
+        shares = [share_text(mean, self.makespan_ns) for mean in self.parts_ns.mean(axis=0).tolist()]
+        network = f"congestion-{self.congestion}" if self.replay is None else "none, measured durations replayed"
+        figures = {
+            "makespan": time_text(self.makespan_ns),
+            "ranks": f"{len(self.finish_ns):,}",
+            "compute": shares[PARTS.index("compute")],
+            "exposed communication": shares[PARTS.index("exposed_comm")],
+            "moved": size_text(self.message_bytes),
+            "network": network,
+        }
+        return figures | ({"warnings": f"{len(self.warnings):,}"} if self.warnings else {})
+
+    def _tables(self) -> list[Section]:
+        means = zip(PARTS, self.parts_ns.mean(axis=0).tolist(), strict=True)
+        rows = tuple((part, time_text(mean), share_text(mean, self.makespan_ns)) for part, mean in means)
+        title = "Where the time goes (mean over ranks)"
+        return [*super()._tables(), Section(title, ("part", "time", "share"), rows, lines=self.warnings)]
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The figures as JSON text, also written to ``path``: no wall times, no paths, same input same bytes.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.text.shown import Shown
 from chakrasim.trace.kinds import (
     BOOL,
     BYTES,
@@ -187,7 +188,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Shown):
     """A Chakra execution trace of ``n`` nodes in file order.
 
     Attributes
@@ -225,8 +226,13 @@ class Trace:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __repr__(self) -> str:
-        return f"Trace({self.source!r}, {len(self)} nodes, {len(self.attrs)} attributes, version {self.version!r})"
+    def _in_short(self) -> dict[str, str]:
+        return {
+            "nodes": f"{len(self):,}",
+            "attributes": f"{len(self.attrs):,}",
+            "schema": self.version or "not stated",
+            "source": self.source,
+        }
 
     @property
     def attr_offsets(self) -> Ints:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.text.shown import Shown
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.kineto.columns import EMPTY_RARE, Ints, RareColumn
 
@@ -68,7 +69,7 @@ class TensorTable:
 
 
 @dataclass(frozen=True, eq=False)
-class HostTrace:
+class HostTrace(Shown):
     """The nodes of one PyTorch execution trace, ``n`` rows in file order (which is order of completion).
 
     Attributes
@@ -107,6 +108,9 @@ class HostTrace:
     text: NDArray[np.uint8]
     spans: Ints
     counts: dict[str, int] = field(default_factory=dict)
+
+    def _in_short(self) -> dict[str, str]:
+        return {"nodes": f"{len(self):,}", "schema": self.schema, "source": self.source}
 
     def __len__(self) -> int:
         return len(self.ids)

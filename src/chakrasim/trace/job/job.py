@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.text.shown import Shown
 from chakrasim.trace.chakra.graph import Trace
 
 PEER: Final = "comm_peer"
@@ -22,7 +23,7 @@ takes the place of ``comm_dst`` and ``comm_src``."""
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Job(Shown):
     """Traces of all ranks of a job.
 
     Attributes
@@ -42,3 +43,11 @@ class Job:
     def ranks(self) -> int:
         """How many ranks the job has."""
         return len(self.trace_of_rank)
+
+    def _in_short(self) -> dict[str, str]:
+        return {
+            "ranks": f"{self.ranks:,}",
+            "traces": f"{len(self.traces):,}",
+            "nodes": f"{sum(map(len, self.traces)):,}",
+            "groups": f"{sum(map(len, self.process_groups.values())):,}",
+        }

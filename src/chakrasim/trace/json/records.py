@@ -129,7 +129,9 @@ class Records:
         self.state = np.zeros(js.STATE_SIZE, np.int64)
         self.state[js.STRICT] = not lenient
         self.state[js.REPAIR_POS] = -1
-        window = self.file.size + 1 if whole and not self.file.packed else WINDOW_BYTES
+        window = self.file.likely_bytes + 1 if whole else WINDOW_BYTES
+        if self.file.packed:
+            window = max(window, WINDOW_BYTES)
         self.file.check(window)
         self.buffer = np.zeros(window + _GUARD, np.uint8)
         self.whole = whole

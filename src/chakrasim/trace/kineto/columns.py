@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.text.shown import Shown
 from chakrasim.trace.chakra.graph import StringTable
 
 Ints = NDArray[np.int64]
@@ -131,7 +132,7 @@ EMPTY_RARE: Final = RareColumn(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.
 
 
 @dataclass(frozen=True, eq=False)
-class KinetoTrace:
+class KinetoTrace(Shown):
     """The events of one Kineto file, ``n`` rows in file order.
 
     Attributes
@@ -172,6 +173,9 @@ class KinetoTrace:
     header: dict[str, Any]
     event_count: int
     counts: dict[str, int] = field(default_factory=dict)
+
+    def _in_short(self) -> dict[str, str]:
+        return {"events": f"{len(self):,}", "of": f"{self.event_count:,}", "source": self.source}
 
     def __len__(self) -> int:
         return len(self.ts_ns)

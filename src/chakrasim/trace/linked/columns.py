@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.text.amounts import time_text
+from chakrasim.text.shown import Shown
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto.columns import Ints
@@ -266,7 +268,7 @@ def shares_by_step(linked: LinkedTrace) -> dict[str, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class LinkedTrace:
+class LinkedTrace(Shown):
     """One rank, linked: ``n`` rows in an order in which every edge goes forward, ``m`` edges.
 
     Attributes
@@ -346,6 +348,16 @@ class LinkedTrace:
     step_paths: tuple[StepPath, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     header: dict[str, Any] = field(default_factory=dict)
+
+    def _in_short(self) -> dict[str, str]:
+        span_ns = int(self.end_ns.max() - self.start_ns.min()) if len(self) else 0
+        return {
+            "rank": str(self.rank) if self.rank >= 0 else "not stated",
+            "rows": f"{len(self):,}",
+            "edges": f"{len(self.edge_source):,}",
+            "collectives": f"{len(self.communication):,}",
+            "span": time_text(span_ns),
+        }
 
     def __len__(self) -> int:
         return len(self.kind)

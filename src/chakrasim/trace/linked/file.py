@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,10 @@ def _document(linked: LinkedTrace) -> Iterator[bytes]:
 
 def _texts(strings: StringTable) -> Iterator[bytes]:
     for begin in range(0, len(strings), _CHUNK):
-        some = range(begin, min(begin + _CHUNK, len(strings)))
+        ends = strings.offsets[begin : begin + _CHUNK + 1]
+        blob, places = strings.blob[ends[0] : ends[-1]].tobytes(), (ends - ends[0]).tolist()
         # Bytes that are no UTF-8 survive as lone surrogates.
-        texts = [strings.raw(index).decode("utf-8", "surrogateescape") for index in some]
+        texts = [blob[start:end].decode("utf-8", "surrogateescape") for start, end in pairwise(places)]
         yield (("," if begin else "") + json.dumps(texts, separators=(",", ":"))[1:-1]).encode()
 
 

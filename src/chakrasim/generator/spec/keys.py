@@ -1,0 +1,287 @@
+"""The keys of a transformer spec, from which docs/reference-transformer-spec.md and the schema for editors are written
+too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any, Final
+
+from chakrasim.config.kinds import as_switch, choice, switch, text, whole
+from chakrasim.config.section import Section
+from chakrasim.config.table import EMPTY, Derived, Key, Kind, Required, Table, Values, names, object_schema, read
+from chakrasim.config.values import Scalar
+from chakrasim.errors import near
+from chakrasim.generator.spec.models import MODELS
+from chakrasim.generator.spec.names import ALIASES, REMEDIES, VALUE_ALIASES
+from chakrasim.generator.spec.spec import (
+    BYTES_OF,
+    NORMS,
+    OPTIMIZERS,
+    POSITIONS,
+    RECOMPUTES,
+    SCHEDULES,
+    Experts,
+    Model,
+    Overlap,
+    Parallel,
+)
+
+MOST: Final = 2**40
+_WHOLE: Final = re.compile(r"[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]{1,13}")
+_SIZE: Final = re.compile(r"([0-9]{1,12}) ?([kMG]?i?B)?")
+_SIZES: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "kiB": 2**10, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def renamed(section: Section, aliases: str) -> Section:
+    """The section with our names for keys. Raises InputError for two names of one key."""
+    own_names = ALIASES.get(aliases, {})
+    entries: dict[str, object] = {}
+    for name, entry in section.entries.items():
+        own = own_names.get(name, name)
+        if own in entries or (own != name and own in section.entries):
+            section.fail(name, f"this is another name of {own}, which is there too", found=entry)
+        entries[own] = entry
+    return Section(entries, section.file, section.notes, section.path, section.folder)
+
+
+def refuse_unknown(section: Section, known: Collection[str]) -> None:
+    """Raise InputError for a key that is not ``known``; the remedy says where it belongs, or what it may mean."""
+    for key in section.entries:
+        if key not in known:
+            section.fail(key, "unknown key", expected="one of " + ", ".join(known), remedy=_remedy(key, known))
+
+
+def _remedy(key: str, known: Collection[str]) -> str:
+    for home, table in _HOMES.items():
+        own = ALIASES.get(home, {}).get(key, key)
+        if own in names(table) and names(table) != known:
+            path = "model: moe" if home == "moe" else home
+            return f"write it under {path}" + (f", as {own}" if own != key else "")
+    return REMEDIES.get(key) or near(key, known)
+
+
+def child(section: Section, key: str, table: Table) -> Section:
+    """The mapping below a key (empty if it is not there), its keys checked."""
+    value = section.entries.get(key)
+    if isinstance(value, Scalar) and value.is_null:
+        section = Section({}, section.file, section.notes, section.path)
+    found = renamed(section.below(key, names(table)), key)
+    refuse_unknown(found, names(table))
+    return found
+
+
+def schema_of(table: Table, home: str, kinds: str | list[str] = "object") -> dict[str, Any]:
+    """The JSON schema of a mapping with these keys, or with other programs' names for them."""
+    schema = object_schema(table) | {"type": kinds}
+    schema.pop("required", None)
+    own = schema["properties"]
+    return schema | {"properties": own | {alias: own[name] for alias, name in ALIASES.get(home, {}).items()}}
+
+
+def _part(home: str, table: Table, made: Callable[[Section, Values], Any]) -> Kind:
+    """A mapping with these keys or other programs' names for them; ``made`` makes of its values what is kept."""
+
+    def reader(section: Section, key: str) -> Any:
+        below = child(section, key, table)
+        return made(below, read(below, table))
+
+    return Kind(reader, "mapping", schema_of(table, home, ["object", "null"]), table)
+
+
+def _digits(value: object) -> object:
+    """An integer as a YAML file may write it, digits in groups of three too."""
+    if isinstance(value, str) and not getattr(value, "quoted", True) and _WHOLE.fullmatch(value):
+        return int(value.replace(",", "").replace("_", ""))
+    return value
+
+
+def word_of(value: str) -> str:
+    """Our name of a value; of a model's, the organisation before it on the Hugging Face hub does not count."""
+    word = value.lower().rpartition("/")[2].removesuffix("-hf")
+    return VALUE_ALIASES.get(word, word)
+
+
+def _one_of(choices: Collection[str]) -> Kind:
+    """One of a list, in any case, or another name of it."""
+    return choice(choices, word_of)
+
+
+def _bytes(section: Section, key: str) -> int:
+    value = section.entries[key]
+    match = _SIZE.fullmatch(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
+    if match is None or (match[2] or "B") not in _SIZES or int(match[1]) == 0:
+        section.refuse(key, "not a size", "bytes, or a size such as 25 MiB")
+    return int(match[1]) * _SIZES[match[2] or "B"]
+
+
+def _whole(low: int) -> Kind:
+    return whole(low, MOST, _digits)
+
+
+def _fsdp(section: Section, key: str) -> bool | int:
+    switched = as_switch(section.entries[key])
+    return int(_COUNT.read(section, key)) if switched is None else switched
+
+
+def _experts(section: Section, key: str) -> Experts | None:
+    value = section.entries[key]
+    if value is None or (isinstance(value, Scalar) and not value.quoted and (value.is_null or value == "false")):
+        return None
+    below = child(section, key, MOE)
+    return Experts(**read(below, MOE))
+
+
+def _model(section: Section, values: Values) -> Model:
+    if "head_size" not in section and values["hidden"] % values["heads"]:
+        remedy = "change one of them, or write head_size"
+        section.fail("heads", "hidden is not divisible by heads", found=values["heads"], remedy=remedy)
+    del values["preset"]
+    model = Model(**values)
+    if model.moe is None or model.moe.feed_forward:
+        return model
+    return replace(model, moe=replace(model.moe, feed_forward=model.feed_forward))
+
+
+def _model_entries(root: Section, key: str) -> Section:
+    """The entries of ``model``, those of its preset below them."""
+    value = root.entries[key]
+    if isinstance(value, str):
+        section = Section({"preset": value}, root.file, root.notes, root.at(key))
+        if word_of(value) not in MODELS:
+            root.refuse(key, "no such model", "one of " + ", ".join(MODELS), near(value, MODELS))
+    else:
+        section = child(root, key, MODEL)
+    if "preset" not in section:
+        return section
+    name = _PRESET.read(section, "preset")
+    return Section({**MODELS[name], "name": name, **section.entries}, root.file, root.notes, root.at(key))
+
+
+def _read_model(root: Section, key: str) -> Model:
+    section = _model_entries(root, key)
+    return _model(section, read(section, MODEL))
+
+
+def _parallel(section: Section, values: Values) -> Parallel:
+    zero, fsdp = values.pop("zero"), values.pop("fsdp")
+    if fsdp is None:
+        return Parallel(**values, zero=zero, fsdp=values["dp"] if zero == 3 else 1)
+    if fsdp is False:
+        return Parallel(**values, zero=zero, fsdp=1)
+    if "zero" in section and zero != 3:
+        remedy = "leave out one of the two"
+        section.fail("zero", "fsdp shards parameters, which is zero: 3", found=zero, remedy=remedy)
+    return Parallel(**values, zero=3, fsdp=values["dp"] if fsdp is True else fsdp)
+
+
+def _optimizer(section: Section, key: str) -> tuple[str, int | None]:
+    if isinstance(section.entries[key], str):
+        return str(_OPTIMIZER_KIND.read(section, key)), None
+    values = read(child(section, key, _OPTIMIZER), _OPTIMIZER)
+    return values["kind"], values["state_bytes"]
+
+
+_PRESET: Final = _one_of(MODELS)
+_DTYPE: Final = _one_of(BYTES_OF)
+_OPTIMIZER_KIND: Final = _one_of(OPTIMIZERS)
+_COUNT: Final = _whole(1)
+_SIZE_NEEDED: Final = Required(remedy="write it, or start from a preset")
+_USUAL: Final = Overlap()
+
+MOE: Final = (
+    Key("experts", _COUNT, Required("an integer"), "how many experts there are"),
+    Key("top_k", _COUNT, Required("an integer"), "to how many of them each token goes; tokens are spread evenly"),
+    Key("every", _COUNT, 1, "every how many layers the feed-forward part is made of experts"),
+    Key("feed_forward", _COUNT, 0, "inner size of an expert", shown="the model's"),
+    Key("shared_feed_forward", _whole(0), 0, "inner size of a dense part beside the experts, for all tokens"),
+)  # fmt: skip
+
+MODEL: Final = (
+    Key("name", text, "transformer", "for reports", shown="the preset's"),
+    Key("preset", _PRESET, None, "where to start from: the other keys replace what it says"),
+    Key("layers", _COUNT, _SIZE_NEEDED, "layers, all equal"),
+    Key("hidden", _COUNT, _SIZE_NEEDED, "elements of the hidden state"),
+    Key("feed_forward", _COUNT, Derived(lambda model: 4 * model["hidden"], "4 x hidden"),
+        "inner size of the feed-forward part"),
+    Key("heads", _COUNT, _SIZE_NEEDED, "heads of attention"),
+    Key("kv_heads", _COUNT, Derived(lambda model: model["heads"], "heads"),
+        "heads of keys and values (grouped-query attention)"),
+    Key("head_size", _COUNT, Derived(lambda model: max(model["hidden"] // model["heads"], 1), "hidden / heads"),
+        "elements of a head"),
+    Key("vocabulary", _COUNT, _SIZE_NEEDED, "tokens that there are"),
+    Key("sequence", _COUNT, _SIZE_NEEDED, "length of the step's sequences, in tokens"),
+    Key("gated", switch, False, "a gate in the feed-forward part: three matrices (SwiGLU) instead of two"),
+    Key("tied_embeddings", switch, False, "the head uses the embedding's matrix"),
+    Key("causal", switch, True, "tokens attend to earlier ones only"),
+    Key("bias", switch, False, "matrices have biases"),
+    Key("position", _one_of(POSITIONS), "rotary", "how tokens know their position"),
+    Key("norm", _one_of(NORMS), "rms", "`rms` (a weight) or `layer` (a weight and a bias)"),
+    Key("dropout", switch, False, "behind embedding, attention and feed-forward part, and on attention probabilities"),
+    Key("moe", Kind(_experts, "mapping", {"anyOf": [schema_of(MOE, "moe"), {"enum": [None, False]}]}, MOE), None,
+        "experts: a mapping, below"),
+)  # fmt: skip
+
+PARALLEL: Final = (
+    Key("dp", _COUNT, 1, "replicas, each with its part of the batch"),
+    Key("tp", _COUNT, 1, "ranks that share every matrix, as in Megatron-LM"),
+    Key("pp", _COUNT, 1, "pipeline stages"),
+    Key("sp", switch, False, "sequence parallelism, over the ranks of `tp`"),
+    Key("ep", _COUNT, 1, "ranks that share a layer's experts. They are ranks of `dp`: there are not more of them, and "
+        "attention is not repeated"),
+    Key("zero", _whole(0), 0, "what data parallelism shards: 1 optimizer states, 2 gradients too, 3 parameters too"),
+    Key("fsdp", Kind(_fsdp, "`true`, `false` or integer", {"anyOf": [switch.schema, _COUNT.schema]}), None,
+        "`true`: the same as `zero: 3`; a number: shard over so many ranks of `dp`, the others are replicas of these",
+        shown="off"),
+    Key("virtual_stages", _COUNT, 1, "pieces of the model on each pipeline rank (interleaved schedule)"),
+    Key("scatter_gather", switch, False,
+        "without `sp`, a rank of `tp` sends a part of what goes to another stage, and it is gathered there"),
+)  # fmt: skip
+
+BATCH: Final = (
+    Key("global_batch", _COUNT, None, "sequences of a step", shown="from the others"),
+    Key("micro_batch", _COUNT, None, "sequences that a replica computes at a time", shown="from the others, else 1"),
+    Key("micro_batches", _COUNT, None, "how many of these a replica computes", shown="from the others, else 1"),
+)  # fmt: skip
+
+OVERLAP: Final = (
+    Key("tp", switch, _USUAL.tp,
+        "sums (or scatters) of input gradients run during the computation of weight gradients"),
+    Key("dp", switch, _USUAL.dp,
+        "gradients are reduced as soon as those of a bucket are there, else behind the chunk's last backward pass"),
+    Key("pp", switch, _USUAL.pp, "a stage computes on while it sends"),
+    Key("fsdp", switch, _USUAL.fsdp, "weights of the next layer are gathered while this one computes"),
+    Key("bucket", Kind(_bytes, "size", {"type": ["string", "integer"]}), _USUAL.bucket_bytes,
+        "size of a bucket of gradients; a bucket ends with a layer", "bucket_bytes", shown="25 MiB"),
+)  # fmt: skip
+
+_OPTIMIZER: Final = (
+    Key("kind", _OPTIMIZER_KIND, "adamw", "the optimizer"),
+    Key("state_bytes", _whole(0), None, "of each parameter, the float32 copy included"),
+)  # fmt: skip
+
+_HOMES: Final = {"model": MODEL, "parallel": PARALLEL, "batch": BATCH, "overlap": OVERLAP, "moe": MOE}
+
+SPEC: Final = (
+    Key("model", Kind(_read_model, "name or mapping", {"anyOf": [_PRESET.schema, schema_of(MODEL, "model")]}, MODEL),
+        Required("a model's name, or a mapping of " + ", ".join(names(MODEL))), "a preset's name, or sizes, below"),
+    Key("parallel", _part("parallel", PARALLEL, _parallel), EMPTY, "how ranks share the work, below"),
+    Key("batch", _part("batch", BATCH, lambda section, values: values), EMPTY, "sequences of a step, below"),
+    Key("schedule", _one_of(SCHEDULES),
+        Derived(lambda spec: "interleaved" if spec["parallel"].virtual_stages > 1 else "1f1b", "1f1b"),
+        "order of the passes of a pipeline; `interleaved` with `virtual_stages`"),
+    Key("recompute", _one_of(RECOMPUTES), "none",
+        "`selective`: scores, softmax and their product with the values; `full`: all of each layer but its input"),
+    Key("dtype", _DTYPE, "bfloat16", "what is computed in and sent"),
+    Key("gradient_dtype", _DTYPE, "float32", "what gradients are kept and reduced in"),
+    Key("optimizer", Kind(_optimizer, "`adamw`, `sgd` or mapping",
+        {"anyOf": [_OPTIMIZER_KIND.schema, schema_of(_OPTIMIZER, "optimizer")]}, _OPTIMIZER), ("adamw", None),
+        "the optimizer, or `{kind: adamw, state_bytes: 12}`: bytes of each parameter, the float32 copy included",
+        shown="adamw"),
+    Key("clip_gradients", switch, False, "the norm of the gradients is taken, and they are scaled by it"),
+    Key("flash_attention", switch, True, "scores stay inside one kernel; else they are written to memory"),
+    Key("overlap", _part("overlap", OVERLAP, lambda section, values: Overlap(**values)), EMPTY,
+        "what compute does not wait for, below", shown="all true"),
+)  # fmt: skip
+"""The keys of a spec."""
