@@ -125,21 +125,21 @@ def _ending(came: list[int]) -> Iterator[None]:
         came.append(number)
         raise KeyboardInterrupt
 
-    for number, usual in _USUAL.items():
-        if signal.getsignal(number) == usual:
-            _ours[number] = stop
-            signal.signal(number, stop)
     try:
+        for number, usual in _USUAL.items():
+            if signal.getsignal(number) == usual:
+                _ours[number] = stop
+                signal.signal(number, stop)
         yield
     finally:
         _as_usual()
 
 
 def _as_usual() -> None:
-    while _ours:
-        number, handler = _ours.popitem()
+    for number, handler in list(_ours.items()):
         if signal.getsignal(number) is handler:
             signal.signal(number, _USUAL[number])
+        _ours.pop(number, None)
 
 
 @cache

@@ -173,11 +173,12 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         announce_compilation()
     from chakrasim.cli.progress import progress_bar
-    from chakrasim.simulator.api import simulate
+    from chakrasim.simulator.api import replay_recorded, simulate
 
     show = not options.quiet and not options.check and sys.stderr.isatty()
     with progress_bar() if show else nullcontext() as progress:
-        result = simulate(**settings, progress=progress)
+        run_it = replay_recorded if options.replay_durations else simulate
+        result = run_it(**settings, progress=progress)
     tell_warnings(result.warnings, options)
     if options.compat_log and options.json != "-" and not result.records:
         tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
@@ -187,25 +188,32 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
-    """The arguments of ``chakrasim.simulate``; options without effect add warnings."""
-    return {
+    """The arguments of `simulate` or `replay_recorded`; options without effect add warnings."""
+    given = {
         "workload": _workload(options),
-        **_machine(options),
         "comm_groups": _groups(options.comm_group, notes),
         "ranks": options.ranks,
-        "congestion": options.congestion,
         "fold": not options.no_fold,
-        "num_queues_per_dim": options.num_queues_per_dim,
-        "injection_scale": options.injection_scale,
-        "rendezvous": options.rendezvous_protocol,
-        "physics": options.physics,
-        "replay_durations": options.replay_durations,
         "common_start": options.common_start,
         "limits": _limits(options, notes),
         "check": options.check,
         "lenient": options.lenient,
         "strict": options.strict,
     }
+    machine = _machine(options)
+    if options.replay_durations is not None:
+        from chakrasim.simulator.api import HAS_NO_MACHINE
+
+        told = [HAS_NO_MACHINE] * any(value is not None for value in machine.values())
+        return given | {"how": options.replay_durations, "notes": Notes(*told)}
+    model = {
+        "congestion": options.congestion,
+        "num_queues_per_dim": options.num_queues_per_dim,
+        "injection_scale": options.injection_scale,
+        "rendezvous": options.rendezvous_protocol,
+        "physics": options.physics,
+    }
+    return given | machine | model
 
 
 def _workload(options: argparse.Namespace) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from chakrasim import demo, simulate, trace_directory
+from chakrasim import demo, replay_recorded, simulate, trace_directory
 from chakrasim.demo.layout import milliseconds
 from chakrasim.errors import InputError
 from chakrasim.startup import own_environment, own_python
@@ -28,7 +28,7 @@ def live(folder: Path, say: Say) -> None:
     say("The same kind of program, now: observed on two ranks of this machine ...\n")
     _command("collect", "--nproc", "2", program, "-o", str(folder / "observed"), "--active", "3", "--stop", "--force")
     report = trace_directory(folder / "observed", folder / "observed-chakra", force=True)
-    for step in simulate(report.prefix, replay_durations="transfer").steps:
+    for step in replay_recorded(report.prefix, "transfer").steps:
         times = f"measured {milliseconds(step.measured_ns)}, simulated {milliseconds(step.simulated_ns)}"
         say(f"  rank {step.rank}, step {step.step}: {times}, delay only {percent_text(step.delay_only_share)}")
     say(f"\n... and captured for {RANKS}, which it never ran on:\n")

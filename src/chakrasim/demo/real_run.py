@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from chakrasim import simulate, trace_directory
+from chakrasim import replay_recorded, simulate, trace_directory
 from chakrasim.analysis import collective_split
 from chakrasim.demo import NETWORKS, TRACES
 from chakrasim.demo.layout import milliseconds, table
@@ -41,7 +41,7 @@ def real_run(folder: Path, say: Say, before_simulating: Callable[[], object]) ->
 
 
 def _steps(prefix: str) -> list[tuple[str, ...]]:
-    replayed = simulate(prefix, replay_durations="transfer")
+    replayed = replay_recorded(prefix, "transfer")
     linked = [link(files.host, files.device, rank=files.rank) for files in discover(TRACES)]
     waits = collective_split(linked).ranks
     by_rank = {

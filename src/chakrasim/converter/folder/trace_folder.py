@@ -91,7 +91,7 @@ class TraceReport:
 
     @property
     def replayable(self) -> str:
-        """What ``simulate(..., replay_durations=...)`` takes: the prefix, or with ranks missing the first one's file,
+        """What ``replay_recorded`` takes: the prefix, or with ranks missing the first one's file,
         which runs by itself."""
         return f"{self.prefix}.{self.ranks[0].rank}.et" if self.missing else self.prefix
 
