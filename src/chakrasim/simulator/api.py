@@ -164,11 +164,7 @@ def simulate(
             limits=limits,
             notes=notes,
         )
-        session = _session(context, job)
-        notes.refuse(strict)
-        result = session.check() if check else session.run(fold=fold, progress=progress)
-        notes.refuse(strict)
-        return result
+        return _run(context, job, fold=fold, progress=progress, check=check, strict=strict)
 
 
 def replay_recorded(
@@ -220,14 +216,22 @@ def replay_recorded(
             limits=limits,
             notes=notes,
         )
-        session = _session(context, job)
-        notes.refuse(strict)
-        if check:
-            return session.check()
-        result = session.run(fold=fold, progress=progress)
+        return _run(context, job, fold=fold, progress=progress, check=check, strict=strict)
+
+
+def _run(
+    context: Context, job: Job, *, fold: bool, progress: Progress | None, check: bool, strict: bool
+) -> SimulationResult:
+    """Check everything and, unless that is all, run."""
+    session, notes = _session(context, job), context.notes
+    notes.refuse(strict)
+    if check:
+        return session.check()
+    result = session.run(fold=fold, progress=progress)
+    if context.replay is not None:
         notes.warn(*delay_only_warnings(result.steps))
-        notes.refuse(strict)
-        return replace(result, warnings=notes.warnings)
+    notes.refuse(strict)
+    return replace(result, warnings=notes.warnings)
 
 
 def _session(context: Context, job: Job) -> Session:
