@@ -147,6 +147,7 @@ def simulate(
         _check_options(congestion, num_queues_per_dim, injection_scale)
         job = load_workload(workload, ranks, lenient, notes, max_bytes=limits.max_bytes)
         check_count(job, ranks, on.ranks)
+        groups.check_ranks(on.ranks)
         context = Context(
             system=on.system,
             network=on.network,
@@ -238,8 +239,6 @@ def _session(context: Context, job: Job) -> Session:
     """The checked simulation of the job, with the groups that it brings."""
     check_memory(context.ranks, context.limits.arena_bytes)
     shared = number_groups(job, context.groups) if job.process_groups else JobGroups({}, {})
-    if context.replay is None:
-        CommGroups(context.groups).check_ranks(context.ranks)
     roles = {n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()}
     groups = {**context.groups, **shared.members}
     context = replace(context, groups=groups, roles=tuple(shared.of_rank), role_of=roles)
