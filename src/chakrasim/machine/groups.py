@@ -70,7 +70,7 @@ GroupSource = str | Path | Mapping[str, Iterable[int]] | Mapping[int, Iterable[i
 
 
 @lists_too
-def load_groups(source: GroupSource | CommGroups | None, notes: Notes) -> CommGroups:
+def load_groups(source: GroupSource | CommGroups | None, notes: Notes | None = None) -> CommGroups:
     """Read ASTRA-sim's communicator-group JSON: a path, a mapping (keys strings or integers) or :class:`CommGroups`.
 
     None means no groups. Raises :class:`chakrasim.InputError` for ids and members that :class:`CommGroups` refuses.
@@ -82,7 +82,8 @@ def load_groups(source: GroupSource | CommGroups | None, notes: Notes) -> CommGr
     name, content = _KIND, source
     if isinstance(source, str | Path):
         name = printable(source)
-        content = decode_json(read_bytes(source, _KIND, MAX_FILE_BYTES), name, notes)  # type: ignore[assignment]
+        said = Notes() if notes is None else notes
+        content = decode_json(read_bytes(source, _KIND, MAX_FILE_BYTES), name, said)  # type: ignore[assignment]
     if not isinstance(content, Mapping):
         expected = "a mapping of group ids to lists of ranks"
         raise InputError(f"not a {_KIND}", file=name, place="$", found=describe(content), expected=expected)
