@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import chakrasim
+from chakrasim.errors import NotKept
 
 SOURCE = Path(chakrasim.__file__).resolve().parents[1]
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX")
@@ -118,7 +119,7 @@ def _refusal(name: str = "none-1") -> str:
     """What the warning says when nothing may be kept under this name."""
     from chakrasim import kept_code
 
-    with pytest.warns(kept_code.NotKept) as said:
+    with pytest.warns(NotKept) as said:
         assert kept_code.store(name) is None
     assert len(said) == 1
     return str(said[0].message)
@@ -261,20 +262,6 @@ def test_damaged_code_is_compiled_again_and_replaced(filled: Path, tmp_path: Pat
     assert said.count("kept compiled code is not as it was written, so it is compiled again") == 1
     assert sorted(path for path in cache.rglob("*") if path.is_file()) == sorted(before)
     assert all(path.read_bytes() != _flipped(data, len(data) * 5) for path, data in before.items())
-
-
-def test_damaged_native_code_is_compiled_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from chakrasim.native import Native
-
-    (tmp_path / "tiny_native.py").write_text("def square(number):\n    return number * number\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert Native("tiny_native", "square", "int")(7) == 49
-    (path,) = (path for path in made.rglob("*") if path.is_file())
-    for share in (0.01, 0.2, 0.6, 0.99):
-        damaged = _flipped(path.read_bytes(), int(path.stat().st_size * share) * 8)
-        path.write_bytes(damaged)
-        assert Native("tiny_native", "square", "int")(7) == 49
-        assert path.read_bytes() != damaged
 
 
 def test_a_numba_without_the_parts_compiles_every_time(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ To simulate:
 
     simulate                how long a workload takes on a machine, and where the time goes: a SimulationResult
     replay_recorded         what was measured, replayed without a machine
+    Notes                   what collects warnings and remarks of a function that is given one
     Limits                  bounds of what a run may cost: nodes, events, bytes
     summary                 what the command line prints of a result, as text
     write_timeline          the run over time, for https://ui.perfetto.dev
@@ -60,6 +61,7 @@ from typing import TYPE_CHECKING
 
 from chakrasim import moved
 from chakrasim.lazy import lazily
+from chakrasim.version import __version__
 
 if TYPE_CHECKING:
     from chakrasim import (
@@ -100,8 +102,6 @@ if TYPE_CHECKING:
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
-
-__version__ = "0.1.0"
 
 moved.install()
 

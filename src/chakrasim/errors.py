@@ -79,6 +79,10 @@ class StallError(ChakrasimError):
         super().__init__(message)
 
 
+class NotKept(UserWarning):
+    """Compiled code is not loaded from where it was kept: it is damaged, or others could have put their own there."""
+
+
 def shown(text: str) -> str:
     """The text as a terminal can show it: what does not print, and what turns the direction of writing, is escaped.
 

@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 from chakrasim.kept_code import Store, store
 
 _ENDING = ".kept"
+_BESIDE = {"simulator": ("machine/topologies",)}
+"""By room: folders of others whose plain functions its kernels compile in."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +57,10 @@ def _kernel_sources(room: str) -> list[bytes]:
     texts = {path: path.read_bytes() for path in sorted((Path(__file__).parent / room).rglob("*.py"))}
     marks = (b"@kernel", b"@inner", b"@leaf")
     folders = {path.parent for path, text in texts.items() if any(mark in text for mark in marks)}
-    return [text for path, text in texts.items() if path.parent in folders]
+    beside = [
+        path for folder in _BESIDE.get(room, ()) for path in sorted((Path(__file__).parent / folder).glob("*.py"))
+    ]
+    return [text for path, text in texts.items() if path.parent in folders] + [path.read_bytes() for path in beside]
 
 
 def _source_digest(room: str) -> str:
@@ -151,6 +156,43 @@ def leaf(function: F) -> F:
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     compiled: F = _njit()(error_model="numpy", nogil=True, _nrt=False, **options)(function)
     return compiled
+
+
+_PLAIN: list[Callable[..., int]] = []
+_COMPILED: list[Any] = []
+
+
+def address_of(function: Callable[[int, int, int], int]) -> int:
+    """By what kernels call a function of three integers that is not of this package (`caller`): compiled for this
+    process only, since code that is not kept cannot be stale."""
+    if not enabled():
+        _PLAIN.append(function)
+        return len(_PLAIN) - 1
+    from numba import cfunc
+
+    _COMPILED.append(cfunc("int64(int64, int64, int64)")(function))
+    address: int = _COMPILED[-1].address
+    return address
+
+
+def caller() -> Any:
+    """For kernels: ``called(address, a, b, c)`` calls the function that `address_of` gave this address."""
+    if not enabled():
+        return lambda address, a, b, c: _PLAIN[address](a, b, c)
+    from llvmlite import ir
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def called(typing: Any, address: Any, a: Any, b: Any, c: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            word = ir.IntType(64)
+            function = builder.inttoptr(arguments[0], ir.FunctionType(word, [word] * 3).as_pointer())
+            return builder.call(function, arguments[1:])
+
+        return types.int64(*[types.int64] * 4), code
+
+    return called
 
 
 def _njit() -> Any:

@@ -18,14 +18,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from chakrasim.errors import NotKept
+
 _BY_DESCRIPTOR = hasattr(os, "geteuid") and os.open in os.supports_dir_fd
 """Elsewhere (Windows) folders of this user are closed to others by what they inherit, and files have no owner here."""
 _PLAIN = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-
-
-class NotKept(UserWarning):
-    """Compiled code is not loaded from where it was kept: it is damaged, or others could have put their own there."""
 
 
 class _Unsafe(Exception):

@@ -23,15 +23,15 @@ def total(values: Words) -> int:
 def totals(group: NDArray[np.int64] | NDArray[np.intp], values: Words, groups: int) -> list[int]:
     """By group, the sum of its values."""
     sums = np.zeros((2, groups), np.int64)
-    for half, values_ in zip(sums, _halves(values), strict=True):
-        np.add.at(half, group, values_)
+    for sum_of_halves, half in zip(sums, _halves(values), strict=True):
+        np.add.at(sum_of_halves, group, half)
     return [(upper << 32) + lower for upper, lower in zip(*sums.tolist(), strict=True)]
 
 
 def _halves(values: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The upper and the lower 32 bits."""
     shift, low = values.dtype.type(32), values.dtype.type((1 << 32) - 1)
-    return (values >> shift).astype(np.int64), (values & low).astype(np.int64)
+    return (values >> shift).astype(np.int64, copy=False), (values & low).astype(np.int64, copy=False)
 
 
 def running(values: list[int], what: str, file: str | None = None) -> NDArray[np.int64]:

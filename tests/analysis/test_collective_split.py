@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chakrasim.analysis.collectives import bus_factor, collective_split
+from chakrasim.analysis.collectives import collective_split
 from chakrasim.cli.main import main
 from chakrasim.linker.across_ranks.clocks import align
 from chakrasim.report.tables.collective import collective_sections
 from chakrasim.text.layout import plain_text
-from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked.columns import LinkedTrace
 from made_traces import SEND_RECV, MadeTrace
 
@@ -119,21 +118,6 @@ def test_the_frame_has_a_row_for_each_rank_of_each_collective(tmp_path: Path) ->
     frame = collective_split(three_ranks(tmp_path)).to_frame()
     assert len(frame) == 6
     assert frame.groupby("last_rank").wait_ns.sum().to_dict() == {0: 60_000, 1: 200_000}
-
-
-@pytest.mark.parametrize(
-    ("operation", "members", "factor"),
-    [
-        (CollectiveType.ALL_REDUCE, 8, 1.75),
-        (CollectiveType.ALL_GATHER, 8, 0.875),
-        (CollectiveType.REDUCE_SCATTER, 4, 0.75),
-        (CollectiveType.ALL_TO_ALL, 2, 0.5),
-        (CollectiveType.BROADCAST, 8, 1.0),
-    ],
-)
-def test_bus_factors(operation: int, members: int, factor: float) -> None:
-    assert bus_factor(operation, members) == factor
-    assert np.isnan(bus_factor(operation, 0))
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chakrasim.collectives import (
@@ -58,3 +60,27 @@ def test_requests_that_make_no_sense_are_refused(name: str, request_: Request, m
     with pytest.raises(ScheduleError, match=message) as caught:
         build(name, request_)
     assert isinstance(caught.value, InputError) and isinstance(caught.value, ValueError)
+
+
+def test_an_algorithm_says_that_it_needs_a_power_of_two() -> None:
+    with registered("alone", alone, power_of_two=True):
+        assert build("alone", ONE).programs == build("ring", ONE).programs
+        with pytest.raises(ScheduleError, match="alone needs a group whose size is a power of two; found 6 ranks"):
+            build("alone", Request(Collective.ALL_REDUCE, 6, 1000))
+
+
+def test_an_algorithm_gets_the_parameters_that_it_states() -> None:
+    asked = []
+
+    def mine(request: Request) -> Schedule:
+        asked.append(dict(request.parameters))
+        return build("ring", replace(request, parameters={}))
+
+    with registered("mine", mine, parameters={"group": 8, "levels": 2}):
+        build("mine", ONE)
+        build("mine", replace(ONE, parameters={"levels": 3}))
+        with pytest.raises(
+            ScheduleError, match="mine has no such parameter; found size; expected one of group, levels"
+        ):
+            build("mine", replace(ONE, parameters={"size": 3}))
+    assert asked == [{"group": 8, "levels": 2}, {"group": 8, "levels": 3}]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chakrasim
-from chakrasim.analysis.collectives import bus_factor, collective_split
+from chakrasim.analysis.collectives import collective_split
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS, KINDS, KINDS_BY_NAME, CollectiveKind
 from chakrasim.converter.linked.api import convert
 from chakrasim.replay import plan_replay
@@ -107,10 +107,18 @@ def test_a_rooted_collective_without_the_trace_of_its_root_moves_the_same(kind: 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_bus_factors_are_those_of_nccl_tests(kind: CollectiveKind) -> None:
     assert kind.bus_factor(RANKS) == BUS_FACTORS.get(kind.name, 1.0)
-    assert bus_factor(kind.type, RANKS) == kind.bus_factor(RANKS)
     assert math.isnan(kind.bus_factor(0))
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_the_reference_page_has_its_row(kind: CollectiveKind) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference-traces.md"
+    bytes_text = "n times the size" if kind.size_is_part else "the size"
+    factor = {1.0: "1", 0.75: "(n-1)/n", 1.5: "2(n-1)/n"}[kind.bus_factor(4)]
+    row = f"| {kind.name} | {kind.size} | {kind.root.value} | {bytes_text} | {factor} |"
+    assert row in page.read_text(encoding="utf-8").splitlines()
+
+
 def test_every_type_of_the_schema_has_a_kind() -> None:
-    assert list(KINDS) == [int(kind) for kind in CollectiveType]
-    assert list(KINDS_BY_NAME) == [kind.name.lower() for kind in CollectiveType]
+    assert sorted(KINDS) == [int(kind) for kind in CollectiveType]
+    assert sorted(KINDS_BY_NAME) == sorted(kind.name.lower() for kind in CollectiveType)

@@ -1,8 +1,7 @@
-"""Text workloads of ASTRA-sim 1.0: as the reference converts them, and as ASTRA-sim 1.0 runs them."""
+"""Text workloads of ASTRA-sim 1.0, as ASTRA-sim 1.0 runs them."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gzip
 import json
@@ -13,14 +12,12 @@ import pytest
 
 import chakrasim
 from chakrasim import InputError, Trace
+from chakrasim.compat.chakra_convert.text_workload import convert_text as convert_as_the_reference
 from chakrasim.converter.text_workload.api import convert_text
 from chakrasim.notes import Notes
-from chakrasim.trace import encode_trace
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"
 CASES = [json.loads(line) for line in gzip.decompress((DATA / "text.jsonl.gz").read_bytes()).splitlines()]
-SOUND = [case for case in CASES if "et" in case]
-FAULTY = [case for case in CASES if "error" in case]
 
 
 def layer(name: str, *phases: str, update: int = 0, policy: str = "") -> str:
@@ -44,33 +41,6 @@ def short(trace: Trace) -> list[tuple[str, tuple[int, ...]]]:
         name, _, rest = words[-1].partition("_")
         nodes.append((f"{phases[rest]}{name}" if node.type == 4 else f"{rest}{name}", node.data_deps))
     return nodes
-
-
-def test_recorded_workloads_are_converted_as_the_reference_converts_them(shared_dir: Path) -> None:
-    folder = shared_dir / "golden" / "chakra" / "text"
-    outputs = sorted(folder.glob("out_*.et"))
-    for output in outputs:
-        name, _, numbers = output.name.removeprefix("out_").removesuffix(".et").rpartition("_p")
-        passes, rank = map(int, numbers.split("."))
-        traces = convert_text(folder / f"{name}.txt", 2, passes, like_reference=True).traces
-        assert encode_trace(traces[rank]) == output.read_bytes(), output.name
-    assert len(outputs) == 100
-
-
-@pytest.mark.parametrize("number", range(len(SOUND)))
-def test_random_workloads_are_converted_as_the_reference_converts_them(number: int, tmp_path: Path) -> None:
-    case = SOUND[number]
-    (tmp_path / "w.txt").write_bytes(case["text"].encode())
-    traces = convert_text(tmp_path / "w.txt", case["npus"], case["passes"], like_reference=True).traces
-    assert [encode_trace(trace) for trace in traces] == [base64.b64decode(et) for et in case["et"]]
-
-
-@pytest.mark.parametrize("number", range(len(FAULTY)))
-def test_where_the_reference_fails_its_exception_is_named(number: int, tmp_path: Path) -> None:
-    case = FAULTY[number]
-    (tmp_path / "w.txt").write_bytes(case["text"].encode())
-    with pytest.raises(InputError, match=rf"w\.txt: .*line .*{case['error']} in the reference"):
-        convert_text(tmp_path / "w.txt", case["npus"], case["passes"], like_reference=True)
 
 
 def test_data_parallel_training(tmp_path: Path) -> None:
@@ -273,6 +243,6 @@ def test_damaged_input_never_ends_in_anything_else(tmp_path: Path) -> None:
                 + text[at + draw.randint(0, 3) :]
             )
         (tmp_path / "w.txt").write_bytes(text.encode() + (b"\xff" if number % 50 == 0 else b""))
-        for like_reference in (False, True):
+        for convert in (convert_text, convert_as_the_reference):
             with contextlib.suppress(InputError):
-                convert_text(tmp_path / "w.txt", 2, 1, like_reference=like_reference)
+                convert(tmp_path / "w.txt", 2, 1)

@@ -14,18 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chakrasim.collectives.kernel_names import can_carry_out, is_communication_kernel, operation_of_kernel
+from chakrasim.collectives.spelling import operation_of
 from chakrasim.linker.api import link
 from chakrasim.linker.communication.find import sizes_of
 from chakrasim.linker.communication.group_table import GroupTable, parse_group_list, parse_ranks
 from chakrasim.linker.communication.groups import resolve_groups
-from chakrasim.linker.communication.kernel_names import is_communication_kernel
-from chakrasim.linker.communication.names import (
-    can_carry_out,
-    element_bytes,
-    operation_of,
-    operation_of_kernel,
-)
 from chakrasim.linker.communication.records import Facts
+from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.host.group_marks import ddp_mark, group_mark
 from chakrasim.trace.kinds import CollectiveType as C
 from chakrasim.trace.linked.columns import (

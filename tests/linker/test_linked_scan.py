@@ -51,6 +51,13 @@ def test_the_smallest_type_that_holds_all(numbers: list[int], kind: Any) -> None
     assert plain(found["rows"]) == {"x": numbers, "y": [1, 2, 3]}
 
 
+def test_numbers_of_all_lengths() -> None:
+    numbers = [sign * (10**digits + more) for digits in range(19) for more in (-1, 0, 1, 7) for sign in (1, -1)]
+    numbers += [0, 123456789012345678, 2**63 - 1, 1 - 2**63]
+    found = load(document(f'"x":{json.dumps(numbers, separators=(",", ":"))}'))["rows"]["x"]
+    assert found.dtype == np.int64 and found.tolist() == numbers
+
+
 def test_equal_numbers_take_no_memory() -> None:
     column = load(document(f'"x":[{",".join(["-1"] * 500)}]'))["rows"]["x"]
     assert column.strides == (0,) and column.tolist() == [-1] * 500

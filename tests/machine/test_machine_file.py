@@ -186,7 +186,7 @@ BANDWIDTHS = "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s, kbit/s, M
         ("network.0.npus", 1, "$.network[0].npus: not a valid number; found 1; expected an integer from 2"),
         ("network.0.npus", "010", "$.network[0].npus: not a valid number; found '010'"),
         ("network.0.npus", True, "$.network[0].npus: not a valid number; found true"),
-        ("network.0.topology", "Torus", "$.network[0].topology: unknown value; found 'Torus'; expected one of Ring"),
+        ("network.0.topology", "Torus", "$.network[0].topology: unknown topology; found 'Torus'; expected one of Ring"),
         ("network.0.links", 2, "$.network[0].links: unknown key; expected one of topology, npus, bandwidth, latency"),
         ("network", [], "$.network: no dimensions"),
         ("network", [3], "$.network[0]: not a mapping; found 3"),

@@ -79,7 +79,8 @@ def test_unknown_keys_warn() -> None:
     [
         (
             {"topology": ["ring", "Switch"]},
-            "$.topology[0]: unknown topology; found 'ring'; expected one of Ring, FullyConnected, Switch; "
+            "$.topology[0]: unknown topology; found 'ring'; expected one of Ring, FullyConnected, Switch, or "
+            "module:name; "
             "did you mean Ring?",
         ),
         ({"topology": [None, "Ring"]}, "$.topology[0]: unknown topology; found null"),

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from chakrasim.collectives import registered
+from chakrasim.collectives.algorithms import ring
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm, Network, System, check_dimensions, load_system
 from chakrasim.notes import Notes
@@ -268,10 +270,38 @@ def test_bad_algorithms() -> None:
     assert message(all_reduce_implementation="ring").startswith("$.all-reduce-implementation: not a list; found 'ring'")
 
 
-def test_registered_algorithms_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chakrasim.machine.algorithm._registered", lambda: ("bruck",))
-    assert load(all_gather_implementation=["bruck"])[0].implementations["all-gather"] == (Algorithm("bruck"),)
-    assert "bruck" in message(all_gather_implementation=["brook"])
+def test_registered_algorithms_are_accepted() -> None:
+    with registered("mine", ring.schedule):
+        assert load(all_gather_implementation=["mine"])[0].implementations["all-gather"] == (Algorithm("mine"),)
+
+
+def test_parameters_of_an_algorithm_are_read_and_written_back() -> None:
+    with registered("mine", ring.schedule, parameters={"group": 8, "levels": 2}):
+        system = load(all_gather_implementation=["mine( group = 4,levels=-3 )"])[0]
+        (mine,) = system.implementations["all-gather"]
+        assert mine == Algorithm("mine", None, (("group", 4), ("levels", -3)))
+        assert mine.text == "mine(group=4, levels=-3)"
+        assert load_system(system.to_mapping(), Notes()) == system
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mine(size=4)", "mine has no such parameter; found 'size'; expected one of group"),
+        ("ring(group=4)", "ring has no such parameter; found 'group'; expected none"),
+        (
+            "mine(group=4",
+            "not an algorithm with parameters; found 'mine(group=4'; expected a form such as mine(group=8)",
+        ),
+        ("mine(group=four)", "not an algorithm with parameters; found 'mine(group=four)'; expected a form such as"),
+        ("mine(group=1, group=2)", "a parameter is given twice; found 'mine(group=1, group=2)'"),
+        ("nine(group=4)", "unknown algorithm; found 'nine(group=4)'; expected one of "),
+    ],
+)
+def test_parameters_that_an_algorithm_does_not_have_are_refused(text: str, expected: str) -> None:
+    with registered("mine", ring.schedule, parameters={"group": 8}), pytest.raises(InputError) as error:
+        load(all_gather_implementation=[text])
+    assert str(error.value).split("$.all-gather-implementation[0]: ")[1].startswith(expected)
 
 
 def test_our_own_collective_keys() -> None:

@@ -1,71 +1,138 @@
-"""The table of topologies: what it says is what the engine does, and a topology that states nothing is not folded."""
+"""Topologies: what each says is what the engine does, one that states nothing is not folded, a wrong one is refused."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from cases import Case, collective, differences, network_of, system_of
+from made_mesh import MESH
 
 import chakrasim
-from chakrasim.machine.topology import TOPOLOGIES, Symmetry
-from chakrasim.simulator.kernels import layout as at
+from chakrasim.machine.topologies import BUILT_IN, TOPOLOGIES, Symmetry, Topology, register
+from chakrasim.machine.topologies.check import check
 
-HERE = Path(__file__).parent
+TOPOLOGIES.pop("Mesh")  # known inside these tests only
+
+KEYS = {"preferred_dataset_splits": 1, "collective_optimization": "baseline", "endpoint_delay": 0, "local_mem_bw": 0}
+OWN = [topology.name for topology in BUILT_IN]
 
 
-def _mesh(*arguments: str) -> dict[str, object]:
-    """The mesh of `made_mesh.py`. Uncompiled: a route in the kernels would have them all compiled again."""
-    paths = [str(HERE), str(Path(chakrasim.__file__).parent.parent)]
-    environment = os.environ | {"CHAKRASIM_JIT": "0", "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, str(HERE / "made_mesh.py"), *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
-    assert run.returncode == 0, run.stderr
-    figures: dict[str, object] = json.loads(run.stdout)
-    return figures
+@pytest.fixture(autouse=True)
+def known() -> Iterator[Callable[[Topology], str]]:
+    """Registers a topology for one test, and the mesh for each."""
+    before = dict(TOPOLOGIES)
+    register(MESH)
+    yield lambda topology: register(topology).name
+    TOPOLOGIES.clear()
+    TOPOLOGIES.update(before)
+
+
+def _meshes(name: str = "Mesh", **keys: object) -> Case:
+    return Case(
+        [[collective(0, 0, 1 << 20)]], network_of(*[(name, 4, 1.0, 100.0)] * 2), system_of("ring", "ring", **KEYS)
+    )
 
 
 def test_an_added_topology_without_a_stated_symmetry_runs_folded_as_it_runs_unfolded() -> None:
-    assert _mesh() == {
-        "folded": 4_884_800,
-        "single": 4_884_800,
-        "classes": 16,
-        "reason": "every rank simulated: Mesh states no symmetry",
-        "links": ["dim 0 0 -> 1", "dim 1 0 -> 4", "dim 0 1 -> 2"],
-    }
+    folded, single = _meshes().run(), _meshes().run(fold=False)
+    assert folded.makespan_ns == single.makespan_ns == 4_884_800
+    assert len(folded.class_ranks) == 16
+    assert folded.fold_reason == "every rank simulated: Mesh states no symmetry"
+    assert single.links is not None
+    assert list(single.links.name)[:3] == ["dim 0 0 -> 1", "dim 1 0 -> 4", "dim 0 1 -> 2"]
 
 
-def test_a_symmetry_that_a_topology_states_is_taken_at_its_word() -> None:
-    # The mesh is no ring: this shows that nothing but the table decides.
-    mesh = _mesh("as-a-ring")
-    assert (mesh["folded"], mesh["single"], mesh["classes"]) == (2_930_880, 4_884_800, 1)
+def test_hops_that_a_topology_does_not_state_are_counted_along_its_route() -> None:
+    # Ranks 0 and 3 of a line of 4 are 3 links of 100 ns apart: the ring's message back to its first member.
+    mesh = Case([[collective(0, 0, 4)]], network_of(("Mesh", 4, 1.0, 100.0)), system_of("ring", **KEYS))
+    ring = replace(mesh, network=network_of(("Ring", 4, 1.0, 100.0)))
+    assert ring.run(congestion="unaware").makespan_ns < mesh.run(congestion="unaware").makespan_ns
+    assert mesh.run(congestion="unaware").makespan_ns == _line_of_four_ns()
 
 
-def test_the_engine_knows_the_topologies_by_their_numbers() -> None:
-    assert {name: topology.number for name, topology in TOPOLOGIES.items()} == {
-        "Ring": at.RING,
-        "FullyConnected": at.FULLY_CONNECTED,
-        "Switch": at.SWITCH,
-    }
+def _line_of_four_ns() -> int:
+    """Six steps: rank r goes on when it has done its step and has the message of r - 1."""
+    done = [0] * 4
+    for _ in range(6):
+        done = [max(done[r], done[r - 1] + (100 if r else 300)) for r in range(4)]
+    return max(done)
 
 
-@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("congestion", ["aware", "unaware"])
+def test_a_topology_called_by_address_runs_as_it_does_compiled_in(
+    name: str, congestion: Any, known: Callable[[Topology], str]
+) -> None:
+    copied = known(replace(TOPOLOGIES[name], name=f"Copied{name}", hops=None))
+    case = Case(
+        [[collective(0, 3, 6007)]],
+        network_of((name, 6, 1.7, 35.0), ("Ring", 2, 0.9, 101.0)),
+        system_of("direct", "ring"),
+    )
+    copy = replace(case, network=network_of((copied, 6, 1.7, 35.0), ("Ring", 2, 0.9, 101.0)))
+    for fold in (True, False):
+        assert differences(case.run(congestion=congestion, fold=fold), copy.run(congestion=congestion, fold=fold)) == []
+
+
+@pytest.mark.parametrize("name", OWN)
 def test_what_a_topology_states_is_true(name: str) -> None:
+    for members in (2, 3, 4, 5, 8, 23, 24, 25, 64, 1000):
+        check(TOPOLOGIES[name], members)
     # Sizes and latencies without a common factor, so that hops and turns show in the times.
     for congestion in ("aware", "unaware"):
         network = network_of((name, 6, 1.7, 35.0), ("Switch", 2, 0.9, 101.0))
         case = Case([[collective(0, kind, 6007)] for kind in (0,)], network, system_of("direct", "ring"))
         folded = case.run(congestion=congestion)
         assert differences(folded, case.run(congestion=congestion, fold=False)) == []
-        assert len(folded.class_ranks) < 12 or TOPOLOGIES[name].symmetry is Symmetry.NONE
+        assert len(folded.class_ranks) < 12
+
+
+WRONG = {
+    "ROTATIONS is stated, but the route from 1 to 0 is not that from 0 to 3 moved": {"symmetry": Symmetry.ROTATIONS},
+    "the route from 0 to 2 has 2 links, hops says 1": {"hops": lambda here, to, members: 1},
+    "the route from 0 to 1 takes port 2 of member 0; there are 4 members with 2 ports each": {
+        "route": lambda here, to, members: (here, 2)
+    },
+    "the route from 0 to 1 takes port 0 of member 1 at 0, but that link leads from 1 to 2": {
+        "route": lambda here, to, members: (to, 0)
+    },
+    "the route from 0 to 2 comes to 0 a second time": {"route": lambda here, to, members: (here, here % 2)},
+    "ZeroDivisionError: integer division or modulo by zero": {"route": lambda here, to, members: (here, to // 0)},
+    "no mesh of four": {"ports": lambda members: (_ for _ in ()).throw(ValueError("no mesh of four"))},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_topology_that_does_not_do_what_it_says_is_refused(wrong: str, known: Callable[[Topology], str]) -> None:
+    name = known(replace(MESH, name="Wrong", **WRONG[wrong]))  # type: ignore[arg-type]
+    with pytest.raises(chakrasim.InputError) as error:
+        _meshes(name).run()
+    assert error.value.message == f"topology Wrong of 4 members does not do what it says: {wrong}"
+    assert error.value.place == "$.topology[0]"
+
+
+def test_a_wrong_link_that_the_check_does_not_meet_ends_the_run(known: Callable[[Topology], str]) -> None:
+    def route(here: int, to: int, members: int) -> tuple[int, int]:
+        return here, 7 if here == 138 and to == 139 else 0 if to > here else 1
+
+    wrong = replace(MESH, name="Wrong", route=route)
+    check(wrong, 1000)
+    case = Case([[collective(0, 0, 1 << 20)]], network_of((known(wrong), 1000, 1.0, 100.0)), system_of("ring", **KEYS))
+    with pytest.raises(chakrasim.InputError, match="a topology's route takes a link that is not there"):
+        case.run()
+
+
+def test_a_name_is_registered_once() -> None:
+    assert register(MESH) is MESH
+    with pytest.raises(ValueError, match="a topology named 'Ring' is registered already"):
+        register(replace(MESH, name="Ring"))
 
 
 def test_every_list_of_topologies_is_the_table() -> None:
-    expected = "one of " + ", ".join(TOPOLOGIES)
+    expected = "one of " + ", ".join(TOPOLOGIES) + ", or module:name"
     asked = {"topology": ["Torus"], "npus_count": [4], "bandwidth": [1.0], "latency": [1.0]}
     with pytest.raises(chakrasim.InputError) as error:
         chakrasim.simulate([], network=asked, system=system_of())

@@ -14,7 +14,7 @@ from chakrasim.analysis.table.kernel_classes import MEMORY
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 _DIRECTION = re.compile(
@@ -128,7 +128,7 @@ class _Copies:
         ]
 
 
-def _copies(work: Work) -> _Copies:
+def _copies(work: DeviceWork) -> _Copies:
     at = np.flatnonzero(work.kind == MEMORY)
     distinct, inverse = np.unique(work.kineto.name[work.row[at]], return_inverse=True)
     named = [copy_kind(work.kineto.strings[index]) for index in distinct.tolist()]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.analysis.table.result import Result, percentage
-from chakrasim.collectives.kinds import KINDS, Whole
+from chakrasim.collectives.kinds import KINDS, MESSAGE, Whole
 from chakrasim.linker.across_ranks.agreement import check_collectives, check_groups, check_messages, check_ranks
 from chakrasim.linker.across_ranks.clocks import NOBODY, align, last_arrivals
 from chakrasim.linker.across_ranks.meetings import Meetings, meet
@@ -152,15 +152,6 @@ def collective_split(linked: Sequence[LinkedTrace]) -> CollectiveSplit:
     return CollectiveSplit(table, arrivals, _of_ranks(linked, arrivals, table), share, _notes(linked, meetings))
 
 
-def bus_factor(operation: int, members: int) -> float:
-    """By what the bandwidth that an algorithm reaches is multiplied to be that of a link (nccl-tests); NaN where the
-    number of members is not known. Of messages, and what is not known, it is that of the link."""
-    kind = KINDS.get(operation)
-    if kind is not None:
-        return kind.bus_factor(members)
-    return 1.0 if members > 0 else float("nan")
-
-
 def _split_of(linked: Sequence[LinkedTrace], meetings: Meetings) -> tuple[Ints, Ints]:
     """wait and transfer of each entry of the meetings."""
     wait, transfer = (np.full(len(meetings), -1, np.int64) for _ in range(2))
@@ -206,7 +197,8 @@ def _collectives(
     size = np.array([_whole_bytes(*entry) for entry in facts], np.int64)
     speed = np.full(count, np.nan)
     np.divide(size, longest, out=speed, where=longest > 0)
-    factor = np.array([bus_factor(kind, n) for kind, n in zip(operation, members.tolist(), strict=True)], np.float64)
+    kinds = [KINDS.get(number, MESSAGE) for number in operation]
+    factor = [kind.bus_factor(many) for kind, many in zip(kinds, members.tolist(), strict=True)]
     return Collectives(
         group=tuple(group.name for group in groups),
         number=meetings.number[first],
@@ -223,7 +215,7 @@ def _collectives(
         cost_ns=cost,
         transfer_ns=longest,
         algbw_gbs=speed,
-        busbw_gbs=speed * factor,
+        busbw_gbs=speed * np.array(factor, np.float64),
     )
 
 
@@ -237,8 +229,8 @@ def _largest(collective: NDArray[np.intp], values: Ints, count: int) -> Ints:
 def _whole_bytes(operation: int, inside: int, outside: int, members: int) -> int:
     """The whole buffer, from the most that a rank gives and gets. Where the side that has it is not recorded, as of a
     gather whose root has no trace, it is the other side's part for every member."""
-    kind = KINDS.get(operation)
-    if kind is None or kind.whole is Whole.BOTH:
+    kind = KINDS.get(operation, MESSAGE)
+    if kind.whole is Whole.BOTH:
         return max(inside, outside)
     whole, part = (inside, outside) if kind.whole is Whole.INPUT else (outside, inside)
     return whole if whole > 0 else part * max(members, 1)

@@ -13,7 +13,7 @@ from chakrasim.analysis.table.kernel_classes import CLASS_NAMES
 from chakrasim.analysis.table.result import Reals, Result, Texts
 from chakrasim.analysis.table.statistics import group_keys
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -73,7 +73,7 @@ def compare_traces(
     return _joined(tables[0], tables[1], tuple(notes))
 
 
-def _steps(work: Work, step: int | None) -> NDArray[np.int64]:
+def _steps(work: DeviceWork, step: int | None) -> NDArray[np.int64]:
     """Positions of the steps to compare."""
     if step is None:
         return np.flatnonzero(~work.steps.partial) if len(work.steps) else np.zeros(0, np.int64)
@@ -84,7 +84,7 @@ def _steps(work: Work, step: int | None) -> NDArray[np.int64]:
     return at
 
 
-def _table(work: Work, steps: NDArray[np.int64], whole: bool, side: str, short: bool) -> _Table:
+def _table(work: DeviceWork, steps: NDArray[np.int64], whole: bool, side: str, short: bool) -> _Table:
     """Count and time by kind and name."""
     kineto = work.kineto
     per = 1 if whole else max(len(steps), 1)
@@ -102,7 +102,7 @@ def _table(work: Work, steps: NDArray[np.int64], whole: bool, side: str, short: 
 
 def _add(
     table: _Table,
-    work: Work,
+    work: DeviceWork,
     rows: NDArray[np.int64],
     kind: NDArray[np.integer],
     length: NDArray[np.int64],

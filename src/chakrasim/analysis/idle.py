@@ -13,7 +13,7 @@ from chakrasim.analysis.table.kernel_classes import WAIT
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts, percentage
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 #: A gap shorter than this between two launched kernels is what starting a kernel takes.
@@ -79,7 +79,7 @@ def _by_cause(rank: int, device: Ints, stream: Ints, cause: Ints, length: Ints) 
     )
 
 
-def _gaps(work: Work, kernel_gap_ns: int, whole: bool) -> tuple[Ints, Ints, Ints, Ints]:
+def _gaps(work: DeviceWork, kernel_gap_ns: int, whole: bool) -> tuple[Ints, Ints, Ints, Ints]:
     """Device, stream, cause and length of every gap; of the device as a whole, or of each stream."""
     at = np.flatnonzero(work.busy)
     device, stream = work.device[at], work.stream[at]
@@ -102,7 +102,7 @@ def _gaps(work: Work, kernel_gap_ns: int, whole: bool) -> tuple[Ints, Ints, Ints
     return device[gap], lane[gap], cause, until - since
 
 
-def _waited(work: Work, device: Ints, stream: Ints, since: Ints, until: Ints) -> NDArray[np.bool_]:
+def _waited(work: DeviceWork, device: Ints, stream: Ints, since: Ints, until: Ints) -> NDArray[np.bool_]:
     """Whether the stream waited for an event at some time of each gap."""
     waits = np.flatnonzero((work.kind == WAIT) & (work.stream >= 0))
     waits = waits[work.kineto.where(work.kineto.name, "Stream Wait Event")[work.row[waits]]]

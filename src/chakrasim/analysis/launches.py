@@ -11,7 +11,7 @@ from chakrasim.analysis.table.kernel_classes import MEMORY
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 LONG_CALL_NS: Final = 50_000
@@ -73,7 +73,7 @@ def launch_list(traces: Traces, *, rank: int | None = None, copies: bool = True)
     return Launches.join(notes, parts)
 
 
-def _of_rank(work: Work, copies: bool) -> Launches:
+def _of_rank(work: DeviceWork, copies: bool) -> Launches:
     at = np.flatnonzero(work.busy & (work.launch >= 0) & (copies | (work.kind != MEMORY)))
     at = at[np.argsort(work.kineto.ts_ns[work.launch[at]], kind="stable")]
     call = work.launch[at]

@@ -12,7 +12,7 @@ from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.sequence_groups import equal_sequences
 from chakrasim.analysis.table.statistics import group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 from chakrasim.trace.kineto.columns import HAS_DUR, HAS_TS, KinetoTrace
 
@@ -55,7 +55,7 @@ def operator_rows(kineto: KinetoTrace) -> Ints:
     )
 
 
-def _of_rank(work: Work, notes: Notes) -> OperatorKernels:
+def _of_rank(work: DeviceWork, notes: Notes) -> OperatorKernels:
     kineto = work.kineto
     at = np.flatnonzero(work.busy & (work.launch >= 0))
     holder = innermost(kineto, operator_rows(kineto), work.launch[at])

@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrasim.analysis.table.result import Ints, Reals, Result, percentage
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 #: CUDA's driver blocks a launch when this many are outstanding on a stream.
@@ -91,7 +91,7 @@ def summarise(series: QueueSeries, full: int = FULL_QUEUE) -> QueueSummary:
     )
 
 
-def _series(work: Work, notes: Notes) -> QueueSeries:
+def _series(work: DeviceWork, notes: Notes) -> QueueSeries:
     notes.note(*work.notes)
     at = np.flatnonzero(work.busy & (work.launch >= 0))
     start, call = work.start_ns[at], work.kineto.ts_ns[work.launch[at]]

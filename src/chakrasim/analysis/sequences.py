@@ -12,7 +12,7 @@ from chakrasim.analysis.table.nesting import nest, threads_of
 from chakrasim.analysis.table.result import Ints, Result, Texts
 from chakrasim.analysis.table.sequence_groups import equal_sequences
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 
@@ -52,7 +52,7 @@ def kernel_sequences(
     return KernelSequences.join(notes, parts)
 
 
-def _of_rank(work: Work, operator: str, least: int, top: int | None) -> KernelSequences:
+def _of_rank(work: DeviceWork, operator: str, least: int, top: int | None) -> KernelSequences:
     kineto = work.kineto
     at, root = _within(work, operator)
     order = np.lexsort((work.start_ns[at], root))
@@ -84,7 +84,7 @@ def _of_rank(work: Work, operator: str, least: int, top: int | None) -> KernelSe
     )
 
 
-def _within(work: Work, operator: str) -> tuple[Ints, Ints]:
+def _within(work: DeviceWork, operator: str) -> tuple[Ints, Ints]:
     """Pieces of work launched inside outermost operators of the name, and the row of that operator."""
     kineto = work.kineto
     rows = operator_rows(kineto)

@@ -12,7 +12,7 @@ from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE, MEMO
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
 from chakrasim.analysis.table.scopes import MEAN, Scope, devices_of, scopes_of, step_notes
 from chakrasim.analysis.table.traces import Traces, open_traces
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 PARTS = ("before", "compute", "exposed_comm", "exposed_memory", "other", "idle", "after")
@@ -73,7 +73,7 @@ def temporal_breakdown(traces: Traces, *, rank: int | None = None, steps: bool =
     return TemporalBreakdown.of(notes, **columns, **shares, partial=table[:, -1] != 0)
 
 
-def _of_device(work: Work, device: int, steps: bool) -> list[tuple[int, ...]]:
+def _of_device(work: DeviceWork, device: int, steps: bool) -> list[tuple[int, ...]]:
     mine = work.device == device
     unions = [merge(work.start_ns[at], work.end_ns[at]) for at in (mine & (work.kind == kind) for kind in _ORDER)]
     rows, whole_steps = [], []

@@ -9,11 +9,9 @@ from typing import Any
 
 from chakrasim.cli.options import add_redaction, add_strict, redaction, whole_number
 from chakrasim.cli.output import (
-    announce_compilation,
     check_target,
     check_targets,
     json_bytes,
-    say_compiling,
     tell_warnings,
     write_json,
     write_out,
@@ -95,16 +93,22 @@ def _words(options: argparse.Namespace) -> tuple[str, str]:
         words.append(options.input)
     if not words:
         raise InputError("no input is given", remedy="name a file, or add --input FILE")
+    if len(words) > 1 or not os.path.exists(words[0]):
+        _refuse_words(words)
+    return kind, words[0]
+
+
+def _refuse_words(words: list[str]) -> None:
+    """Raise InputError for several words, or one that seems to be a misspelt kind."""
     lowered = {name.lower(): name for name in KINDS}
     meant = near(words[0].lower(), lowered)
-    if len(words) > 1 or (meant and not os.path.exists(words[0])):
-        known = next((name for low, name in lowered.items() if low in meant), None)
+    known = next((name for low, name in lowered.items() if low in meant), None)
+    if len(words) > 1 or known:
         raise InputError(
             f"unexpected word {words[0]!r}",
             expected="PyTorch or Text, then one input",
             remedy=f"did you mean {known}?" if known else "see chakrasim convert --help",
         )
-    return kind, words[0]
 
 
 def _kind(name: str) -> str:
@@ -142,13 +146,14 @@ def _pytorch(options: argparse.Namespace, source: str, notes: Notes) -> dict[str
     _refuse_existing(options, [options.output])
     if options.compat:
         return _compat(options, source, log)
-    for room in ("trace", "converter"):
-        announce_compilation(room)
     from chakrasim.converter.linked.api import write_converted
     from chakrasim.trace.linked.file import read_linked
 
-    _refuse_reference_form(options, source)
-    linked = read_linked(source)
+    try:
+        linked = read_linked(source)
+    except InputError:
+        _refuse_reference_form(options, source)
+        raise
     nodes = write_converted(options.output, linked, redact=redaction(options), strict=options.strict, notes=notes)
     tell_warnings(notes.warnings, options)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
@@ -171,23 +176,20 @@ def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
 
 
 def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:
-    from chakrasim.compat.chakra_convert import convert as compat
+    from chakrasim.compat.chakra_convert.convert import convert_compat
 
-    kept = compat.convert_and_keep(source, options.output) if options.simulate else None
-    if kept is not None:
-        nodes = len(kept.dependencies)
-    else:
-        nodes = compat.convert_compat(source, options.output, compiles=say_compiling)
+    converted = convert_compat(source, options.output)
+    nodes = len(converted.dependencies)
     content: dict[str, Any] = {
         "output": options.output,
         "nodes": nodes,
         "lines": [f"{options.output}: {nodes:,} nodes"],
     }
-    if kept is not None:
+    if options.simulate:
         from chakrasim.compat.chakra_convert.rough_check import Outcome, simulate, write_log
 
         outcome = Outcome()
-        lines = simulate(kept.nodes, kept.dependencies, outcome)
+        lines = simulate(converted.nodes, converted.dependencies, outcome)
         if log is None:
             for _ in lines:
                 pass
@@ -209,12 +211,16 @@ def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
     check_targets({"--json": options.json}, [source])
     check_target(paths[0])
     _refuse_existing(options, [*paths, groups_path])
-    announce_compilation("trace")
-    from chakrasim.converter.text_workload.api import convert_text
+    from chakrasim.converter.text_workload.api import TextTraces, convert_text
     from chakrasim.files.outputs import write_together
-    from chakrasim.trace.chakra.files import rank_contents
+    from chakrasim.trace.job.ranks import rank_contents
 
-    made = convert_text(source, ranks, passes, like_reference=bool(options.compat), notes=notes)
+    if options.compat:
+        from chakrasim.compat.chakra_convert.text_workload import convert_text as convert_as_the_reference
+
+        made = TextTraces(convert_as_the_reference(source, ranks, passes))
+    else:
+        made = convert_text(source, ranks, passes, notes=notes)
     tell_warnings(notes.warnings, options)
     files = rank_contents(options.output, made.traces)
     groups = [(groups_path, json_bytes(made.groups))] if made.groups else []

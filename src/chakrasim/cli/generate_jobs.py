@@ -44,13 +44,14 @@ def add_transformer(kinds: Any) -> None:
 
 def add_collective(kinds: Any) -> None:
     """The kind ``collective``."""
-    from chakrasim.generator.collective_kinds import TYPES
+    from chakrasim.collectives.kinds import KINDS
 
+    types = (*(kind.name for kind in KINDS.values() if kind.spellings), "send_recv", "all_pairs")
     parser = kinds.add_parser(
         "collective", help="one collective, or messages in a pattern, on N ranks", description=COLLECTIVE_NOTE
     )
     parser.add_argument(
-        "--type", type=_type, required=True, choices=TYPES, metavar="TYPE", help="one of " + ", ".join(TYPES)
+        "--type", type=_type, required=True, choices=types, metavar="TYPE", help="one of " + ", ".join(types)
     )
     parser.add_argument(
         "--size", type=amount, default=0, metavar="SIZE", help="bytes, or 1MiB, 1GB; a barrier has none"
@@ -113,8 +114,7 @@ def make_collective(options: argparse.Namespace) -> int:
     from chakrasim.errors import InputError
 
     check_job_outputs(options.output, options.json, [])
-    from chakrasim.generator.collective import collective_job
-    from chakrasim.generator.collective_kinds import SIZES
+    from chakrasim.generator.collective import SIZES, collective_job
     from chakrasim.text.amounts import plural, size_text
 
     if options.type != "barrier" and not options.size:

@@ -20,12 +20,12 @@ from signal import SIGINT, SIGTERM
 from typing import Any, Final
 
 from chakrasim import __version__
+from chakrasim.cli.completion import SHELLS
 from chakrasim.cli.options import Parser, near_option, prepare
-from chakrasim.cli.output import tell_warnings
+from chakrasim.cli.output import tell_warnings, write_out
 from chakrasim.cli.reference_names import old_name_warnings
 from chakrasim.cli.streams import take_streams, tell
-from chakrasim.errors import ChakrasimError, InputError, StallError, near
-from chakrasim.kept_code import NotKept
+from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
 from chakrasim.startup import without_gc
 
 #: The subcommands, each a module of this package, in the order of the road.
@@ -52,6 +52,9 @@ COMMANDS: Final = (
     "machines",
     "demo",
 )
+
+#: The exit code of the doctor for what can be used, with warnings.
+UNSURE: Final = 1
 
 EXAMPLES = """\
 examples:
@@ -197,11 +200,21 @@ def _run(argv: list[str]) -> int:
         known = parsers.get(options.command, parser)
         remedy = near_option(unknown[0], known) or f"see chakrasim {options.command or ''} --help".replace("  ", " ")
         raise InputError(f"unknown option or argument {unknown[0]!r}", remedy=remedy)
+    if options.print_completion is not None:
+        from chakrasim.cli.completion import completion_script
+
+        write_out(completion_script(parser, options.print_completion))
+        return 0
     if options.command is None:
         parser.print_help()
         return 0
     tell_warnings(old_name_warnings(options), options)
-    return int(options.run(options))
+    code = int(options.run(options))
+    if code in (0, UNSURE):
+        from chakrasim.cli.next_step import say_next
+
+        say_next(options, argv)
+    return code
 
 
 def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
@@ -213,6 +226,9 @@ def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
         epilog=EXAMPLES,
     )
     parser.add_argument("--version", action="version", version=f"chakrasim {__version__}")
+    parser.add_argument(
+        "--print-completion", metavar="SHELL", choices=SHELLS, help=f"print what {', '.join(SHELLS)} complete by"
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     parsers = {}
     for name in names:

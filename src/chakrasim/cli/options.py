@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -101,6 +100,8 @@ def amount(text: str) -> int:
     """The type of options whose value is a positive amount: ``200000``, ``1e9``, ``8GiB``, ``500M``."""
     match = _AMOUNT.fullmatch(text)
     # Exactly: a float has 53 bits, and 2^53 + 1 bytes would be 2^53.
+    from fractions import Fraction
+
     value = Fraction(match[1]) * _FACTORS[(match[2] or "").upper()] if match else Fraction(0)
     if not 1 <= value <= _LARGEST:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected an amount such as 200000, 1e9 or 8GiB")

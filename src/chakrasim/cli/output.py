@@ -76,12 +76,7 @@ def announce_compilation(room: str = "simulator") -> None:
     from chakrasim.jit import is_cold
 
     if is_cold(room):
-        say_compiling()
-
-
-def say_compiling() -> None:
-    """Say on standard error that this run compiles first."""
-    tell("chakrasim: compiling (first run only, up to a minute)")
+        tell("chakrasim: compiling (first run only, up to a minute)")
 
 
 def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from chakrasim.collectives.algorithms import direct, double_binary_tree, halving_doubling, ring, rooted
-from chakrasim.collectives.algorithms.packets import NATIVE
-from chakrasim.collectives.schedule import ROOTED, Request, Schedule, ScheduleError
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
+from chakrasim.collectives.schedule import WITHOUT_REFERENCE, Request, Schedule, ScheduleError
+from chakrasim.extensions import registered_name
 
 Algorithm = Callable[[Request], Schedule]
 """Turns a request into a schedule: a pure function of it. Raises ``ScheduleError`` for what it cannot do."""
@@ -25,24 +27,36 @@ class Traits:
     alternates:
         Chunks take variants 0 and 1 of its schedule by turns, as the two trees of a double binary tree; else they take
         them by queue, clockwise and anticlockwise.
+    power_of_two:
+        It is for groups of a power of two only; others are refused.
+    parameters:
+        Its own parameters, whole numbers, and what each is where it is not given: `Request.parameters`.
     """
 
     spans_all_ranks: bool = False
     alternates: bool = False
+    power_of_two: bool = False
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
 
 _ALGORITHMS: dict[str, tuple[Algorithm, Traits]] = {}
 
 
 def register(
-    name: str, function: Algorithm | None = None, *, spans_all_ranks: bool = False, alternates: bool = False
+    name: str,
+    function: Algorithm | None = None,
+    *,
+    spans_all_ranks: bool = False,
+    alternates: bool = False,
+    power_of_two: bool = False,
+    parameters: Mapping[str, int] | None = None,
 ) -> Callable[[Algorithm], Algorithm]:
-    """Make an algorithm known under ``name``: ``register("mine", schedule)`` or ``@register("mine")``. The switches are
-    its `Traits`.
+    """Make an algorithm known under ``name``: ``register("mine", schedule)`` or ``@register("mine")``. The other
+    arguments are its `Traits`.
 
     A name can be given once only (a second registration of the same function with the same traits is allowed).
     """
-    traits = Traits(spans_all_ranks, alternates)
+    traits = Traits(spans_all_ranks, alternates, power_of_two, dict(parameters or {}))
 
     def add(algorithm: Algorithm) -> Algorithm:
         if not name:
@@ -58,11 +72,9 @@ def register(
 
 
 @contextmanager
-def registered(
-    name: str, function: Algorithm, *, spans_all_ranks: bool = False, alternates: bool = False
-) -> Iterator[None]:
-    """An algorithm known only inside a ``with`` block, for tests and notebooks."""
-    register(name, function, spans_all_ranks=spans_all_ranks, alternates=alternates)
+def registered(name: str, function: Algorithm, **traits: Any) -> Iterator[None]:
+    """An algorithm known only inside a ``with`` block, for tests and notebooks; ``traits`` as `register` takes them."""
+    register(name, function, **traits)
     try:
         yield
     finally:
@@ -80,21 +92,36 @@ def is_known(name: str) -> bool:
 
 
 def traits_of(name: str) -> Traits:
-    """The traits of an algorithm; none, if the name is not known."""
-    return _ALGORITHMS[name][1] if name in _ALGORITHMS else Traits()
+    """The traits of an algorithm: by its name, or ``module:name``. Raises InputError for one that is not known."""
+    return _ALGORITHMS[registered_name(name, _ALGORITHMS, "algorithm", "chakrasim.algorithms")][1]
 
 
 def build(name: str, request: Request) -> Schedule:
-    """The schedule of one phase by the algorithm ``name``.
+    """The schedule of one phase by the algorithm ``name``, or ``module:name``.
 
     Raises ``ScheduleError`` for an unknown name, a request that makes no sense, or one that the algorithm cannot do.
     """
-    if name not in _ALGORITHMS:
+    if name not in _ALGORITHMS and ":" not in name:
         raise ScheduleError(
             "unknown collective algorithm", found=repr(name), expected=f"one of {', '.join(known_algorithms())}"
         )
     _check(request)
-    return _ALGORITHMS[name][0](request)
+    traits = traits_of(name)
+    members = request.members
+    if traits.power_of_two and members & (members - 1):
+        raise ScheduleError(f"{name} needs a group whose size is a power of two", found=f"{members} ranks")
+    check_parameters(name, request.parameters)
+    function = _ALGORITHMS[name.rpartition(":")[2]][0]
+    return function(replace(request, parameters={**traits.parameters, **request.parameters}))
+
+
+def check_parameters(name: str, given: Iterable[str]) -> None:
+    """Raise ``ScheduleError`` for a parameter that an algorithm does not have."""
+    known = traits_of(name).parameters
+    for key in given:
+        if key not in known:
+            expected = f"one of {', '.join(known)}" if known else "none"
+            raise ScheduleError(f"{name} has no such parameter", found=key, expected=expected)
 
 
 def _check(request: Request) -> None:
@@ -112,12 +139,12 @@ def _native(name: str, function: Algorithm, rooted_function: Algorithm | None, t
     """Register a built-in algorithm, which leaves rooted collectives to ``rooted_function``."""
 
     def schedule(request: Request) -> Schedule:
-        if request.collective in NATIVE:
+        if request.collective not in WITHOUT_REFERENCE:
             return function(request)
-        if request.collective in ROOTED and rooted_function is not None:
+        if rooted_function is not None:
             return rooted_function(request)
         raise ScheduleError(
-            f"{name} has no {request.collective.name.lower().replace('_', '-')}",
+            f"{name} has no {COLLECTIVE_KEYS[request.collective]}",
             expected="ring or direct for rooted collectives and the barrier",
         )
 

@@ -17,20 +17,22 @@ Peers are given relative to the member's own index, so that members that do the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import KINDS, ROOTED
 from chakrasim.errors import InputError
 from chakrasim.trace.kinds import CollectiveType
 
 Collective = CollectiveType
 """Collective types, by the schema's own enumeration."""
 
-ROOTED = frozenset((Collective.BROADCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER, Collective.BARRIER))
+WITHOUT_REFERENCE = frozenset((*ROOTED, Collective.BARRIER))
 """Collectives that the reference simulator has no algorithm for: those with a root, and the barrier."""
 
 
@@ -61,6 +63,8 @@ class Request:
         Which of an algorithm's alternatives to use: 0 or 1, the two trees of the double binary tree.
     root:
         Member index of the root of a rooted collective.
+    parameters:
+        The algorithm's own parameters: all that it states when it is registered, each as given or as stated.
     shared_bus:
         Whether ``Row.from_memory`` and ``Row.send_back`` have to be right. Without, rows merge into longer runs.
     """
@@ -74,6 +78,7 @@ class Request:
     variant: int = 0
     root: int = 0
     shared_bus: bool = True
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
 
 class Peer(IntEnum):
@@ -155,8 +160,4 @@ def message(size_bytes: int) -> int:
 
 def final_size(collective: Collective, members: int, data_bytes: int) -> int:
     """Bytes that a phase leaves to the next one (``data_bytes`` of its request)."""
-    if collective in (Collective.ALL_GATHER, Collective.GATHER):
-        return data_bytes * members
-    if collective in (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK, Collective.SCATTER):
-        return data_bytes // members
-    return data_bytes
+    return KINDS[collective].result_bytes(data_bytes, members)

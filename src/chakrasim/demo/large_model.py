@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from chakrasim import SimulationResult, simulate
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.generator import transformer_job
 from chakrasim.report.picture.parts import write_parts
+from chakrasim.simulator.api import simulate
 from chakrasim.simulator.outcome.records import PARTS
+from chakrasim.simulator.outcome.result import SimulationResult
 
 Say = Callable[[str], object]
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from chakrasim import demo, replay_recorded, simulate, trace_directory
+from chakrasim import demo
+from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.demo.layout import milliseconds
 from chakrasim.errors import InputError
+from chakrasim.simulator.api import replay_recorded, simulate
 from chakrasim.startup import own_environment, own_python
 from chakrasim.text.amounts import percent_text
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from chakrasim import replay_recorded, simulate, trace_directory
 from chakrasim.analysis import collective_split
+from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.demo import NETWORKS, TRACES
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.diagnosis.files.discover import discover
 from chakrasim.linker.api import link
+from chakrasim.simulator.api import replay_recorded, simulate
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.text.amounts import percent_text
 

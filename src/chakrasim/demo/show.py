@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from chakrasim import SimulationResult, simulate
 from chakrasim.demo import GROUPS, MACHINES, STEP
 from chakrasim.demo.beside import simulator_compiled_beside
 from chakrasim.demo.large_model import large_model
@@ -13,7 +12,9 @@ from chakrasim.demo.layout import milliseconds, table
 from chakrasim.demo.live import live
 from chakrasim.demo.real_run import real_run
 from chakrasim.report.timeline.simulation import write_timeline
+from chakrasim.simulator.api import simulate
 from chakrasim.simulator.outcome.records import PARTS
+from chakrasim.simulator.outcome.result import SimulationResult
 
 HEADER = (
     "machine",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from chakrasim.collectives.kernel_names import is_communication_kernel
+from chakrasim.collectives.spelling import host_backend_of
 from chakrasim.diagnosis.device_rows import DeviceRows, Mask, select
-from chakrasim.linker.communication.kernel_names import is_communication_kernel
-from chakrasim.linker.communication.names import host_backend_of
 from chakrasim.trace.kineto.columns import Ints
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from chakrasim.diagnosis.checks.comparison import compare
 from chakrasim.diagnosis.checks.delays import check_delays
-from chakrasim.diagnosis.checks.findings import Finding
+from chakrasim.diagnosis.checks.findings import Finding, Severity, merge
 from chakrasim.diagnosis.checks.ranks import check_ranks
 from chakrasim.diagnosis.checks.subject import ERROR, NOTE
 from chakrasim.diagnosis.examination import ExaminedRank, examine
@@ -18,7 +18,7 @@ from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.diagnosis.files.discover import Survey, survey
 from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.text import remedies
-from chakrasim.text.amounts import ranks_text
+from chakrasim.text.amounts import plural, ranks_text
 from chakrasim.text.layout import Section
 from chakrasim.text.shown import Shown
 
@@ -52,6 +52,14 @@ class Diagnosis(Shown):
     def verdict(self) -> str:
         """The exit code in words."""
         return ("trustworthy", "usable, with warnings", "unusable")[self.exit_code]
+
+    @property
+    def headline(self) -> str:
+        """How many ranks, the verdict, and how many findings of each severity."""
+        found = merge(self.findings)
+        counts = [(level, sum(finding.severity is level for finding in found)) for level in reversed(Severity)]
+        said = ", ".join(plural(count, level.name.lower()) for level, count in counts if count)
+        return f"{plural(len(self.ranks), 'rank')}: {self.verdict}" + (f" ({said})" if said else "")
 
     def _in_short(self) -> dict[str, str]:
         return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import re
 import zlib
@@ -226,11 +225,11 @@ def pack(data: bytes) -> bytes:
 
 def fingerprint(raw: bytes) -> bytes:
     """A key that is equal for equal bytes only."""
-    return (
-        raw
-        if len(raw) <= _WHOLE_KEY_BYTES
-        else hashlib.blake2b(raw, digest_size=32).digest() + b"\0" * _WHOLE_KEY_BYTES
-    )
+    if len(raw) <= _WHOLE_KEY_BYTES:
+        return raw
+    from hashlib import blake2b  # loads a large library
+
+    return blake2b(raw, digest_size=32).digest() + b"\0" * _WHOLE_KEY_BYTES
 
 
 def rank_files(prefix: str, ranks: int | None, notes: Notes) -> list[str]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 
+from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, MESSAGE, CollectiveKind
 from chakrasim.errors import InputError
-from chakrasim.generator.collective_kinds import COLLECTIVES, ROOTED, SIZES, TYPES
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import PEER, Job
-from chakrasim.trace.kinds import NodeType
+from chakrasim.trace.kinds import CollectiveType, NodeType
 
 MOST_NODES: Final = 4_000_000
+_MESSAGES: Final = ("send_recv", "all_pairs")
+SIZES: Final[Mapping[str, str]] = {
+    **{kind.name: kind.size for kind in KINDS.values() if kind.spellings},
+    **dict.fromkeys(_MESSAGES, MESSAGE.size),
+}
+"""Types of single collectives and patterns of messages, and what their size means."""
 
 
 def collective_job(kind: str, size_bytes: int, ranks: int, *, repeat: int = 1, root: int = 0) -> Job:
@@ -22,25 +28,27 @@ def collective_job(kind: str, size_bytes: int, ranks: int, *, repeat: int = 1, r
 
     Parameters
     ----------
-    kind: one of `TYPES`: a collective; "send_recv": each rank sends to the next and receives from the one before, in a
+    kind: one of `SIZES`: a collective; "send_recv": each rank sends to the next and receives from the one before, in a
         ring; "all_pairs": each rank sends to every other.
     size_bytes: ``comm_size``, whose meaning is in `SIZES`.
-    root: of the types in `ROOTED`.
+    root: of a collective that has one.
 
     Raises InputError for what is out of range.
     """
     if kind not in SIZES:
-        raise InputError("no such type of collective", found=repr(kind), expected="one of " + ", ".join(TYPES))
+        raise InputError("no such type of collective", found=repr(kind), expected="one of " + ", ".join(SIZES))
     for name, value, low in (("size", size_bytes, 0), ("ranks", ranks, 2), ("repeat", repeat, 1), ("root", root, 0)):
         if not low <= value < 2**62:
             raise InputError(f"{name} is out of range", found=value, expected=f"{low} to 2^62 - 1")
     if root >= ranks:
         raise InputError("the root is no rank", found=root, expected=f"0 to {ranks - 1}")
-    if root and kind not in ROOTED:
-        raise InputError(f"{kind} has no root", found=root, expected="a root for " + ", ".join(ROOTED))
-    if kind in COLLECTIVES:
+    meaning = KINDS_BY_NAME.get(kind, MESSAGE)
+    if root and not meaning.rooted:
+        rooted = ", ".join(one.name for one in KINDS.values() if one.rooted)
+        raise InputError(f"{kind} has no root", found=root, expected=f"a root for {rooted}")
+    if kind not in _MESSAGES:
         _check_nodes(kind, repeat, ranks, repeat)
-        return Job((_collective(kind, size_bytes, ranks, repeat, root),), np.zeros(ranks, np.int64))
+        return Job((_collective(meaning, size_bytes, ranks, repeat, root),), np.zeros(ranks, np.int64))
     _check_nodes(kind, 2 * repeat * ranks * (1 if kind == "send_recv" else ranks - 1), ranks, repeat)
     peers = _ring if kind == "send_recv" else _others
     traces = tuple(_messages(kind, size_bytes, ranks, repeat, rank, peers) for rank in range(ranks))
@@ -70,19 +78,19 @@ def _builder(kind: str, size_bytes: int, ranks: int, rank: int = 0) -> TraceBuil
     return TraceBuilder(metadata=metadata, source=f"{kind} rank {rank}")
 
 
-def _collective(kind: str, size_bytes: int, ranks: int, repeat: int, root: int) -> Trace:
-    builder = _builder(kind, size_bytes, ranks)
+def _collective(kind: CollectiveKind, size_bytes: int, ranks: int, repeat: int, root: int) -> Trace:
+    builder = _builder(kind.name, size_bytes, ranks)
     attrs: dict[str, object] = {
         "is_cpu_op": False,
-        "comm_type": int(COLLECTIVES[kind]),
-        "comm_size": 0 if kind == "barrier" else size_bytes,
+        "comm_type": int(kind.type),
+        "comm_size": 0 if kind.type == CollectiveType.BARRIER else size_bytes,
         "pg_name": "",
     }
-    if kind in ROOTED:
+    if kind.rooted:
         attrs["root_rank"] = root
     for number in range(repeat):
         before = [number - 1] if number else []
-        builder.add(number, f"{kind} {number}", NodeType.COMM_COLL_NODE, ctrl_deps=before, attrs=attrs)
+        builder.add(number, f"{kind.name} {number}", NodeType.COMM_COLL_NODE, ctrl_deps=before, attrs=attrs)
     return builder.build()
 
 

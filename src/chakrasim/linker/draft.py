@@ -13,7 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker import host_alone
 from chakrasim.linker.communication.find import find_communication
 from chakrasim.linker.evidence.enqueued import enqueue
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.false_pairs import count_false_pairs
 from chakrasim.linker.evidence.host_join import HostJoin, join_host
 from chakrasim.linker.evidence.inference import cross_stream, infer
@@ -55,7 +55,7 @@ class Draft:
     kineto: KinetoTrace | None
 
 
-def draft_from_device(work: Work, host: HostTrace | None) -> Draft:
+def draft_from_device(work: LaneEvents, host: HostTrace | None) -> Draft:
     """Link a device trace, with the host trace of the same run if there is one."""
     texts = TextPool(work.kineto.strings)
     stages, notes = _stages(work, host, texts)
@@ -65,7 +65,7 @@ def draft_from_device(work: Work, host: HostTrace | None) -> Draft:
     return Draft(table, edges, annotation, annotations, dict(work.counts), notes, work.kineto)
 
 
-def _stages(work: Work, host: HostTrace | None, texts: TextPool) -> tuple[Stages, dict[str, Any]]:
+def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[Stages, dict[str, Any]]:
     give_back(len(work.host))
     nesting = nest(work)
     calls = index_calls(work)
@@ -86,7 +86,20 @@ def _stages(work: Work, host: HostTrace | None, texts: TextPool) -> tuple[Stages
         edges.append(data_edges(work, nesting, launches, shaped, host, join))
         notes["host_join"] = _join_notes(join)
     give_back(len(work.host))
-    return Stages(work, nesting, launches, shaped, edges, node), notes
+    stages = Stages(
+        work=work,
+        launches=launches,
+        parent=nesting.parent,
+        inclusive_ns=nesting.end_ns - work.host.start_ns,
+        host_node=node,
+        pieces=shaped.pieces,
+        first=shaped.first,
+        launching=shaped.launching,
+        waiting=shaped.waiting,
+        wait_ns=shaped.wait_ns,
+        edges=edges,
+    )
+    return stages, notes
 
 
 def draft_from_host(host: HostTrace) -> Draft:
@@ -107,7 +120,7 @@ def _join_notes(join: HostJoin) -> dict[str, Any]:
     return {"by": join.method, "rf_ids_in_both": join.found, "rf_ids_with_equal_names": join.agreeing}
 
 
-def _annotations(work: Work) -> tuple[Annotations, Indices]:
+def _annotations(work: LaneEvents) -> tuple[Annotations, Indices]:
     """The annotations by start, and where each of ``work.annotations`` stands among them."""
     spans = work.annotations
     order = np.lexsort((-spans.end_ns, spans.start_ns))

@@ -5,69 +5,73 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from chakrasim.collectives.registry import check_parameters, is_known, traits_of
 from chakrasim.config.section import Section
-from chakrasim.errors import near
+from chakrasim.errors import InputError
 
-NATIVE = ("ring", "oneRing", "doubleBinaryTree", "halvingDoubling", "oneHalvingDoubling")
 WINDOWED = ("direct", "oneDirect")
 
 _PLAIN_WINDOW = re.compile(r"(direct|oneDirect)[1-9][0-9]{0,4}")
+_PARAMETER = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(-?[0-9]{1,18})\s*")
 _LEADING_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A collective algorithm: its name, and for ``direct`` and ``oneDirect`` how many messages may be in flight at once
-    (``window``; None: as many as there are peers)."""
+    """A collective algorithm: its name (or ``module:name``), for ``direct`` and ``oneDirect`` how many messages may be
+    in flight at once (``window``; None: as many as there are peers), and for others the parameters of their own."""
 
     name: str
     window: int | None = None
+    parameters: tuple[tuple[str, int], ...] = ()
 
     @property
     def spans_all_ranks(self) -> bool:
         """Whether it takes all ranks at once: entries behind it in a list are not read (astra-system.md 8.3)."""
-        from chakrasim.collectives.registry import traits_of
-
         return traits_of(self.name).spans_all_ranks
 
     @property
     def text(self) -> str:
-        """The name as a configuration file spells it, such as ``direct4``."""
-        return self.name if self.window is None else f"{self.name}{self.window}"
-
-
-def known_names() -> tuple[str, ...]:
-    """Every name that a configuration may use: the built-in ones and those that the user has registered."""
-    return tuple(dict.fromkeys((*NATIVE, *WINDOWED, *_registered())))
-
-
-def _registered() -> tuple[str, ...]:
-    # Imported here: most configurations name built-in algorithms only, and then need none of the schedules.
-    try:
-        from chakrasim.collectives import registry
-    except ImportError:
-        return ()
-    return tuple(registry.known_algorithms())
+        """The name as a configuration file spells it, such as ``direct4`` or ``mine(group=8)``."""
+        given = ", ".join(f"{key}={value}" for key, value in self.parameters)
+        return f"{self.name}{'' if self.window is None else self.window}" + (f"({given})" if given else "")
 
 
 def parse_algorithm(text: str, section: Section, key: str, index: int) -> Algorithm:
     """Read one name of an implementation list (astra-system.md 8.2); ``key`` and ``index`` locate it.
 
-    Raises :class:`chakrasim.InputError` for unknown names and for windows that never send.
+    Raises :class:`chakrasim.InputError` for unknown names, parameters that an algorithm does not have, and windows that
+    never send.
     """
-    if text in NATIVE or text in WINDOWED:
-        return Algorithm(text)
-    if text in _registered():
-        return Algorithm(text)
-    if _PLAIN_WINDOW.fullmatch(text):
-        prefix = text.rstrip("0123456789")
-        return Algorithm(prefix, int(text[len(prefix) :]))
-    for prefix in WINDOWED:
-        if text.startswith(prefix):
-            return Algorithm(prefix, _window(text, prefix, section, (key, index)))
-    names = known_names()
-    expected = "one of " + ", ".join(names)
-    section.fail((key, index), "unknown algorithm", found=text, expected=expected, remedy=near(text, names))
+    place = (key, index)
+    if not is_known(text):
+        if _PLAIN_WINDOW.fullmatch(text):
+            prefix = text.rstrip("0123456789")
+            return Algorithm(prefix, int(text[len(prefix) :]))
+        for prefix in WINDOWED:
+            if text.startswith(prefix) and ":" not in text:
+                return Algorithm(prefix, _window(text, prefix, section, place))
+    name, parameters = _parameters(text, section, place)
+    try:
+        check_parameters(name, [key for key, _ in parameters])
+    except InputError as error:
+        remedy = error.remedy or ""
+        section.fail(place, error.message, found=error.found or text, expected=error.expected or "", remedy=remedy)
+    return Algorithm(name, None, parameters)
+
+
+def _parameters(text: str, section: Section, place: tuple[str, int]) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """``mine(group=8, levels=2)`` in its parts."""
+    name, bracket, rest = text.partition("(")
+    if not bracket:
+        return text, ()
+    given = [_PARAMETER.fullmatch(part) for part in rest.removesuffix(")").split(",")]
+    if not rest.endswith(")") or None in given:
+        section.fail(place, "not an algorithm with parameters", found=text, expected="a form such as mine(group=8)")
+    pairs = [(match[1], int(match[2])) for match in given if match]
+    if len(dict(pairs)) < len(pairs):
+        section.fail(place, "a parameter is given twice", found=text)
+    return name.strip(), tuple(pairs)
 
 
 def _window(text: str, prefix: str, section: Section, place: tuple[str, int]) -> int | None:

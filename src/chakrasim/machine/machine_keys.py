@@ -12,6 +12,7 @@ from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, real
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
 from chakrasim.machine.machine import MAX_SCALE
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
+from chakrasim.machine.network import topology_name
 from chakrasim.machine.system import (
     COLLECTIVES,
     DEFAULT_ENDPOINT_DELAY_NS,
@@ -20,7 +21,6 @@ from chakrasim.machine.system import (
     POLICIES,
 )
 from chakrasim.machine.system_file import algorithm_list, per_node_custom, traces_exist
-from chakrasim.machine.topology import TOPOLOGIES
 
 EXPANSIONS: Final = {"per-npu": PER_NPU, "per-node": PER_NODE, "pool": MEMORY_POOL}
 
@@ -71,7 +71,7 @@ _NAMES: Final = Kind(
 _FACTOR: Final = number(0.0, MAX_SCALE, "a factor from 0 to 10^9", "number >= 0")
 
 _DIMENSION: Final = (
-    Key("topology", choice(TOPOLOGIES), REQUIRED, "shape of the dimension"),
+    Key("topology", topology_name, REQUIRED, "shape of the dimension"),
     Key("npus", whole(2), REQUIRED, "ranks along the dimension", "npus_count"),
     Key("bandwidth", _LINK, REQUIRED, "of each link and direction"),
     Key("latency", _LATENCY, REQUIRED, "of each link, one way; a message through a switch crosses two links"),

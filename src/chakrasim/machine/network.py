@@ -11,8 +11,9 @@ from typing import Any, Final
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_section
 from chakrasim.config.table import Key, Kind, Required, Table, Values, names, read
 from chakrasim.config.values import parse_decimal, parse_integer
-from chakrasim.errors import near
-from chakrasim.machine.topology import TOPOLOGIES, Topology
+from chakrasim.errors import InputError
+from chakrasim.machine.topologies import BUILT_IN, TOPOLOGIES, Topology, topology_of
+from chakrasim.machine.topologies.check import check
 from chakrasim.notes import Notes, lists_too
 
 
@@ -26,11 +27,20 @@ def _column(read_one: Callable[[Section, tuple[str, int], object], Any], shown: 
     return Kind(reader, f"list of {shown}", {"type": "array", "minItems": 1, "items": schema})
 
 
-def _topology(section: Section, place: tuple[str, int], value: object) -> str:
-    if not isinstance(value, str) or value not in TOPOLOGIES:
-        remedy = near(value, TOPOLOGIES) if isinstance(value, str) else ""
-        section.fail(place, "unknown topology", found=value, expected="one of " + ", ".join(TOPOLOGIES), remedy=remedy)
+def _topology(section: Section, place: str | tuple[str, int], value: object) -> str:
+    try:
+        topology_of(value if isinstance(value, str) else "")
+    except InputError as error:
+        remedy = error.remedy if isinstance(value, str) else None
+        section.fail(place, error.message, found=value, expected=error.expected or "", remedy=remedy or "")
     return str(value)
+
+
+_TOPOLOGIES: Final = ", ".join(f"`{name}`" for name in (*TOPOLOGIES, "module:name"))
+_TOPOLOGY: Final = {"anyOf": [{"enum": list(TOPOLOGIES)}, {"type": "string"}]}
+
+topology_name: Final = Kind(lambda section, key: _topology(section, key, section.entries[key]), _TOPOLOGIES, _TOPOLOGY)
+"""The name of a topology."""
 
 
 def _count(section: Section, place: tuple[str, int], value: object) -> int:
@@ -62,8 +72,7 @@ _LISTED: Final = Required("a list with one value per dimension")
 _NUMBER: Final = {"type": ["number", "string"]}
 
 NETWORK: Final = (
-    Key("topology", _column(_topology, ", ".join(f"`{name}`" for name in TOPOLOGIES), {"enum": list(TOPOLOGIES)}),
-        _LISTED, "shape of the dimension"),
+    Key("topology", _column(_topology, _TOPOLOGIES, _TOPOLOGY), _LISTED, "shape of the dimension"),
     Key("npus_count", _column(_count, "integers > 1", {"type": ["integer", "string"], "minimum": 2}), _LISTED,
         "ranks along it; the product is at most 2^31 - 1"),
     Key("bandwidth", _reals("GB/s (2^30 bytes)", "2^30 B/s, > 0", {**_NUMBER, "exclusiveMinimum": 0}), _LISTED,
@@ -83,7 +92,7 @@ class Network:
     Parameters
     ----------
     topology:
-        Per dimension the name of one of `chakrasim.machine.topology.TOPOLOGIES`, such as ``"Ring"``.
+        Per dimension the name of a topology, such as ``"Ring"``, or ``"module:name"`` for one that a module registers.
     npus_count:
         Ranks along each dimension, each > 1; their product is at most 2^31 - 1.
     bandwidth_gib:
@@ -111,7 +120,7 @@ class Network:
     @property
     def kinds(self) -> tuple[Topology, ...]:
         """The topology of each dimension."""
-        return tuple(TOPOLOGIES[name] for name in self.topology)
+        return tuple(map(topology_of, self.topology))
 
     @property
     def ranks(self) -> int:
@@ -159,7 +168,20 @@ def _checked(section: Section, table: Table) -> Values:
             found = len(values[key.python_name])
             section.fail(key.name, "the number of values is wrong", found=found, expected=expected)
     _check_ranges(section, others, values)
+    for index, (name, members) in enumerate(zip(values["topology"], values["npus_count"], strict=True)):
+        _check_topology(section, (topology, index), topology_of(name), members)
     return values
+
+
+def _check_topology(section: Section, place: tuple[str, int], topology: Topology, members: int) -> None:
+    """Those of the package are checked by its tests."""
+    if topology in BUILT_IN:
+        return
+    try:
+        check(topology, members)
+    except Exception as error:
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        section.fail(place, f"topology {topology.name} of {members} members does not do what it says: {what}")
 
 
 def _check_ranges(section: Section, keys: list[str], values: Values) -> None:

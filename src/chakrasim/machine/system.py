@@ -7,24 +7,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.config.values import describe
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm
 
 POLICIES = ("LIFO", "FIFO", "EXPLICIT")
 OPTIMIZATIONS = ("baseline", "localBWAware")
-COLLECTIVES = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-    "barrier",
-    "reduce-scatter-block",
-)
+COLLECTIVES = tuple(COLLECTIVE_KEYS.values())
 """Collective keys: the first four are ASTRA-sim's, the others ours."""
 
 DEFAULT_ENDPOINT_DELAY_NS = 10

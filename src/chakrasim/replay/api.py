@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
 from chakrasim.errors import InputError, StallError
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes, lists_too
 from chakrasim.replay.environment import Launched, launched
-from chakrasim.replay.execute import Settings, Stuck, check_backend, import_torch, run_rank
-from chakrasim.replay.plan import ReplayPlan
+from chakrasim.replay.execute import Samples, Settings, Stuck, check_backend, import_torch, run_rank
+from chakrasim.replay.plan import RECV, ReplayPlan
 from chakrasim.replay.programs import make_plan
 from chakrasim.replay.result import ReplayResult, make_result
 from chakrasim.replay.source import PathLike, load_source
@@ -88,8 +89,22 @@ def replay(
 
     Raises InputError for unusable input (and ranks that do not agree, before anything runs), StallError for a rank that
     fails or waits for longer than the timeout: it says who waits in what.
+
+    Long because all its options are described here.
     """
     _check(compute, warmup, iterations, timeout_s)
+    joined = _joined(ranks)
+    notes = Notes()
+    count = ranks if joined is None else joined.ranks
+    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, lenient=lenient, notes=notes)
+    notes.refuse(strict)
+    settings = Settings(backend, warmup, iterations, not blocking, timeout_s)
+    measured = None if dry_run else _run(plan, settings, joined, progress)
+    return make_result(plan, settings, compute, measured, notes.warnings)
+
+
+def _joined(ranks: int | None) -> Launched | None:
+    """The launcher whose processes this one joins, if there is one."""
     joined = launched()
     if joined is not None and ranks not in (None, joined.ranks):
         raise InputError(
@@ -97,25 +112,25 @@ def replay(
             found=f"{ranks} ranks asked for",
             remedy="make the two numbers equal, or leave --ranks out",
         )
-    notes = Notes()
-    count = ranks if joined is None else joined.ranks
-    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, lenient=lenient, notes=notes)
-    notes.refuse(strict)
-    settings = Settings(backend, warmup, iterations, not blocking, timeout_s)
-    if dry_run:
-        return make_result(plan, settings, compute, None, notes.warnings)
-    _check_memory(plan, joined is None and backend != "nccl")
+    return joined
+
+
+def _run(
+    plan: ReplayPlan, settings: Settings, joined: Launched | None, progress: Callable[[int, int], None] | None
+) -> list[Samples] | None:
+    """What all ranks measure."""
+    _check_memory(plan, joined is None and settings.backend != "nccl")
     torch = import_torch()
-    check_backend(torch, backend, plan.ranks if joined is None else 1)
+    check_backend(torch, settings.backend, plan.ranks if joined is None else 1)
     if joined is not None:
-        return _join(plan, settings, compute, joined, notes)
+        return _join(plan, settings, joined)
     from chakrasim.replay.launch import run_processes
 
-    return make_result(plan, settings, compute, run_processes(plan, settings, progress), notes.warnings)
+    return run_processes(plan, settings, progress)
 
 
-def _join(plan: ReplayPlan, settings: Settings, compute: str, joined: Launched, notes: Notes) -> ReplayResult:
-    """This process's part in what a launcher started; the result of all ranks, on every rank."""
+def _join(plan: ReplayPlan, settings: Settings, joined: Launched) -> list[Samples] | None:
+    """This process's part in what a launcher started; what all ranks measure, on every rank."""
     # MPI and SLURM set no address: PARAM's defaults (trace-analysis.md, 2.7).
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
@@ -126,7 +141,7 @@ def _join(plan: ReplayPlan, settings: Settings, compute: str, joined: Launched, 
         _, everybody = run_rank(plan, joined.rank, joined.local_rank, settings, "env://", lambda what, at: None)
     except Stuck as fault:
         raise StallError(f"the replay cannot go on: {fault}", waits=(str(fault),)) from None
-    return make_result(plan, settings, compute, everybody, notes.warnings)
+    return everybody
 
 
 def _check(compute: str, warmup: int, iterations: int, timeout_s: float) -> None:
@@ -143,12 +158,11 @@ def buffer_bytes(plan: ReplayPlan, rank: int) -> int:
     buffers: dict[tuple[str, str, int], int] = {}
     for operation in plan.programs[rank]:
         members, size, dtype = plan.members(rank, operation), operation.size_bytes, operation.dtype
-        outputs = dict.fromkeys(("all_gather", "gather"), size * members)
-        outputs |= dict.fromkeys(("all_to_all", "recv"), size)
-        outputs |= dict.fromkeys(("reduce_scatter", "reduce_scatter_block", "scatter"), size // members)
+        kind = KINDS_BY_NAME.get(operation.kind, MESSAGE)
         buffers["in", dtype, size] = size
-        if operation.kind in outputs:
-            buffers["out", dtype, outputs[operation.kind]] = outputs[operation.kind]
+        if operation.kind == RECV or not kind.in_place:
+            output = kind.result_bytes(size, members)
+            buffers["out", dtype, output] = output
     return sum(buffers.values())
 
 

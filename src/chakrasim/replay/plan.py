@@ -5,18 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from chakrasim.collectives.kinds import KINDS
-
 SEND: Final = "send"
 RECV: Final = "recv"
 COMPUTE: Final = "compute"
 BARRIER: Final = "barrier"
-
-COLLECTIVES: Final[dict[int, str]] = {number: kind.name for number, kind in KINDS.items()}
-ROOTED: Final = tuple(kind.name for kind in KINDS.values() if kind.rooted)
-REDUCING: Final = ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_block")
-DIVIDED: Final = ("all_to_all", "reduce_scatter", "reduce_scatter_block", "scatter")
-"""Collectives whose input is cut into one part for each member."""
 
 
 @dataclass(frozen=True)

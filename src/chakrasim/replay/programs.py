@@ -6,25 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, MESSAGE, ROOTED
 from chakrasim.converter.retarget.job_input import members_of
 from chakrasim.errors import InputError
 from chakrasim.replay.meetings import Call, CallKey, order_meetings
-from chakrasim.replay.plan import (
-    BARRIER,
-    COLLECTIVES,
-    DIVIDED,
-    RECV,
-    REDUCING,
-    ROOTED,
-    SEND,
-    Coverage,
-    Group,
-    Operation,
-    ReplayPlan,
-)
+from chakrasim.replay.plan import BARRIER, RECV, SEND, Coverage, Group, Operation, ReplayPlan
 from chakrasim.replay.recorded import Facts, Recorded, Wish, read_recorded
 from chakrasim.replay.shrink import Shrinker
 from chakrasim.replay.writing import DONE, SILENT, TIMED, ProgramWriter
+from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.job.groups import EVERYONE
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import NodeType
@@ -120,11 +110,11 @@ class _Planner:
     def _collective(self, rank: int, wish: Wish, facts: Facts) -> Call | None:
         node, trace = wish.node, facts.trace
         number = facts.number("comm_type", node)
-        if number not in COLLECTIVES:
+        if number not in KINDS:
             raise InputError(
                 "a collective without a known comm_type", file=trace.source, place=trace.place(node), found=str(number)
             )
-        kind = COLLECTIVES[number]
+        kind = KINDS[number].name
         size = 0 if kind == BARRIER else facts.size(node)
         role, members = self._members(rank, wish, facts)
         cut = self.shrinker.cut(kind, members, size)
@@ -135,7 +125,7 @@ class _Planner:
             self.account.add(kind, _NO_BYTES, 0)
             return None
         dtype, size = self._elements(kind, facts.dtype(node), cut.size_bytes, len(cut.members))
-        root = self._root(members, cut.members, facts, node) if kind in ROOTED else -1
+        root = self._root(members, cut.members, facts, node) if number in ROOTED else -1
         key = ("" if role in EVERYONE else role, cut.members)
         self.account.add(kind, size_bytes=size)
         operation = Operation(kind, size, dtype, self._group(key), root, node=node, name=trace.name(node))
@@ -178,16 +168,15 @@ class _Planner:
 
     def _elements(self, kind: str, dtype: str, size: int, members: int) -> tuple[str, int]:
         """The element type, and the size in whole elements and parts. What is not added up may move as bytes."""
-        from chakrasim.linker.communication.names import element_bytes
-
+        meaning = KINDS_BY_NAME.get(kind, MESSAGE)
         if not dtype:
-            dtype = "float32" if kind in REDUCING and size % 4 == 0 else "uint8"
-            if kind in REDUCING:
+            dtype = "float32" if meaning.reduces and size % 4 == 0 else "uint8"
+            if meaning.reduces:
                 self.account.notes[f"element types that are not recorded or not known, taken as {dtype}"] += 1
         if size % element_bytes(dtype):
             dtype = "uint8"
             self.account.notes["sizes that are no multiple of their element type, moved as bytes"] += 1
-        unit = element_bytes(dtype) * (members if kind in DIVIDED else 1)
+        unit = element_bytes(dtype) * (members if meaning.divides_input else 1)
         if size % unit:
             self.account.notes["inputs that are padded to equal parts for all members"] += 1
             size += unit - size % unit

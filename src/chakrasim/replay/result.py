@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from chakrasim.collectives.kinds import KINDS_BY_NAME
+from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
 from chakrasim.errors import InputError
 from chakrasim.replay.plan import BARRIER, COMPUTE, RECV, SEND, Coverage, Operation, ReplayPlan
 from chakrasim.text.amounts import number_text, size_text, time_text
@@ -254,10 +254,10 @@ def _latencies(plan: ReplayPlan, meetings: Sequence[int], samples: Sequence[Samp
 
 def _row(key: _Key, count: int, latency: Latency | None) -> CollectiveRow:
     collective, size, members, dtype = key
-    kind = KINDS_BY_NAME.get(collective)
-    moved = kind.whole_bytes(size, members) if kind else size
+    kind = KINDS_BY_NAME.get(collective, MESSAGE)
+    moved = kind.whole_bytes(size, members)
     algbw = moved / latency.mean_ns if latency and latency.mean_ns and collective != BARRIER else None
-    busbw = algbw * (kind.bus_factor(members) if kind else 1.0) if algbw is not None else None
+    busbw = algbw * kind.bus_factor(members) if algbw is not None else None
     return CollectiveRow(collective, size, members, dtype, count, moved, latency, algbw, busbw)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from chakrasim.replay.plan import DIVIDED
+from chakrasim.collectives.kinds import KINDS_BY_NAME
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Shrinker:
         if len(live) == len(members):
             return Cut(live, size_bytes)
         self.changes["collectives of groups that are cut to the live ranks"] += 1
-        if kind in DIVIDED and live:
+        if KINDS_BY_NAME[kind].divides_input and live:
             self.changes["inputs that are cut to the parts of the live ranks"] += 1
             size_bytes = size_bytes * len(live) // len(members)
         return Cut(live, size_bytes)

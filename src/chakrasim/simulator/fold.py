@@ -1,7 +1,7 @@
 """Finds a symmetry of workload, machine and schedules: digits of the rank number that may be shifted.
 
-A network has the symmetries that its topologies state (`chakrasim.machine.topology`), and no others. A digit is folded
-when shifting it by one maps every rank onto one that runs the same graph in the image of its groups, with the images
+A network has the symmetries that its topologies state (`machine/topologies`), and no others. A digit is folded when
+shifting it by one maps every rank onto one that runs the same graph in the image of its groups, with the images
 of its peers, and when the shift commutes with all partner maps of the collectives. A digit of a dimension whose
 symmetries are rotations, a ring, is the coordinate itself (or its multiples of a period). Where any permutation is a
 symmetry, behind a switch or fully connected, the digits follow the strides of the groups, and powers of two under
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Peer, Program, Schedule
-from chakrasim.machine.topology import Symmetry
+from chakrasim.machine.topologies import Symmetry
 from chakrasim.simulator.arena.fill import Digit
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at

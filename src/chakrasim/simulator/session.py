@@ -23,7 +23,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.compute import Tally
 from chakrasim.simulator.lowering.graph import Graph
-from chakrasim.simulator.lowering.measured import hold_meetings
+from chakrasim.simulator.lowering.meetings import hold_meetings
 from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces

@@ -34,6 +34,18 @@ class CollectiveType(IntEnum):
     BARRIER = 9
 
 
+#: What linked traces have beyond the collective types of the schema.
+SEND, RECV, UNKNOWN = 100, 101, 102
+#: Collectives that are several messages under one start (coalesced, batched) and cannot be told apart.
+COALESCED = 103
+OPERATION_NAMES: Final[dict[int, str]] = {
+    **{kind.value: kind.name.lower() for kind in CollectiveType},
+    SEND: "send",
+    RECV: "recv",
+    UNKNOWN: "unknown",
+    COALESCED: "coalesced",
+}
+
 #: Name of each member of the attribute's value oneof, by field number; 0 stands for an attribute without a value.
 KIND_NAMES: Final[dict[int, str]] = {0: "none"}
 _SCALARS = [

@@ -105,9 +105,9 @@ def validate_megatron(
 
 def predict(run: MeasuredRun, profile: DeviceProfile) -> Prediction:
     """Generate one training step of a run, and simulate it on as many nodes as there are pipeline stages."""
-    from chakrasim import simulate
     from chakrasim.generator.layers.condense import Contention, condense
     from chakrasim.generator.transformer import generate_transformer
+    from chakrasim.simulator.api import simulate
 
     contention = Contention(NCCL_CHANNELS / PROCESSORS, collective_ns)
     step = generate_transformer(spec_of(run), rewrite=lambda tape: condense(tape, profile.durations_ns, contention))

@@ -67,7 +67,7 @@ def collective_ns(row: Row) -> int:
 
 @cache
 def _collective_ns(kind: int, size: int) -> int:
-    from chakrasim import simulate
+    from chakrasim.simulator.api import simulate
 
     builder = TraceBuilder()
     attributes = {"is_cpu_op": False, "comm_type": kind, "comm_size": size}

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.trace import AttrColumn, Job, NodeType, Trace, type_name
-from chakrasim.trace.kinds import STRING, CollectiveType
+from chakrasim.trace.kinds import STRING
 
 Ints = NDArray[np.int64]
 
@@ -171,10 +172,7 @@ def _stated(column: AttrColumn) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 def _count(kind: tuple[int, int, str], count: int) -> CollectiveCount:
     number, size, group = kind
-    try:
-        name = CollectiveType(number).name.lower().replace("_", "-")
-    except ValueError:
-        name = "no type" if number < 0 else f"type {number}"
+    name = COLLECTIVE_KEYS.get(number, "no type" if number < 0 else f"type {number}")
     return CollectiveCount(name, size, group, count, max(size, 0) * count)
 
 

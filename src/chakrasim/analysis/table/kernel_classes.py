@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.communication.kernel_names import is_communication_kernel
+from chakrasim.collectives.kernel_names import is_communication_kernel
 from chakrasim.trace.chakra.graph import StringTable
 
 Classes = NDArray[np.uint8]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chakrasim.analysis.table.work import Work
+from chakrasim.analysis.table.work import DeviceWork
 
 TRACE, MEAN = -1, -2
 """``step`` of rows that are for the whole trace, or the mean over complete steps."""
@@ -28,7 +28,7 @@ class Scope:
         return scope_label(self.step, self.partial)
 
 
-def scopes_of(work: Work, steps: bool = True) -> Iterator[Scope]:
+def scopes_of(work: DeviceWork, steps: bool = True) -> Iterator[Scope]:
     """The whole trace, then each step."""
     yield Scope(TRACE, *work.window_ns)
     if steps:
@@ -44,12 +44,12 @@ def scope_label(step: int, partial: bool = False) -> str:
     return "mean step" if step == MEAN else f"step {step}{' (partial)' if partial else ''}"
 
 
-def devices_of(work: Work) -> list[int]:
+def devices_of(work: DeviceWork) -> list[int]:
     """The devices that did anything, ascending; [-1] if none did."""
     return [int(device) for device in np.unique(work.device[work.busy])] or [-1]
 
 
-def step_notes(work: Work) -> list[str]:
+def step_notes(work: DeviceWork) -> list[str]:
     """What to know about the steps before comparing them."""
     if not work.busy.any():
         return [f"rank {work.rank}: no device work was recorded"]

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from chakrasim.analysis.table.work import Work, device_work
+from chakrasim.analysis.table.work import DeviceWork, device_work
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes, lists_too
 from chakrasim.totals import checked, total
@@ -24,7 +24,7 @@ class RankTrace:
     kineto: KinetoTrace
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> DeviceWork:
         """What the devices did."""
         return device_work(self.kineto, self.rank)
 

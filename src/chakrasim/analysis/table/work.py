@@ -26,7 +26,7 @@ from chakrasim.analysis.table.kernel_classes import (
 )
 from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import texts
-from chakrasim.linker.communication.kernel_names import is_fused_kernel, qualified_name
+from chakrasim.collectives.kernel_names import is_fused_kernel, qualified_name
 from chakrasim.trace.kineto.columns import HAS_CATEGORY, HAS_DUR, HAS_TS, TEXT, Ints, KinetoTrace
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
@@ -40,7 +40,7 @@ _MOST_NAMES: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class StepWork:
     """Profiler steps of the host, ascending: ``number``, ``start_ns``, ``end_ns`` int64[k].
 
     ``kernels``: device work launched in the step. ``lost``: calls that launch work, without that work in the trace.
@@ -68,7 +68,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class DeviceWork:
     """The device work of one rank: ``n`` rows, ascending by start (ties in file order).
 
     Attributes
@@ -95,7 +95,7 @@ class Work:
     launch: Ints
     step: Ints
     window_ns: tuple[int, int]
-    steps: Steps
+    steps: StepWork
     counts: dict[str, int]
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Work:
         return tuple(f"rank {self.rank}: {count:,} {what}" for what, count in self.counts.items() if count)
 
 
-def device_work(kineto: KinetoTrace, rank: int = 0) -> Work:
+def device_work(kineto: KinetoTrace, rank: int = 0) -> DeviceWork:
     """The device work of a trace."""
     timed = kineto.has(HAS_DUR) & kineto.has(HAS_TS) & kineto.has(HAS_CATEGORY)
     sync = timed & kineto.where(kineto.category, *SYNC_CATEGORIES)
@@ -144,7 +144,7 @@ def device_work(kineto: KinetoTrace, rank: int = 0) -> Work:
     }
     window = _window(kineto, timed & ~kineto.where(kineto.category, *_SPANS))
     end = start + np.maximum(length, 0)
-    return Work(
+    return DeviceWork(
         rank,
         kineto,
         row,
@@ -240,9 +240,11 @@ def _window(kineto: KinetoTrace, recorded: NDArray[np.bool_]) -> tuple[int, int]
     return int(start.min()), int((start + np.maximum(kineto.dur_ns[recorded], 0)).max())
 
 
-def _steps(kineto: KinetoTrace, timed: NDArray[np.bool_], row: Ints, kind: Classes, launch: Ints) -> Steps:
+def _steps(kineto: KinetoTrace, timed: NDArray[np.bool_], row: Ints, kind: Classes, launch: Ints) -> StepWork:
     number, start, end = _step_intervals(kineto, timed)
-    bare = Steps(number, start, end, *(np.zeros(len(number), np.int64),) * 2, *(np.zeros(len(number), np.bool_),) * 2)
+    bare = StepWork(
+        number, start, end, *(np.zeros(len(number), np.int64),) * 2, *(np.zeros(len(number), np.bool_),) * 2
+    )
     if not len(number):
         return bare
     pieces = (launch >= 0) & (kind != WAIT)
@@ -255,7 +257,7 @@ def _steps(kineto: KinetoTrace, timed: NDArray[np.bool_], row: Ints, kind: Class
     # Some calls never have work in the trace (a copy of no bytes), in every step: only fewer pieces tell of a loss.
     partial = (kernels == 0) | ((lost > 0) & (kernels < median))
     unlike = kernels != median
-    return Steps(number, start, end, kernels, lost, unlike, partial)
+    return StepWork(number, start, end, kernels, lost, unlike, partial)
 
 
 def _step_intervals(kineto: KinetoTrace, timed: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:

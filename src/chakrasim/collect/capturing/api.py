@@ -154,34 +154,28 @@ def capture(
         without a step of an optimizer. Default: 40.
 
     Raises InputError for a program that fails or that cannot be captured; it names the line of the program.
+
+    Long because all its options are described here.
     """
     from chakrasim.collect.capturing.workers import require_fork
     from chakrasim.collect.observing.job import require_torch
 
     require_fork()
     require_torch()
-    if not 1 <= world_size <= MAX_RANKS:
-        raise InputError(
-            "no such number of ranks", found=world_size, expected=f"1 to {MAX_RANKS:,}", place="world_size"
-        )
     chosen = _chosen(ranks, world_size)
     profile = _profile(device_profile)
     _preload()
-    from chakrasim.collect.capturing.job import JobCapture
-    from chakrasim.collect.capturing.rank import Program
+    from chakrasim.collect.capturing.job import JobCapture, assumptions
+    from chakrasim.collect.capturing.rank import UserProgram
 
     if callable(program):
-        what = Program(None, (), program, step, with_gpu, devices_per_node)
+        what = UserProgram(None, (), program, step, with_gpu, devices_per_node)
     else:
-        script = os.fspath(program)
-        if not is_module and not os.path.isfile(script):
-            raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
-        what = Program(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
+        script = _script(program, is_module)
+        what = UserProgram(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
     count = workers or min(cores(), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)
-    from chakrasim.report.tables.capture import assumptions
-
     everybody = chosen is None or len(chosen) == world_size
     return Capture(
         captured.job,
@@ -193,8 +187,17 @@ def capture(
     )
 
 
+def _script(program: str | os.PathLike[str], is_module: bool) -> str:
+    script = os.fspath(program)
+    if not is_module and not os.path.isfile(script):
+        raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
+    return script
+
+
 def _chosen(ranks: str | Iterable[int], world: int) -> list[int] | None:
     """The ranks to capture one by one; None for representatives."""
+    if not 1 <= world <= MAX_RANKS:
+        raise InputError("no such number of ranks", found=world, expected=f"1 to {MAX_RANKS:,}", place="world_size")
     if isinstance(ranks, str):
         if ranks == "representative":
             return None

@@ -20,6 +20,7 @@ from chakrasim.collect.capturing.workers import End, Say, run_all
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.operators.flops import unknown_warning
+from chakrasim.text.amounts import plural
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.linked.columns import RECV, SEND
@@ -123,7 +124,7 @@ def _metadata(
 ) -> dict[str, object]:
     import torch
 
-    from chakrasim import __version__
+    from chakrasim.version import __version__
 
     metadata: dict[str, object] = {
         "producer": "chakrasim capture",
@@ -284,3 +285,28 @@ def _difference(one: RankResult, other: RankResult) -> str:
 def _listed(ranks: Sequence[int]) -> str:
     shown = ", ".join(map(str, ranks[:8]))
     return shown + (", ..." if len(ranks) > 8 else "")
+
+
+def assumptions(captured: CapturedJob, representative: bool) -> tuple[str, ...]:
+    """What a capture assumed, made up or left out."""
+    lines = []
+    if representative:
+        shared = [entry for entry in captured.classes if len(entry.ranks) > 1]
+        if shared:
+            lines.append(
+                f"{plural(captured.world, 'rank')} share {plural(len(captured.classes), 'trace')}: ranks at the same "
+                "place of the groups that messages are sent in do the same"
+                + (f" (checked on {plural(len(captured.verified), 'more rank')})" if captured.verified else "")
+            )
+    for what, count in _total("placeholders", captured).items():
+        lines.append(f"placeholder: {what}, {count:,} times")
+    for what, count in _total("counted", captured).items():
+        lines.append(f"{what}: {count:,}")
+    return tuple(lines)
+
+
+def _total(name: str, captured: CapturedJob) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for entry in captured.classes:
+        total.update(getattr(entry.result, name))
+    return total

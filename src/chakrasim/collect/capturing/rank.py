@@ -26,7 +26,7 @@ from chakrasim.collect.capturing.pretended.patches import patches
 from chakrasim.collect.capturing.pretended.surroundings import install_surroundings
 from chakrasim.collect.capturing.recorded.graph import Graph, Node
 from chakrasim.collect.capturing.recorded.groups import Groups
-from chakrasim.collect.capturing.recorded.listener import Collectives
+from chakrasim.collect.capturing.recorded.listener import Listener
 from chakrasim.collect.capturing.recorded.memory import MemoryPeak, labelled
 from chakrasim.collect.capturing.recorded.streams import DeviceStream, Streams
 from chakrasim.collect.capturing.scans import Scans
@@ -36,7 +36,7 @@ from chakrasim.errors import InputError
 
 
 @dataclass(frozen=True)
-class Program:
+class UserProgram:
     """What is captured.
 
     Attributes
@@ -91,7 +91,7 @@ class _StepIsOver(BaseException):
     """Ends the program after the recorded step; no handler of a program's own errors stops it."""
 
 
-def capture_rank(program: Program, rank: int, world: int, received: Objects, watch: Watch) -> RankCapture:
+def capture_rank(program: UserProgram, rank: int, world: int, received: Objects, watch: Watch) -> RankCapture:
     """Run ``program`` as ``rank`` of ``world`` and record its step.
 
     Raises InputError for what cannot be captured, `NeedsRank` if an object of a rank that is not in ``received`` is
@@ -100,7 +100,7 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects, wat
     streams = Streams()
     DeviceStream.streams = streams
     mode, graph, groups = DeviceMode(), Graph(streams), Groups(world)
-    listener = Collectives(mode, graph, groups)
+    listener = Listener(mode, graph, groups)
     distributed = Distributed(rank, world, listener, received)
     recorder = _Recorder(program, graph, watch)
     precision = Precision()
@@ -144,7 +144,7 @@ def capture_rank(program: Program, rank: int, world: int, received: Objects, wat
 class _Recorder:
     """Begins and ends recording at the right optimizer steps of the first optimizer that steps."""
 
-    def __init__(self, program: Program, graph: Graph, watch: Watch) -> None:
+    def __init__(self, program: UserProgram, graph: Graph, watch: Watch) -> None:
         self.program = program
         self.graph = graph
         self.watch = watch
@@ -197,7 +197,7 @@ class _Recorder:
             self.begin()
 
 
-def _run(program: Program, mode: DeviceMode, recorder: _Recorder) -> None:
+def _run(program: UserProgram, mode: DeviceMode, recorder: _Recorder) -> None:
     """Run the program to the end of its step. Raises InputError where it fails."""
     gc.collect()
     gc.freeze()  # what is there by now is not looked at again
@@ -223,7 +223,7 @@ def _run(program: Program, mode: DeviceMode, recorder: _Recorder) -> None:
         raise failure(error, program) from error
 
 
-def _run_function(function: Callable[[], object], program: Program, recorder: _Recorder) -> None:
+def _run_function(function: Callable[[], object], program: UserProgram, recorder: _Recorder) -> None:
     for _ in range(max(program.step, 1) - 1):
         function()
         recorder.watch.step()
@@ -232,12 +232,12 @@ def _run_function(function: Callable[[], object], program: Program, recorder: _R
     recorder.end()
 
 
-def _run_script(program: Program) -> None:
+def _run_script(program: UserProgram) -> None:
     assert program.script is not None
     run_main(program.script, program.is_module)
 
 
-def _ended_early(program: Program, recorder: _Recorder) -> None:
+def _ended_early(program: UserProgram, recorder: _Recorder) -> None:
     if program.step == 0:
         recorder.end()
         return
@@ -263,7 +263,7 @@ _REMEDIES: Final = {
 """By words of an error whose text does not say what to do."""
 
 
-def failure(error: BaseException, program: Program) -> InputError:
+def failure(error: BaseException, program: UserProgram) -> InputError:
     """What a program's exception is told as: where in the program, what, and what it may come from."""
     place = ""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -298,7 +298,7 @@ def _silence() -> Iterator[None]:
 
 
 @contextmanager
-def _environment(rank: int, world: int, program: Program) -> Iterator[None]:
+def _environment(rank: int, world: int, program: UserProgram) -> Iterator[None]:
     """Environment variables, arguments, import path and random state as `torchrun` would give them."""
     local = min(program.devices, world)
     values = {

@@ -12,14 +12,12 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+from chakrasim.collectives.c10d import ARGUMENTS
 from chakrasim.trace.host.group_marks import ddp_mark, group_mark
 
 _METHODS = (
-    *("allreduce", "allreduce_coalesced", "broadcast", "reduce", "barrier", "monitored_barrier"),
-    *("allgather", "_allgather_base", "allgather_coalesced", "allgather_into_tensor_coalesced"),
-    *("reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced"),
-    *("alltoall", "alltoall_base", "gather", "scatter", "send", "recv", "recv_anysource"),
-    *("all_gather_single", "reduce_scatter_single", "all_to_all_single"),
+    *(name.removesuffix("_") for name in ARGUMENTS),
+    *("recv_anysource", "all_gather_single", "reduce_scatter_single", "all_to_all_single"),
 )
 _RECORDING_BACKENDS = ("nccl", "xccl", "hccl")
 

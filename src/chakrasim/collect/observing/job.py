@@ -7,8 +7,8 @@ import platform
 from dataclasses import dataclass
 from typing import Any
 
-from chakrasim import __version__
 from chakrasim.errors import InputError
+from chakrasim.version import __version__
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,7 @@ def await_ranks(folder: Path, world_size: int, patience_s: float) -> list[int]:
 def print_verdict(folder: Path, world_size: int, patience_s: float) -> Diagnosis | None:
     """Print what the doctor thinks, in a few lines; None, with a line that says why, where it cannot say."""
     from chakrasim.diagnosis.doctor import diagnose
-    from chakrasim.report.tables.diagnosis import diagnosis_sections
     from chakrasim.text.amounts import ranks_text
-    from chakrasim.text.layout import plain_text
 
     missing = await_ranks(folder, world_size, patience_s)
     if missing:
@@ -45,7 +43,7 @@ def print_verdict(folder: Path, world_size: int, patience_s: float) -> Diagnosis
     except InputError as fault:
         print(shown(f"chakrasim: warning: the traces were not examined: {fault}"), file=sys.stderr)
         return None
-    print(plain_text(diagnosis_sections(diagnosis)[:1]), end="")
+    print(shown(f"  {diagnosis.headline}"))
     print(shown(f"  chakrasim doctor {folder}  shows all of it; next: chakrasim trace {folder} -o OUT"))
     return diagnosis
 

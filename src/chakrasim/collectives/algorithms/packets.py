@@ -13,7 +13,6 @@ from typing import NamedTuple
 from chakrasim.collectives.schedule import Collective, Request
 
 REDUCE_SCATTERS = (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK)
-NATIVE = frozenset((Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.ALL_TO_ALL, *REDUCE_SCATTERS))
 
 
 class Run(NamedTuple):

@@ -17,7 +17,9 @@ import numpy as np
 
 from chakrasim.collectives.custom.msccl_xml import Block, MscclAlgorithm, Step
 from chakrasim.collectives.custom.program import CustomKind, CustomProgram, link
+from chakrasim.collectives.kinds import KINDS
 from chakrasim.collectives.schedule import Collective
+from chakrasim.collectives.spelling import operation_of
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -36,17 +38,6 @@ _PARTS: dict[str, tuple[CustomKind, ...]] = {
     "re": (CustomKind.COMP,),
     "cpy": (CustomKind.COMP,),
     "nop": (),
-}
-
-_COLLECTIVES = {
-    "allreduce": Collective.ALL_REDUCE,
-    "allgather": Collective.ALL_GATHER,
-    "reducescatter": Collective.REDUCE_SCATTER,
-    "alltoall": Collective.ALL_TO_ALL,
-    "broadcast": Collective.BROADCAST,
-    "reduce": Collective.REDUCE,
-    "gather": Collective.GATHER,
-    "scatter": Collective.SCATTER,
 }
 
 
@@ -84,14 +75,14 @@ def lower_msccl(
         raise InputError("the MSCCL algorithm has no chunks", file=algorithm.source, expected="nchunksperloop from 1")
     _warn_of_other_collective(algorithm, collective, notes)
     _check_peers(algorithm)
-    total = data_bytes * members if collective in (Collective.ALL_GATHER, Collective.GATHER) else data_bytes
+    total = KINDS[collective].whole_bytes(data_bytes, members)
     return tuple(_lower_gpu(algorithm, blocks, total, pass_ns) for blocks in algorithm.gpus)
 
 
 def _warn_of_other_collective(algorithm: MscclAlgorithm, collective: Collective, notes: Notes) -> None:
-    stated = algorithm.collective.lower().replace("_", "").replace("-", "")
+    stated = operation_of(algorithm.collective)
     used = Collective.REDUCE_SCATTER if collective == Collective.REDUCE_SCATTER_BLOCK else collective
-    if stated in _COLLECTIVES and _COLLECTIVES[stated] != used:
+    if stated in KINDS and stated != used:
         notes.warn(f"{algorithm.source}: an algorithm for {algorithm.collective} is used for {used.name.lower()}")
 
 

@@ -1,13 +1,11 @@
 """Conversion as ``chakra_converter PyTorch`` 1.0.0 does it, its faults included (chakra-toolchain.md, section 4).
 
-Without NumPy, whose start takes longer than converting most traces does; large files go through kernels that start
-quickly (`compat_plain`).
+Without NumPy, whose start takes longer than converting most traces does.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index
 from typing import Any
@@ -26,16 +24,13 @@ from chakrasim.compat.chakra_convert.nodes import FAULTS, LinkedNode, text_attri
 from chakrasim.compat.chakra_convert.read import HEADER, read_nodes
 from chakrasim.compat.chakra_convert.types import communication
 from chakrasim.compat.chakra_link.crash import crash
-from chakrasim.converter.compat_plain import convert_plain, is_cold
 from chakrasim.errors import InputError
-from chakrasim.files.outputs import write_pieces, write_whole
+from chakrasim.files.outputs import write_whole
 from chakrasim.files.storage import read_unpacked
 from chakrasim.trace.kinds import NodeType
 
 #: Bytes of memory for one of the document, whose values are Python's.
 _HELD = 8
-#: Smaller files are converted by the time compiled code is loaded.
-PLAIN_FROM_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -48,37 +43,13 @@ class Converted:
     data: bytes
 
 
-def convert_compat(
-    linked: str | os.PathLike[str], output: str | os.PathLike[str], *, compiles: Callable[[], None] | None = None
-) -> int:
+def convert_compat(linked: str | os.PathLike[str], output: str | os.PathLike[str]) -> Converted:
     """Convert the linked trace in the file ``linked`` and write ``output``, exactly that name, not compressed.
 
-    Returns how many nodes were written. ``compiles`` is called before a run that compiles first. Raises InputError,
-    naming the node and the exception, where the reference converter stops.
+    Raises InputError, naming the node and the exception, where the reference converter stops.
     """
     source = os.fspath(linked)
-    data = _read(source)
-    large = len(data) >= PLAIN_FROM_BYTES
-    if large and compiles is not None and is_cold():
-        compiles()
-    plain = convert_plain(data, source) if large else None
-    if plain is not None:
-        write_pieces(output, (wire.frame(_metadata(plain.header, source)), plain.data))
-        return plain.nodes
-    return len(_convert_and_write(data, source, output).dependencies)
-
-
-def convert_and_keep(linked: str | os.PathLike[str], output: str | os.PathLike[str]) -> Converted:
-    """The same, with the nodes and dependencies for a simulation."""
-    source = os.fspath(linked)
-    return _convert_and_write(_read(source), source, output)
-
-
-def _read(source: str) -> bytes:
-    return read_unpacked(source, expected="a linked trace", held=_HELD)
-
-
-def _convert_and_write(data: bytes, source: str, output: str | os.PathLike[str]) -> Converted:
+    data = read_unpacked(source, expected="a linked trace", held=_HELD)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:

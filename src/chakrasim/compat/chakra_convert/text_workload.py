@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Final
 
-from chakrasim.converter.text_workload.read import Layer, Phase, TextWorkload, in_range, refuse_unknown
+from chakrasim.converter.text_workload.read import Layer, Phase, TextWorkload, in_range, read_lines, refuse_unknown
 from chakrasim.errors import InputError
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
@@ -21,8 +22,10 @@ _COLLECTIVES: Final = {
 }
 
 
-def convert_like_reference(workload: TextWorkload, npus: int, passes: int) -> list[Trace]:
-    """One trace per NPU. Raises InputError where the reference stops."""
+def convert_text(path: str | os.PathLike[str], npus: int, passes: int) -> list[Trace]:
+    """The traces of the text workload in the file ``path``, one for each NPU. Raises InputError where the reference
+    stops."""
+    workload = read_lines(path, skip_blank=False)
     loop = _LOOPS.get(workload.parallelism)
     if loop is None:
         raise refuse_unknown(workload.source, "line 1", workload.parallelism, tuple(_LOOPS))

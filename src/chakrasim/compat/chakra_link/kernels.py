@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.jit import kernel
+from chakrasim.jit import inner, kernel
 from chakrasim.trace.kineto.columns import Ints
 
 Floats = NDArray[np.float64]
@@ -32,17 +32,7 @@ def exclusive_durations(
     """
     for at in range(len(group) - 1):
         first, last = group[at], group[at + 1]
-        for i in range(last - 1, first - 1, -1):
-            # The next operators that end later, and earlier, than this one. All before the former lie inside it, all
-            # before the latter end no earlier: the search below jumps over them.
-            j = i + 1
-            while j < last and end[j] <= end[i]:
-                j = longer[j]
-            longer[i] = j
-            j = i + 1
-            while j < last and end[j] >= end[i]:
-                j = shorter[j]
-            shorter[i] = j
+        _find_ends(end, first, last, longer, shorter)
         for i in range(first, last):
             left = duration[i]
             kind = is_float[i] >> 2
@@ -73,3 +63,19 @@ def exclusive_durations(
             if left < 0:
                 return i
     return -1
+
+
+@inner
+def _find_ends(end: Floats, first: int, last: int, longer: Ints, shorter: Ints) -> int:
+    """The next operators that end later, and earlier, than each one. All before the former lie inside it, all before
+    the latter end no earlier: the search jumps over them."""
+    for i in range(last - 1, first - 1, -1):
+        j = i + 1
+        while j < last and end[j] <= end[i]:
+            j = longer[j]
+        longer[i] = j
+        j = i + 1
+        while j < last and end[j] >= end[i]:
+            j = shorter[j]
+        shorter[i] = j
+    return 0

@@ -14,7 +14,7 @@ from chakrasim.trace.host.columns import SPAN_ID, SPAN_NAME, SPAN_NODE, SPAN_PAR
 from chakrasim.trace.kineto.columns import DUR_IS_FLOAT, TEXT, TS_IS_FLOAT, Ints
 
 if TYPE_CHECKING:
-    from chakrasim.compat.chakra_link.link import Matching
+    from chakrasim.compat.chakra_link.matching import Matching
 
 
 def linked_text(

@@ -112,6 +112,8 @@ def walk_stacks(
     ``group``, ``starts``, ``event``, ``traits``, ``begin_node``, ``end_node``: by row, in the order of the starts;
     a row without nodes has -1. ``ends``: float64, per group in ascending order: which call an end closes is decided
     by nesting alone. ``stack``: int32[rows + 1]. ``skip_locks``: whether pairs of lock calls are linked elsewhere.
+
+    Long because its parts would have to hand a dozen counters to one another.
     """
     row = 0
     stop = 0
@@ -245,7 +247,9 @@ def walk_device(
     count: int,
 ) -> int:
     """The kernel loop (1.4.7). ``begin_of``, ``end_of``: int32 by event index, its nodes or -1; ``waits_for`` the
-    same, the source of a pending wait; ``last`` by lane: end of the last kernel; ``order``: lanes as first seen."""
+    same, the source of a pending wait; ``last`` by lane: end of the last kernel; ``order``: lanes as first seen.
+
+    Long because it is one chain of HTA's decisions, in HTA's order."""
     known = 0
     for at in range(len(rows.what)):
         if rows.what[at] != KERNEL:

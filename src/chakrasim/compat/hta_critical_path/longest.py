@@ -72,25 +72,7 @@ def longest_path(
     edge by which it comes, -1 if the node begins it.
     """
     count = len(edges.source)
-    degree[:] = 0
-    for edge in range(count):
-        degree[edges.target[edge]] += 1
-    sort_stably(edges.source, count, slot, order)
-    ready = 0
-    for at in range(len(nodes)):
-        if degree[nodes[at]] == 0:
-            queue[ready] = nodes[at]
-            ready += 1
-    done = 0
-    while done < ready:
-        node = queue[done]
-        done += 1
-        for at in range(slot[node], slot[node + 1]):
-            target = edges.target[order[at]]
-            degree[target] -= 1
-            if degree[target] == 0:
-                queue[ready] = target
-                ready += 1
+    done = _in_order(edges, nodes, slot, order, degree, queue)
     if done < len(nodes):
         return -1
     sort_stably(edges.target, count, slot, order)
@@ -121,3 +103,29 @@ def longest_path(
             best = edges.source[edge]
         length_of_path += 1
     return length_of_path
+
+
+@inner
+def _in_order(edges: Any, nodes: Any, slot: Any, order: Any, degree: Any, queue: Any) -> int:
+    """The nodes, each after all that lead to it, into ``queue``; returns how many could be brought into order."""
+    count = len(edges.source)
+    degree[:] = 0
+    for edge in range(count):
+        degree[edges.target[edge]] += 1
+    sort_stably(edges.source, count, slot, order)
+    ready = 0
+    for at in range(len(nodes)):
+        if degree[nodes[at]] == 0:
+            queue[ready] = nodes[at]
+            ready += 1
+    done = 0
+    while done < ready:
+        node = queue[done]
+        done += 1
+        for at in range(slot[node], slot[node + 1]):
+            target = edges.target[order[at]]
+            degree[target] -= 1
+            if degree[target] == 0:
+                queue[ready] = target
+                ready += 1
+    return done

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.converter.folder.group_numbers import GroupNumbers, number_groups
-from chakrasim.linker.across_ranks.meetings import Meetings, meet
 from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import Ints
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked.columns import LinkedTrace
+
+if TYPE_CHECKING:
+    from chakrasim.linker.across_ranks.meetings import Meetings
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,8 @@ def compare_ranks(linked: Sequence[LinkedTrace]) -> tuple[list[RankInRun], Group
     ASTRA-sim's collectives need all members and one size. Where members give different sizes (an all-to-all of uneven
     parts), the largest is taken: the member with the most bytes ends last. Raises InputError as `meet` does.
     """
+    from chakrasim.linker.across_ranks.meetings import meet  # not needed for a rank alone
+
     groups = number_groups(linked)
     meetings = meet(linked)
     sizes = np.full(meetings.count, -1, np.int64)

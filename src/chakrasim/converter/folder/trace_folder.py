@@ -15,6 +15,7 @@ from chakrasim.converter.folder.across_ranks import RankInRun, compare_ranks
 from chakrasim.converter.folder.group_numbers import GroupNumbers
 from chakrasim.converter.linked.api import write_converted
 from chakrasim.converter.linked.redaction import key_of, pseudonym
+from chakrasim.diagnosis.checks.findings import Severity
 from chakrasim.diagnosis.doctor import Diagnosis, judge
 from chakrasim.diagnosis.examination import ExaminedRank, examine
 from chakrasim.diagnosis.files.discover import Survey, require_ranks, survey
@@ -22,6 +23,8 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.errors import InputError
 from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.files.workers import how_many, run_all
+from chakrasim.linker.across_ranks.clocks import align
+from chakrasim.linker.api import link
 from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace, shares_by_step
 from chakrasim.trace.linked.parts import begun, put_away, taken_up
@@ -169,8 +172,8 @@ def trace_directory(
     directory:
         The folder of host and device traces, plain or gzip; what belongs together is found as `discover` says.
     output:
-        The folder for ``chakra.RANK.et``, ``comm_group.json`` (ASTRA-sim's communicator groups) and ``report.json``. It
-        appears whole or not at all.
+        The folder for ``chakra.RANK.et``, ``comm_group.json`` (ASTRA-sim's communicator groups) and ``report.json``:
+        whole or not at all.
     map_file:
         JSON that says which files belong to which rank, instead of finding out.
     step:
@@ -192,45 +195,37 @@ def trace_directory(
     """
     check_folder(output, force=force)
     key = key_of(redact)
-    redact = redact is not False and key
     found = survey(directory, map_file=map_file)
     ranks = require_ranks(found, directory)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     with whole_folder(output, force=force) as folder:
         work = folder / "work"
         work.mkdir()
-        tasks = [
-            _Task(files, step, lenient, redact, work / str(files.rank), folder / f"{PREFIX}.{files.rank}.et")
-            for files in ranks
-        ]
-        diagnosis, linked_by_rank = _examine(found, tasks, directory, _stage(progress, "examined"))
+        tasks = [_task(files, folder, step, lenient, redact is not False and key) for files in ranks]
+        diagnosis, known = _examine(found, tasks, directory, progress)
         if told is not None:
             told(diagnosis)
         _refuse_findings(diagnosis, directory, lenient=lenient)
         notes = _warnings(diagnosis)
         notes.refuse(strict)
-        rest = [task for task in tasks if task.files.rank not in linked_by_rank]
-        more = _collect(run_all(_link, rest, processes), len(rest), _stage(progress, "linked"))
-        linked_by_rank |= {task.files.rank: one for task, one in zip(rest, more, strict=True)}
-        linked = [linked_by_rank[task.files.rank] for task in tasks]
-        aligned, views, groups, warnings = _compare([one.outline for one in linked])
-        given = list(zip(tasks, aligned, views, strict=True))
-        made = _collect(run_all(_convert, given, processes), len(tasks), _stage(progress, "converted"))
+        linked = _link_all(tasks, known, processes, progress)
+        reports, groups, warnings = _convert_all(tasks, linked, processes, progress)
         work.rmdir()
-        reports = tuple(
-            _report(task, one, outline, nodes, said)
-            for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
-        )
         notes.warn(*warnings, *(text for one in reports for text in one.warnings))
         notes.refuse(strict)
-        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), bool(redact), key)
+        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), redact is not False, key)
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report
 
 
+def _task(files: RankFiles, folder: Path, step: int | str, lenient: bool, redact: bool | bytes) -> _Task:
+    store, target = folder / "work" / str(files.rank), folder / f"{PREFIX}.{files.rank}.et"
+    return _Task(files, step, lenient, redact, store, target)
+
+
 def _examine(
-    found: Survey, tasks: Sequence[_Task], directory: PathLike, progress: Callable[[int, int], None] | None
+    found: Survey, tasks: Sequence[_Task], directory: PathLike, progress: Progress | None
 ) -> tuple[Diagnosis, dict[int, _Linked]]:
     """The doctor's diagnosis, and the ranks that are linked by it, put away."""
     examined: list[ExaminedRank] = []
@@ -244,27 +239,32 @@ def _examine(
         del linked
         examined.append(one)
         if progress is not None:
-            progress(len(examined), len(tasks))
+            progress("examined", len(examined), len(tasks))
     return judge(found, examined, os.fspath(directory)), linked_by_rank
 
 
-def _stage(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
-    return None if progress is None else lambda done, total: progress(name, done, total)
+def _link_all(
+    tasks: Sequence[_Task], known: dict[int, _Linked], processes: int, progress: Progress | None
+) -> list[_Linked]:
+    """All ranks linked, those that are not known already in several processes."""
+    rest = [task for task in tasks if task.files.rank not in known]
+    more = _collect(run_all(_link, rest, processes), len(rest), progress, "linked")
+    by_rank = known | {task.files.rank: one for task, one in zip(rest, more, strict=True)}
+    return [by_rank[task.files.rank] for task in tasks]
 
 
-def _collect(results: Generator[T, None, None], total: int, progress: Callable[[int, int], None] | None) -> list[T]:
+def _collect(results: Generator[T, None, None], total: int, progress: Progress | None, stage: str) -> list[T]:
     collected = []
     with closing(results):
         for result in results:
             collected.append(result)
             if progress is not None:
-                progress(len(collected), total)
+                progress(stage, len(collected), total)
     return collected
 
 
 def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool) -> None:
     """Stop at traces that the doctor calls unusable, and at damaged ones unless they are to be read leniently."""
-    from chakrasim.diagnosis.checks.findings import Severity
 
     unusable = [finding for finding in diagnosis.findings if finding.severity == Severity.ERROR]
     damaged = [finding for finding in diagnosis.findings if finding.code == "damaged-file" and not lenient]
@@ -284,7 +284,6 @@ def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool
 
 def _warnings(diagnosis: Diagnosis) -> Notes:
     """What the doctor warns of."""
-    from chakrasim.diagnosis.checks.findings import Severity
 
     notes = Notes()
     notes.warn(*(str(finding) for finding in diagnosis.findings if finding.severity == Severity.WARNING))
@@ -293,8 +292,6 @@ def _warnings(diagnosis: Diagnosis) -> Notes:
 
 def _link(task: _Task) -> _Linked:
     """Link one rank and put the linked trace away; what comparing ranks needs of it is returned."""
-    from chakrasim.linker.api import link
-
     notes = Notes()
     files = task.files
     linked = link(files.host, files.device, rank=files.rank, step=task.step, lenient=task.lenient, notes=notes)
@@ -302,13 +299,19 @@ def _link(task: _Task) -> _Linked:
     return _Linked(begun(linked), notes.warnings)
 
 
-def _compare(
-    outlines: Sequence[LinkedTrace],
-) -> tuple[list[LinkedTrace], list[RankInRun], GroupNumbers, list[str]]:
-    from chakrasim.linker.across_ranks.clocks import align
-
-    aligned = align(outlines)
-    return aligned, *compare_ranks(aligned)
+def _convert_all(
+    tasks: Sequence[_Task], linked: Sequence[_Linked], processes: int, progress: Progress | None
+) -> tuple[tuple[RankReport, ...], GroupNumbers, list[str]]:
+    """Compare the ranks and convert each; reports of all, their groups, and what could not be compared."""
+    aligned = align([one.outline for one in linked])
+    views, groups, warnings = compare_ranks(aligned)
+    given = list(zip(tasks, aligned, views, strict=True))
+    made = _collect(run_all(_convert, given, processes), len(tasks), progress, "converted")
+    reports = tuple(
+        _report(task, one, outline, nodes, said)
+        for task, one, outline, (nodes, said) in zip(tasks, linked, aligned, made, strict=True)
+    )
+    return reports, groups, warnings
 
 
 def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[str, ...]]:

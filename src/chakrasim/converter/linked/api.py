@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,17 +18,19 @@ from chakrasim.converter.folder.across_ranks import RankInRun, alone
 from chakrasim.converter.linked.dependencies import NodeDependencies, dependencies
 from chakrasim.converter.linked.node_columns import NodeRange
 from chakrasim.converter.linked.nodes import JOIN, OFFSET, REASONS, part_of, plan_nodes
-from chakrasim.converter.linked.redaction import Pseudonyms, key_of
 from chakrasim.converter.linked.spans import find_spans, span_metadata
 from chakrasim.converter.linked.work_columns import works_unknown
 from chakrasim.files.outputs import write_pieces
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.assemble import Column, Strings, attributes, metadata, no_metadata
-from chakrasim.trace.chakra.encode import encode_trace
+from chakrasim.trace.chakra.encode import encode_metadata, encode_nodes
 from chakrasim.trace.chakra.graph import Csr, Trace
 from chakrasim.trace.kinds import INT32, NodeType
 from chakrasim.trace.linked.columns import RECV, SEND, LinkedTrace
 from chakrasim.trace.linked.parts import LinkedParts, in_parts
+
+if TYPE_CHECKING:
+    from chakrasim.converter.linked.redaction import Pseudonyms
 
 SCHEMA = "chakrasim-1"
 _NODES_AT_A_TIME = 1 << 16
@@ -102,7 +105,7 @@ class Conversion:
         self.spans = find_spans(parts)
         self.strings = Strings(linked.strings)
         self.base_ns = self.spans.begin_ns - linked.start_offset_ns if self.redact and len(parts) else 0
-        self.pseudonyms = Pseudonyms(linked.strings, self.strings, key_of(redact))
+        self.pseudonyms = _pseudonyms(linked, self.strings, redact) if self.redact else None
         self.counts = self._counts()
         self.warnings = [f"{linked.source}: {count} {what}" for what, count in self.counts.items()]
         unknown, count = works_unknown(linked, redact=self.redact)
@@ -125,13 +128,12 @@ class Conversion:
         """The whole trace."""
         return self._range(0, len(self.plan), with_metadata=True)
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[memoryview]:
         """The bytes of the file, piece by piece."""
-        yield encode_trace(self._range(0, 0, with_metadata=True))
+        yield encode_metadata(self._range(0, 0, with_metadata=True))
         for begin in range(0, len(self.plan), _NODES_AT_A_TIME):
-            # Each piece begins with the frame of its empty metadata: one byte, a length of 0.
-            piece = self._range(begin, min(begin + _NODES_AT_A_TIME, len(self.plan)), with_metadata=False)
-            yield encode_trace(piece)[1:]
+            end = min(begin + _NODES_AT_A_TIME, len(self.plan))
+            yield from encode_nodes(self._range(begin, end, with_metadata=False))
 
     def _range(self, begin: int, end: int, *, with_metadata: bool) -> Trace:
         plan, part = self.plan, part_of(self.plan, begin, end)
@@ -193,7 +195,7 @@ class Conversion:
 
     def _names(self, nodes: NodeRange) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         linked = nodes.linked
-        names = (self.pseudonyms.of(linked.kind, linked.name) if self.redact else linked.name)[nodes.row]
+        names = (self.pseudonyms.of(linked.kind, linked.name) if self.pseudonyms else linked.name)[nodes.row]
         names[(names == 0) & nodes.is_row] = self.strings.add("gap")
         names[nodes.entry == OFFSET] = self.strings.add("start offset")
         names[nodes.entry == JOIN] = self.strings.add("end of batch")
@@ -207,6 +209,12 @@ class Conversion:
         ports = np.stack((values, shapes, types), axis=1).astype(np.int32)
         ports[~nodes.is_row | ~ports.any(axis=1) | (linked.part[nodes.row] > 0)] = -1
         return ports
+
+
+def _pseudonyms(linked: LinkedTrace, strings: Strings, redact: bool | bytes) -> Pseudonyms:
+    from chakrasim.converter.linked.redaction import Pseudonyms, key_of  # its libraries take long to load
+
+    return Pseudonyms(linked.strings, strings, key_of(redact))
 
 
 def _dependency_lists(found: NodeDependencies) -> tuple[list[Column], Csr]:

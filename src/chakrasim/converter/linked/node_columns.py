@@ -9,20 +9,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import ROOTED
 from chakrasim.converter.folder.across_ranks import RankInRun
 from chakrasim.converter.folder.group_numbers import UNUSABLE
 from chakrasim.converter.linked.nodes import JOIN, OFFSET, NodePart, NodePlan
 from chakrasim.converter.linked.work_columns import work_columns
 from chakrasim.trace.chakra.assemble import Column, Strings
 from chakrasim.trace.chakra.graph import Ints
-from chakrasim.trace.kinds import BOOL, INT32, INT64, STRING, CollectiveType
+from chakrasim.trace.kinds import BOOL, INT32, INT64, STRING
 from chakrasim.trace.linked.columns import DEVICE_KINDS, RECV, SEND, LinkedTrace, RowKind
 
 TAG_RANGE = 500_000_000
 """The simulator takes tags modulo this (astra-system.md, 12.1)."""
 _GROUP_STEP = 1_000_003
-
-_ROOTED = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.GATHER, CollectiveType.SCATTER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +142,7 @@ class NodeRange:
         yield Column("comm_size", INT64, owners, sizes)
         named = (communication.group[entry] >= 0) & (self.plan.group[entry] != UNUSABLE)
         yield some("pg_name", self._group_names(self.plan.group[entry], named), named, STRING)
-        yield some("root_rank", peer, np.isin(operation, [int(kind) for kind in _ROOTED]) & (peer >= 0))
+        yield some("root_rank", peer, np.isin(operation, ROOTED) & (peer >= 0))
         own = np.full(len(entry), self.linked.rank, np.int64)
         sends, known = operation == SEND, message & (own >= 0)
         yield some("comm_src", np.where(sends, own, peer), known | (operation == RECV), INT32)
@@ -172,7 +171,7 @@ class NodeRange:
 
     def _group_names(self, numbers: Ints, where: NDArray[np.bool_]) -> Ints:
         texts = np.zeros(len(numbers), np.int64)
-        for number in np.unique(numbers[where]).tolist():
+        for number in sorted(set(numbers[where].tolist())):
             texts[numbers == number] = self.strings.add(str(number))
         return texts
 

@@ -11,11 +11,11 @@ from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import InputError
 from chakrasim.machine.groups import GroupSource, load_groups
 from chakrasim.notes import Notes
-from chakrasim.trace.chakra.files import read
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import is_job, ranks_file, read_job
 from chakrasim.trace.job.groups import EVERYONE, named_groups, root_column
 from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.ranks import read
 from chakrasim.trace.kinds import INT64, NodeType
 
 PathLike = str | os.PathLike[str]

@@ -6,15 +6,14 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from chakrasim.compat.chakra_convert.text_workload import convert_like_reference
 from chakrasim.converter.text_workload.loops import (
     DATA_GROUP,
     FIRST_DIMENSION,
     MODEL_GROUP,
     OTHER_DIMENSIONS,
     TRANSFORMERS,
-    Program,
     TextNode,
+    TextProgram,
     model_group_size,
     run_loop,
 )
@@ -43,14 +42,7 @@ class TextTraces:
 
 
 @lists_too
-def convert_text(
-    path: str | os.PathLike[str],
-    ranks: int,
-    passes: int,
-    *,
-    like_reference: bool = False,
-    notes: Notes | None = None,
-) -> TextTraces:
+def convert_text(path: str | os.PathLike[str], ranks: int, passes: int, *, notes: Notes | None = None) -> TextTraces:
     """The Chakra traces of a text workload.
 
     Parameters
@@ -58,16 +50,13 @@ def convert_text(
     path: the text workload.
     ranks: number of ranks.
     passes: how often the network is trained (or asked, DISTRIBUTED_INFERENCE).
-    like_reference: exactly what ``chakra_converter Text`` 1.0.0 writes, its faults included.
     notes: receives what was left out, with counts.
 
     Times are microseconds and sizes bytes, as in the reference. Collectives in which only some dimensions of the
     network take part (HYBRID_DATA_MODEL, HYBRID_MODEL_DATA) say so in ``involved_dim``; those of a transformer's model
     and data groups name a group in ``pg_name``. Raises InputError with line and column.
     """
-    workload = read_workload(path, like_reference=like_reference)
-    if like_reference:
-        return TextTraces(convert_like_reference(workload, ranks, passes))
+    workload = read_workload(path)
     program = run_loop(workload, ranks, passes)
     if notes is not None:
         _tell_left_out(workload, program, notes)
@@ -94,7 +83,7 @@ def _groups(workload: TextWorkload, ranks: int) -> dict[str, list[int]]:
     return {str(number): members for number, members in enumerate((*models, *parts), 1)}
 
 
-def _trace(program: Program, groups: dict[int, str]) -> Trace:
+def _trace(program: TextProgram, groups: dict[int, str]) -> Trace:
     workload = program.workload
     builder = TraceBuilder(
         metadata={"schema": SCHEMA, "parallelism": workload.parallelism, "input_file": workload.text},
@@ -116,7 +105,7 @@ def _trace(program: Program, groups: dict[int, str]) -> Trace:
 def _attributes(node: TextNode, groups: dict[int, str]) -> dict[str, Any]:
     attrs: dict[str, Any] = {"is_cpu_op": False}
     if node.collective is not None:
-        attrs["comm_type"] = node.collective.value
+        attrs["comm_type"] = node.collective
         attrs["comm_size"] = node.size_bytes
         if node.members in _MASKS:
             attrs["involved_dim"] = _MASKS[node.members]
@@ -125,7 +114,7 @@ def _attributes(node: TextNode, groups: dict[int, str]) -> dict[str, Any]:
     return attrs
 
 
-def _tell_left_out(workload: TextWorkload, program: Program, notes: Notes) -> None:
+def _tell_left_out(workload: TextWorkload, program: TextProgram, notes: Notes) -> None:
     if program.left_out:
         notes.warn(
             f"{workload.source}: left out {program.left_out} collectives a pass: {workload.parallelism} does not run"

@@ -10,16 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from chakrasim.collectives.spelling import operation_of
 from chakrasim.converter.text_workload.read import Layer, Phase, TextWorkload, in_range, refuse_unknown
 from chakrasim.errors import InputError
-from chakrasim.trace.kinds import CollectiveType
 
-COLLECTIVES: Final = {
-    "ALLREDUCE": CollectiveType.ALL_REDUCE,
-    "ALLTOALL": CollectiveType.ALL_TO_ALL,
-    "ALLGATHER": CollectiveType.ALL_GATHER,
-    "REDUCESCATTER": CollectiveType.REDUCE_SCATTER,
-}
+COLLECTIVES: Final = ("ALLREDUCE", "ALLTOALL", "ALLGATHER", "REDUCESCATTER")
 TRANSFORMERS: Final = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD")
 
 #: Who takes part in a collective: everybody, the first network dimension, all but it, the ranks of a model, or those
@@ -47,13 +42,13 @@ class TextNode:
     name: str
     deps: tuple[int, ...]
     micros: int = 0
-    collective: CollectiveType | None = None
+    collective: int | None = None
     size_bytes: int = 0
     members: int = EVERYBODY
 
 
 @dataclass
-class Program:
+class TextProgram:
     """The nodes of one of ``ranks`` ranks so far; ``left_out``: collectives that the file names but nobody runs."""
 
     workload: TextWorkload
@@ -77,8 +72,7 @@ class Program:
         """A collective after the last computation; its id, -1 if there is none to run."""
         if phase.collective == "NONE" or phase.size_bytes == 0:
             return -1
-        kind = COLLECTIVES.get(phase.collective)
-        if kind is None:
+        if phase.collective not in COLLECTIVES:
             raise InputError(
                 "this collective is unknown",
                 file=self.workload.source,
@@ -92,7 +86,7 @@ class Program:
             return -1
         deps = (self._last,) if self._last >= 0 else ()
         name = f"COMM_COLL_NODE_{layer.name}_{phase.collective}"
-        self.nodes.append(TextNode(name, deps, 0, kind, size, members))
+        self.nodes.append(TextNode(name, deps, 0, operation_of(phase.collective), size, members))
         return len(self.nodes) - 1
 
     def skip(self, layer: Layer, phase: Phase) -> None:
@@ -105,7 +99,7 @@ class Program:
             self._waits.append(collective)
 
 
-def run_loop(workload: TextWorkload, ranks: int, passes: int) -> Program:
+def run_loop(workload: TextWorkload, ranks: int, passes: int) -> TextProgram:
     """The nodes of ``passes`` passes of a rank. Raises InputError for what the type of parallelism cannot be run with.
 
     ``left_out`` counts those of one pass.
@@ -113,7 +107,7 @@ def run_loop(workload: TextWorkload, ranks: int, passes: int) -> Program:
     loop = _LOOPS.get(workload.parallelism)
     if loop is None:
         raise refuse_unknown(workload.source, "line 1", workload.parallelism, tuple(_LOOPS))
-    program = Program(workload, ranks)
+    program = TextProgram(workload, ranks)
     loop(program, passes)
     program.left_out //= max(passes, 1)
     return program
@@ -123,13 +117,13 @@ def _backwards(workload: TextWorkload) -> Iterator[tuple[int, Layer]]:
     return reversed(list(enumerate(workload.layers)))
 
 
-def _micro(program: Program, passes: int) -> None:
+def _micro(program: TextProgram, passes: int) -> None:
     for _ in range(passes):
         for layer in program.workload.layers:
             program.communicate(layer, layer.weight_gradient, EVERYBODY)
 
 
-def _data(program: Program, passes: int) -> None:
+def _data(program: TextProgram, passes: int) -> None:
     weights: dict[int, int] = {}
     for _ in range(passes):
         for i, layer in enumerate(program.workload.layers):
@@ -144,18 +138,18 @@ def _data(program: Program, passes: int) -> None:
             program.skip(layer, layer.input_gradient)
 
 
-def _inference(program: Program, passes: int) -> None:
+def _inference(program: TextProgram, passes: int) -> None:
     for _ in range(passes):
         for layer in program.workload.layers:
             _forward(program, layer, EVERYBODY)
 
 
-def _forward(program: Program, layer: Layer, members: int, kind: str = "FWD") -> None:
+def _forward(program: TextProgram, layer: Layer, members: int, kind: str = "FWD") -> None:
     program.compute(layer, kind, layer.forward)
     program.wait(program.communicate(layer, layer.forward, members))
 
 
-def _members(program: Program, layer: Layer) -> tuple[int, int]:
+def _members(program: TextProgram, layer: Layer) -> tuple[int, int]:
     """Who takes part in a layer's collectives: (of activations, of weight gradients)."""
     workload = program.workload
     if workload.parallelism in TRANSFORMERS:
@@ -172,7 +166,7 @@ def _members(program: Program, layer: Layer) -> tuple[int, int]:
     return _MEMBERS[layer.policy]
 
 
-def _hybrid(program: Program, passes: int) -> None:
+def _hybrid(program: TextProgram, passes: int) -> None:
     """All types in which the forward pass waits for its collectives."""
     workload = program.workload
     weights: dict[int, int] = {}
@@ -194,7 +188,7 @@ def _hybrid(program: Program, passes: int) -> None:
             program.wait(gradient)
 
 
-def _dlrm(program: Program, passes: int) -> None:
+def _dlrm(program: TextProgram, passes: int) -> None:
     workload = program.workload
     layers = workload.layers
     bottom = _number(workload, 1, "the index of the last bottom layer")
@@ -285,7 +279,7 @@ def _bad_word(workload: TextWorkload, at: int, what: str, expected: str) -> Inpu
     )
 
 
-_LOOPS: Final[dict[str, Callable[[Program, int], None]]] = {
+_LOOPS: Final[dict[str, Callable[[TextProgram, int], None]]] = {
     "MICRO": _micro,
     "DATA": _data,
     "MODEL": _hybrid,

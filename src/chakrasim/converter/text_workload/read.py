@@ -57,12 +57,24 @@ class TextWorkload:
         return self.words[0] if self.words else ""
 
 
-def read_workload(path: str | os.PathLike[str], *, like_reference: bool = False) -> TextWorkload:
-    """The workload in the file ``path``. Raises InputError with line and column of what cannot be read.
+def read_workload(path: str | os.PathLike[str]) -> TextWorkload:
+    """The workload in the file ``path``, blank lines left out. Raises InputError with line and column of what cannot be
+    read, and if the second line does not say how many layers follow."""
+    workload = read_lines(path, skip_blank=True)
+    if workload.layer_count != len(workload.layers):
+        raise InputError(
+            "the number of layers is wrong",
+            file=workload.source,
+            place="line 2",
+            found=f"{workload.layer_count}, but {len(workload.layers)} layers follow",
+            remedy="correct line 2, or add the missing layers",
+        )
+    return workload
 
-    ``like_reference``: refuse blank lines and take a wrong number of layers, as the reference does. Otherwise blank
-    lines are skipped and the number of layers must be right.
-    """
+
+def read_lines(path: str | os.PathLike[str], *, skip_blank: bool) -> TextWorkload:
+    """The workload with as many layers as there are lines, whatever the second says. Raises InputError, for a blank
+    line too unless ``skip_blank``."""
     source = os.fspath(path)
     try:
         # Ends of lines of any kind become line feeds, as where Python opens a file as text.
@@ -76,18 +88,9 @@ def read_workload(path: str | os.PathLike[str], *, like_reference: bool = False)
         del lines[-1]
     words = tuple(lines[0].split()) if lines else ()
     count = _integer(lines[1].strip() if len(lines) > 1 else "", source, 2, "the number of layers")
-    layers = []
-    for number, line in enumerate(lines[2:], 3):
-        if line.strip() or like_reference:
-            layers.append(_layer(line, source, number))
-    if not like_reference and count != len(layers):
-        raise InputError(
-            "the number of layers is wrong",
-            file=source,
-            place="line 2",
-            found=f"{count}, but {len(layers)} layers follow",
-            remedy="correct line 2, or add the missing layers",
-        )
+    layers = [
+        _layer(line, source, number) for number, line in enumerate(lines[2:], 3) if line.strip() or not skip_blank
+    ]
     return TextWorkload(source, text, words, count, tuple(layers))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -51,3 +52,24 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.cause}: {self.consequence}"
+
+
+def merge(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings that several ranks share as one: that of the first, with all their ranks."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.code, finding.severity, finding.consequence, finding.remedy), []).append(finding)
+    merged = []
+    for same in groups.values():
+        first = same[0]
+        if len(same) > 1:
+            ranks = tuple(dict.fromkeys(rank for finding in same for rank in finding.ranks))
+            files = tuple(dict.fromkeys(file for finding in same for file in finding.files))
+            others = len({finding.cause for finding in same}) > 1
+            where = f" (rank {first.ranks[0]}; the others are similar)" if others and first.ranks else ""
+            cause = first.cause + where
+            first = Finding(
+                first.code, first.severity, cause, first.consequence, first.remedy, ranks, files, first.evidence
+            )
+        merged.append(first)
+    return merged

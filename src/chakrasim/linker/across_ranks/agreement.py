@@ -9,21 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import KINDS
 from chakrasim.linker.across_ranks.meetings import Meetings, meet
 from chakrasim.linker.communication.group_table import MOST_RANKS
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace, ProcessGroup
 
 #: Collectives of which every rank gives (or of a scatter gets) as many bytes.
-_EVEN = (
-    CollectiveType.ALL_REDUCE,
-    CollectiveType.REDUCE,
-    CollectiveType.ALL_GATHER,
-    CollectiveType.BROADCAST,
-    CollectiveType.GATHER,
-    CollectiveType.SCATTER,
-    CollectiveType.REDUCE_SCATTER,
-)
+_EVEN = frozenset(KINDS) - {CollectiveType.ALL_TO_ALL, CollectiveType.BARRIER}
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kinds import Root, numbers_of
 from chakrasim.linker.across_ranks.meetings import Meetings, meet
-from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.linked.columns import LinkedTrace
 
@@ -28,22 +28,13 @@ from chakrasim.trace.linked.columns import LinkedTrace
 NOBODY: Final = np.iinfo(np.int64).min
 
 #: Collectives that nobody can leave before all have come.
-_TOGETHER = (
-    CollectiveType.ALL_REDUCE,
-    CollectiveType.ALL_GATHER,
-    CollectiveType.ALL_TO_ALL,
-    CollectiveType.REDUCE_SCATTER,
-    CollectiveType.REDUCE_SCATTER_BLOCK,
-    CollectiveType.BARRIER,
-)
+_TOGETHER = numbers_of(Root.NONE)
 #: Ranks of one host whose recorded times contradict each other by no more than this still share its clock.
 _TOLERANCE_NS = 10_000
 #: Ranks of one host that end all their collectives apart by more than this, and about as much each time, do not.
 _STEADY_NS = 100_000
 #: Halving steps until clocks are possible.
 _ROUNDS = 64
-_FROM_ROOT = (CollectiveType.BROADCAST, CollectiveType.SCATTER)
-_TO_ROOT = (CollectiveType.REDUCE, CollectiveType.GATHER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +193,9 @@ def last_arrivals(meetings: Meetings, shift_ns: Ints) -> Ints:
     of_root = np.full(meetings.count, NOBODY, np.int64)
     of_root[meetings.meeting[is_root]] = arrival[is_root]
     roots = of_root[meetings.meeting]
-    from_root = np.isin(meetings.operation, _FROM_ROOT) & (roots != NOBODY)
+    from_root = np.isin(meetings.operation, numbers_of(Root.GIVES)) & (roots != NOBODY)
     needed = np.where(from_root, np.maximum(arrival, roots), needed)
-    to_root = np.isin(meetings.operation, _TO_ROOT) & (roots != NOBODY) & ~is_root
+    to_root = np.isin(meetings.operation, numbers_of(Root.GETS)) & (roots != NOBODY) & ~is_root
     needed = np.where(to_root, arrival, needed)
     compared = meetings.agrees[meetings.meeting] & (meetings.attendance[meetings.meeting] > 1)
     return np.where(compared, needed, NOBODY)

@@ -9,22 +9,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kernel_names import is_communication_kernel, operation_of_kernel
+from chakrasim.collectives.kinds import KINDS, MESSAGE, Root, Whole
+from chakrasim.collectives.spelling import operation_of
 from chakrasim.linker.communication.group_table import MOST_RANKS, GroupTable, collect_groups
 from chakrasim.linker.communication.groups import resolve_groups
 from chakrasim.linker.communication.host import host_alone_messages, host_messages
 from chakrasim.linker.communication.join import BY_ORDER, Join, Joiner, launches
-from chakrasim.linker.communication.kernel_names import is_communication_kernel
-from chakrasim.linker.communication.names import operation_of, operation_of_kernel
 from chakrasim.linker.communication.records import LARGEST, NOTHING, Facts, NodeFacts
 from chakrasim.linker.communication.sources import Sources, sources
 from chakrasim.linker.communication.spans import SpanKind
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.trace.host.columns import HostTrace
-from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, UNKNOWN, Communication, ProcessGroup, RowKind
-
-_ROOTED = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.GATHER, CollectiveType.SCATTER)
 
 
 @dataclass(frozen=True)
@@ -161,28 +159,25 @@ def sizes_of(operation: int, facts: Facts, members: int) -> tuple[int, int, int]
     """(``size_bytes``, ``in_bytes``, ``out_bytes``) of one collective in a group of ``members`` (0: unknown), where one
     side follows from the other; -1 where it does not."""
     inside, outside = facts.in_bytes, facts.out_bytes
-    kind = CollectiveType
     if operation == SEND:
         size = inside if inside > 0 else outside
         return size, size, 0
     if operation == RECV:
         size = outside if outside > 0 else inside
         return size, 0, size
-    if operation in (kind.ALL_GATHER, kind.SCATTER, kind.GATHER, kind.REDUCE_SCATTER, kind.REDUCE_SCATTER_BLOCK):
-        many_out = operation == kind.ALL_GATHER
-        many_in = operation in (kind.REDUCE_SCATTER, kind.REDUCE_SCATTER_BLOCK)
-        if members and inside < 0 <= outside:
-            inside = outside // members if many_out else outside * members if many_in else -1
-        elif members and outside < 0 <= inside:
-            outside = inside * members if many_out else inside // members if many_in else -1
-        if operation == kind.SCATTER:
-            # Only the root has all of it, and all ranks must say the same.
-            return (outside * members if members and outside >= 0 else inside), inside, outside
-        return inside, inside, outside
-    if operation in (kind.ALL_REDUCE, kind.BROADCAST, kind.REDUCE, kind.ALL_TO_ALL, kind.BARRIER):
+    kind = KINDS.get(operation)
+    if kind is None:
+        return max(inside, outside), inside, outside
+    if kind.whole is Whole.BOTH:
         inside, outside = (inside if inside >= 0 else outside), (outside if outside >= 0 else inside)
-        return inside, inside, outside
-    return max(inside, outside), inside, outside
+    elif not kind.rooted and members and inside < 0 <= outside:
+        inside = outside * members if kind.whole is Whole.INPUT else outside // members
+    elif not kind.rooted and members and outside < 0 <= inside:
+        outside = inside // members if kind.whole is Whole.INPUT else inside * members
+    elif kind.root is Root.GIVES and members and outside >= 0:
+        # Only the root has all of it, and all ranks must say the same.
+        return outside * members, inside, outside
+    return inside, inside, outside
 
 
 def _count(messages: Sequence[Message], groups: GroupTable, counts: dict[str, int]) -> None:
@@ -233,7 +228,8 @@ def _peer(message: Message, groups: GroupTable) -> int:
     if message.operation in (SEND, RECV):
         known = 0 <= facts.peer <= MOST_RANKS
         return facts.peer if known else groups.global_rank(facts.group, facts.root)
-    return groups.global_rank(facts.group, facts.root) if message.operation in _ROOTED else -1
+    rooted = KINDS.get(message.operation, MESSAGE).rooted
+    return groups.global_rank(facts.group, facts.root) if rooted else -1
 
 
 def _ordinals(messages: Sequence[Message], peers: Sequence[int]) -> list[int]:

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
+from chakrasim.collectives.kinds import KINDS, MESSAGE, Whole
+from chakrasim.collectives.spelling import HOST_BACKENDS
 from chakrasim.linker.communication.group_table import MOST_RANKS, GroupTable
-from chakrasim.linker.communication.names import HOST_BACKENDS
 from chakrasim.linker.communication.records import Facts
-from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked.columns import ProcessGroup
 
 #: What a collective says of itself: facts, operation, and where it ran: ("stream", device, stream) of a kernel,
@@ -60,9 +60,9 @@ def proved_size(facts: Facts, operation: int) -> int:
     if facts.members > 0:
         return facts.members
     small, large = sorted((facts.in_bytes, facts.out_bytes))
-    if operation in (CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER) and small > 0 and large % small == 0:
-        return large // small
-    return 0
+    kind = KINDS.get(operation, MESSAGE)
+    one_sided = kind.whole is not Whole.BOTH and not kind.rooted
+    return large // small if one_sided and small > 0 and large % small == 0 else 0
 
 
 def _of_streams(

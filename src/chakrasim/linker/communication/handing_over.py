@@ -6,11 +6,11 @@ import numpy as np
 
 from chakrasim.linker.communication.host import handing_operators
 from chakrasim.linker.communication.spans import communication_spans
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.trace.linked.columns import Evidence, RowKind
 
 
-def handed_over(work: Work) -> dict[int, tuple[int, int, Evidence]]:
+def handed_over(work: LaneEvents) -> dict[int, tuple[int, int, Evidence]]:
     """(thread of the operator, time, evidence) by collective, an index into ``work.host``. The time is the operator's
     end, or the collective's start where that is earlier. Collectives on the operator's own thread, and those whose
     operator is not known, are left out."""

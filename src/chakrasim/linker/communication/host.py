@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.communication.names import NOT_WORK, host_backend_of, operation_of, plain
+from chakrasim.collectives.spelling import NOT_WORK, host_backend_of, operation_of, plain
 from chakrasim.linker.communication.records import NOTHING, Facts, NodeFacts
 from chakrasim.linker.communication.sources import Sources
 from chakrasim.linker.communication.spans import CommunicationSpans, SpanKind

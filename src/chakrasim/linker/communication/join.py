@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chakrasim.linker.communication.names import NOT_WORK, can_carry_out, operation_of, plain
+from chakrasim.collectives.kernel_names import can_carry_out
+from chakrasim.collectives.spelling import NOT_WORK, operation_of, plain
 from chakrasim.linker.communication.spans import CommunicationSpans, SpanKind
 from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.linked.columns import COALESCED

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chakrasim.collectives.c10d import ARGUMENTS, NO_TENSORS
 from chakrasim.linker.communication.group_table import GroupTable, parse_ranks, strided_ranks
-from chakrasim.linker.communication.names import element_bytes
+from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import INTEGER, REAL, Ints, KinetoTrace, RareColumn
@@ -51,28 +52,6 @@ class Facts:
 
 #: What a source without anything to say says.
 NOTHING = Facts()
-
-#: Arguments of the operators of c10d: (position of the outputs, of the inputs, of the root or peer), -1: has none.
-OPERATOR_ARGUMENTS = {
-    "allreduce_": (0, 0, -1),
-    "allreduce_coalesced_": (0, 0, -1),
-    "broadcast_": (0, 0, 2),
-    "reduce_": (0, 0, 3),
-    "allgather_": (0, 1, -1),
-    "_allgather_base_": (0, 1, -1),
-    "allgather_coalesced_": (0, 1, -1),
-    "allgather_into_tensor_coalesced_": (0, 1, -1),
-    "reduce_scatter_": (0, 1, -1),
-    "_reduce_scatter_base_": (0, 1, -1),
-    "reduce_scatter_tensor_coalesced_": (0, 1, -1),
-    "gather_": (0, 1, 3),
-    "scatter_": (0, 1, 3),
-    "alltoall_base_": (0, 1, -1),
-    "alltoall_": (0, 1, -1),
-    "send": (-1, 0, 2),
-    "recv_": (0, -1, 2),
-    "recv_any_source_": (0, -1, -1),
-}
 
 
 class EventFacts:
@@ -132,8 +111,8 @@ class EventFacts:
 
     def operated(self, row: int, operator: str) -> Facts:
         """What the arguments of an operator of c10d say."""
-        places = OPERATOR_ARGUMENTS.get(operator)
-        if places is None:
+        places = ARGUMENTS.get(operator, NO_TENSORS)
+        if places is NO_TENSORS:
             return NOTHING
         dims, types = self.parsed("Input Dims", row), self.parsed("Input type", row)
         values = self.parsed("Concrete Inputs", row)
@@ -145,10 +124,10 @@ class EventFacts:
             known = element_bytes(kind) and isinstance(dims[place], list) and dims[place]
             return _elements(dims[place]) * element_bytes(kind) if known else -1
 
-        root = values[places[2]] if isinstance(values, list) and 0 <= places[2] < len(values) else ""
+        root = values[places.root] if isinstance(values, list) and 0 <= places.root < len(values) else ""
         return Facts(
-            in_bytes=size_of(places[1]),
-            out_bytes=size_of(places[0]),
+            in_bytes=size_of(places.inputs),
+            out_bytes=size_of(places.outputs),
             root=_as_integer(root),
         )
 
@@ -241,17 +220,19 @@ class NodeFacts:
 
     def operated(self, node: int, operator: str) -> Facts:
         """What the arguments of an operator of c10d say."""
-        places = OPERATOR_ARGUMENTS.get(operator)
-        if places is None:
+        places = ARGUMENTS.get(operator, NO_TENSORS)
+        if places is NO_TENSORS:
             return NOTHING
-        facts = self.tensors(node, places[1], places[0], outputs_are_inputs=True)
+        facts = self.tensors(node, places.inputs, places.outputs, outputs_are_inputs=True)
         values = _parse(self.trace.span(node, h.SPAN_IN_VALUES))
         if not isinstance(values, list):
             return facts
-        if operator == "alltoall_base_":
-            splits = [len(value) for value in values[3:5] if isinstance(value, list) and value]
-            return replace(facts, members=max(splits, default=-1))
-        return replace(facts, root=_as_integer(values[places[2]]) if 0 <= places[2] < len(values) else -1)
+        splits = [values[at] for at in places.splits if at < len(values)]
+        return replace(
+            facts,
+            root=_as_integer(values[places.root]) if 0 <= places.root < len(values) else -1,
+            members=max((len(split) for split in splits if isinstance(split, list) and split), default=-1),
+        )
 
     def annotated(self, node: int) -> Facts:
         """What the tensors of an annotation such as ``gloo:all_reduce`` say: its inputs."""

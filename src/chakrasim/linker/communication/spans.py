@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.communication.names import DEVICE_BACKENDS
+from chakrasim.collectives.spelling import DEVICE_BACKENDS
 from chakrasim.trace.host.group_marks import marked_ddp_group, marked_group
 from chakrasim.trace.kineto.columns import Ints, KinetoTrace
 

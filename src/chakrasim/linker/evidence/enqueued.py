@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
 from chakrasim.trace.kineto.columns import Ints
@@ -17,8 +17,8 @@ Indices = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Dependencies, ``k`` of them: ``source`` positions in ``Work.device``, ``target`` positions in ``Work.host`` or
-    ``Work.device``; ``kind`` and ``evidence`` as in `LinkedTrace`."""
+    """Dependencies, ``k`` of them: ``source`` positions in ``LaneEvents.device``, ``target`` positions in
+    ``LaneEvents.host`` or ``LaneEvents.device``; ``kind`` and ``evidence`` as in `LinkedTrace`."""
 
     source: Indices
     target: Indices
@@ -75,7 +75,7 @@ class Queue:
         return np.where((at < len(self.lane)) & (self.lane[safe] == lane), at, -1)
 
     def devices(self, at: NDArray[np.intp]) -> Indices:
-        """Positions in ``Work.device`` of positions in this queue; -1 stays."""
+        """Positions in ``LaneEvents.device`` of positions in this queue; -1 stays."""
         if not len(self.device):
             return np.full(len(at), -1, np.int32)
         return np.where(at >= 0, self.device[at], -1).astype(np.int32)
@@ -105,7 +105,7 @@ class Enqueued:
     threads: Queue
 
 
-def enqueue(work: Work, launches: Launches) -> Enqueued:
+def enqueue(work: LaneEvents, launches: Launches) -> Enqueued:
     """Put the device's events in the order of their launches."""
     device = work.device
     everything = np.arange(len(device))
@@ -119,7 +119,7 @@ def enqueue(work: Work, launches: Launches) -> Enqueued:
     )
 
 
-def ended_last(work: Work, launches: Launches, after_ns: Ints, until_ns: Ints, launched_ns: Ints) -> Indices:
+def ended_last(work: LaneEvents, launches: Launches, after_ns: Ints, until_ns: Ints, launched_ns: Ints) -> Indices:
     """For each point the event of the device that ended last within (``after_ns``, ``until_ns`` + 1 us] among those
     launched before ``launched_ns``; -1 if none did."""
     if not len(work.device):

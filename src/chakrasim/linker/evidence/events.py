@@ -75,7 +75,7 @@ class Spans:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class StepSpans:
     """The profiler's steps by start: ``number``, ``start_ns``, ``end_ns`` int64[k]; they do not overlap."""
 
     number: Ints
@@ -92,7 +92,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class LaneEvents:
     """The events of a device trace, sorted out.
 
     ``host`` runs on threads, ``device`` on streams, ``annotations`` name spans of threads. ``syncs`` int32[s] are the
@@ -109,7 +109,7 @@ class Work:
     lanes: tuple[Lane, ...]
     threads: int
     main: int
-    steps: Steps
+    steps: StepSpans
     step_numbers: Ints
     counts: dict[str, int]
 
@@ -119,7 +119,7 @@ class Work:
         return {(lane.device, lane.stream): index for index, lane in enumerate(self.lanes) if lane.device >= 0}
 
 
-def sort_out(kineto: KinetoTrace) -> Work:
+def sort_out(kineto: KinetoTrace) -> LaneEvents:
     """Tell work from names and evidence, and put it on lanes. Raises InputError if there is no work."""
     counts: dict[str, int] = {}
     role = _roles(kineto, counts)
@@ -142,7 +142,7 @@ def sort_out(kineto: KinetoTrace) -> Work:
     host = _spans(kineto, on_host, thread[: len(on_host)], role)
     annotations = _spans(kineto, named, thread[len(on_host) :], role)
     device = _spans(kineto, on_device, stream, role, by_correlation=True)
-    return Work(
+    return LaneEvents(
         kineto=_slim(kineto),
         host=host,
         device=device,
@@ -253,7 +253,7 @@ def _spans(
     return Spans(rows.astype(np.int32), lane[order].astype(np.int32), start, start + duration, role[rows])
 
 
-def _steps(kineto: KinetoTrace, named: NDArray[np.intp], step_number: Ints, counts: dict[str, int]) -> Steps:
+def _steps(kineto: KinetoTrace, named: NDArray[np.intp], step_number: Ints, counts: dict[str, int]) -> StepSpans:
     rows = named[step_number >= 0]
     number = step_number[step_number >= 0]
     start = kineto.ts_ns[rows]
@@ -263,4 +263,4 @@ def _steps(kineto: KinetoTrace, named: NDArray[np.intp], step_number: Ints, coun
     cut = np.minimum(end[:-1], start[1:])
     counts["steps_cut_at_the_next"] = int((cut < end[:-1]).sum())
     end[:-1] = cut
-    return Steps(number, start, end)
+    return StepSpans(number, start, end)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.synchronisation import Waits
 from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.linked.columns import RowKind
 
 
-def count_false_pairs(work: Work, proven: Waits) -> None:
+def count_false_pairs(work: LaneEvents, proven: Waits) -> None:
     """Count, as ``false_pairs_of_reference``, pairs (work of the device, host operator after the one that waited) that
     joining the two ends of each proven wait by External id yields beside the right one.
 
@@ -44,7 +44,7 @@ def count_false_pairs(work: Work, proven: Waits) -> None:
     work.counts["false_pairs_of_reference"] = int((~around).sum()) + wrong_source
 
 
-def _last_by_id(work: Work, ids: Ints) -> NDArray[np.int32]:
+def _last_by_id(work: LaneEvents, ids: Ints) -> NDArray[np.int32]:
     """The work of the device or host with each External id that starts last."""
     kineto = work.kineto
     rows = np.concatenate((work.host.event, work.device.event))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.rows.texts import TextPool
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import Ints
@@ -58,7 +58,7 @@ def names_in(host: HostTrace, texts: TextPool, same: bool = False) -> Indices:
     return index_of[host.name]
 
 
-def join_host(work: Work, host: HostTrace, texts: TextPool) -> HostJoin:
+def join_host(work: LaneEvents, host: HostTrace, texts: TextPool) -> HostJoin:
     """Match by record-function id; else (before PyTorch 2.1) the k-th operator of a name with the k-th of that name, in
     order of their starts, for names that both traces have equally often; else by External id, which differs by a
     constant for each thread. Only equal names match."""

@@ -6,17 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.enqueued import Enqueued, Links, ended_last, join, links
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
-from chakrasim.linker.evidence.synchronisation import EVENT, WAIT, Records, Waits
+from chakrasim.linker.evidence.synchronisation import EVENT, WAIT, SyncRecords, Waits
 from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
 
 Indices = NDArray[np.int32]
 
 
-def named(work: Work, *parts: str) -> NDArray[np.bool_]:
+def named(work: LaneEvents, *parts: str) -> NDArray[np.bool_]:
     """bool[h]: calls whose name contains one of ``parts`` (lower case)."""
     kineto = work.kineto
     calls = work.host.kind == RowKind.RUNTIME
@@ -29,7 +29,7 @@ def named(work: Work, *parts: str) -> NDArray[np.bool_]:
     return found
 
 
-def infer(work: Work, launches: Launches, queues: Enqueued, records: Records, waits: Waits) -> Waits:
+def infer(work: LaneEvents, launches: Launches, queues: Enqueued, records: SyncRecords, waits: Waits) -> Waits:
     """Add to what records prove: blocking copies, blocking calls without a record, waits whose record lacks its
     source, and, if there are no records at all, waits between streams."""
     recorded = np.zeros(len(work.host), np.bool_)
@@ -45,14 +45,14 @@ def infer(work: Work, launches: Launches, queues: Enqueued, records: Records, wa
     return found
 
 
-def cross_stream(work: Work, waits: Waits) -> str:
+def cross_stream(work: LaneEvents, waits: Waits) -> str:
     """ "complete", "inferred" or "absent": how well waiting between streams is known."""
     if work.counts["sync_records"] and not (waits.unresolved.what == WAIT).any():
         return "complete"
     return "inferred" if work.counts["cross_stream_waits_inferred"] else "absent"
 
 
-def _copies(work: Work, launches: Launches) -> list[Links]:
+def _copies(work: LaneEvents, launches: Launches) -> list[Links]:
     """Calls that copy and returned after their copy had ended."""
     device, host = work.device, work.host
     copies = np.flatnonzero((device.kind == RowKind.MEMCPY) & (launches.call >= 0))
@@ -68,7 +68,7 @@ def _copies(work: Work, launches: Launches) -> list[Links]:
     ]
 
 
-def _texts_with(work: Work, which: NDArray[np.intp], part: bytes) -> NDArray[np.bool_]:
+def _texts_with(work: LaneEvents, which: NDArray[np.intp], part: bytes) -> NDArray[np.bool_]:
     names = work.kineto.name[work.device.event[which]]
     hit = np.zeros(len(work.kineto.strings), np.bool_)
     for index in np.unique(names).tolist():
@@ -76,7 +76,7 @@ def _texts_with(work: Work, which: NDArray[np.intp], part: bytes) -> NDArray[np.
     return hit[names]
 
 
-def _blocking(work: Work, launches: Launches, queues: Enqueued, recorded: NDArray[np.bool_]) -> list[Links]:
+def _blocking(work: LaneEvents, launches: Launches, queues: Enqueued, recorded: NDArray[np.bool_]) -> list[Links]:
     """Calls that synchronise by their name but have no record: the work that ended last while they ran; for a whole
     device the last work of every stream."""
     host = work.host
@@ -99,7 +99,7 @@ def _blocking(work: Work, launches: Launches, queues: Enqueued, recorded: NDArra
     return found
 
 
-def _devices(work: Work, queues: Enqueued, call: NDArray[np.intp]) -> Ints:
+def _devices(work: LaneEvents, queues: Enqueued, call: NDArray[np.intp]) -> Ints:
     """The device on which each call's thread last launched work; -1: it never did."""
     at = queues.threads.last_before(work.host.lane[call], work.host.start_ns[call])
     number = np.array([lane.device for lane in work.lanes] or [-1], np.int64)
@@ -107,7 +107,7 @@ def _devices(work: Work, queues: Enqueued, call: NDArray[np.intp]) -> Ints:
     return np.where(last >= 0, number[work.device.lane[last]], -1) if len(work.device) else np.full(len(call), -1)
 
 
-def _events(work: Work, launches: Launches, queues: Enqueued, unresolved: Records) -> Links:
+def _events(work: LaneEvents, launches: Launches, queues: Enqueued, unresolved: SyncRecords) -> Links:
     """Calls that waited for an event of unknown origin: the last work of its stream, or, if that is unknown as well,
     the work that ended last while they ran."""
     some = unresolved.take((unresolved.what == EVENT) & (unresolved.call >= 0))
@@ -120,7 +120,7 @@ def _events(work: Work, launches: Launches, queues: Enqueued, unresolved: Record
     return links(source, some.call, EdgeKind.SYNC_EVENT, Evidence.INFERRED)
 
 
-def _stream_waits(work: Work, queues: Enqueued, unresolved: Records) -> Links:
+def _stream_waits(work: LaneEvents, queues: Enqueued, unresolved: SyncRecords) -> Links:
     """Streams that waited for an event of which its stream or its recording is unknown.
 
     The recording is taken as the last of the thread before the wait, the stream as that of the work that the thread
@@ -135,7 +135,7 @@ def _stream_waits(work: Work, queues: Enqueued, unresolved: Records) -> Links:
     return _checked(work, source.astype(np.int32), target)
 
 
-def _stream_waits_by_calls(work: Work, queues: Enqueued) -> Links:
+def _stream_waits_by_calls(work: LaneEvents, queues: Enqueued) -> Links:
     """Without any record: the thread's next launch waits for what it launched before it last recorded an event, if
     that is another stream."""
     call = np.flatnonzero(named(work, "streamwaitevent")).astype(np.int32)
@@ -144,7 +144,7 @@ def _stream_waits_by_calls(work: Work, queues: Enqueued) -> Links:
     return _checked(work, _launched_before(work, queues, _last_recorded(work, call)), target)
 
 
-def _last_recorded(work: Work, call: Indices) -> Indices:
+def _last_recorded(work: LaneEvents, call: Indices) -> Indices:
     """The last call before each that recorded an event, on its thread; -1: none."""
     recording = np.flatnonzero(named(work, "eventrecord")).astype(np.int32)
     lane, time = work.host.lane[recording], work.host.start_ns[recording]
@@ -152,7 +152,7 @@ def _last_recorded(work: Work, call: Indices) -> Indices:
     return np.where(at >= 0, recording[at], -1).astype(np.int32) if len(recording) else np.full(len(call), -1, np.int32)
 
 
-def _launched_before(work: Work, queues: Enqueued, call: Indices) -> Indices:
+def _launched_before(work: LaneEvents, queues: Enqueued, call: Indices) -> Indices:
     """The work that each call's thread had launched last; -1: none, or no call."""
     source = np.full(len(call), -1, np.int32)
     known = np.flatnonzero(call >= 0)
@@ -161,7 +161,7 @@ def _launched_before(work: Work, queues: Enqueued, call: Indices) -> Indices:
     return source
 
 
-def _checked(work: Work, source: Indices, target: Indices) -> Links:
+def _checked(work: LaneEvents, source: Indices, target: Indices) -> Links:
     """Links between different streams that the times allow."""
     both = np.flatnonzero((source >= 0) & (target >= 0))
     a, b = source[both], target[both]

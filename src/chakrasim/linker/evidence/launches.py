@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Nesting, last_at
 from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.linked.columns import RowKind
@@ -17,10 +17,9 @@ Indices = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Launches:
-    """``call`` int32[d]: position in ``Work.host`` of the call that launched each event of ``Work.device``, or
-    -1.
-    ``operator`` int32[d]: of the innermost operator around the call; -1: none. ``time_ns`` int64[d]: when the call
-    began; where there is none, the event's own start."""
+    """Of each event of ``LaneEvents.device``: ``call`` int32[d] position in ``LaneEvents.host`` of the call that
+    launched it, -1: none; ``operator`` int32[d] of the innermost operator around the call, -1: none; ``time_ns``
+    int64[d] when the call began, or where there is none, the event's own start."""
 
     call: Indices
     operator: Indices
@@ -29,7 +28,7 @@ class Launches:
 
 @dataclass(frozen=True, eq=False)
 class CallIndex:
-    """Calls of the host by correlation id: ``key`` int64[k] ascending, ``call`` positions in ``Work.host``."""
+    """Calls of the host by correlation id: ``key`` int64[k] ascending, ``call`` positions in ``LaneEvents.host``."""
 
     key: Ints
     call: NDArray[np.intp]
@@ -42,7 +41,7 @@ class CallIndex:
         return np.where((self.key[at] == correlation) & (correlation > 0), self.call[at], -1).astype(np.int32)
 
 
-def index_calls(work: Work) -> CallIndex:
+def index_calls(work: LaneEvents) -> CallIndex:
     """The host's calls by correlation, equal ones by start."""
     correlation = work.kineto.correlation[work.host.event]
     calls = np.flatnonzero((correlation > 0) & (work.host.kind == RowKind.RUNTIME))
@@ -50,7 +49,7 @@ def index_calls(work: Work) -> CallIndex:
     return CallIndex(correlation[calls[order]], calls[order])
 
 
-def find_launches(work: Work, nesting: Nesting, calls: CallIndex) -> Launches:
+def find_launches(work: LaneEvents, nesting: Nesting, calls: CallIndex) -> Launches:
     """Join the device's events to their launches.
 
     Where several calls carry an id, the one that began last before the kernel did; if none did, the first.
@@ -87,7 +86,7 @@ def _repeated(call: Indices) -> int:
     return int((np.unique(call, return_counts=True)[1] > 1).sum())
 
 
-def _operators(work: Work, nesting: Nesting) -> Indices:
+def _operators(work: LaneEvents, nesting: Nesting) -> Indices:
     """int32[h]: the innermost operator around each event of the host; an operator's own position for itself."""
     kind = work.host.kind
     found = np.arange(len(kind), dtype=np.int32)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.jit import kernel
-from chakrasim.linker.evidence.events import Work
+from chakrasim.jit import kernel, leaf
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.trace.kineto.columns import Ints
 
 Indices = NDArray[np.int32]
@@ -22,7 +22,7 @@ TOLERANCE_NS = 1000
 class Pieces:
     """The time of the threads, cut up, by thread and time: no overlaps, and no holes before some are explained.
 
-    ``owner`` int32[p] position in ``Work.host``, -1 where no event explains the time; ``lane`` int32[p];
+    ``owner`` int32[p] position in ``LaneEvents.host``, -1 where no event explains the time; ``lane`` int32[p];
     ``start_ns``, ``end_ns`` int64[p]. Changed in place, a column at a time: they are the larger part of what linking
     needs.
     """
@@ -38,6 +38,10 @@ class Pieces:
     def offsets(self, threads: int) -> Ints:
         """int64[threads + 1]: where the pieces of each thread begin."""
         return np.searchsorted(self.lane, np.arange(threads + 1)).astype(np.int64)
+
+    def forget_times(self) -> None:
+        """Free the lanes and times, which the rows have by now."""
+        self.lane, self.start_ns, self.end_ns = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def keep(self, which: NDArray[np.bool_] | slice) -> None:
         """Drop all other pieces."""
@@ -55,7 +59,7 @@ class Pieces:
 
 @dataclass(eq=False)
 class Nesting:
-    """The tree: ``parent`` int32[h] position in ``Work.host`` of the event around each, -1 at the top; ``end_ns``
+    """The tree: ``parent`` int32[h] position in ``LaneEvents.host`` of the event around each, -1 at the top; ``end_ns``
     int64[h] ends of the events after repair; ``pieces`` their time, until they are given away."""
 
     parent: Indices
@@ -69,7 +73,7 @@ class Nesting:
         return given
 
 
-def nest(work: Work) -> Nesting:
+def nest(work: LaneEvents) -> Nesting:
     """Nest the host's events, thread by thread.
 
     An event that starts inside another is its child. A child that ends up to 1 us after its parent ends with it; one
@@ -88,7 +92,7 @@ def nest(work: Work) -> Nesting:
     counts = np.zeros(3, np.int64)
     stack = np.empty(n + 1, np.int32)
     table = (pieces.owner, pieces.lane, pieces.start_ns, pieces.end_ns)
-    used = _cut(host.lane, host.start_ns, end, _extents(work), parent, first, stack, *table, counts)
+    used = _cut(host.lane, host.start_ns, end, _extents(work), parent, first, stack, table, counts)
     names = ("children_clamped", "ends_moved_to_the_next_start", "straddling_events")
     work.counts.update(zip(names, counts.tolist(), strict=True))
     del table
@@ -96,7 +100,7 @@ def nest(work: Work) -> Nesting:
     return Nesting(parent, end, pieces)
 
 
-def _extents(work: Work) -> Ints:
+def _extents(work: LaneEvents) -> Ints:
     """int64[threads, 2]: from when to when there is something on each thread, names included."""
     extents = np.empty((work.threads, 2), np.int64)
     extents[:, 0], extents[:, 1] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
@@ -108,23 +112,11 @@ def _extents(work: Work) -> Ints:
 
 @kernel
 def _cut(
-    lane: Any,
-    start: Any,
-    end: Any,
-    extents: Any,
-    parent: Any,
-    first: Any,
-    stack: Any,
-    owner_of: Any,
-    lane_of: Any,
-    start_of: Any,
-    end_of: Any,
-    counts: Any,
+    lane: Any, start: Any, end: Any, extents: Any, parent: Any, first: Any, stack: Any, pieces: Any, counts: Any
 ) -> int:
     at = 0
     event = 0
     for thread in range(len(extents)):
-        begin = at
         now = extents[thread, 0]
         depth = 0
         while True:
@@ -139,12 +131,9 @@ def _cut(
                     end[top] = start[event]
                     counts[1] += 1
                 if end[top] > now or first[top] < 0:
-                    owner_of[at] = top
-                    start_of[at] = now
-                    end_of[at] = max(end[top], now)
-                    now = end_of[at]
                     first[top] = at
-                    at += 1
+                    at = _add_piece(pieces, at, top, thread, now, max(end[top], now))
+                    now = max(end[top], now)
                 depth -= 1
             if not more:
                 break
@@ -158,28 +147,24 @@ def _cut(
                     else:
                         counts[2] += 1
                 if start[event] > now or first[top] < 0:
-                    owner_of[at] = top
-                    start_of[at] = now
-                    end_of[at] = start[event]
                     first[top] = at
-                    at += 1
+                    at = _add_piece(pieces, at, top, thread, now, start[event])
             elif start[event] > now:
-                owner_of[at] = -1
-                start_of[at] = now
-                end_of[at] = start[event]
-                at += 1
+                at = _add_piece(pieces, at, np.int32(-1), thread, now, start[event])
             now = start[event]
             stack[depth] = event
             depth += 1
             event += 1
         if extents[thread, 1] > now:
-            owner_of[at] = -1
-            start_of[at] = now
-            end_of[at] = extents[thread, 1]
-            at += 1
-        for piece in range(begin, at):
-            lane_of[piece] = thread
+            at = _add_piece(pieces, at, np.int32(-1), thread, now, extents[thread, 1])
     return at
+
+
+@leaf
+def _add_piece(pieces: Any, at: Any, owner: Any, lane: Any, start: Any, end: Any) -> Any:
+    """Write a row of `Pieces`; where the next one goes."""
+    pieces[0][at], pieces[1][at], pieces[2][at], pieces[3][at] = owner, lane, start, end
+    return at + 1
 
 
 def innermost(lane: Indices, start_ns: Ints, end_ns: Ints, at_lane: Indices, at_ns: Ints) -> Indices:

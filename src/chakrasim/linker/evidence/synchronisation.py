@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.enqueued import Enqueued, Links, Queue, join, links
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import CallIndex, Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
 from chakrasim.linker.rows.columns import rare_at
@@ -27,13 +27,14 @@ _NAMES |= {"device sync": CONTEXT, "event sync": EVENT, "event synchronize": EVE
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class SyncRecords:
     """Synchronisation records by time, ``s`` of them.
 
-    ``what``: STREAM, ...; ``call`` int32[s] position in ``Work.host`` of the call that waited; ``device`` int64[s];
-    ``lane`` int32[s] the stream that it is about (that waits, for WAIT), -1: none; ``time_ns`` int64[s] start of the
-    call; ``recorded`` int32[s] position of the call that recorded the event, -1: unknown; ``source_stream`` int64[s]
-    the stream it was recorded on, -1: unknown; ``source_lane`` int32[s] the same as a lane, -1 also if it has no work.
+    ``what``: STREAM, ...; ``call`` int32[s] position in ``LaneEvents.host`` of the call that waited; ``device``
+    int64[s]; ``lane`` int32[s] the stream that it is about (that waits, for WAIT), -1: none; ``time_ns`` int64[s] start
+    of the call; ``recorded`` int32[s] position of the call that recorded the event, -1: unknown; ``source_stream``
+    int64[s] the stream it was recorded on, -1: unknown; ``source_lane`` int32[s] the same as a lane, -1 also if it has
+    no work.
     """
 
     what: NDArray[np.uint8]
@@ -45,15 +46,15 @@ class Records:
     source_stream: Ints
     source_lane: Indices
 
-    def take(self, which: NDArray[np.bool_]) -> Records:
+    def take(self, which: NDArray[np.bool_]) -> SyncRecords:
         """Some of the records."""
-        return Records(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+        return SyncRecords(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     def __len__(self) -> int:
         return len(self.what)
 
 
-def read_records(work: Work, calls: CallIndex) -> Records:
+def read_records(work: LaneEvents, calls: CallIndex) -> SyncRecords:
     """The records of the trace."""
     kineto = work.kineto
     rows = work.syncs
@@ -71,10 +72,10 @@ def read_records(work: Work, calls: CallIndex) -> Records:
     work.counts["sync_records"] = len(rows)
     work.counts["sync_records_of_unknown_kind"] = int((what == OTHER).sum())
     lane = _lanes(work, device, kineto.stream[rows], elsewhere=False)
-    return Records(what, call, device, lane, time, recorded, waited, _lanes(work, device, waited, elsewhere=True))
+    return SyncRecords(what, call, device, lane, time, recorded, waited, _lanes(work, device, waited, elsewhere=True))
 
 
-def _lanes(work: Work, device: Ints, stream: Ints, elsewhere: bool) -> Indices:
+def _lanes(work: LaneEvents, device: Ints, stream: Ints, elsewhere: bool) -> Indices:
     """The lane of each (device, stream), -1 if it has no work; ``elsewhere``: or, if only one other device has it,
     that one's."""
     by_number: dict[int, list[int]] = {}
@@ -96,10 +97,10 @@ class Waits:
 
     host: Links
     device: Links
-    unresolved: Records
+    unresolved: SyncRecords
 
 
-def find_waits(work: Work, launches: Launches, queues: Enqueued, records: Records) -> Waits:
+def find_waits(work: LaneEvents, launches: Launches, queues: Enqueued, records: SyncRecords) -> Waits:
     """What the records prove."""
     proof = Evidence.SYNC_RECORD
     known = (records.recorded >= 0) & (records.source_lane >= 0)
@@ -121,11 +122,11 @@ def find_waits(work: Work, launches: Launches, queues: Enqueued, records: Record
     return Waits(join(host), join([device]), unresolved)
 
 
-def _recorded(work: Work, records: Records) -> tuple[Indices, Ints]:
+def _recorded(work: LaneEvents, records: SyncRecords) -> tuple[Indices, Ints]:
     return records.source_lane, work.host.start_ns[records.recorded]
 
 
-def _context(work: Work, streams: _Streams, records: Records) -> tuple[Indices, Indices]:
+def _context(work: LaneEvents, streams: _Streams, records: SyncRecords) -> tuple[Indices, Indices]:
     """Each stream of the device, for each call that waited for the whole device."""
     some = records.take((records.what == CONTEXT) & (records.call >= 0))
     found: list[tuple[Indices, Indices]] = [(np.zeros(0, np.int32), np.zeros(0, np.int32))]
@@ -140,7 +141,7 @@ def _context(work: Work, streams: _Streams, records: Records) -> tuple[Indices, 
 class _Streams:
     """What a stream had before it at some time: its last work, and what it had been told to wait for since."""
 
-    def __init__(self, work: Work, queue: Queue, waiting: Records) -> None:
+    def __init__(self, work: LaneEvents, queue: Queue, waiting: SyncRecords) -> None:
         self.work, self.queue, self.waiting = work, queue, waiting
         self.rejected = self.idle = 0
         order = np.lexsort((waiting.time_ns, waiting.lane))

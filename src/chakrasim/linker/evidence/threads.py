@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.linker.communication.handing_over import handed_over
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Pieces
 from chakrasim.linker.rows.columns import rare_at
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
@@ -63,7 +63,7 @@ class Handovers:
 class _Threads:
     """The pieces of each thread, for looking up."""
 
-    def __init__(self, work: Work, pieces: Pieces) -> None:
+    def __init__(self, work: LaneEvents, pieces: Pieces) -> None:
         self.work, self.pieces = work, pieces
         self.offsets = pieces.offsets(work.threads)
         self.busy = [self._busy(thread) for thread in range(work.threads)]
@@ -86,7 +86,7 @@ class _Threads:
         return np.flatnonzero(self.pieces.owner[low : max(high - 1, low)] < 0) + int(low)
 
 
-def explain(work: Work, pieces: Pieces) -> Handovers:
+def explain(work: LaneEvents, pieces: Pieces) -> Handovers:
     """Find out which idle time of threads is waiting for other threads."""
     found = Handovers()
     if work.threads > 1:
@@ -102,7 +102,7 @@ def explain(work: Work, pieces: Pieces) -> Handovers:
     return found
 
 
-def _forward_and_backward(work: Work) -> dict[tuple[int, int], int]:
+def _forward_and_backward(work: LaneEvents) -> dict[tuple[int, int], int]:
     """Pairs (forward, backward) of threads, and the evidence: equal sequence numbers, or the names of operators."""
     kineto, host = work.kineto, work.host
     forward_thread = rare_at(kineto.rare_column("Fwd thread id"), host.event)

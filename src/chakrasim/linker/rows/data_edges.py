@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.host_join import HostJoin
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, Nesting, last_at
@@ -56,7 +56,7 @@ def _innermost(node: Ints, memory: NDArray[np.intp], parent: NDArray[np.intp], m
 
 
 def data_edges(
-    work: Work, nesting: Nesting, launches: Launches, shape: Shape, host: HostTrace, join: HostJoin
+    work: LaneEvents, nesting: Nesting, launches: Launches, shape: Shape, host: HostTrace, join: HostJoin
 ) -> Edges:
     """Edges between operators, and between the device's work that they launched where it runs on different streams."""
     event = join.event
@@ -85,7 +85,7 @@ def data_edges(
     )
 
 
-def _first_and_last(work: Work, launches: Launches) -> tuple[Indices, Indices]:
+def _first_and_last(work: LaneEvents, launches: Launches) -> tuple[Indices, Indices]:
     """The first and the last of the device's events that each event of the host itself launched, -1: none."""
     known = np.flatnonzero(launches.operator >= 0)
     known = known[np.lexsort((work.device.start_ns[known], launches.time_ns[known]))].astype(np.int32)

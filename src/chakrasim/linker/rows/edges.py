@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.enqueued import Links
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, Nesting, Pieces, last_at
 from chakrasim.linker.evidence.threads import Handovers
 from chakrasim.linker.rows.shape import Shape
@@ -50,7 +50,7 @@ def all_edges(parts: list[Edges]) -> Edges:
 
 
 def make_edges(
-    work: Work, nesting: Nesting, shape: Shape, handovers: Handovers, to_host: Links, to_device: Links
+    work: LaneEvents, nesting: Nesting, shape: Shape, handovers: Handovers, to_host: Links, to_device: Links
 ) -> list[Edges]:
     """All edges but those of data: of threads, calls, streams, synchronisation. Rows: pieces, then device's events."""
     pieces = shape.pieces
@@ -69,7 +69,7 @@ def make_edges(
     ]
 
 
-def _between_threads(work: Work, pieces: Pieces, handovers: Handovers) -> Edges:
+def _between_threads(work: LaneEvents, pieces: Pieces, handovers: Handovers) -> Edges:
     if not handovers.edges:
         return edges_of([], [], [], [])
     giver, given, taker, taken, kind, evidence = np.array(handovers.edges, np.int64).T
@@ -81,7 +81,7 @@ def _between_threads(work: Work, pieces: Pieces, handovers: Handovers) -> Edges:
     return edges_of(source, target, kind, evidence)
 
 
-def _streams(work: Work, base: int) -> Edges:
+def _streams(work: LaneEvents, base: int) -> Edges:
     """Each event after the last one before it in its stream that had ended when it began."""
     device = work.device
     at = np.arange(len(device))

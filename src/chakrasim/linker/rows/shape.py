@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.enqueued import Links
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import Pieces, last_at
 from chakrasim.linker.evidence.threads import Handovers
@@ -34,7 +34,7 @@ class Shape:
     wait_ns: Ints
 
 
-def shape(work: Work, pieces: Pieces, handovers: Handovers, launches: Launches, waits: Links) -> Shape:
+def shape(work: LaneEvents, pieces: Pieces, handovers: Handovers, launches: Launches, waits: Links) -> Shape:
     """Cut the pieces:
 
     - a call in which the device began what it launched: before that it launches, after it goes on (and may wait);
@@ -72,7 +72,7 @@ def _ends(pieces: Pieces, events: int) -> tuple[Indices, Indices]:
 
 
 def _launch_cuts(
-    work: Work, pieces: Pieces, first: Indices, last: Indices, launches: Launches, waits: Links
+    work: LaneEvents, pieces: Pieces, first: Indices, last: Indices, launches: Launches, waits: Links
 ) -> tuple[Indices, Indices, Ints, NDArray[np.bool_]]:
     """Of each call that launched something: the call, its piece in which the device began, when, and whether that
     cuts the piece."""
@@ -98,7 +98,7 @@ def _launch_cuts(
     return calls, at, np.minimum(time, pieces.end_ns[at]), forced
 
 
-def _ordinary_cuts(work: Work, pieces: Pieces, handovers: Handovers) -> tuple[Indices, Ints]:
+def _ordinary_cuts(work: LaneEvents, pieces: Pieces, handovers: Handovers) -> tuple[Indices, Ints]:
     """The pieces around the points where other threads begin, and idle ones around borders of steps."""
     borders = np.unique(np.concatenate((work.steps.start_ns, work.steps.end_ns)))
     threads = np.arange(work.threads, dtype=np.int32)
@@ -134,7 +134,7 @@ def _position(where: Indices, when: Ints, at: Indices, time: Ints) -> NDArray[np
     return found
 
 
-def _waiting(work: Work, pieces: Pieces, last: Indices, waits: Links) -> tuple[NDArray[np.intp], Ints]:
+def _waiting(work: LaneEvents, pieces: Pieces, last: Indices, waits: Links) -> tuple[NDArray[np.intp], Ints]:
     """The pieces that waited and how long: until the last of what they waited for had ended, at most to their end."""
     target = last[waits.target]
     rows, which = np.unique(target, return_inverse=True)

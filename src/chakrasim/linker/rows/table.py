@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.jit import kernel
-from chakrasim.linker.evidence.events import Work
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
-from chakrasim.linker.evidence.nesting import Nesting, innermost
+from chakrasim.linker.evidence.nesting import Pieces, innermost
 from chakrasim.linker.memory import give_back
 from chakrasim.linker.rows.columns import constant
 from chakrasim.linker.rows.edges import Edges
 from chakrasim.linker.rows.order import put_in_order
 from chakrasim.linker.rows.row_table import RowTable
-from chakrasim.linker.rows.shape import Shape
 from chakrasim.linker.rows.texts import TextPool
+from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.linked.columns import RowKind
 
 Indices = NDArray[np.int32]
@@ -26,85 +26,69 @@ Indices = NDArray[np.int32]
 
 @dataclass
 class Stages:
-    """What the stages found. `make_table` takes it over and frees each part with its last use, for in a trace of a
-    gigabyte these columns are what memory is needed for. ``host_node`` int32[h]: of each event of the host."""
+    """What the stages found: the events, how the host's hang together (``parent``, ``inclusive_ns``, ``host_node``: the
+    node of each, None without a host trace), the rows before they are put in order (``pieces`` to ``wait_ns``, as in
+    `Shape`), and edges between them.
 
-    work: Work
-    nesting: Nesting | None
+    In a trace of a gigabyte these columns are what memory is needed for: so there is nothing here that `make_table`
+    does not need, and it empties ``pieces`` and ``edges``.
+    """
+
+    work: LaneEvents
     launches: Launches
-    shape: Shape | None
-    edges: list[Edges]
+    parent: Indices
+    inclusive_ns: Ints
     host_node: Indices | None
+    pieces: Pieces
+    first: Indices
+    launching: Indices
+    waiting: NDArray[np.intp]
+    wait_ns: Ints
+    edges: list[Edges]
+
+
+@dataclass(frozen=True, eq=False)
+class _Order:
+    """``before`` int32[n]: where each row stood, among the pieces or behind them among the device's events; ``after``
+    int32[n + 1]: where each of those now stands, -1 behind the last, for those that are -1."""
+
+    before: Indices
+    after: Indices
+
+    def put(self, pieces: NDArray[Any], device: NDArray[Any]) -> NDArray[Any]:
+        """A column of the rows, from those of the pieces and of the device's events."""
+        return np.concatenate((pieces, device))[self.before]
+
+    def rows(self, pieces: Indices, device: Indices) -> Indices:
+        """The same of a column that names rows."""
+        found: Indices = self.after[self.put(pieces, device)]
+        return found
 
 
 def make_table(stages: Stages, texts: TextPool) -> tuple[RowTable, Edges, Indices]:
-    """All rows in order, the edges between them, and of each row the position in ``Work.annotations`` of the
+    """All rows in order, the edges between them, and of each row the position in ``LaneEvents.annotations`` of the
     innermost annotation around it."""
-    work, launches = stages.work, stages.launches
-    nesting, shape, host_node = stages.nesting, stages.shape, stages.host_node
-    assert nesting is not None and shape is not None
-    stages.nesting = stages.shape = stages.host_node = None
-    device, host = work.device, work.host
-    pieces, first, launching, parent = shape.pieces, shape.first, shape.launching, nesting.parent
-    waiting, waited = shape.waiting, shape.wait_ns
-    inclusive = nesting.end_ns - host.start_ns
-    around_calls = _around_calls(work, launches)
-    host.forget_times()
-    del shape, nesting
-    begin = [np.concatenate((pieces.start_ns, device.start_ns))]
-    begin[0][waiting] += waited
-    order, edges, rejected = put_in_order(begin, [np.concatenate((pieces.end_ns, device.end_ns))], stages.edges)
-    work.counts["edges_rejected_circular"] = rejected
-    give_back(len(order))
-    start = np.concatenate((pieces.start_ns, device.start_ns))[order]
-    duration = np.concatenate((pieces.end_ns, device.end_ns))[order]
-    duration -= start
-    row_of = np.empty(len(order) + 1, np.int32)
-    row_of[order] = np.arange(len(order), dtype=np.int32)
-    row_of[-1] = -1
-    # Few rows wait; memory that is never written to takes none.
-    wait = np.zeros(len(order), np.int64)
-    wait[row_of[waiting]] = waited
-    duration[row_of[waiting]] -= waited
-    step = work.steps.of(np.concatenate((pieces.start_ns, launches.time_ns)))[order]
+    work, pieces = stages.work, stages.pieces
+    around_calls = _around_calls(work, stages.launches)
+    work.host.forget_times()
+    order, edges = _put_in_order(stages)
+    give_back(len(pieces))
+    start, wait, duration = _times(stages, order)
+    step = work.steps.of(np.concatenate((pieces.start_ns, stages.launches.time_ns)))[order.before]
     spans = work.annotations
     around = innermost(spans.lane, spans.start_ns, spans.end_ns, pieces.lane, pieces.start_ns)
-    annotation = np.concatenate((around, around_calls))[order]
+    annotation = order.put(around, around_calls)
+    lane = order.put(pieces.lane, work.device.lane)
     del around
-    lane = np.concatenate((pieces.lane, device.lane))[order]
+    pieces.forget_times()
+    give_back(len(start))
     owner = pieces.owner
-    del pieces
-    give_back(len(order))
-    part, head = (column[order] for column in _parts(owner, first, len(device)))
-    head = row_of[head]
-    give_back(len(order))
-    event, kind = _events(work, owner)
-    event, kind = event[order], kind[order]
-    above = np.append(first, np.int32(-1))
-    calls = np.where(owner >= 0, parent[owner], np.int32(-1)) if len(host) else np.full(len(owner), -1, np.int32)
-    threads = len(owner)
-    del owner
-    # One step at a time, so that at most two columns of it are there at once.
-    calls = np.concatenate((calls, launches.operator))
-    calls = calls[order]
-    calls = above[calls]
-    parent = row_of[calls]
-    del calls, above
-    give_back(len(order))
-    launch = np.concatenate((np.full(threads, -1, np.int32), launching))
-    launch = launch[order]
-    launch = row_of[launch]
-    whole = np.zeros(len(order), np.int64)
-    whole[row_of[first]] = inclusive
-    whole[row_of[threads:-1]] = device.end_ns - device.start_ns
-    del inclusive, row_of
-    give_back(len(order))
-    node = constant(-1, len(order), np.int32)
-    if host_node is not None:
-        node = np.full(len(order), -1, np.int32)
-        node[first] = host_node
-        node = node[order]
-    del order
+    part, head = _parts(owner, stages.first, order)
+    parent = _operators(stages, order)
+    launch = order.rows(np.full(len(owner), -1, np.int32), stages.launching)
+    give_back(len(start))
+    event, kind = _events(work, owner, order)
+    node = _nodes(stages, order)
     name = np.where(event >= 0, work.kineto.name[event], np.int32(0)).astype(np.int32, copy=False)
     table = RowTable(
         texts=texts,
@@ -116,7 +100,7 @@ def make_table(stages: Stages, texts: TextPool) -> tuple[RowTable, Edges, Indice
         start_ns=start,
         wait_ns=wait,
         duration_ns=duration,
-        inclusive_ns=whole,
+        inclusive_ns=_inclusive(stages, order),
         parent=parent,
         step=step,
         event=event,
@@ -127,30 +111,88 @@ def make_table(stages: Stages, texts: TextPool) -> tuple[RowTable, Edges, Indice
     return table, edges, annotation
 
 
-def _around_calls(work: Work, launches: Launches) -> Indices:
+def _put_in_order(stages: Stages) -> tuple[_Order, Edges]:
+    pieces, device = stages.pieces, stages.work.device
+    begin = np.concatenate((pieces.start_ns, device.start_ns))
+    begin[stages.waiting] += stages.wait_ns
+    # In lists, out of which they are taken with their last use.
+    columns = [begin], [np.concatenate((pieces.end_ns, device.end_ns))]
+    del begin
+    before, edges, rejected = put_in_order(*columns, stages.edges)
+    stages.work.counts["edges_rejected_circular"] = rejected
+    after = np.empty(len(before) + 1, np.int32)
+    after[before] = np.arange(len(before), dtype=np.int32)
+    after[-1] = -1
+    return _Order(before, after), edges
+
+
+def _times(stages: Stages, order: _Order) -> tuple[Ints, Ints, Ints]:
+    """When each row starts, how long it waits and works."""
+    pieces, device = stages.pieces, stages.work.device
+    start = order.put(pieces.start_ns, device.start_ns)
+    duration = order.put(pieces.end_ns, device.end_ns)
+    duration -= start
+    # Few rows wait; memory that is never written to takes none.
+    wait = np.zeros(len(start), np.int64)
+    waiting = order.after[stages.waiting]
+    wait[waiting] = stages.wait_ns
+    duration[waiting] -= stages.wait_ns
+    return start, wait, duration
+
+
+def _inclusive(stages: Stages, order: _Order) -> Ints:
+    """How long the event of each row took, with all that it called; 0 but for its first piece."""
+    device = stages.work.device
+    inclusive = np.zeros(len(order.before), np.int64)
+    inclusive[order.after[stages.first]] = stages.inclusive_ns
+    inclusive[order.after[len(stages.pieces) : -1]] = device.end_ns - device.start_ns
+    return inclusive
+
+
+def _around_calls(work: LaneEvents, launches: Launches) -> Indices:
     """The innermost annotation around the launch of each of the device's events."""
     spans, host = work.annotations, work.host
     around = innermost(spans.lane, spans.start_ns, spans.end_ns, host.lane, host.start_ns)
     return np.append(around, np.int32(-1))[launches.call]
 
 
-def _events(work: Work, owner: Indices) -> tuple[Indices, NDArray[np.uint8]]:
-    """Event in the trace and kind of each row before ordering."""
-    gap = owner < 0
+def _operators(stages: Stages, order: _Order) -> Indices:
+    """The row of the operator around each piece's event, or around the call that launched a device's event."""
+    owner = stages.pieces.owner
+    around = np.full(len(owner), -1, np.int32)
+    if len(stages.parent):
+        around = np.where(owner >= 0, stages.parent[owner], around)
+    event = order.put(around, stages.launches.operator)
+    row: Indices = order.after[np.append(stages.first, np.int32(-1))[event]]
+    return row
+
+
+def _events(work: LaneEvents, owner: Indices, order: _Order) -> tuple[Indices, NDArray[np.uint8]]:
+    """Event in the trace and kind of each row."""
+    event, kind = np.full(len(owner), -1, np.int32), np.full(len(owner), RowKind.GAP, np.uint8)
     if len(work.host):
-        event = np.where(gap, np.int32(-1), work.host.event[owner])
-        kind = np.where(gap, np.uint8(RowKind.GAP), work.host.kind[owner])
-    else:
-        event, kind = np.full(len(gap), -1, np.int32), np.full(len(gap), RowKind.GAP, np.uint8)
-    return np.concatenate((event, work.device.event)), np.concatenate((kind, work.device.kind))
+        event = np.where(owner < 0, event, work.host.event[owner])
+        kind = np.where(owner < 0, kind, work.host.kind[owner])
+    return order.put(event, work.device.event), order.put(kind, work.device.kind)
 
 
-def _parts(owner: Indices, first: Indices, devices: int) -> tuple[Indices, Indices]:
+def _nodes(stages: Stages, order: _Order) -> Indices:
+    """The node of the host trace of each event, at its first piece."""
+    count = len(order.before)
+    if stages.host_node is None:
+        nothing: Indices = constant(-1, count, np.int32)
+        return nothing
+    node = np.full(count, -1, np.int32)
+    node[order.after[stages.first]] = stages.host_node
+    return node
+
+
+def _parts(owner: Indices, first: Indices, order: _Order) -> tuple[Indices, Indices]:
     """Number of each piece within its event, and the row of the event's first."""
-    head = np.arange(len(owner) + devices, dtype=np.int32)
+    head = np.arange(len(order.before), dtype=np.int32)
     part = np.zeros(len(head), np.int32)
     _number(owner, first, np.zeros(len(first), np.int32), part, head)
-    return part, head
+    return part[order.before], order.after[head[order.before]]
 
 
 @kernel

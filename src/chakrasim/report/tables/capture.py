@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from chakrasim.text.amounts import number_text, plural, ranks_text, size_text, time_text
@@ -10,32 +9,6 @@ from chakrasim.text.layout import Section
 
 if TYPE_CHECKING:
     from chakrasim.collect.capturing.api import Capture
-    from chakrasim.collect.capturing.job import CapturedJob
-
-
-def assumptions(captured: CapturedJob, representative: bool) -> tuple[str, ...]:
-    """What a capture assumed, made up or left out."""
-    lines = []
-    if representative:
-        shared = [entry for entry in captured.classes if len(entry.ranks) > 1]
-        if shared:
-            lines.append(
-                f"{plural(captured.world, 'rank')} share {plural(len(captured.classes), 'trace')}: ranks at the same "
-                "place of the groups that messages are sent in do the same"
-                + (f" (checked on {plural(len(captured.verified), 'more rank')})" if captured.verified else "")
-            )
-    for what, count in _sum("placeholders", captured).items():
-        lines.append(f"placeholder: {what}, {count:,} times")
-    for what, count in _sum("counted", captured).items():
-        lines.append(f"{what}: {count:,}")
-    return tuple(lines)
-
-
-def _sum(name: str, captured: CapturedJob) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for entry in captured.classes:
-        total.update(getattr(entry.result, name))
-    return total
 
 
 def sections(capture: Capture) -> list[Section]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chakrasim.diagnosis.checks.findings import Finding, Severity
+from chakrasim.diagnosis.checks.findings import Finding, Severity, merge
 from chakrasim.diagnosis.doctor import Diagnosis
 from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.text.amounts import plural, ranks_text, share_text, time_text
@@ -18,19 +18,12 @@ _WORDS = {Severity.ERROR: "ERROR", Severity.WARNING: "warning", Severity.NOTE: "
 def diagnosis_sections(diagnosis: Diagnosis) -> list[Section]:
     """The report of ``chakrasim doctor``: verdict, ranks, findings, files left out."""
     return [
-        _verdict(diagnosis),
+        Section(lines=(diagnosis.headline,), loud=diagnosis.exit_code == 2),
         *_programs(diagnosis.ranks),
         *_ranks(diagnosis.ranks),
         *finding_sections(diagnosis.findings),
         _ignored(diagnosis),
     ]
-
-
-def _verdict(diagnosis: Diagnosis) -> Section:
-    counts = {level: sum(f.severity is level for f in merge(diagnosis.findings)) for level in reversed(Severity)}
-    said = ", ".join(plural(counts[level], _WORDS[level].lower()) for level in counts if counts[level])
-    line = f"{plural(len(diagnosis.ranks), 'rank')}: {diagnosis.verdict}" + (f" ({said})" if said else "")
-    return Section(lines=(line,), loud=diagnosis.exit_code == 2)
 
 
 def _programs(ranks: Sequence[RankFacts]) -> Iterator[Section]:
@@ -88,27 +81,6 @@ def finding_sections(findings: Sequence[Finding]) -> Iterator[Section]:
         lines = (f"cause: {finding.cause}", f"consequence: {finding.consequence}", f"remedy: {finding.remedy}")
         title = f"{_WORDS[finding.severity]}: {finding.code}{where}"
         yield Section(title, lines=lines, loud=finding.severity is Severity.ERROR)
-
-
-def merge(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings that several ranks share as one: that of the first, with all their ranks."""
-    groups: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.code, finding.severity, finding.consequence, finding.remedy), []).append(finding)
-    merged = []
-    for same in groups.values():
-        first = same[0]
-        if len(same) > 1:
-            ranks = tuple(dict.fromkeys(rank for finding in same for rank in finding.ranks))
-            files = tuple(dict.fromkeys(file for finding in same for file in finding.files))
-            others = len({finding.cause for finding in same}) > 1
-            where = f" (rank {first.ranks[0]}; the others are similar)" if others and first.ranks else ""
-            cause = first.cause + where
-            first = Finding(
-                first.code, first.severity, cause, first.consequence, first.remedy, ranks, files, first.evidence
-            )
-        merged.append(first)
-    return merged
 
 
 def _ignored(diagnosis: Diagnosis) -> Section:

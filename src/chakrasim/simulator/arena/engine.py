@@ -50,6 +50,8 @@ def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None
         reason = loop.run(m, min(steps, limits.max_events + 1 - int(m[at.EVENTS])))
         if reason == at.NEED_SPACE:
             m = _grow(m, limits)
+        elif reason == at.FAILED and m[at.ERROR] == at.BROKEN_ROUTE:
+            raise InputError("a topology's route takes a link that is not there", remedy="try it with fewer members")
         elif reason == at.FAILED:
             slot = int(m[at.ERROR_SLOT])
             raise TimeOutOfRange(int(m[slot + at.SLOT_RANK]) if slot else -1, int(m[at.ERROR_NODE]) if slot else -1)

@@ -13,6 +13,7 @@ from chakrasim.simulator.arena.builder import ArenaBuilder
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import EXACT_WORDS, LEVEL_WORDS
+from chakrasim.simulator.kernels.routes import dim_words
 from chakrasim.simulator.kernels.symmetry import DIGIT_WORDS
 from chakrasim.simulator.lowering.custom import custom_reserve, write_custom
 from chakrasim.simulator.lowering.graph import Graph
@@ -130,7 +131,8 @@ def _network(arena: ArenaBuilder, context: Context, header: dict[int, int], slot
     ports = [0]
     stride = 1
     for kind, count in zip(context.network.kinds, context.network.npus_count, strict=True):
-        table += [count, stride, kind.number, ports[-1]]
+        number, *addresses = dim_words(kind)
+        table += [count, stride, number, ports[-1], kind.ports(count), *addresses]
         ports.append(ports[-1] + kind.ports(count))
         stride *= count
     header[at.DIMS] = len(context.network.topology)

@@ -1,7 +1,7 @@
 """What the links of the network have to carry for a collective, and the time that it cannot take less than.
 
 The congestion-unaware network lets any number of messages use a link at once. Loads are counted along the ways that the
-congestion-aware network sends messages (`machine/topology.py`), so they are what its links carry.
+congestion-aware network sends messages (`machine/topologies`), so they are what its links carry.
 """
 
 from __future__ import annotations

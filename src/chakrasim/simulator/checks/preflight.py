@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Collective
-from chakrasim.collectives.kinds import COLLECTIVE_KEYS
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS, KINDS
 from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
@@ -21,8 +20,6 @@ from chakrasim.simulator.lowering.sharing import by_columns
 from chakrasim.simulator.outcome.stall import ranks_text
 
 Ints = NDArray[np.int64]
-
-_REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK)
 
 
 def check_ranks(context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]]) -> None:
@@ -40,7 +37,7 @@ def check_ranks(context: Context, graphs: Sequence[Graph], graph_of: Ints, plans
 def warn_of_slow_memory(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
     """Warn where a collective's reductions are charged to a memory that is slower than a link: no accelerator is so."""
     memory, link = context.system.local_mem_bw / 1e9, max(context.network.bytes_per_ns)
-    reduces = any(plan.chunks and plan.use.type in _REDUCING for own in plans for plan in own)
+    reduces = any(plan.chunks and KINDS[plan.use.type].reduces for own in plans for plan in own)
     if 0 < memory < link and reduces:
         context.notes.warn(
             f"reductions are charged to a memory of {memory:,.6g} GB/s, slower than a link of {link:,.6g} GB/s: they "

@@ -346,13 +346,13 @@ CALL_REAL_RECV = 5
 # --- the network -----------------------------------------------------------------------------------------------------
 DIM_MEMBERS = 0
 DIM_STRIDE = 1
-DIM_KIND = 2
+DIM_KIND = 2  # a number of `routes.py`
 DIM_PORT = 3  # its first port
-DIM_WORDS = 4
-
-RING = 0  # numbers of `machine/topology.py`
-FULLY_CONNECTED = 1
-SWITCH = 2
+DIM_PORTS = 4
+DIM_ROUTE = 5  # addresses, of topologies that are not built in
+DIM_ENDS = 6
+DIM_HOPS = 7
+DIM_WORDS = 8
 
 LINK_STATE = 0
 LINK_HEAD = 1
@@ -381,7 +381,7 @@ MSG_AT = 2  # the NPU it stands at, or left last
 MSG_TO = 3
 MSG_BYTES = 4
 MSG_CALL = 5  # what its arrival means to the sender
-MSG_SWITCH = 6  # 1 + dimension of the switch it stands at
+MSG_PLACE = 6  # at a switch: its place in the dimension, else 0
 MSG_ROOT = 7  # folded: in the frame of the sender
 MSG_ANCHOR = 8  # the NPU whose link it waits for
 MSG_WORDS = 9
@@ -442,6 +442,7 @@ THEN_WORK = 4
 
 # --- errors of a run -------------------------------------------------------------------------------------------------
 TIME_OVERFLOW = 1
+BROKEN_ROUTE = 2
 
 LATEST = (1 << 63) - 1  # ns
 ROUNDING = 2048  # of a real number next to it

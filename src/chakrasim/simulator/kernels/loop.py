@@ -74,7 +74,7 @@ def arrive(m: Words, entry: int, sender_call: int, root: int) -> None:
 @inner
 def on_message(m: Words, message: int) -> None:
     """A message has reached the end of a link, or its destination."""
-    if m[at.AWARE] != 0 and (m[message + at.MSG_SWITCH] != 0 or m[message + at.MSG_AT] != m[message + at.MSG_TO]):
+    if m[at.AWARE] != 0 and (m[message + at.MSG_PLACE] != 0 or m[message + at.MSG_AT] != m[message + at.MSG_TO]):
         forward(m, message)
         return
     entry = m[message + at.MSG_ENTRY]

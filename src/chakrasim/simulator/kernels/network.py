@@ -14,6 +14,7 @@ import numpy as np
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import Words, allocate, new_event, place_by_order, schedule
+from chakrasim.simulator.kernels.routes import end_of, hops_between, next_link
 from chakrasim.simulator.kernels.symmetry import meet, move
 
 
@@ -51,13 +52,7 @@ def unaware_ns(m: Words, source: int, destination: int, size: int) -> int:
         a = coordinate(m, source, dim)
         b = coordinate(m, destination, dim)
         if a != b:
-            kind = m[dim + at.DIM_KIND]
-            hops = 1
-            if kind == at.SWITCH:
-                hops = 2
-            elif kind == at.RING:
-                hops = b - a if b > a else b - a + m[dim + at.DIM_MEMBERS]
-                hops = min(hops, m[dim + at.DIM_MEMBERS] - hops)
+            hops = hops_between(m, dim, a, b)
             return whole_ns(m, hops * real(m, 2 * d) + size / real(m, 2 * d + 1))
     return 0
 
@@ -82,7 +77,7 @@ def inject(m: Words, source: int, destination: int, size: int, entry: int, call:
     m[message + at.MSG_TO] = destination
     m[message + at.MSG_BYTES] = size
     m[message + at.MSG_CALL] = call
-    m[message + at.MSG_SWITCH] = 0
+    m[message + at.MSG_PLACE] = 0
     m[message + at.MSG_ROOT] = root
     if m[at.AWARE] == 0:
         schedule(m, time, at.ON_ARRIVAL, message)
@@ -95,18 +90,10 @@ def inject(m: Words, source: int, destination: int, size: int, entry: int, call:
 def forward(m: Words, message: int) -> None:
     """Offer a message to the link that leads on from where it stands, and note where that link ends.
 
-    Dimensions are crossed in ascending order, a ring the shorter way round, a tie clockwise.
+    Dimensions are crossed in ascending order, each by the route of its topology.
     """
     here = m[message + at.MSG_AT]
     to = m[message + at.MSG_TO]
-    d = m[message + at.MSG_SWITCH] - 1
-    if d >= 0:
-        dim = m[at.DIM_TABLE] + d * at.DIM_WORDS
-        here += (coordinate(m, to, dim) - coordinate(m, here, dim)) * m[dim + at.DIM_STRIDE]
-        m[message + at.MSG_AT] = here
-        m[message + at.MSG_SWITCH] = 0
-        offer(m, message, here, m[dim + at.DIM_PORT] + 1)
-        return
     d = 0
     dim = m[at.DIM_TABLE]
     a = coordinate(m, here, dim)
@@ -116,36 +103,32 @@ def forward(m: Words, message: int) -> None:
         dim += at.DIM_WORDS
         a = coordinate(m, here, dim)
         b = coordinate(m, to, dim)
-    kind = m[dim + at.DIM_KIND]
-    port = m[dim + at.DIM_PORT]
+    place = m[message + at.MSG_PLACE]
+    owner, port = next_link(m, dim, a if place == 0 else place, b)
+    end = end_of(m, dim, owner, port)
     stride = m[dim + at.DIM_STRIDE]
-    if kind == at.SWITCH:
-        m[message + at.MSG_SWITCH] = d + 1
-    elif kind == at.RING:
-        members = m[dim + at.DIM_MEMBERS]
-        clockwise = b - a if b > a else b - a + members
-        if members - clockwise < clockwise:
-            following = a - 1 if a > 0 else members - 1
-            port += 1
-        else:
-            following = a + 1 if a + 1 < members else 0
-        m[message + at.MSG_AT] = here + (following - a) * stride
+    anchor = here + (owner - a) * stride
+    if end < m[dim + at.DIM_MEMBERS]:
+        m[message + at.MSG_AT] = here + (end - a) * stride
+        m[message + at.MSG_PLACE] = 0
     else:
-        m[message + at.MSG_AT] = here + (b - a) * stride
-        port += coordinate(m, move(m, m[message + at.MSG_AT], here, at.BACK), dim) if m[at.FOLDED] != 0 else b
-    offer(m, message, here, port)
+        m[message + at.MSG_PLACE] = end
+    number = anchor
+    if m[at.FOLDED] != 0:
+        own = move(m, anchor, anchor, at.BACK)
+        if own != anchor:  # the port's number is that at the representative
+            b = coordinate(m, move(m, to, anchor, at.BACK), dim)
+            port = next_link(m, dim, coordinate(m, own, dim) if place == 0 else place, b)[1]
+        number = m[m[at.SLOT_OF] + own]
+    m[message + at.MSG_ANCHOR] = anchor
+    offer(m, message, m[at.LINK_TABLE] + (number * m[at.PORTS] + m[dim + at.DIM_PORT] + port) * at.LINK_WORDS)
 
 
 @inner
-def offer(m: Words, message: int, anchor: int, port: int) -> None:
-    """Give a message to a port's link: it is served at once or waits."""
-    number = anchor
+def offer(m: Words, message: int, link: int) -> None:
+    """Give a message to a link: it is served at once or waits."""
     if m[at.FOLDED] != 0:
-        number = m[m[at.SLOT_OF] + move(m, anchor, anchor, at.BACK)]
-    link = m[at.LINK_TABLE] + (number * m[at.PORTS] + port) * at.LINK_WORDS
-    m[message + at.MSG_ANCHOR] = anchor
-    if m[at.FOLDED] != 0:
-        meet(m, link, at.LINK_LAST_TIME, move(m, m[message + at.MSG_ROOT], anchor, at.BACK))
+        meet(m, link, at.LINK_LAST_TIME, move(m, m[message + at.MSG_ROOT], m[message + at.MSG_ANCHOR], at.BACK))
     if is_idle(m, link):
         serve(m, link, message)
         return

@@ -41,7 +41,7 @@ class CollectiveUse:
 
 
 @dataclass(frozen=True, eq=False)
-class Collectives:
+class CollectiveNodes:
     """The collectives of some nodes: ``use`` int64[nodes] indexes ``uses``, ``group`` int64[nodes] ``groups``."""
 
     types: Ints
@@ -68,7 +68,7 @@ class Messages:
     """Nodes that name their own rank."""
 
 
-def collectives(trace: Trace, column: Column, nodes: Ints, context: Context) -> Collectives:
+def collectives(trace: Trace, column: Column, nodes: Ints, context: Context) -> CollectiveNodes:
     """The collectives that ``nodes`` ask for. Raises InputError with the node at fault."""
     types = required(column("comm_type"), nodes, "a collective")
     unknown = np.flatnonzero((types < 0) | (types > int(Collective.BARRIER)))
@@ -93,7 +93,7 @@ def collectives(trace: Trace, column: Column, nodes: Ints, context: Context) -> 
     uses = tuple(
         CollectiveUse(Collective(int(t)), int(s), groups[g], masks[int(i)], int(r), int(c)) for t, s, g, i, r, c in rows
     )
-    return Collectives(types, which.reshape(-1), table[:, 2], uses, tuple(groups))
+    return CollectiveNodes(types, which.reshape(-1), table[:, 2], uses, tuple(groups))
 
 
 def _in_order_of_use(trace: Trace, nodes: Ints, numbers: Ints) -> list[int]:

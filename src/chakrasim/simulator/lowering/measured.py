@@ -9,27 +9,17 @@ recorded time, and nothing else changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.simulator.context import Context
-from chakrasim.simulator.kernels import layout as at
-from chakrasim.trace import CollectiveType, NodeType, Trace
-
-if TYPE_CHECKING:
-    from chakrasim.simulator.lowering.graph import Graph
+from chakrasim.trace import NodeType, Trace
 
 Ints = NDArray[np.int64]
 
 LONGEST_NS = 1 << 62
-
-_FROM_ROOT = (CollectiveType.BROADCAST, CollectiveType.SCATTER)
-_TO_ROOT = (CollectiveType.REDUCE, CollectiveType.GATHER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,77 +62,3 @@ def _times(trace: Trace, name: str, default: Ints) -> Ints:
 
 def _refuse(trace: Trace, node: int, message: str, found: int | None = None) -> None:
     raise InputError(message, file=trace.source, place=trace.place(node), found=found, expected="0 to 2^62 - 1 ns")
-
-
-def hold_meetings(
-    graphs: Sequence[Graph], graph_of: Ints, context: Context
-) -> tuple[list[Graph], Ints, tuple[int, ...]]:
-    """Give every rank a graph of its own in which meetings are numbered from 0; last comes, for each meeting, how many
-    ranks its others wait for. Raises InputError where communication has no transfer time at all.
-    """
-    own = [graphs[g] for g in graph_of.tolist()]
-    _check_transfers(own, context)
-    nodes = [np.flatnonzero(graph.kind == at.RUN_MEETING) for graph in own]
-    rank = np.repeat(np.arange(len(own)), [len(numbers) for numbers in nodes])
-    given = np.concatenate([graph.a[numbers] for graph, numbers in zip(own, nodes, strict=True)])
-    distinct, meeting = np.unique(given, return_inverse=True)
-    kind, root, ranks = (
-        np.concatenate([_attribute(graph, numbers, name) for graph, numbers in zip(own, nodes, strict=True)])
-        for name in ("comm_type", "root_rank", "meeting_ranks")
-    )
-    transfer = np.concatenate([graph.b[numbers] for graph, numbers in zip(own, nodes, strict=True)])
-    role = _roles(rank, meeting, kind, root)
-    role[transfer == 0] &= ~at.WAITS
-    size = np.zeros(len(distinct), np.int64)
-    np.maximum.at(size, meeting, ranks)
-    counting = np.bincount(meeting[role & at.COUNTS > 0], minlength=len(distinct))
-    following = np.bincount(meeting[role == at.WAITS], minlength=len(distinct)) > 0
-    # A rank that never comes is waited for all the same.
-    meetings = tuple(np.where(following, counting, np.maximum(counting, size)).tolist())
-    made = []
-    for r, (graph, numbers) in enumerate(zip(own, nodes, strict=True)):
-        a, b, d = graph.a.copy(), graph.b.copy(), graph.d.copy()
-        a[numbers], d[numbers] = meeting[rank == r], role[rank == r]
-        hasty = numbers[d[numbers] & at.WAITS == 0]
-        b[hasty] = measured(graph.trace, common_start=False).duration_ns[graph.order[hasty]]
-        made.append(replace(graph, a=a, b=b, d=d, shared=None))
-    return made, np.arange(len(own)), meetings
-
-
-def _attribute(graph: Graph, numbers: Ints, name: str) -> Ints:
-    return graph.trace.attr(name).integers(-1)[graph.order[numbers]]
-
-
-def _roles(rank: Ints, meeting: Ints, kind: Ints, root: Ints) -> Ints:
-    """Who waits for whom: all for the root, the root for all, or (also where the root is not there) all for all."""
-    role = np.full(len(rank), at.COUNTS | at.WAITS, np.int64)
-    is_root = rank == root
-    has_root = np.isin(meeting, meeting[is_root])
-    from_root = np.isin(kind, [int(one) for one in _FROM_ROOT]) & has_root
-    role[from_root] = np.where(is_root[from_root], at.COUNTS, at.WAITS)
-    role[np.isin(kind, [int(one) for one in _TO_ROOT]) & has_root & ~is_root] = at.COUNTS
-    return role
-
-
-def _check_transfers(graphs: Sequence[Graph], context: Context) -> None:
-    """Count communication without a transfer time; none at all is an error."""
-    with_transfer = without = 0
-    example = None
-    for graph in graphs:
-        communicates = graph.trace.types[graph.order] >= int(NodeType.COMM_SEND_NODE)
-        lacking = np.flatnonzero(communicates & (graph.kind != at.RUN_MEETING))
-        with_transfer += int((graph.kind == at.RUN_MEETING).sum())
-        without += len(lacking)
-        if len(lacking) and example is None:
-            example = (graph, int(lacking[0]))
-    if example is not None and not with_transfer:
-        graph, number = example
-        raise InputError(
-            "no collective or message has a transfer time",
-            file=graph.trace.source,
-            place=graph.place(number),
-            expected="attributes transfer_ns and meeting, which comparing all ranks gives",
-            remedy="convert all ranks together, from traces that record process groups (see chakrasim doctor DIR), or "
-            "replay recorded durations",
-        )
-    context.counts["collectives and messages without a transfer time (their recorded duration is used)"] += without

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build, traits_of
 from chakrasim.collectives.custom.load import custom_programs
 from chakrasim.collectives.custom.program import CustomProgram
-from chakrasim.collectives.kinds import COLLECTIVE_KEYS
-from chakrasim.collectives.schedule import ROOTED
+from chakrasim.collectives.kinds import COLLECTIVE_KEYS, KINDS
+from chakrasim.collectives.schedule import WITHOUT_REFERENCE
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
 from chakrasim.simulator.arena.builder import ArenaBuilder
@@ -145,7 +145,7 @@ def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
     splits = context.system.preferred_dataset_splits
     size = use.size_bytes
     chunk = size // splits
-    if use.type in (Collective.ALL_GATHER, Collective.GATHER):
+    if KINDS[use.type].size_is_part:
         if chunk == 0:
             return 0, 0
     elif context.ranks > chunk:
@@ -169,7 +169,7 @@ def _implementations(collective: Collective, name: str, context: Context) -> tup
     found = context.system.implementations.get(name, ())
     if found:
         return found
-    if collective in ROOTED:
+    if collective in WITHOUT_REFERENCE:
         return (RING,)
     if collective == Collective.REDUCE_SCATTER_BLOCK:
         return context.system.implementations.get("reduce-scatter") or (RING,)
@@ -203,7 +203,7 @@ def _default_phases(
     use: CollectiveUse, chunk: int, algorithms: tuple[Algorithm, ...], context: Context, *, everyone: bool
 ) -> list[Phase]:
     """All ranks: one phase per dimension, or reduce-scatters up and all-gathers down for a split all-reduce (8.7)."""
-    if use.type in ROOTED:
+    if use.type in WITHOUT_REFERENCE:
         ring = Members(context.ranks, 1)
         root = max(use.root, 0)
         if root >= context.ranks:
@@ -276,6 +276,7 @@ def _phase(
                 variant=variant,
                 root=root,
                 shared_bus=context.system.model_shared_bus,
+                parameters=dict(algorithm.parameters),
             ),
         )
         for variant in (0, 1)

@@ -210,9 +210,13 @@ def _link_name(rank: int, port: int, layout: Layout, context: Context) -> str:
     count = context.network.npus_count[d]
     own = rank // stride % count
     ends = context.network.kinds[d].ends(own, port - layout.ports[d], count)
-    first, last = ("switch" if end is None else str(rank + (end - own) * stride) for end in ends)
+    first, last = (str(rank + (end - own) * stride) if end < count else _switch(end - count) for end in ends)
     dim = f"dim {d} " if context.network.dimensions > 1 else ""
     return f"{dim}{first} -> {last}"
+
+
+def _switch(number: int) -> str:
+    return f"switch {number}" if number else "switch"
 
 
 def _calls(

@@ -1,15 +1,22 @@
-"""Encoding of a trace as the bytes of a Chakra file."""
+"""Encoding of a trace as the bytes of a Chakra file, as the official library writes it (fields by number)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.trace.chakra.graph import Trace
-from chakrasim.trace.kinds import BYTES, STRING
+from chakrasim.trace.chakra.graph import Attributes, Csr, Ints, StringTable, Trace, Words
+from chakrasim.trace.chakra.wire_out import DELIMITED, VARINT, WORD4, WORD8, Messages, tag, text_field
+from chakrasim.trace.kinds import DOUBLE, FIXED32, FIXED64, FLOAT, SFIXED32, SFIXED64, SINT32, SINT64, STRING
+
+_LARGEST = 0x7FFFFFFF
+#: Nodes that are encoded together: few enough for the processor's cache.
+_NODES = 1 << 13
+_WIDTHS = {DOUBLE: 8, FIXED64: 8, SFIXED64: 8, FLOAT: 4, FIXED32: 4, SFIXED32: 4}
 
 
 def encode_trace(trace: Trace) -> bytes:
@@ -17,99 +24,134 @@ def encode_trace(trace: Trace) -> bytes:
 
     Raises InputError for a message of 2 GiB or more, which no reader accepts.
     """
-    from chakrasim.trace.chakra.wire_out import encode_frames
+    return b"".join((encode_metadata(trace), *encode_nodes(trace)))
 
-    offsets, blob, version = _with_version(trace)
-    text = _text_bytes(trace)
-    deps = np.concatenate((trace.ctrl_deps.targets, trace.data_deps.targets))
-    attributes = len(trace.attrs) + len(trace.meta)
-    # A number takes at most 10 bytes, a tag 2 and a length 5; a node has 4 numbers, 2 lists and 7 strings.
-    bound = 200 * (len(trace) + 1) + 10 * len(deps) + 60 * attributes + 17 * len(trace.lists.targets) + text
-    out = np.empty(bound, np.uint8)
-    begin = encode_frames(
-        out,
-        _words(trace),
-        np.append(np.array([version], np.int32), trace.name_index),
-        _ports(trace),
-        deps,
-        _dep_ends(trace),
-        np.append(np.zeros(1, np.int64), trace.attrs.offsets + len(trace.meta)),
-        np.concatenate((trace.meta.name, trace.attrs.name)),
-        np.concatenate((trace.meta.kind, trace.attrs.kind)),
-        np.concatenate((trace.meta.bits, trace.attrs.bits)),
-        np.concatenate((trace.meta.doc, trace.attrs.doc)),
-        _plain(trace.lists.offsets),
-        _plain(trace.lists.targets),
-        _plain(offsets),
-        _plain(blob),
+
+def encode_metadata(trace: Trace) -> memoryview:
+    """The first message of the file. Raises InputError if it is too large."""
+    message = Messages(1)
+    if trace.version:
+        message.constant(text_field(1, trace.version.encode()), np.zeros(1, np.int64))
+    _attributes(message, 2, trace, trace.meta, slice(0, 1))
+    if message.size[0] > _LARGEST:
+        raise _too_large(trace, "the metadata")
+    return message.framed()
+
+
+def encode_nodes(trace: Trace) -> Iterator[memoryview]:
+    """The messages of the nodes, some at a time. Raises InputError for one that is too large."""
+    for begin in range(0, len(trace), _NODES):
+        rows = slice(begin, min(begin + _NODES, len(trace)))
+        message = _nodes(trace, rows)
+        large = np.flatnonzero(message.size > _LARGEST)
+        if len(large):
+            raise _too_large(trace, trace.place(begin + int(large[0])))
+        yield message.framed()
+
+
+def _too_large(trace: Trace, place: str) -> InputError:
+    return InputError(
+        "this message is too large for a trace", file=trace.source, place=place, expected="less than 2 GiB"
     )
-    if begin < 0:
-        place = "the metadata" if begin == -1 else trace.place(-2 - int(begin))
-        raise InputError(
-            "this message is too large for a trace", file=trace.source, place=place, expected="less than 2 GiB"
-        )
-    return out[begin:].tobytes()
 
 
-def _plain(column: NDArray[Any]) -> NDArray[Any]:
-    """A contiguous, writable array: the one form that the kernel is compiled for."""
-    return np.require(column, requirements=("C", "W"))
+def same_content(one: Trace, other: Trace) -> bool:
+    """Whether both hold the same nodes, attributes and metadata in the same order (the source does not count)."""
+    return one is other or (len(one) == len(other) and encode_trace(one) == encode_trace(other))
 
 
-def _words(trace: Trace) -> NDArray[np.uint64]:
-    words = np.zeros((len(trace) + 1, 4), np.uint64)
-    words[1:, 0] = trace.ids
-    words[1:, 1] = trace.types.astype(np.int64).view(np.uint64)
-    words[1:, 2] = trace.start_micros
-    words[1:, 3] = trace.duration_micros
-    return words
+def _nodes(trace: Trace, rows: slice) -> Messages:
+    message = Messages(rows.stop - rows.start)
+    _numbers(message, 1, trace.ids[rows])
+    _texts(message, 2, trace.strings, trace.name_index[rows])
+    _numbers(message, 3, trace.types[rows].astype(np.int64).view(np.uint64))
+    for field, deps in ((4, trace.ctrl_deps), (5, trace.data_deps)):
+        offsets = deps.offsets[rows.start : rows.stop + 1]
+        message.packed(tag(field, DELIMITED), np.diff(offsets), deps.targets[offsets[0] : offsets[-1]])
+    _numbers(message, 6, trace.start_micros[rows])
+    _numbers(message, 7, trace.duration_micros[rows])
+    for field, ports in ((8, trace.inputs[rows]), (9, trace.outputs[rows])):
+        owners = np.flatnonzero(ports[:, 0] >= 0)
+        inner = Messages(len(owners))
+        for part in range(3):
+            _texts(inner, part + 1, trace.strings, ports[owners, part])
+        message.nested(tag(field, DELIMITED), owners, inner)
+    _attributes(message, 10, trace, trace.attrs, rows)
+    return message
 
 
-def _ports(trace: Trace) -> NDArray[np.int32]:
-    ports = np.full((len(trace) + 1, 6), -1, np.int32)
-    ports[1:, :3] = trace.inputs
-    ports[1:, 3:] = trace.outputs
-    return ports
+def _numbers(message: Messages, field: int, values: Words) -> None:
+    """Zeros are left out."""
+    owners = np.flatnonzero(values)
+    message.numbers(tag(field, VARINT), owners, values[owners])
 
 
-def _dep_ends(trace: Trace) -> NDArray[np.int64]:
-    ends = np.zeros((2, len(trace) + 2), np.int64)
-    ends[0, 1:] = trace.ctrl_deps.offsets
-    ends[1, 1:] = trace.data_deps.offsets
-    ends[1] += len(trace.ctrl_deps.targets)
-    return ends
+def _texts(message: Messages, field: int, table: StringTable, indices: NDArray[np.int32]) -> None:
+    """Texts that are not there are left out."""
+    owners = np.flatnonzero(indices > 0)
+    message.texts(tag(field, DELIMITED), owners, table, indices[owners])
 
 
-def _with_version(trace: Trace) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
-    """The string table with the version string added at its end, and the index of that."""
-    strings = trace.strings
-    if not trace.version:
-        return strings.offsets, strings.blob, 0
-    extra = np.frombuffer(trace.version.encode("utf-8"), np.uint8)
-    offsets = np.append(strings.offsets, strings.offsets[-1] + len(extra))
-    return offsets, np.concatenate((strings.blob, extra)), len(strings)
+def _attributes(message: Messages, field: int, trace: Trace, table: Attributes, rows: slice) -> None:
+    """Add the attributes of the owners ``rows`` of a table: together those that differ in their values only."""
+    offsets = table.offsets[rows.start : rows.stop + 1]
+    some = slice(int(offsets[0]), int(offsets[-1]))
+    names, docs, kinds, bits = table.name[some], table.doc[some], table.kind[some], table.bits[some]
+    inner = Messages(len(names))
+    for owners in _equal(names, docs, kinds):
+        at, head = int(owners[0]), b""
+        for number, text in ((1, int(names[at])), (2, int(docs[at]))):
+            head += text_field(number, trace.strings.raw(text)) if text else b""
+        _values(inner, head, int(kinds[at]), owners, bits[owners], trace)
+    message.nested(tag(field, DELIMITED), np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), inner)
 
 
-def _text_bytes(trace: Trace) -> int:
-    """Bytes of all strings, each as often as it is written (and of what else uses the same list slots)."""
-    sizes = np.diff(trace.strings.offsets)
-    total = int(sizes[trace.name_index].sum()) + len(trace.version.encode())
-    for io in (trace.inputs, trace.outputs):
-        total += int(sizes[io[io[:, 0] >= 0]].sum())
-    for table in (trace.attrs, trace.meta):
-        total += int(sizes[table.name].sum()) + int(sizes[table.doc].sum())
-        texts = (table.kind == STRING) | (table.kind == BYTES)
-        total += int(sizes[table.bits[texts].astype(np.int64)].sum())
-        lists = (table.kind == STRING + 1) | (table.kind == BYTES + 1)
-        total += int(sizes[_elements(trace, table.bits[lists].astype(np.int64))].sum())
-    return total
+def _equal(*columns: NDArray[Any]) -> list[Ints]:
+    """The places, ascending, of each set of equal values in columns of small numbers."""
+    keys, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        seen = np.bincount(column) > 0
+        there = int(np.count_nonzero(seen))
+        if there > 1:
+            keys = keys * there + (np.cumsum(seen) - 1)[column]
+            count *= there
+    order = np.argsort(keys.astype(np.min_scalar_type(count)), kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(keys[order])) + 1) if len(order) else []
 
 
-def _elements(trace: Trace, lists: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The elements of the given lists, end to end."""
-    starts = trace.lists.offsets[lists]
-    lengths = trace.lists.offsets[lists + 1] - starts
-    ends = np.cumsum(lengths)
-    places = np.arange(int(lengths.sum())) + np.repeat(starts - (ends - lengths), lengths)
-    elements: NDArray[np.int64] = trace.lists.targets[places].astype(np.int64)
-    return elements
+def _values(message: Messages, head: bytes, kind: int, owners: Ints, bits: Words, trace: Trace) -> None:
+    """Add values of one kind of attribute behind ``head`` and their tag."""
+    width = _WIDTHS.get(kind - 1 + kind % 2, 0)
+    if kind == 0:
+        message.constant(head, owners)
+    elif kind % 2 == 0:
+        counts, items = _items(trace.lists, bits.view(np.int64))
+        inner, packed = Messages(len(owners)), tag(1, DELIMITED)
+        if kind > STRING:
+            inner.texts(packed, np.repeat(np.arange(len(owners)), counts), trace.strings, items.view(np.int64))
+        else:
+            inner.packed(packed, counts, _as_written(kind - 1, items), width)
+        message.nested(head + tag(kind, DELIMITED), owners, inner)
+    elif kind >= STRING:
+        message.texts(head + tag(kind, DELIMITED), owners, trace.strings, bits.view(np.int64))
+    elif width:
+        message.words(head + tag(kind, WORD8 if width == 8 else WORD4), owners, bits, width)
+    else:
+        message.numbers(head + tag(kind, VARINT), owners, _as_written(kind, bits))
+
+
+def _items(lists: Csr, which: Ints) -> tuple[Ints, Words]:
+    """How many elements each of the lists has, and the elements, end to end."""
+    begins = lists.offsets[which]
+    counts = lists.offsets[which + 1] - begins
+    places = np.arange(int(counts.sum())) + np.repeat(begins - (np.cumsum(counts) - counts), counts)
+    return counts, lists.targets[places]
+
+
+def _as_written(kind: int, bits: Words) -> Words:
+    """Numbers in zigzag where the schema has them so."""
+    if kind not in (SINT32, SINT64):
+        return bits
+    signs = (bits.view(np.int64) >> 63).view(np.uint64)
+    turned = bits << np.uint64(1) ^ signs
+    return turned & np.uint64(0xFFFFFFFF) if kind == SINT32 else turned

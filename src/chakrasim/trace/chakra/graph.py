@@ -344,9 +344,3 @@ class Trace(Shown):
     def metadata(self) -> dict[str, Any]:
         """The attributes of the file's GlobalMetadata, the first of equal names."""
         return self._decode_all(self.meta, 0)
-
-    def same_content(self, other: Trace) -> bool:
-        """Whether both hold the same nodes, attributes and metadata in the same order (the source does not count)."""
-        from chakrasim.trace.chakra.encode import encode_trace
-
-        return self is other or (len(self) == len(other) and encode_trace(self) == encode_trace(other))

@@ -1,146 +1,188 @@
-"""Compiled encoding of a Chakra file, byte for byte as the official library writes it (fields by number).
+"""Protobuf messages side by side: many of one form are encoded together, a field of all of them at a time.
 
-Messages are written from the end backwards, so that the length of each is known when its prefix is due.
+First the messages are put together (`Messages`), which gives their sizes; then all goes to its place in one array.
 """
-
-# mypy: disable-error-code="assignment"
-# Compiled code knows one integer, of 64 bits; a checker sees Python's and NumPy's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from chakrasim.jit import kernel
-from chakrasim.trace.chakra.wire import _ALL, _LOW32, _ONE, _SEVEN, _WIRE, _ZERO
+from chakrasim.trace.chakra.graph import Ints, StringTable, Words
 
-_SIGN64 = np.uint64(1 << 63)
+Bytes = NDArray[np.uint8]
+Indices = Ints | NDArray[np.int32]
 
-
-@kernel
-def _varint(out: Any, at: Any, value: Any) -> Any:
-    """Write ``value`` so that it ends before ``at``; like all functions here, returns where it begins."""
-    size = 1
-    rest = value >> np.uint64(7)
-    while rest != _ZERO:
-        size += 1
-        rest >>= np.uint64(7)
-    begin = at - size
-    for i in range(size - 1):
-        out[begin + i] = (value >> np.uint64(7 * i)) & _SEVEN | np.uint64(0x80)
-    out[at - 1] = (value >> np.uint64(7 * (size - 1))) & _SEVEN
-    return begin
+VARINT, WORD8, DELIMITED, WORD4 = 0, 1, 2, 5
+"""How a field is written, as its tag says."""
+#: Longer texts are copied in blocks of this size, the last of which overlaps the one before it.
+_BLOCK = 32
 
 
-@kernel
-def _header(out: Any, at: Any, stop: Any, field: Any) -> Any:
-    """Write tag and length of the length-delimited field whose content is ``out[at:stop]``."""
-    at = _varint(out, at, np.uint64(stop - at))
-    return _varint(out, at, np.uint64(field << 3 | 2))
+def tag(field: int, form: int) -> bytes:
+    """What stands in front of a field."""
+    return varint(field << 3 | form)
 
 
-@kernel
-def _string(out: Any, at: Any, index: Any, field: Any, offsets: Any, blob: Any) -> Any:
-    start, stop = offsets[index], offsets[index + 1]
-    begin = at - (stop - start)
-    for i in range(stop - start):
-        out[begin + i] = blob[start + i]
-    return _header(out, begin, at, field)
+def text_field(field: int, text: bytes) -> bytes:
+    """A whole field with a text."""
+    return tag(field, DELIMITED) + varint(len(text)) + text
 
 
-@kernel
-def _scalar(out: Any, at: Any, bits: Any, kind: Any) -> Any:
-    """Write a number of attribute kind ``kind`` without a tag."""
-    wire = _WIRE[kind]
-    if wire != 0:
-        size = 8 if wire == 1 else 4
-        for i in range(size):
-            out[at - size + i] = (bits >> np.uint64(8 * i)) & np.uint64(0xFF)
-        return at - size
-    if kind == 15 or kind == 17:
-        bits = (bits << _ONE) ^ (_ALL if bits & _SIGN64 != _ZERO else _ZERO)
-        if kind == 15:
-            bits &= _LOW32
-    return _varint(out, at, bits)
+def varint(value: int) -> bytes:
+    """A number that is not negative."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*out, value))
 
 
-@kernel
-def _attribute(
-    out: Any, at: Any, name: Any, kind: Any, bits: Any, doc: Any, list_offsets: Any, items: Any, offsets: Any, blob: Any
-) -> Any:
-    """Write the fields of one AttributeProto."""
-    if kind > 0:
-        stop = at
-        is_list = kind % 2 == 0
-        element = kind - 1 if is_list else kind
-        low, high = np.int64(0), np.int64(1)
-        if is_list:
-            low, high = list_offsets[np.int64(bits)], list_offsets[np.int64(bits) + 1]
-        for i in range(high - 1, low - 1, -1):
-            value = items[i] if is_list else bits
-            if element >= 29:
-                at = _string(out, at, np.int64(value), 1 if is_list else kind, offsets, blob)
-            else:
-                at = _scalar(out, at, value, element)
-        if is_list and element < 29 and high > low:
-            at = _header(out, at, stop, 1)
-        if is_list:
-            at = _header(out, at, stop, kind)
-        elif element < 29:
-            at = _varint(out, at, np.uint64(kind << 3 | _WIRE[kind]))
-    for field in range(2, 0, -1):
-        index = doc if field == 2 else name
-        if index != 0:
-            at = _string(out, at, index, field, offsets, blob)
-    return at
+class Messages:
+    """``count`` messages that grow; ``size`` int64[count] is how many bytes each has.
 
-
-@kernel
-def encode_frames(
-    out: Any, words: Any, names: Any, io: Any, deps: Any, dep_ends: Any,
-    attr_ends: Any, attr_name: Any, attr_kind: Any, attr_bits: Any, attr_doc: Any,
-    list_offsets: Any, items: Any, offsets: Any, blob: Any,
-) -> Any:  # fmt: skip
-    """Write the whole file so that it ends where ``out`` ends; returns where it begins, or -1 - row of too large a row.
-
-    Row 0 is the metadata, with its version as name. ``words[row]`` holds id, type, start, duration; ``io[row]`` inputs,
-    then outputs; ``dep_ends[0]`` and ``dep_ends[1]`` are where each row's ctrl_deps and data_deps begin in ``deps``.
+    Fields are added in the order in which they stand in a message. ``owners``, ascending, are the messages that get a
+    field, one that stands there more than once as often. Each begins with ``head``, its tag.
     """
-    at = len(out)
-    for row in range(len(names) - 1, -1, -1):
-        row_stop = at
-        for field in range(10, 0, -1):
-            stop = at
-            if field == 10:
-                for a in range(attr_ends[row + 1] - 1, attr_ends[row] - 1, -1):
-                    stop = at
-                    at = _attribute(
-                        out, at, np.int64(attr_name[a]), np.int64(attr_kind[a]), attr_bits[a], np.int64(attr_doc[a]),
-                        list_offsets, items, offsets, blob,
-                    )  # fmt: skip
-                    at = _header(out, at, stop, 10 if row > 0 else 2)
-            elif field >= 8:
-                first = 3 * (field - 8)
-                for part in range(2, -1, -1):
-                    if io[row, first + part] > 0:
-                        at = _string(out, at, np.int64(io[row, first + part]), part + 1, offsets, blob)
-                if io[row, first] >= 0:
-                    at = _header(out, at, stop, field)
-            elif field == 5 or field == 4:
-                for i in range(dep_ends[field - 4, row + 1] - 1, dep_ends[field - 4, row] - 1, -1):
-                    at = _varint(out, at, deps[i])
-                if at < stop:
-                    at = _header(out, at, stop, field)
-            elif field == 2:
-                if names[row] != 0:
-                    at = _string(out, at, np.int64(names[row]), 2 if row > 0 else 1, offsets, blob)
-            else:
-                value = words[row, field // 2 if field < 6 else field - 4]
-                if value != _ZERO:
-                    at = _varint(out, at, value)
-                    at = _varint(out, at, np.uint64(field << 3))
-        if row_stop - at > 0x7FFFFFFF:
-            return -1 - row
-        at = _varint(out, at, np.uint64(row_stop - at))
-    return at
+
+    def __init__(self, count: int) -> None:
+        self.size = np.zeros(count, np.int64)
+        self._writers: list[Callable[[Bytes, Ints], None]] = []
+
+    def constant(self, head: bytes, owners: Ints) -> None:
+        """Add the head alone."""
+        self._add(head, owners, np.zeros(len(owners), np.int64), lambda out, at: None)
+
+    def numbers(self, head: bytes, owners: Ints, values: Words) -> None:
+        """Add varints."""
+        sizes = varint_sizes(values)
+        self._add(head, owners, sizes, lambda out, at: _put_varints(out, at, values, sizes))
+
+    def words(self, head: bytes, owners: Ints, values: Words, width: int) -> None:
+        """Add numbers of ``width`` bytes, 4 or 8."""
+        self._add(head, owners, np.full(len(owners), width), lambda out, at: _put_words(out, at, values, width))
+
+    def texts(self, head: bytes, owners: Ints, table: StringTable, indices: Indices) -> None:
+        """Add entries of a table of strings."""
+        froms = table.offsets[indices]
+        lengths = table.offsets[indices + 1] - froms
+        prefixes = varint_sizes(lengths)
+
+        def write(out: Bytes, at: Ints) -> None:
+            _put_varints(out, at, lengths, prefixes)
+            _copy(out, at + prefixes, table.blob, froms, lengths)
+
+        self._add(head, owners, prefixes + lengths, write)
+
+    def nested(self, head: bytes, owners: Ints, inner: Messages) -> None:
+        """Add messages, which are complete: ``inner`` has one for each of ``owners``."""
+        prefixes = varint_sizes(inner.size)
+
+        def write(out: Bytes, at: Ints) -> None:
+            _put_varints(out, at, inner.size, prefixes)
+            inner._write(out, at + prefixes)
+
+        self._add(head, owners, prefixes + inner.size, write)
+
+    def packed(self, head: bytes, counts: Ints, values: Words, width: int = 0) -> None:
+        """Add a list of numbers to each message that has some: ``counts`` int64[count], ``values`` of all, end to end.
+        They are varints, or of ``width`` bytes."""
+        owners = np.flatnonzero(counts)
+        inner = Messages(len(owners))
+        lists = np.repeat(np.arange(len(owners)), counts[owners])
+        if width:
+            inner.words(b"", lists, values, width)
+        else:
+            inner.numbers(b"", lists, values)
+        self.nested(head, owners, inner)
+
+    def framed(self) -> memoryview:
+        """All messages, each behind its size."""
+        prefixes = varint_sizes(self.size)
+        ends = np.cumsum(prefixes + self.size)
+        out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        _put_varints(out, ends - self.size - prefixes, self.size, prefixes)
+        self._write(out, ends - self.size)
+        return out.data
+
+    def _write(self, out: Bytes, begins: Ints) -> None:
+        """Put every message where it begins."""
+        for write in self._writers:
+            write(out, begins)
+
+    def _add(self, head: bytes, owners: Ints, sizes: Ints, write: Callable[[Bytes, Ints], None]) -> None:
+        """Add fields of ``sizes`` bytes behind their heads, which ``write`` puts where they begin."""
+        if not len(owners):
+            return
+        places = self._take(owners, sizes + len(head))
+
+        def put(out: Bytes, begins: Ints) -> None:
+            at = begins[owners] + places
+            if head:
+                _windows(out, len(head))[at] = np.void(head)
+                at += len(head)
+            write(out, at)
+
+        self._writers.append(put)
+
+    def _take(self, owners: Ints, sizes: Ints) -> Ints:
+        """Make messages so much longer; returns where in its message each of the new fields begins."""
+        places = self.size[owners]
+        another = owners[1:] != owners[:-1]
+        if another.all():
+            self.size[owners] = places + sizes
+            return places
+        first = np.flatnonzero(np.append(True, another))
+        counts = np.diff(np.append(first, len(owners)))
+        ends = np.cumsum(sizes)
+        before = ends - sizes
+        self.size[owners[first]] += ends[first + counts - 1] - before[first]
+        return places + before - np.repeat(before[first], counts)
+
+
+def varint_sizes(values: Words | Ints) -> Ints:
+    """How many bytes each number takes; none is negative."""
+    sizes = np.ones(len(values), np.int64)
+    top, limit = int(values.max(initial=0)), 1 << 7
+    while limit <= top:
+        sizes += values >= values.dtype.type(limit)
+        limit <<= 7
+    return sizes
+
+
+def _put_varints(out: Bytes, at: Ints, values: Words | Ints, sizes: Ints) -> None:
+    seven = values.dtype.type(7)
+    more = sizes > 1
+    while more.any():
+        out[at] = values.astype(np.uint8) | (more.view(np.uint8) << np.uint8(7))
+        rest = np.flatnonzero(more)
+        at, values, sizes = at[rest] + 1, values[rest] >> seven, sizes[rest] - 1
+        more = sizes > 1
+    out[at] = values
+
+
+def _put_words(out: Bytes, at: Ints, values: Words, width: int) -> None:
+    _windows(out, width)[at] = values.astype(f"<u{width}").view((np.void, width))
+
+
+def _copy(out: Bytes, to: Ints, blob: Bytes, froms: Ints, lengths: Ints) -> None:
+    """Copy ``lengths`` bytes each from places in ``blob`` to places in ``out``."""
+    counts = np.bincount(np.minimum(lengths, _BLOCK))
+    for length in (np.flatnonzero(counts[1:_BLOCK]) + 1).tolist():
+        some = np.flatnonzero(lengths == length)
+        _windows(out, length)[to[some]] = _windows(blob, length)[froms[some]]
+    if len(counts) > _BLOCK:
+        some = np.flatnonzero(lengths >= _BLOCK)
+        blocks = -(-lengths[some] // _BLOCK)
+        owner = np.repeat(some, blocks)
+        number = np.arange(len(owner)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+        place = np.minimum(number * _BLOCK, lengths[owner] - _BLOCK)
+        _windows(out, _BLOCK)[to[owner] + place] = _windows(blob, _BLOCK)[froms[owner] + place]
+
+
+def _windows(array: Bytes, width: int) -> NDArray[Any]:
+    """All runs of ``width`` bytes of an array, each as one value."""
+    return np.ndarray(len(array) - width + 1, np.dtype((np.void, width)), array, 0, (1,))

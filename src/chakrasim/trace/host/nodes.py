@@ -218,6 +218,20 @@ def _take(buf: Any, tok: Any, last: Any, at: Any, cols: Any, tensors: Any, rare:
     count[ROWS] = row + 1
 
 
+@inner
+def _has_room(values: Any, size: Any, cols: Any, tensors: Any, rare: Any, strings: Any, count: Any) -> Any:
+    """Whether the arrays take another node of so many values and bytes."""
+    texts = values + size // TENSOR_BYTES
+    return (
+        ROW_WORDS * (count[ROWS] + 1) <= len(cols[WORDS])
+        and count[RARES] + values <= len(rare[ROW])
+        and count[TENSORS] + size // TENSOR_BYTES + 1 <= len(tensors[NODE])
+        and 2 * (count[jv.STRINGS] + texts) <= len(strings[jv.HASHES])
+        and count[jv.STRINGS] + texts < len(strings[jv.ENDS])
+        and count[jv.BYTES] + 3 * size <= len(strings[jv.BLOB])
+    )
+
+
 @kernel
 def take_nodes(
     buf: Any, st: Any, voc: Any, tok: Any, cols: Any, tensors: Any, rare: Any, strings: Any, count: Any, scratch: Any
@@ -263,15 +277,7 @@ def take_nodes(
                 count[BAD_PLACE] = start
                 return BAD_NODE
         else:
-            texts = (token - first) // js.TOKEN + (stop - start) // TENSOR_BYTES + 4
-            if (
-                ROW_WORDS * (count[ROWS] + 1) > len(cols[WORDS])
-                or count[RARES] + (token - first) // js.TOKEN + 4 > len(rare[ROW])
-                or count[TENSORS] + (stop - start) // TENSOR_BYTES + 1 > len(tensors[NODE])
-                or 2 * (count[jv.STRINGS] + texts) > len(strings[jv.HASHES])
-                or count[jv.STRINGS] + texts >= len(strings[jv.ENDS])
-                or count[jv.BYTES] + 3 * (stop - start) > len(strings[jv.BLOB])
-            ):
+            if not _has_room((token - first) // js.TOKEN + 4, stop - start, cols, tensors, rare, strings, count):
                 return GROW
             for attribute in range(_INTEGER, _PARTS):
                 if listed[attribute] >= 0:

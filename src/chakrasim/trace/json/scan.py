@@ -99,7 +99,7 @@ def _find_list(buf: Any, pos: Any, end: Any, st: Any, voc: Any) -> Any:
 
 @inner
 def _lose(pos: Any, code: Any, mode: Any, st: Any) -> Any:
-    """Note that the text from ``pos`` on is damaged; whether the caller is to be told."""
+    """Note that the text from ``pos`` on is damaged; GO_ON unless the caller of `scan` is to be told."""
     st[js.POS] = pos
     if code == js.BAD_END and st[js.FINAL] == 0:
         if st[js.END] - pos < js.MAX_RECORD_BYTES:
@@ -111,7 +111,7 @@ def _lose(pos: Any, code: Any, mode: Any, st: Any) -> Any:
         st[js.MODE] = mode
         if mode == js.LOST_RECORD:
             st[js.POS] = min(pos + 1, st[js.END])
-    return code if st[js.STRICT] != 0 or st[js.DAMAGES] == 1 else js.FULL
+    return code if st[js.STRICT] != 0 or st[js.DAMAGES] == 1 else js.GO_ON
 
 
 @inner
@@ -124,7 +124,7 @@ def _repair_comma(pos: Any, wrong: Any, st: Any) -> Any:
 
 @inner
 def _document(buf: Any, pos: Any, end: Any, st: Any, voc: Any, stack: Any) -> Any:
-    """One step through the members of the document: a code for the caller of `scan`, or FULL to go on."""
+    """One step through the members of the document: a code for the caller of `scan`, or GO_ON."""
     byte = buf[index(pos)]
     lost = np.int64(js.LOST_DOCUMENT if st[js.LISTS] == 0 else js.LOST_RECORD)
     if byte == 44:
@@ -133,14 +133,14 @@ def _document(buf: Any, pos: Any, end: Any, st: Any, voc: Any, stack: Any) -> An
         _repair_comma(pos, st[js.COMMA] != 0, st)
         st[js.COMMA] = 1
         st[js.POS] = pos + 1
-        return js.FULL
+        return js.GO_ON
     if byte == 125:
         if st[js.COMMA] == 1 and st[js.STRICT] != 0:
             return js.BAD_COMMA
         _repair_comma(pos, st[js.COMMA] == 1, st)
         st[js.MODE] = js.BEHIND
         st[js.POS] = pos + 1
-        return js.FULL
+        return js.GO_ON
     if byte != 34:
         return _lose(pos, np.int64(js.BAD_KEY), lost, st)
     if st[js.COMMA] == 0 and st[js.STRICT] != 0:
@@ -160,7 +160,7 @@ def _document(buf: Any, pos: Any, end: Any, st: Any, voc: Any, stack: Any) -> An
             _repair_comma(pos, st[js.COMMA] == 0, st)
             st[js.MODE], st[js.POS], st[js.COMMA] = js.LIST, after + 1, 2
             st[js.LISTS] += 1
-            return js.AGAIN if st[js.LISTS] > 1 else js.FULL
+            return js.AGAIN if st[js.LISTS] > 1 else js.GO_ON
         _, _, after, _ = js.value_at(buf, after, end, stack, np.int64(js.MAX_DEPTH), st)
     if after < 0:
         st[js.CONTROLS], st[js.ESCAPES], st[js.NON_FINITE] = controls, escapes, numbers
@@ -171,110 +171,122 @@ def _document(buf: Any, pos: Any, end: Any, st: Any, voc: Any, stack: Any) -> An
     return js.PAIR
 
 
+@inner
+def _element(buf: Any, pos: Any, end: Any, st: Any, voc: Any, tok: Any, stack: Any) -> Any:
+    """One step through the list of records: a code for the caller of `scan`, or GO_ON."""
+    byte = buf[index(pos)]
+    if byte == 44 or byte == 93:
+        wrong = st[js.COMMA] == 1 or (byte == 44 and st[js.COMMA] == 2)
+        if wrong and st[js.STRICT] != 0:
+            return js.BAD_COMMA
+        _repair_comma(pos, wrong, st)
+        st[js.COMMA] = 1
+        st[js.POS] = pos + 1
+        if byte == 93:
+            st[js.COMMA] = 0
+            st[js.MODE] = js.BEHIND if st[js.BARE] != 0 else js.DOCUMENT
+        return js.GO_ON
+    if byte != 123:
+        return _no_object(buf, pos, end, st, voc, tok, stack)
+    if st[js.COMMA] == 0 and st[js.STRICT] != 0:
+        return js.BAD_COMMA
+    after = _try_record(buf, pos, end, np.int64(js.MAX_DEPTH), st, voc, tok, stack)
+    if after == js.NO_ROOM:
+        return js.FULL if st[js.TOKENS] != 0 else js.GROW
+    if after < 0:
+        return _lose(pos, np.int64(after), np.int64(js.LOST_RECORD), st)
+    _repair_comma(pos, st[js.COMMA] == 0, st)
+    st[js.POS] = after
+    st[js.COMMA] = 0
+    st[js.RECORDS] += 1
+    return js.GO_ON
+
+
+@inner
+def _no_object(buf: Any, pos: Any, end: Any, st: Any, voc: Any, tok: Any, stack: Any) -> Any:
+    """As `_element`, for an element that is no object: a token that says so."""
+    controls, escapes, numbers = st[js.CONTROLS], st[js.ESCAPES], st[js.NON_FINITE]
+    _, _, after, _ = js.value_at(buf, pos, end, stack, np.int64(js.MAX_DEPTH), st)
+    if after >= 0 and st[js.COMMA] == 0:
+        after = js.BAD_COMMA
+        st[js.ERR_POS] = pos
+    count = st[js.TOKENS]
+    is_full = js.TOKEN * (count + 4) >= len(tok)
+    if after < 0 or is_full:
+        st[js.CONTROLS], st[js.ESCAPES], st[js.NON_FINITE] = controls, escapes, numbers
+    if after < 0:
+        return _lose(pos, np.int64(after), np.int64(js.LOST_RECORD), st)
+    if is_full:
+        return js.FULL
+    js.put(tok, js.TOKEN * count, np.int64(voc[js.CLOSING + 1]), np.int64(js.OTHER), pos, after)
+    st[js.TOKENS] = count + 1
+    st[js.RECORDS] += 1
+    st[js.POS] = after
+    st[js.COMMA] = 0
+    return js.GO_ON
+
+
+@inner
+def _find_again(buf: Any, pos: Any, end: Any, mode: Any, st: Any, voc: Any, tok: Any, stack: Any) -> Any:
+    """Look for where reading can go on behind damage: MORE or GO_ON."""
+    if mode == js.LOST_RECORD:
+        st[js.POS] = _find_record(buf, pos, end, st, voc, tok, stack)
+        if st[js.MODE] == mode and (st[js.POS] != end or st[js.FINAL] == 0):
+            return js.MORE
+        st[js.COMMA] = 0 if st[js.MODE] == js.DOCUMENT else 1
+    else:
+        st[js.POS] = _find_list(buf, pos, end, st, voc)
+        if st[js.MODE] == mode and st[js.FINAL] == 0:
+            return js.MORE
+        if st[js.MODE] == js.LIST:
+            st[js.LISTS], st[js.COMMA] = 1, 2
+    st[js.LOST] += st[js.BASE] + st[js.POS] - st[js.LOST_FROM]
+    if st[js.MODE] == mode:
+        st[js.MODE] = js.BEHIND
+    return js.GO_ON
+
+
+@inner
+def _begin(byte: Any, pos: Any, st: Any) -> Any:
+    """The first byte of the document: BAD_DOCUMENT or GO_ON."""
+    if byte == 123:
+        st[js.MODE], st[js.COMMA] = js.DOCUMENT, 2
+    elif byte == 91:
+        st[js.MODE], st[js.BARE], st[js.COMMA], st[js.LISTS] = js.LIST, 1, 2, 1
+    else:
+        return js.BAD_DOCUMENT
+    st[js.POS] = pos + 1
+    return js.GO_ON
+
+
 @kernel
 def scan(buf: Any, st: Any, voc: Any, tok: Any, stack: Any) -> Any:
     """Go on with the text in ``buf[st[POS]:st[END]]``, behind which there are zeros; DONE and its neighbours, or a
     code of damage (which is also returned once where damage is left out and reading can go on).
     """
     end = st[js.END]
-    while True:
-        mode = st[js.MODE]
-        pos = js.skip_space(buf, st[js.POS]) if mode != js.LOST_RECORD and mode != js.LOST_DOCUMENT else st[js.POS]
+    code = np.int64(js.GO_ON)
+    while code == js.GO_ON:
+        mode, pos = st[js.MODE], st[js.POS]
+        if mode == js.LOST_RECORD or mode == js.LOST_DOCUMENT:
+            st[js.ERR_POS] = pos
+            code = _find_again(buf, pos, end, mode, st, voc, tok, stack)
+            continue
+        pos = js.skip_space(buf, pos)
         byte = buf[index(pos)]
-        st[js.ERR_POS] = pos
-        st[js.POS] = pos
-        if mode == js.LIST and byte == 123:
-            if st[js.COMMA] == 0 and st[js.STRICT] != 0:
-                return js.BAD_COMMA
-            after = _try_record(buf, pos, end, np.int64(js.MAX_DEPTH), st, voc, tok, stack)
-            if after >= 0:
-                _repair_comma(pos, st[js.COMMA] == 0, st)
-                st[js.POS] = after
-                st[js.COMMA] = 0
-                st[js.RECORDS] += 1
-                continue
-            if after == js.NO_ROOM:
-                return js.FULL if st[js.TOKENS] != 0 else js.GROW
-            code = _lose(pos, np.int64(after), np.int64(js.LOST_RECORD), st)
-            if code != js.FULL:
-                return code
-        elif mode == js.LOST_RECORD:
-            st[js.POS] = _find_record(buf, pos, end, st, voc, tok, stack)
-            if st[js.MODE] != js.LOST_RECORD or (st[js.POS] == end and st[js.FINAL] != 0):
-                st[js.LOST] += st[js.BASE] + st[js.POS] - st[js.LOST_FROM]
-                st[js.COMMA] = 0 if st[js.MODE] == js.DOCUMENT else 1
-                if st[js.MODE] == js.LOST_RECORD:
-                    st[js.MODE] = js.BEHIND
-            else:
-                return js.MORE
-        elif mode == js.LOST_DOCUMENT:
-            st[js.POS] = _find_list(buf, pos, end, st, voc)
-            if st[js.MODE] == js.LIST:
-                st[js.LISTS] = 1
-                st[js.COMMA] = 2
-            if st[js.MODE] == js.LIST or st[js.FINAL] != 0:
-                st[js.LOST] += st[js.BASE] + st[js.POS] - st[js.LOST_FROM]
-                if st[js.MODE] == js.LOST_DOCUMENT:
-                    st[js.MODE] = js.BEHIND
-            else:
-                return js.MORE
+        st[js.ERR_POS] = st[js.POS] = pos
+        if mode == js.LIST and pos < end:
+            code = _element(buf, pos, end, st, voc, tok, stack)
         elif pos >= end:
-            if st[js.FINAL] == 0:
-                return js.MORE
-            if mode == js.BEHIND:
-                return js.DONE
+            if st[js.FINAL] == 0 or mode == js.BEHIND:
+                return js.MORE if st[js.FINAL] == 0 else js.DONE
             code = _lose(pos, np.int64(js.BAD_END), np.int64(js.BEHIND), st)
-            if code != js.FULL:
-                return code
-        elif mode == js.LIST:
-            if byte == 44 or byte == 93:
-                wrong = st[js.COMMA] == 1 or (byte == 44 and st[js.COMMA] == 2)
-                if wrong and st[js.STRICT] != 0:
-                    return js.BAD_COMMA
-                _repair_comma(pos, wrong, st)
-                st[js.COMMA] = 1
-                st[js.POS] = pos + 1
-                if byte == 93:
-                    st[js.COMMA] = 0
-                    st[js.MODE] = js.BEHIND if st[js.BARE] != 0 else js.DOCUMENT
-                continue
-            # an element that is no object
-            controls, escapes, numbers = st[js.CONTROLS], st[js.ESCAPES], st[js.NON_FINITE]
-            _, _, after, _ = js.value_at(buf, pos, end, stack, np.int64(js.MAX_DEPTH), st)
-            if after >= 0 and st[js.COMMA] == 0:
-                after = js.BAD_COMMA
-                st[js.ERR_POS] = pos
-            if after < 0 or js.TOKEN * (st[js.TOKENS] + 4) >= len(tok):
-                st[js.CONTROLS], st[js.ESCAPES], st[js.NON_FINITE] = controls, escapes, numbers
-            if after >= 0 and js.TOKEN * (st[js.TOKENS] + 4) >= len(tok):
-                return js.FULL
-            if after >= 0:
-                count = st[js.TOKENS]
-                js.put(tok, js.TOKEN * count, np.int64(voc[js.CLOSING + 1]), np.int64(js.OTHER), pos, after)
-                st[js.TOKENS] = count + 1
-                st[js.RECORDS] += 1
-                st[js.POS] = after
-                st[js.COMMA] = 0
-                continue
-            code = _lose(pos, np.int64(after), np.int64(js.LOST_RECORD), st)
-            if code != js.FULL:
-                return code
         elif mode == js.DOCUMENT:
             code = _document(buf, pos, end, st, voc, stack)
-            if code != js.FULL:
-                return code
         elif mode == js.BEGIN:
-            if byte == 123:
-                st[js.MODE] = js.DOCUMENT
-                st[js.COMMA] = 2
-            elif byte == 91:
-                st[js.MODE], st[js.BARE], st[js.COMMA], st[js.LISTS] = js.LIST, 1, 2, 1
-            else:
-                return js.BAD_DOCUMENT
-            st[js.POS] = pos + 1
+            code = _begin(byte, pos, st)
         elif st[js.STRICT] != 0 or byte == 123 or byte == 91 or st[js.LISTS] == 0:
-            return js.BAD_BEHIND
+            code = js.BAD_BEHIND
         else:
             code = _lose(pos, np.int64(js.BAD_CLOSE), np.int64(js.LOST_RECORD), st)
-            if code != js.FULL:
-                return code
+    return code

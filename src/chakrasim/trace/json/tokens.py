@@ -41,8 +41,9 @@ KEY, KIND, START, STOP = range(4)
 TOKEN: Final = 4
 
 # What `scan` returns: the end was reached; more text is wanted; the token arrays are full, or too small for a record;
-# a member of the document lies at PAIR_START to PAIR_STOP; the list of records begins a second time.
-DONE, MORE, FULL, GROW, PAIR, AGAIN = range(6)
+# a member of the document lies at PAIR_START to PAIR_STOP; the list of records begins a second time. GO_ON is for its
+# own parts.
+DONE, MORE, FULL, GROW, PAIR, AGAIN, GO_ON = range(7)
 (BAD_END, BAD_KEY, BAD_COLON, BAD_VALUE, BAD_NUMBER, BAD_CONTROL, BAD_ESCAPE, BAD_COMMA, BAD_CLOSE, BAD_DEPTH,
  BAD_DOCUMENT, BAD_BEHIND, BAD_SIZE, NO_ROOM) = range(-1, -15, -1)  # fmt: skip
 
@@ -177,6 +178,21 @@ def _scalar(buf: Any, pos: Any, end: Any, words: Any, st: Any) -> Any:
     return pos, kind
 
 
+@leaf
+def _text_inside(buf: Any, pos: Any, end: Any, st: Any) -> Any:
+    """(position after the text whose quote stands before ``pos``, or a code; whether it has something unusual) of a
+    text in an object or list that is kept as it stands: so there is nothing to be repaired in it."""
+    while CLASS[buf[index(pos)]] == 0:
+        pos += 1
+    if CLASS[buf[index(pos)]] == _QUOTE:
+        return pos + 1, False
+    faults = st[CONTROLS] + st[ESCAPES]
+    pos = _odd_text(buf, pos, end, st)
+    if pos >= 0 and st[CONTROLS] + st[ESCAPES] != faults:
+        pos = BAD_ESCAPE
+    return pos + 1 if pos >= 0 else pos, True
+
+
 @inner
 def _container(buf: Any, pos: Any, end: Any, stack: Any, limit: Any, st: Any) -> Any:
     """(position after the object or list at ``pos`` or a code, JSON or ODD_JSON). Checked, without recursion."""
@@ -204,18 +220,10 @@ def _container(buf: Any, pos: Any, end: Any, stack: Any, limit: Any, st: Any) ->
             continue
         for part in range(2):  # a key, then a value; or a value only
             if byte == 34:
-                pos += 1
-                while CLASS[buf[index(pos)]] == 0:
-                    pos += 1
-                if CLASS[buf[index(pos)]] != _QUOTE:
-                    faults = st[CONTROLS] + st[ESCAPES]
-                    kind = ODD_JSON
-                    pos = _odd_text(buf, pos, end, st)
-                    if pos >= 0 and st[CONTROLS] + st[ESCAPES] != faults:
-                        pos = BAD_ESCAPE
-                    if pos < 0:
-                        return pos, kind
-                pos += 1
+                pos, odd = _text_inside(buf, pos + 1, end, st)
+                kind = ODD_JSON if odd else kind
+                if pos < 0:
+                    return pos, kind
             elif part == 0 and stack[depth - 1] == 123:
                 return BAD_KEY, kind
             elif byte == 123 or byte == 91:
@@ -309,11 +317,33 @@ def put(tok: Any, at: Any, key: Any, kind: Any, start: Any, stop: Any) -> Any:
     tok[at + KEY], tok[at + KIND], tok[at + START], tok[at + STOP] = key, kind, start, stop
 
 
+@leaf
+def _key(buf: Any, pos: Any, end: Any, level: Any, st: Any, voc: Any, stack: Any) -> Any:
+    """(number of the key whose quote stands before ``pos``, -1 if nobody wants it; its value's position or a code)."""
+    start = pos
+    while CLASS[buf[index(pos)]] == 0:
+        pos += 1
+    if CLASS[buf[index(pos)]] == _QUOTE:
+        key = find_key(buf, start, pos, level, voc)
+    else:
+        pos = _odd_text(buf, pos, end, st)
+        if pos < 0:
+            return np.int64(-1), pos
+        size = decode(buf, start, pos, np.bool_(True), stack, np.int64(0)) if pos - start < 1000 else 0
+        key = find_key(stack, np.int64(0), np.int64(size), level, voc)
+    pos = skip_space(buf, pos + 1)
+    if buf[pos] != 58:
+        st[ERR_POS] = pos
+        return key, np.int64(BAD_END if pos >= end else BAD_COLON)
+    return key, skip_space(buf, pos + 1)
+
+
 @inner
 def record(buf: Any, pos: Any, end: Any, limit: Any, st: Any, voc: Any, tok: Any, stack: Any) -> Any:
     """Write the tokens of the record that opens at ``pos``; the position after it, or a code.
 
-    Members that open a level of their own are gone through in the same loop.
+    Members that open a level of their own are gone through in the same loop. It is long, because each of its steps
+    changes several of position, level and what is due, which a function could only hand back one by one.
     """
     begin, count, room = pos, TOKEN * st[TOKENS], len(tok) - 4 * TOKEN
     level, due, listed = np.int64(1), 0, False  # due: 0 an entry or the end, 1 a comma or the end, 2 an entry
@@ -369,23 +399,9 @@ def record(buf: Any, pos: Any, end: Any, limit: Any, st: Any, voc: Any, tok: Any
             if byte != 34:
                 st[ERR_POS] = pos
                 return BAD_KEY
-            pos += 1
-            start = pos
-            while CLASS[buf[index(pos)]] == 0:
-                pos += 1
-            if CLASS[buf[index(pos)]] == _QUOTE:
-                key = find_key(buf, start, pos, level, voc)
-            else:
-                pos = _odd_text(buf, pos, end, st)
-                if pos < 0:
-                    return pos
-                size = decode(buf, start, pos, np.bool_(True), stack, np.int64(0)) if pos - start < 1000 else 0
-                key = find_key(stack, np.int64(0), np.int64(size), level, voc)
-            pos = skip_space(buf, pos + 1)
-            if buf[pos] != 58:
-                st[ERR_POS] = pos
-                return BAD_END if pos >= end else BAD_COLON
-            pos = skip_space(buf, pos + 1)
+            key, pos = _key(buf, pos + 1, end, level, st, voc, stack)
+            if pos < 0:
+                return pos
             byte = buf[index(pos)]
             inner_level = np.int64(voc[ENTERS + key]) if key >= 0 else 0
             if inner_level != 0 and byte == (91 if voc[LISTED + inner_level] != 0 else 123):

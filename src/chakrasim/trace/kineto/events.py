@@ -78,6 +78,24 @@ def _add_rare(row: Any, name: Any, kind: Any, bits: Any, rare: Any, count: Any) 
 
 
 @leaf
+def _first_character(buf: Any, kind: Any, start: Any, stop: Any, strings: Any, count: Any) -> Any:
+    """The first byte of a text that is not empty."""
+    if kind == js.ODD_TEXT:
+        jv.decode(buf, start, stop, np.bool_(True), strings[jv.BLOB], count[jv.BYTES])
+        return np.int64(strings[jv.BLOB][count[jv.BYTES]])
+    return np.int64(buf[start])
+
+
+@leaf
+def _real(buf: Any, kind: Any, start: Any, stop: Any) -> Any:
+    """(kind, bits) of a number that is no integer; where Python has to make it of its text, PENDING and its place."""
+    number, fine = jv.real(buf, start, stop)
+    if kind == js.NON_NUMBER or not fine:
+        return np.int64(PENDING), start << 31 | (stop - start)
+    return kind, jv.as_bits(number)
+
+
+@leaf
 def _take_values(
     buf: Any, tok: Any, first: Any, last: Any, present: Any, at: Any, vals: Any, rare: Any, strings: Any, count: Any
 ) -> Any:
@@ -91,11 +109,8 @@ def _take_values(
         key = np.int64(tok[js.TOKEN * token + js.KEY]) - _FIRST
         if at[key] != token or present >> key & 1 == 0:
             continue
-        kind, start, stop = (
-            np.int64(tok[js.TOKEN * token + js.KIND]),
-            tok[js.TOKEN * token + js.START],
-            tok[js.TOKEN * token + js.STOP],
-        )
+        kind = np.int64(tok[js.TOKEN * token + js.KIND])
+        start, stop = tok[js.TOKEN * token + js.START], tok[js.TOKEN * token + js.STOP]
         use = _USE[key]
         flags |= _FLAG[key]
         is_text = kind in (js.TEXT, js.ODD_TEXT)
@@ -108,10 +123,7 @@ def _take_values(
         elif use == _PHASE:
             fine = True
             if is_text and stop > start:
-                bits = np.int64(buf[start])
-                if kind == js.ODD_TEXT:
-                    jv.decode(buf, start, stop, np.bool_(True), strings[jv.BLOB], count[jv.BYTES])
-                    bits = np.int64(strings[jv.BLOB][count[jv.BYTES]])
+                bits = _first_character(buf, kind, start, stop, strings, count)
         elif use == _NOTHING:
             fine = True
         elif (kind == js.INTEGER and use != _TEXT) or (use == _WHOLE and kind == js.TEXT):
@@ -120,12 +132,7 @@ def _take_values(
                 count[LARGE] += 1
                 is_text = True
         elif use == _RARE and kind in (js.REAL, js.NON_NUMBER):
-            number, fine = jv.real(buf, start, stop)
-            if kind == js.NON_NUMBER or not fine:
-                kind = PENDING
-                bits = start << 31 | (stop - start)
-            else:
-                bits = jv.as_bits(number)
+            kind, bits = _real(buf, kind, start, stop)
             fine = True
         if use == _WHOLE:
             flags |= k.STREAM_IS_TEXT if key == STREAM and is_text else 0
@@ -188,6 +195,18 @@ def _write(present: Any, flags: Any, vals: Any, cols: Any, count: Any) -> Any:
     count[ROWS] = row + 1
 
 
+@leaf
+def _has_room(values: Any, size: Any, cols: Any, rare: Any, strings: Any, count: Any) -> Any:
+    """Whether the arrays take another event of so many values and bytes."""
+    return (
+        count[ROWS] < len(cols[INDEX])
+        and count[RARES] + values <= len(rare[ROW])
+        and 2 * (count[jv.STRINGS] + values) <= len(strings[jv.HASHES])
+        and count[jv.STRINGS] + values < len(strings[jv.ENDS])
+        and count[jv.BYTES] + 3 * size <= len(strings[jv.BLOB])
+    )
+
+
 @kernel
 def take_events(buf: Any, st: Any, tok: Any, cols: Any, rare: Any, strings: Any, count: Any, scratch: Any) -> Any:
     """Append the events that ``tok`` holds, from token ``count[TAKEN]`` on.
@@ -221,15 +240,8 @@ def take_events(buf: Any, st: Any, tok: Any, cols: Any, rare: Any, strings: Any,
         ):
             count[PYTHON] += 1
         else:
-            most = token - first + 4
-            if (
-                count[ROWS] >= len(cols[INDEX])
-                or count[RARES] + most > len(rare[ROW])
-                or 2 * (count[jv.STRINGS] + most) > len(strings[jv.HASHES])
-                or count[jv.STRINGS] + most >= len(strings[jv.ENDS])
-                or count[jv.BYTES] + 3 * (tok[js.TOKEN * token + js.STOP] - tok[js.TOKEN * token + js.START])
-                > len(strings[jv.BLOB])
-            ):
+            size = tok[js.TOKEN * token + js.STOP] - tok[js.TOKEN * token + js.START]
+            if not _has_room(token - first + 4, size, cols, rare, strings, count):
                 return GROW
             if _take_times(buf, tok, present, at, vals):
                 flags = _take_values(buf, tok, first, token, present, at, vals, rare, strings, count)

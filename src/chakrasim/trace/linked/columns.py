@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from chakrasim.text.amounts import time_text
 from chakrasim.text.shown import Shown
-from chakrasim.trace.chakra.graph import StringTable
-from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.chakra.graph import Ints, StringTable
+from chakrasim.trace.kinds import COALESCED as COALESCED
+from chakrasim.trace.kinds import OPERATION_NAMES as OPERATION_NAMES
+from chakrasim.trace.kinds import RECV as RECV
+from chakrasim.trace.kinds import SEND as SEND
+from chakrasim.trace.kinds import UNKNOWN as UNKNOWN
 
 
 class RowKind(IntEnum):
@@ -103,19 +106,6 @@ class ProcessGroup:
     ranks: tuple[int, ...] = ()
     size: int = 0
     backend: str = ""
-
-
-#: ``Communication.operation`` beyond the collective types of the schema.
-SEND, RECV, UNKNOWN = 100, 101, 102
-#: Collectives that are several messages under one start (coalesced, batched) and cannot be told apart.
-COALESCED = 103
-OPERATION_NAMES: dict[int, str] = {
-    **{kind.value: kind.name.lower() for kind in CollectiveType},
-    SEND: "send",
-    RECV: "recv",
-    UNKNOWN: "unknown",
-    COALESCED: "coalesced",
-}
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,6 @@ from chakrasim.files.inputs import file_bound, open_input
 from chakrasim.files.outputs import write_pieces
 from chakrasim.files.signatures import GZIP
 from chakrasim.files.storage import read_unpacked
-from chakrasim.jit import kernel
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.linked.checks import MOST_NS, check, group, integers, lane, number, rank_number, step_path
 from chakrasim.trace.linked.columns import Annotations, Communication, LinkedTrace, OperatorWorks, no_works
@@ -137,47 +136,14 @@ def _texts(strings: StringTable) -> Iterator[bytes]:
 
 
 def _numbers(column: Any) -> Iterator[bytes]:
+    from chakrasim.trace.linked.digits import print_numbers
+
     room = np.empty(_CHUNK * _DIGITS, np.uint8)
     for begin in range(0, len(column), _CHUNK):
         some = np.ascontiguousarray(column[begin : begin + _CHUNK], np.int64)
-        used = _print(some, room)
+        used = print_numbers(some, room)
         # Each number has a comma behind it; the last of the column loses its own.
         yield room[: used if begin + _CHUNK < len(column) else used - 1].tobytes()
-
-
-@kernel
-def _print(numbers: Any, room: Any) -> int:
-    at = 0
-    for index in range(len(numbers)):
-        rest = numbers[index]
-        begin = at
-        if rest < 0:
-            # The last digit of a negative number first: the rest of it can then be made positive.
-            room[at] = 45
-            digit = (10 - rest % 10) % 10
-            room[at + 1] = 48 + digit
-            begin = at + 1
-            at += 2
-            rest = -((rest + digit) // 10)
-            more = rest > 0
-        else:
-            more = True
-        while more:
-            room[at] = 48 + rest % 10
-            at += 1
-            rest = rest // 10
-            more = rest > 0
-        left = begin
-        right = at - 1
-        while left < right:
-            swapped = room[left]
-            room[left] = room[right]
-            room[right] = swapped
-            left += 1
-            right -= 1
-        room[at] = 44
-        at += 1
-    return at
 
 
 def read_linked(path: str | os.PathLike[str]) -> LinkedTrace:

@@ -24,7 +24,7 @@ CONVERTED = (
 )
 
 
-class Column(Protocol):
+class CuttableColumn(Protocol):
     """A column that can be cut."""
 
     def __len__(self) -> int: ...
@@ -62,7 +62,7 @@ class LinkedParts:
     outline: LinkedTrace
     rows: int
     edges: int
-    columns: Mapping[str, Column]
+    columns: Mapping[str, CuttableColumn]
 
     def __len__(self) -> int:
         return self.rows

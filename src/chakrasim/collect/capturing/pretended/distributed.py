@@ -16,7 +16,7 @@ from torch.distributed import distributed_c10d as c10d
 from chakrasim.collect.capturing.pretended.device import HOST_LITERALS
 from chakrasim.collect.capturing.pretended.patches import Patches
 from chakrasim.collect.capturing.recorded.calls import Call, ranks_of_group
-from chakrasim.collect.capturing.recorded.listener import Collectives
+from chakrasim.collect.capturing.recorded.listener import Listener
 
 Objects = dict[tuple[str, int, int, int], bytes]
 """Pickled objects by (kind, sender, receiver or -1, how many of these before)."""
@@ -44,7 +44,7 @@ class Distributed:
     lacking: the first rank that has broadcast host values that are not known, as it has not been captured; None.
     """
 
-    def __init__(self, rank: int, world: int, listener: Collectives, received: Objects) -> None:
+    def __init__(self, rank: int, world: int, listener: Listener, received: Objects) -> None:
         self.rank = rank
         self.world = world
         self.listener = listener

@@ -14,10 +14,10 @@ from torch.utils.data import DataLoader
 from chakrasim.collect.capturing.pretended.cuda import here
 from chakrasim.collect.capturing.pretended.device import DeviceTensor
 from chakrasim.collect.capturing.pretended.patches import Patches
-from chakrasim.collect.capturing.recorded.listener import Collectives
+from chakrasim.collect.capturing.recorded.listener import Listener
 
 
-def install_surroundings(made: Patches, listener: Collectives, rank: int) -> None:
+def install_surroundings(made: Patches, listener: Listener, rank: int) -> None:
     """Leave them out until the patches are undone, counted where that is of interest."""
     _processes(made, listener, rank)
     _files(made, listener)
@@ -41,7 +41,7 @@ def _swap(original: Any, one: Any, other: Any) -> None:
         original(one, other)
 
 
-def _processes(made: Patches, listener: Collectives, rank: int) -> None:
+def _processes(made: Patches, listener: Listener, rank: int) -> None:
     def loader(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         for name in ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "pin_memory"):
             kwargs.pop(name, None)
@@ -56,7 +56,7 @@ def _processes(made: Patches, listener: Collectives, rank: int) -> None:
     made.around(DataLoader, "__init__", loader)
 
 
-def _files(made: Patches, listener: Collectives) -> None:
+def _files(made: Patches, listener: Listener) -> None:
     """Tensors have nothing to save; what others saved is loaded to the host first."""
 
     def save(original: Any, *args: Any, **kwargs: Any) -> None:

@@ -10,8 +10,10 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, _resolve_process_group
 
+from chakrasim.collectives.c10d import ARGUMENTS
+from chakrasim.collectives.spelling import operation_of
 from chakrasim.trace.kinds import CollectiveType as Type
-from chakrasim.trace.linked.columns import RECV, SEND
+from chakrasim.trace.linked.columns import RECV, SEND, UNKNOWN
 
 WAIT: Final = -1
 
@@ -56,59 +58,6 @@ def _flat(value: Any) -> tuple[Any, ...]:
     return tuple(tensor for item in value for tensor in _flat(item))
 
 
-@dataclass(frozen=True)
-class _Form:
-    """Where an operator of the namespace c10d has what: positions of its arguments; -1 for none."""
-
-    type: int
-    group: int
-    writes: int = -1
-    reads: int = -1
-    sized_by: str = "reads"
-    peer: int = -1
-    tag: int = -1
-    is_async: bool = False
-
-
-_C10D: Final = {
-    "allreduce_": _Form(Type.ALL_REDUCE, 1, 0, 0),
-    "allreduce_coalesced_": _Form(Type.ALL_REDUCE, 1, 0, 0),
-    "broadcast_": _Form(Type.BROADCAST, 1, 0, 0, peer=2),
-    "reduce_": _Form(Type.REDUCE, 1, 0, 0, peer=3),
-    "allgather_": _Form(Type.ALL_GATHER, 2, 0, 1),
-    "_allgather_base_": _Form(Type.ALL_GATHER, 2, 0, 1),
-    "allgather_coalesced_": _Form(Type.ALL_GATHER, 2, 0, 1),
-    "allgather_into_tensor_coalesced_": _Form(Type.ALL_GATHER, 2, 0, 1),
-    "reduce_scatter_": _Form(Type.REDUCE_SCATTER, 2, 0, 1),
-    "_reduce_scatter_base_": _Form(Type.REDUCE_SCATTER, 2, 0, 1),
-    "reduce_scatter_tensor_coalesced_": _Form(Type.REDUCE_SCATTER, 2, 0, 1),
-    "gather_": _Form(Type.GATHER, 2, 0, 1, peer=3),
-    "gather_into_tensor_": _Form(Type.GATHER, 2, 0, 1, peer=3),
-    "scatter_": _Form(Type.SCATTER, 2, 0, 1, sized_by="writes", peer=3),
-    "alltoall_": _Form(Type.ALL_TO_ALL, 2, 0, 1),
-    "alltoall_base_": _Form(Type.ALL_TO_ALL, 2, 0, 1),
-    "barrier": _Form(Type.BARRIER, 1),
-    "monitored_barrier_": _Form(Type.BARRIER, 1),
-    "send": _Form(SEND, 1, -1, 0, peer=2, tag=3, is_async=True),
-    "recv_": _Form(RECV, 1, 0, -1, sized_by="writes", peer=2, tag=3, is_async=True),
-    "recv_any_source_": _Form(RECV, 1, 0, -1, sized_by="writes", tag=2, is_async=True),
-}
-
-_FUNCTIONAL: Final = {
-    "all_reduce": Type.ALL_REDUCE,
-    "broadcast": Type.BROADCAST,
-    "all_gather_into_tensor": Type.ALL_GATHER,
-    "reduce_scatter_tensor": Type.REDUCE_SCATTER,
-    "all_to_all_single": Type.ALL_TO_ALL,
-    "shard_dim_alltoall": Type.ALL_TO_ALL,
-    "isend": SEND,
-    "irecv": RECV,
-    "wait_tensor": WAIT,
-    "wait_tensors": WAIT,
-}
-"""Operators without a suffix: "_" (in place), "_coalesced", "_out" mean the same collective."""
-
-
 def name_of(func: Any) -> str:
     """An operator's name without namespace and overload."""
     return str(func._schema.name).partition("::")[2]
@@ -116,40 +65,38 @@ def name_of(func: Any) -> str:
 
 def decode_c10d(func: Any, args: Any, kwargs: Any) -> Call | None:
     """A call of the namespace c10d; None for an operator that is no collective we know."""
-    form = _C10D.get(name_of(func))
-    if form is None:
+    name = name_of(func)
+    places = ARGUMENTS.get(name)
+    if places is None:
         return None
+    kind = operation_of(name.removeprefix("monitored_"))
     names = [argument.name for argument in func._schema.arguments]
     values = [*args, *(kwargs.get(name) for name in names[len(args) :])]
-    reads = _flat(values[form.reads]) if form.reads >= 0 else ()
-    writes = _flat(values[form.writes]) if form.writes >= 0 else ()
-    given = kwargs.get("async_op")
-    if given is None and "async_op" in names:
-        given = values[names.index("async_op")]
-    is_async = form.is_async or ("async_op" in names and given is not False)
-    group = ProcessGroup.unbox(values[form.group])
-    size = 0 if form.type == Type.BARRIER else size_of(reads if form.sized_by == "reads" else writes)
-    if form.type == Type.SCATTER:
-        size *= group.size()
+    reads = _flat(values[places.inputs]) if places.inputs >= 0 else ()
+    writes = _flat(values[places.outputs]) if places.outputs >= 0 else ()
+    given = values[names.index("async_op")] if "async_op" in names else False
+    group = ProcessGroup.unbox(values[places.group])
     return Call(
-        int(form.type),
+        kind,
         str(func._schema.name),
         str(group.group_name),
         reads,
         writes,
-        size,
-        is_async,
-        int(values[form.peer]) if form.peer >= 0 else -1,
-        int(values[form.tag]) if form.tag >= 0 else 0,
+        size_of(writes) * group.size() if kind == Type.SCATTER else size_of(reads or writes),
+        kind in (SEND, RECV) or given is not False,
+        int(values[places.root]) if places.root >= 0 else -1,
+        int(values[places.tag]) if places.tag >= 0 else 0,
     )
 
 
 def functional_type(func: Any) -> int | None:
-    """What a functional collective does; None for one we do not know."""
+    """What a functional collective does; None for one we do not know. A suffix ("_" for in place, "_coalesced", "_out")
+    does not make it another one."""
     name = name_of(func)
-    for suffix in ("_out", "_"):
-        name = name.removesuffix(suffix)
-    return _FUNCTIONAL.get(name.removesuffix("_coalesced"))
+    if name in ("wait_tensor", "wait_tensors"):
+        return WAIT
+    kind = operation_of(name.removesuffix("_out"))
+    return None if kind == UNKNOWN else kind
 
 
 def decode_functional(func: Any, args: Any, kwargs: Any, result: Any) -> Call:
@@ -163,7 +110,7 @@ def decode_functional(func: Any, args: Any, kwargs: Any, result: Any) -> Call:
     reads, writes = _flat(args[0]), _flat(result)
     peer = int(given.get("dst", given.get("src", -1)))
     return Call(
-        int(kind),
+        kind,
         str(func._schema.name),
         handle,
         () if kind == RECV else reads,

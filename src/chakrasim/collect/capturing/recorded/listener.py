@@ -63,7 +63,7 @@ class Handle(dist.Work):  # type: ignore[misc]
         return future
 
 
-class Collectives:
+class Listener:
     """Listens to a `DeviceMode`.
 
     Attributes

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from chakrasim.collect.capturing.recorded.graph import Node
+from chakrasim.collectives.kinds import ROOTED
 from chakrasim.operators.describe import OperatorWork
 from chakrasim.trace import work as names
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import PEER
-from chakrasim.trace.kinds import CollectiveType, NodeType
+from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.linked.columns import RECV, SEND
 from chakrasim.trace.work import Work, WorkKind
-
-_ROOTED = (CollectiveType.BROADCAST, CollectiveType.REDUCE, CollectiveType.GATHER, CollectiveType.SCATTER)
 
 
 def build_trace(nodes: Sequence[Node], metadata: Mapping[str, object], durations: Mapping[int, int] | None) -> Trace:
@@ -70,7 +69,7 @@ def _communication(node: Node, attributes: dict[str, object]) -> NodeType:
         attributes["comm_tag"] = node.tag
         return NodeType.COMM_SEND_NODE if node.type == SEND else NodeType.COMM_RECV_NODE
     attributes["comm_type"] = node.type
-    if node.type in _ROOTED:
+    if node.type in ROOTED:
         attributes["root"] = node.peer
     return NodeType.COMM_COLL_NODE
 

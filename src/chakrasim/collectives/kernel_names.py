@@ -1,4 +1,4 @@
-"""Whether a kernel communicates, by its name alone: decided here for linking, analyses and the doctor.
+"""Whether a kernel communicates, and what, by its name alone: for linking, analyses and the doctor.
 
 A name is read as its function and its namespaces: return type, arguments of templates and of the call say nothing.
 Names come as C++ (``void (anonymous namespace)::two_shot_all_reduce_kernel<float>``), mangled (``_ZN4vllm...``, as ROCm
@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Final
+
+from chakrasim.collectives.kinds import KINDS
+from chakrasim.trace.kinds import COALESCED, RECV, SEND, UNKNOWN, CollectiveType
 
 _ANONYMOUS: Final = re.compile(r"\(anonymous namespace\)|\{anonymous\}|`anonymous namespace'")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|::")
@@ -35,6 +38,13 @@ _COLLECTIVE: Final = re.compile(
 _PRODUCT: Final = re.compile(r"_(?:[a-z]*gemm[a-z]*|matmul|b?mm|xdl|xdlops|wmma|mfma|conv|attention|attn|fmha|mlp)_")
 
 
+_IN_KERNELS: Final = [(part, number) for number, kind in KINDS.items() for part in kind.in_kernels]
+#: What NCCL does with its kernel SendRecv.
+_BY_MESSAGES: Final = frozenset(
+    (SEND, RECV, UNKNOWN, COALESCED, CollectiveType.ALL_TO_ALL, CollectiveType.GATHER, CollectiveType.SCATTER)
+)
+
+
 @lru_cache(maxsize=4096)
 def is_communication_kernel(name: str) -> bool:
     """Whether a kernel of this name communicates and does not compute in earnest."""
@@ -53,6 +63,26 @@ def _has_collective(name: str) -> bool:
         return False
     text = words(name)
     return _LIBRARY.search(text) is not None or _COLLECTIVE.search(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def operation_of_kernel(name: str) -> int:
+    """What a kernel does by its name alone; UNKNOWN for ``SendRecv`` (send, receive, all-to-all, batch) and others."""
+    letters = re.sub("[^a-z]", "", qualified_name(name).lower())
+    if "sendrecv" in letters:
+        return UNKNOWN
+    return next((kind for part, kind in _IN_KERNELS if part in letters), UNKNOWN)
+
+
+def can_carry_out(kernel: str, operation: int) -> bool:
+    """Whether a kernel of this name can carry out what a record says."""
+    named = operation_of_kernel(kernel)
+    if "sendrecv" in kernel.lower():
+        return operation in _BY_MESSAGES
+    if named == UNKNOWN or operation in (UNKNOWN, COALESCED):
+        return True
+    # NCCL's barrier is an all-reduce of one element.
+    return named == operation or (operation == CollectiveType.BARRIER and named == CollectiveType.ALL_REDUCE)
 
 
 @lru_cache(maxsize=4096)

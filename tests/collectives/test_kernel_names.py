@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from chakrasim.analysis.table.kernel_classes import CLASS_NAMES, class_of_name
-from chakrasim.linker.communication.kernel_names import is_communication_kernel, is_fused_kernel, qualified_name
-from chakrasim.linker.communication.names import operation_of_kernel
+from chakrasim.collectives.kernel_names import (
+    is_communication_kernel,
+    is_fused_kernel,
+    operation_of_kernel,
+    qualified_name,
+)
 from chakrasim.trace.kinds import CollectiveType as C
 
 COMMUNICATION = (

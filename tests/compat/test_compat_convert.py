@@ -11,15 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from chakrasim import InputError
-from chakrasim.compat.chakra_convert import convert as compat
-from chakrasim.compat.chakra_convert import wire
 from chakrasim.compat.chakra_convert.convert import convert_compat, convert_text
 from chakrasim.compat.chakra_convert.rough_check import Outcome, simulate, write_log
-from chakrasim.converter.compat_plain import convert_plain
 
 DATA = Path(__file__).parents[1] / "data" / "chakra-tools"
 FOLDERS = (
@@ -71,45 +66,6 @@ def test_the_layout_of_the_file_does_not_matter(layout: dict[str, Any]) -> None:
     for case in SOUND[:60]:
         text = json.dumps(json.loads(case["linked"]), **layout)
         assert convert_text(text, "linked.json").data == base64.b64decode(case["et"])
-
-
-def plain(text: str) -> bytes | None:
-    """What the kernels make of the text; None where they leave it to Python."""
-    made = convert_plain(text.encode(), "linked.json")
-    return None if made is None else wire.frame(compat._metadata(made.header, "linked.json")) + bytes(made.data)
-
-
-def test_kernels_convert_as_python_does() -> None:
-    left_out = 0
-    for case in SOUND:
-        data = plain(case["linked"])
-        left_out += data is None
-        assert data in (None, base64.b64decode(case["et"]))
-    assert left_out < len(SOUND) // 2
-
-
-def test_kernels_leave_faults_to_python() -> None:
-    for case in FAULTY:
-        assert plain(case["linked"]) is None
-
-
-@pytest.mark.parametrize("name", ["evsync", "micro"])
-@pytest.mark.parametrize("layout", [{"indent": 4}, {"separators": (",", ":")}, {"indent": 1, "ensure_ascii": False}])
-def test_kernels_convert_real_traces_in_any_layout(name: str, layout: dict[str, Any]) -> None:
-    text = gzip.decompress((DATA / name / "linked.0.json.gz").read_bytes()).decode()
-    text = json.dumps(json.loads(text), **layout)
-    assert plain(text) == convert_text(text, "linked.json").data
-
-
-def test_large_files_go_through_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = gzip.decompress((DATA / "evsync" / "linked.0.json.gz").read_bytes())
-    (tmp_path / "l.json").write_bytes(text)
-    monkeypatch.setattr(compat, "PLAIN_FROM_BYTES", 1)
-    monkeypatch.setattr(compat, "convert_text", None)
-    nodes = compat.convert_compat(tmp_path / "l.json", tmp_path / "x.et")
-    expected = convert_text(text.decode(), "l.json")
-    assert nodes == len(expected.dependencies)
-    assert (tmp_path / "x.et").read_bytes() == expected.data
 
 
 def node(identity: int, parent: int, name: str = "aten::add", **fields: Any) -> dict[str, Any]:
@@ -220,62 +176,5 @@ def test_damaged_input_never_ends_in_anything_else() -> None:
                 + draw.choice(["", "-1", "null", '"', "9" * 25, "[]", "}", "1e999", "\ud800", "\\ud800"])
                 + text[at + draw.randint(0, 3) :]
             )
-        made = None
         with contextlib.suppress(InputError):
-            made = convert_text(text, "linked.json").data
-        with contextlib.suppress(UnicodeEncodeError):
-            assert plain(text) in (None, made)
-
-
-NUMBERS = st.one_of(
-    st.integers(-(10**20), 10**20).map(str),
-    st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.from_regex(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,3})?", fullmatch=True),
-)
-ATOMS = st.one_of(
-    NUMBERS,
-    st.sampled_from(["true", "false", "null", '"cuda:0"', '"a b"', '"it\'s"', '"\\u00e9"', '"é"', '"<None>"', '"\\""']),
-)
-LISTS = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=4).map(lambda parts: f"[{', '.join(parts)}]"))
-ADDED = st.dictionaries(
-    st.sampled_from(["exclusive_dur", "inter_thread_dep", "cat", "stream", "ts", "pg_name", "id", "ph"]), ATOMS
-)
-
-
-@settings(max_examples=300)
-@given(st.lists(LISTS, max_size=3), ADDED, st.sampled_from(["aten::add", "k ncclKernel", "Optimizer.step#SGD"]))
-def test_kernels_print_values_and_read_fields_as_python_does(
-    values: list[str], added: dict[str, str], name: str
-) -> None:
-    text = linked(node(0, 0, THREAD), node(1, 0, name, last=0), node(2, 1))
-    text = text.replace('"values": []', f'"values": [{", ".join(values)}]', 3)
-    text = text.replace('"last": 0', ", ".join(f'"{key}": {value}' for key, value in {**added, "last": "0"}.items()))
-    data = plain(text)
-    if data is not None:
-        assert data == convert_text(text, "linked.json").data
-
-
-def test_kernels_leave_what_is_not_plain_to_python_and_find_the_rest() -> None:
-    odd = [
-        node(3, 1, "é"),
-        node(4, 1, 'a "b"'),
-        node(5, 1, cat="kernel", stream=7),
-        node(6, 1, exclusive_dur=0.99999999),
-    ]
-    text = linked(node(0, 0, THREAD), node(1, 0), node(2, 1, inter_thread_dep=1), *odd)
-    assert plain(text) == convert_text(text, "linked.json").data
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        (node(0, 0, THREAD), node(1, 0), node(1, 0)),
-        (node(0, 0, THREAD), node(10**9, 0)),
-        (node(0, 0, THREAD), node(1, 0, inter_thread_dep=2), node(2, 0)),
-        (node(0, 0, THREAD), node(1, 0, THREAD), node(2, 1)),
-        (node(0, 0, THREAD), {"id": 1}),
-    ],
-    ids=["an id twice", "a far id", "a later node", "a thread in a thread", "fields missing"],
-)
-def test_kernels_give_up_on_unusual_traces(nodes: tuple[dict[str, Any], ...]) -> None:
-    assert plain(linked(*nodes)) is None
+            convert_text(text, "linked.json")

@@ -1,0 +1,133 @@
+"""What commands say comes next: said only to people, and it works as it stands."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import shutil
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from chakrasim.cli.main import COMMANDS, main
+from chakrasim.cli.next_step import STEPS
+from chakrasim.demo import TRACES
+
+NEXT = "next: "
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(TRACES, "recorded")
+
+
+def after(command: str) -> str:
+    """What a person reads last when the command has run, on standard error but for `trace`."""
+    said = sys.stderr = Terminal()
+    shown = io.StringIO()
+    try:
+        with redirect_stdout(shown):
+            assert main(shlex.split(command)) == 0, (command, said.getvalue())
+    finally:
+        sys.stderr = sys.__stderr__
+    lines = [line for line in re.split(r"[\r\n]|\x1b\[K", said.getvalue()) if line.startswith(NEXT)]
+    if command.startswith("trace "):
+        return shown.getvalue().partition("next, for instance:\n")[2].splitlines()[0].strip()
+    assert len(lines) == 1, (command, said.getvalue())
+    return lines[0].removeprefix(NEXT)
+
+
+def chain(command: str, most: int = 12) -> list[str]:
+    """Run a command, and what it says comes next, until that is no command or was there before."""
+    said: list[str] = []
+    while len(said) < most:
+        said.append(after(command))
+        if not said[-1].startswith("chakrasim ") or said[-1] in said[:-1]:
+            return said
+        command = said[-1].removeprefix("chakrasim ")
+    raise AssertionError(said)
+
+
+def test_from_a_recording_to_a_timeline() -> None:
+    simulated = "simulate recorded-chakra/chakra --comm-group recorded-chakra/comm_group.json --machine hgx-h100-4"
+    assert chain("doctor recorded") == [
+        "chakrasim trace recorded -o recorded-chakra",
+        "chakrasim simulate recorded-chakra/chakra --replay-durations",
+        f"chakrasim {simulated}",
+        f"chakrasim {simulated} --timeline step.json.gz",
+        "open step.json.gz at https://ui.perfetto.dev",
+    ]
+    assert Path("step.json.gz").is_file()
+    assert after("doctor recorded") == "chakrasim trace recorded -o recorded-2-chakra"
+
+
+def test_from_linked_traces_to_a_picture() -> None:
+    assert chain("link recorded -o linked") == [
+        "chakrasim convert PyTorch -i linked/linked.0.json -o linked/linked.0.et",
+        "chakrasim info linked/linked.0.et",
+        "chakrasim draw linked/linked.0.et -o linked/linked.0.et.svg",
+        "look at linked/linked.0.et.svg",
+    ]
+
+
+def test_from_a_made_job_to_a_timeline() -> None:
+    assert chain("generate collective --type all_reduce --size 1MiB --ranks 8 -o 'a job/x'")[0] == (
+        "chakrasim simulate 'a job/x' --machine hgx-h100-8"
+    )
+    assert chain("retarget 'a job/x' --to 16 -o larger")[0] == "chakrasim simulate larger --machine hgx-h100-16"
+    assert chain("generate collective --type all_reduce --size 1MiB --ranks 7 -o seven")[0] == "chakrasim machines"
+    assert after("simulate larger --machine hgx-h100-16 --check") == "chakrasim simulate larger --machine hgx-h100-16"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "analyze summary recorded",
+        "analyze collectives recorded",
+        "analyze critical-path recorded/device.0.json.gz",
+        "info recorded/device.0.json.gz",
+        "generate reference-set --num-npus 2 --output-dir set",
+        "timeline recorded -o t.json",
+        "machines",
+        "replay x --dry-run",
+        "merge x -o m.et",
+        "split m.et -o parts",
+        "jsonize x.0.et -o x.json",
+        "draw x.0.et -o x.svg",
+        "convert Text --num-npus 8 --num-passes 1 -i w.txt -o w",
+    ],
+)
+def test_what_is_next_works(command: str) -> None:
+    main(["generate", "collective", "--type", "all_reduce", "--size", "64", "--ranks", "2", "-o", "x", "--expand"])
+    main(["merge", "x", "-o", "m.et"])
+    Path("w.txt").write_text("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 64 5\n")
+    assert chain(command)
+
+
+def test_every_command_has_something_to_say() -> None:
+    assert {*STEPS} == {*COMMANDS}
+
+
+def test_scripts_and_the_quiet_hear_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    job = ["generate", "collective", "--type", "all_reduce", "--size", "64", "--ranks", "8", "-o", "x"]
+    assert main(job) == 0
+    assert "next:" not in "".join(capsys.readouterr())
+    for more in (["--quiet"], ["--json", "-"]):
+        said = sys.stderr = Terminal()
+        try:
+            assert main([*job, *more]) == 0
+        finally:
+            sys.stderr = sys.__stderr__
+        assert "next:" not in said.getvalue()
+        shown = capsys.readouterr().out
+        assert json.loads(shown) if "--json" in more else not shown
