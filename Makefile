@@ -13,13 +13,14 @@ ANSWERS := $(BIN)/python -c 'import sys, urllib.request as web; web.urlopen(sys.
 WORKERS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench clean
+.PHONY: help demo test test-all lint bench docs clean
 
 help:
 	@echo "make demo   a real run, and training steps on machines of up to 1,024 GPUs"
 	@echo "make test   style, types and tests"
 	@echo "make test-all   the same, with the tests that take minutes"
 	@echo "make lint   style and types only"
+	@echo "make docs   the documentation as a site, in build/site"
 	@echo "make bench  measure reading and simulating"
 	@echo "make clean  remove .venv, the demo's output and caches"
 
@@ -36,6 +37,10 @@ lint: $(DEVELOPS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(BIN)/python
+	$(BIN)/python -m pip install -qq --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(DEVELOPS)
 	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file; done

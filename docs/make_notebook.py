@@ -1,9 +1,17 @@
-"""Writes ``tutorial.ipynb``, the tutorial as a notebook: ``python docs/make_notebook.py``. It holds no output."""
+"""Writes ``tutorial-notebook.ipynb``, the tutorial as a notebook: ``python docs/make_notebook.py``.
+
+Cells whose code has not changed keep their output. ``--run`` runs all of them, some minutes, and stores what comes out:
+figures of the run that is observed are of that run.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +51,16 @@ def _cell(kind: str, text: str) -> dict[str, Any]:
     return cell if kind == "markdown" else cell | {"execution_count": None, "outputs": []}
 
 
-def notebook() -> str:
-    """The notebook's file."""
+def notebook(before: dict[str, Any]) -> str:
+    """The notebook's file: cells of the page, with the outputs that the same cells of ``before`` have."""
+    made = cells((HERE / "tutorial.md").read_text(encoding="utf-8"))
+    outputs = {cell["source"]: cell["outputs"] for cell in before["cells"] if cell["cell_type"] == "code"}
+    code = [cell for cell in made if cell["cell_type"] == "code"]
+    for count, cell in enumerate(code, 1):
+        cell["outputs"] = outputs.get(cell["source"], [])
+        cell["execution_count"] = count if cell["outputs"] else None
     content = {
-        "cells": cells((HERE / "tutorial.md").read_text(encoding="utf-8")),
+        "cells": made,
         "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
         "nbformat": 4,
         "nbformat_minor": 5,
@@ -54,5 +68,43 @@ def notebook() -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
+def run(text: str) -> dict[str, Any]:
+    """The notebook, run in a folder of its own, with what is the same on every machine of its outputs."""
+    import nbclient
+    import nbformat
+
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(HERE.parent / "examples", Path(folder) / "examples")
+        book = nbformat.reads(text, 4)
+        nbclient.NotebookClient(book, timeout=900, resources={"metadata": {"path": folder}}).execute()
+        for cell in book.cells:
+            if cell.cell_type == "code":
+                cell.outputs = _joined(cell.outputs, folder)
+    return dict(book)
+
+
+def _joined(outputs: list[Any], folder: str) -> list[dict[str, Any]]:
+    """Streams in one piece each; of lines that were written over, the last; on standard error, ours alone."""
+    texts: dict[str, str] = {}
+    others: list[dict[str, Any]] = []
+    for output in outputs:
+        if output["output_type"] == "stream":
+            texts[output["name"]] = texts.get(output["name"], "") + output["text"]
+        else:
+            others.append(dict(output))
+    lines = {name: re.sub(r"[^\n]*\r(?!\n)", "", text).replace(f"{folder}/", "") for name, text in texts.items()}
+    if "stderr" in lines:
+        lines["stderr"] = "".join(re.findall(r"^chakrasim: .*\n", lines["stderr"], re.MULTILINE))
+    return [{"name": name, "output_type": "stream", "text": text} for name, text in lines.items() if text] + others
+
+
+def main(argv: list[str]) -> None:
+    """Write the file."""
+    file = HERE / "tutorial-notebook.ipynb"
+    text = notebook(json.loads(file.read_text(encoding="utf-8")))
+    file.write_text(notebook(run(text)) if argv == ["--run"] else text, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    (HERE / "tutorial.ipynb").write_text(notebook(), encoding="utf-8")
+    main(sys.argv[1:])

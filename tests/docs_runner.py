@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import subprocess
@@ -140,6 +141,17 @@ def run_command(command: str) -> tuple[int, str]:
     if words[0] == "make":
         done = subprocess.run([*words, "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=False)
         return done.returncode, "" if done.returncode == 0 else done.stdout + done.stderr
+    if words[:2] == ["PYTHONPATH=.", "chakrasim"]:
+        paths = os.pathsep.join([".", str(ROOT / "src")])
+        done = subprocess.run(
+            [sys.executable, "-m", *words[1:]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": paths},
+        )
+        return done.returncode, done.stdout
     if words[0] != "chakrasim":
         return 127, f"the documentation may use chakrasim and make, not {words[0]}\n"
     from chakrasim.cli.main import main

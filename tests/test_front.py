@@ -10,17 +10,20 @@ import re
 import rlcompleter
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 import chakrasim
 from chakrasim.moved import MOVED
 
 ROOT = Path(__file__).parents[1]
-LAZY = ("", ".analysis", ".collect", ".generator", ".replay", ".simulator", ".trace")
+LAZY = ("", ".analysis", ".calibration", ".collect", ".generator", ".machine", ".replay", ".simulator", ".trace")
 PACKAGES = [importlib.import_module(f"chakrasim{name}") for name in LAZY]
 
 
@@ -171,5 +174,62 @@ def test_the_reference_has_every_public_name(package: Any) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_in_the_pages_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8").replace("`cs.", "`chakrasim.").replace(" cs.", " chakrasim.")
+    text = re.sub(r"entry-points\.\"[^\"]*\"", "", text)  # groups of entry points are no modules
     for name in set(re.findall(r"(?<![\w/.-])chakrasim((?:\.[A-Za-z_]\w*)+)", text)):
         assert pkgutil.resolve_name(f"chakrasim{name}") is not None
+
+
+HOME = "https://github.com/chakrasim/chakrasim/blob/main/"
+RAW = "https://raw.githubusercontent.com/chakrasim/chakrasim/main/"
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_links_of_the_readme_hold_elsewhere() -> None:
+    """The package index shows the page without the files beside it: links are whole, and what they name is here."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)
+    assert [link for link in links if not link.startswith("https://")] == []
+    ours = [link.removeprefix(home) for link in links for home in (HOME, RAW) if link.startswith(home)]
+    assert len(ours) > 15
+    for link in ours:
+        file, _, anchor = link.partition("#")
+        assert (ROOT / file).is_file(), link
+        assert not anchor or anchor in anchors(ROOT / file), link
+    used = set(re.findall(r"\]\[([^\]]+)\]", text))
+    assert used == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
+
+
+def test_the_readme_is_where_the_project_is() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert HOME.startswith(project["urls"]["Repository"] + "/")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["repository-code"] == project["urls"]["Repository"]
+    assert citation["version"] == project["version"] == chakrasim.__version__
+    assert {"cff-version", "message", "title", "authors"} <= {*citation}
+
+
+def test_workflows_run_what_is_there() -> None:
+    for file in [*ROOT.glob(".github/**/*.yml"), ROOT / "mkdocs.yml"]:
+        assert yaml.safe_load(file.read_text(encoding="utf-8")), file
+    tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))
+    job = tests["jobs"]["test"]
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert job["steps"][-1]["run"] == ".ci/run" and (ROOT / ".ci" / "run").is_file()
+    docs = yaml.safe_load((ROOT / ".github" / "workflows" / "docs.yml").read_text(encoding="utf-8"))
+    assert {"run": "make docs"} in docs["jobs"]["build"]["steps"]
+    for form in ROOT.glob(".github/ISSUE_TEMPLATE/[!c]*.yml"):
+        assert {"name", "description", "body"} <= {*yaml.safe_load(form.read_text(encoding="utf-8"))}
+
+
+def test_the_site_has_all_pages_and_all_public_names() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    listed = re.findall(r"[\w-]+\.(?:md|ipynb)", str(site["nav"]))
+    assert sorted(listed) == sorted(page.name for ending in ("md", "ipynb") for page in ROOT.glob(f"docs/*.{ending}"))
+    assert site["strict"] is True
+    rooms = {name for name in chakrasim.__all__ if isinstance(getattr(chakrasim, name), ModuleType)}
+    described = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"chakrasim", *(f"chakrasim.{room}" for room in rooms)} == {*described}

@@ -159,7 +159,7 @@ def test_table_aligns_numbers_to_the_right() -> None:
     assert table([("a", "b", "n", "l"), ("xx", "y", "10", "z")]) == "a   b   n  l\n--  -  --  -\nxx  y  10  z"
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", "help"])
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", "docs", "help"])
 def test_makefile_has_the_target(target: str) -> None:
     done = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -55,7 +55,7 @@ def test_machines_and_jobs_in_one_line() -> None:
     assert re.fullmatch(
         r"ReplayResult\(ranks 16, collectives [\d,]+, bytes [\d.]+ GiB, ran on nothing, a dry run\)", repr(dry)
     )
-    machine = chakrasim.load_machine("hgx-h100-16", chakrasim.Notes())
+    machine = chakrasim.load_machine("hgx-h100-16")
     assert repr(machine) == (
         "Machine(name hgx-h100-16, ranks 16, network Switch 8 (400 GiB/s, 936.25 ns) x Ring 2 (50 GiB/s, 1000 ns))"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,14 +13,27 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "tutorial.ipynb"
+PAGE = ROOT / "docs" / "tutorial-notebook.ipynb"
 
 
 def test_the_notebook_is_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     import make_notebook
 
-    assert PAGE.read_text(encoding="utf-8") == make_notebook.notebook(), "run docs/make_notebook.py"
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == make_notebook.notebook(json.loads(text)), "run docs/make_notebook.py"
+
+
+def test_the_notebook_holds_its_outputs() -> None:
+    code = [cell for cell in json.loads(PAGE.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    silent = [cell["source"] for cell in code if not cell["outputs"]]
+    assert [source.split("(")[0].split()[0] for source in silent] == ["results", "cs.write_parts"], (
+        "make_notebook.py --run"
+    )
+    outputs = [output for cell in code for output in cell["outputs"]]
+    assert {output["output_type"] for output in outputs} == {"stream"}
+    said = "".join(output["text"] for output in outputs)
+    assert "1,024 ranks, 8 traces" in said and "/tmp" not in said and "\r" not in said
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -164,13 +164,17 @@ _COMPILED: list[Any] = []
 
 def address_of(function: Callable[[int, int, int], int]) -> int:
     """By what kernels call a function of three integers that is not of this package (`caller`): compiled for this
-    process only, since code that is not kept cannot be stale."""
+    process only, since code that is not kept cannot be stale. ValueError for one that cannot be compiled."""
     if not enabled():
         _PLAIN.append(function)
         return len(_PLAIN) - 1
     from numba import cfunc
+    from numba.core.errors import NumbaError
 
-    _COMPILED.append(cfunc("int64(int64, int64, int64)")(function))
+    try:
+        _COMPILED.append(cfunc("int64(int64, int64, int64)")(function))
+    except NumbaError as error:
+        raise ValueError(" ".join(str(error).split())) from error
     address: int = _COMPILED[-1].address
     return address
 

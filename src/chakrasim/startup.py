@@ -14,6 +14,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def one_blas_thread() -> None:
+    """Let NumPy, when it is imported, start no threads for products of matrices, unless the user said how many.
+
+    Nothing here multiplies large matrices, and the threads of OpenBLAS wait in a loop that takes a tenth of a small
+    run's processor time. Processes that this one starts do the same.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 @contextmanager
 def without_gc() -> Iterator[None]:
     """No garbage collection for a while.

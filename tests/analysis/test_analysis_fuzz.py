@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from critical_path_traces import TraceMaker
 
 import chakrasim.analysis as analysis
 from chakrasim.analysis.table.traces import RankTrace
@@ -24,6 +23,7 @@ from chakrasim.compat.hta.summary import hta_summary
 from chakrasim.compat.hta.table import HtaFailure
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
+from compat.critical_path_traces import TraceMaker
 
 ALL: tuple[Callable[..., Any], ...] = (
     analysis.annotated_work,

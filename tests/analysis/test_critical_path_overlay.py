@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_critical_path_compat import cases
 
 from chakrasim import InputError
 from chakrasim.analysis.critical_path.overlay import Arrow, linked_arrows, write_overlay
@@ -17,6 +16,7 @@ from chakrasim.compat.hta_critical_path.arrows import compat_arrows
 from chakrasim.compat.hta_critical_path.path import critical_path
 from chakrasim.linker.api import link
 from chakrasim.trace.kineto.read import read_kineto
+from compat.test_critical_path_compat import cases
 
 
 @pytest.fixture

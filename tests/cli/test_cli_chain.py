@@ -57,6 +57,15 @@ def test_the_compatible_chain_imports_neither_numpy_nor_numba(folder: Path) -> N
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_converting_a_linked_trace_loads_no_compiler(folder: Path) -> None:
+    assert main([*LINK, "-o", "L.json", "--quiet"]) == 0
+    code = (
+        "import sys; from chakrasim.cli.main import main;"
+        "code = main(['convert', 'L.json', '-o', 'X.et']); sys.exit(code or 'numba' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_the_default_chain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*LINK, "-o", "L.json", "--quiet"]) == 0
     assert main(["convert", "L.json", "-o", "X.et", "--json", "-"]) == 0

@@ -40,7 +40,7 @@ def after(command: str) -> str:
             assert main(shlex.split(command)) == 0, (command, said.getvalue())
     finally:
         sys.stderr = sys.__stderr__
-    lines = [line for line in re.split(r"[\r\n]|\x1b\[K", said.getvalue()) if line.startswith(NEXT)]
+    lines = [line for line in re.split(r"[\r\n]|\x1b\[\d*[A-Z]", said.getvalue()) if line.startswith(NEXT)]
     if command.startswith("trace "):
         return shown.getvalue().partition("next, for instance:\n")[2].splitlines()[0].strip()
     assert len(lines) == 1, (command, said.getvalue())
@@ -112,6 +112,25 @@ def test_what_is_next_works(command: str) -> None:
     main(["merge", "x", "-o", "m.et"])
     Path("w.txt").write_text("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 64 5\n")
     assert chain(command)
+
+
+PROGRAM = """
+import torch, torch.distributed
+torch.distributed.init_process_group("nccl")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda())
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(3):
+    model(torch.randn(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.slow
+def test_what_is_next_after_a_capture_and_the_demo_works() -> None:
+    pytest.importorskip("torch")
+    Path("train.py").write_text(PROGRAM)
+    assert chain("capture train.py --world-size 8 -o job")[0] == "chakrasim simulate job --machine hgx-h100-8"
+    assert chain("demo --out shown")[0] == "chakrasim simulate shown/chakra/chakra --replay-durations"
 
 
 def test_every_command_has_something_to_say() -> None:

@@ -98,10 +98,10 @@ def test_signals_leave_nothing_behind(job, sent, status, said):
         builder.add(number, type=7, data_deps=[number - 1] if number else [], attrs=attrs)
     (path,) = write(job.folder / "long", [builder.build()])
     # Uncompiled, this runs for minutes; the warning shows that the command is past its start.
-    argv = ["simulate", path, "--ranks", 64, "--machine", "paper-torus-8x8", "--no-fold", "--comm-scale=1"]
+    argv = ["simulate", path, "--ranks", 64, "--machine", "paper-torus-8x8", "--no-fold", "--run-name=1"]
     figures = job.folder / "r.json"
     process = start(*argv, "--congestion", "aware", "--json", figures, env={"CHAKRASIM_JIT": "0"})
-    assert process.stderr.readline() == b"chakrasim: warning: --comm-scale has no effect\n"
+    assert process.stderr.readline() == b"chakrasim: warning: --run-name has no effect\n"
     time.sleep(1.5)
     process.send_signal(sent)
     out, err = process.communicate(timeout=60)

@@ -57,8 +57,24 @@ def test_options_without_effect_are_warned_about(cli, job, finish_ns):
     assert finish(outcome) == [finish_ns] * 2
     assert outcome.err.splitlines() == [
         f"chakrasim: warning: {name} has no effect"
-        for name in ("--logging-configuration", "--logging-folder", "--compute-scale", "--comm-scale")
+        for name in ("--compute-scale", "--comm-scale", "--logging-configuration", "--logging-folder")
     ]
+
+
+def test_scales_act_on_a_machine_of_ours(cli, tmp_path):
+    file = tmp_path / "machine.yaml"
+    file.write_text(
+        "network: [{topology: Ring, npus: 2, bandwidth: 1 GB/s, latency: 0 ns}]\nmemory: {bandwidth: 1 TB/s}\n"
+        "collectives: {splits: 1, algorithms: {all-reduce: ring}}\ncompute-scale: 5\n"
+    )
+    builder = TraceBuilder()
+    builder.add(0, type=4, duration_micros=8, attrs={"is_cpu_op": False})
+    (path,) = write(tmp_path / "one", [builder.build()])
+    argv = ["simulate", path, "--ranks", 2, "--machine", file, "--json", "-"]
+    assert finish(cli(*argv)) == [40_000] * 2
+    assert finish(cli(*argv, "--compute-scale=0.5", "--comm-scale=2")) == [4_000] * 2
+    outcome = cli(*argv, "--compute-scale=-1")
+    assert outcome.code == 2 and "compute_scale: out of range; found -1.0" in outcome.err
 
 
 def test_injection_scale_and_congestion_reach_the_model(cli, job, finish_ns):

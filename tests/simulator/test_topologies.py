@@ -11,6 +11,7 @@ from cases import Case, collective, differences, network_of, system_of
 from made_mesh import MESH
 
 import chakrasim
+from chakrasim import jit
 from chakrasim.machine.topologies import BUILT_IN, TOPOLOGIES, Symmetry, Topology, register
 from chakrasim.machine.topologies.check import check
 
@@ -28,6 +29,10 @@ def known() -> Iterator[Callable[[Topology], str]]:
     yield lambda topology: register(topology).name
     TOPOLOGIES.clear()
     TOPOLOGIES.update(before)
+
+
+def _distance(a: int, b: int) -> int:
+    return abs(a - b)
 
 
 def _meshes(name: str = "Mesh", **keys: object) -> Case:
@@ -123,6 +128,14 @@ def test_a_wrong_link_that_the_check_does_not_meet_ends_the_run(known: Callable[
     case = Case([[collective(0, 0, 1 << 20)]], network_of((known(wrong), 1000, 1.0, 100.0)), system_of("ring", **KEYS))
     with pytest.raises(chakrasim.InputError, match="a topology's route takes a link that is not there"):
         case.run()
+
+
+@pytest.mark.skipif(not jit.enabled(), reason="nothing is compiled")
+def test_a_route_that_cannot_be_compiled_is_refused(known: Callable[[Topology], str]) -> None:
+    name = known(replace(MESH, name="Wrong", hops=lambda here, to, members: _distance(here, to)))
+    with pytest.raises(chakrasim.InputError, match="topology Wrong cannot be compiled: ") as error:
+        _meshes(name).run()
+    assert error.value.remedy == "CHAKRASIM_JIT=0 runs it uncompiled; functions that it calls need @numba.njit"
 
 
 def test_a_name_is_registered_once() -> None:

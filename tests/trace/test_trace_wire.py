@@ -299,3 +299,22 @@ def _readable(body: bytes) -> bool:
     except DecodeError:
         return False
     return True
+
+
+def test_texts_of_all_lengths_and_more_nodes_than_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chakrasim.trace.chakra import encode
+
+    texts = ["".join(chr(97 + (at * at + size) % 26) for at in range(size)) for size in (*range(140), 5000, 20000)]
+    builder = ct.TraceBuilder()
+    for number, text in enumerate(texts):
+        builder.add(number, text, attrs={"t": text, f"u{number % 3}": [text, "", text]})
+    trace = builder.build()
+    together = ct.encode_trace(trace)
+    again = ct.parse_trace(together)
+    assert [again.node(at).name for at in range(len(texts))] == texts
+    assert [again.node(at).attrs for at in range(len(texts))] == [
+        {"t": text, f"u{number % 3}": [text, "", text]} for number, text in enumerate(texts)
+    ]
+    assert [official.Node.FromString(body).name for body in official.bodies(together)[1:]] == texts
+    monkeypatch.setattr(encode, "_NODES", 7)
+    assert ct.encode_trace(trace) == together

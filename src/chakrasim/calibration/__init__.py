@@ -1,10 +1,13 @@
 """Models of machines fitted to measurements, with the error that they make on what was held out of the fit."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from chakrasim.calibration.compute import Calibration, calibrate_compute
-from chakrasim.calibration.json_form import calibration_json
-from chakrasim.calibration.models import ModelConfig, built_in_models, load_model_configs
+from chakrasim.lazy import lazily
+
+if TYPE_CHECKING:
+    from chakrasim.calibration.compute import Calibration, calibrate_compute
+    from chakrasim.calibration.json_form import calibration_json
+    from chakrasim.calibration.models import ModelConfig, built_in_models, load_model_configs
 
 __all__ = [
     "Calibration",
@@ -14,3 +17,12 @@ __all__ = [
     "calibration_json",
     "load_model_configs",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "compute": ("Calibration", "calibrate_compute"),
+        "json_form": ("calibration_json",),
+        "models": ("ModelConfig", "built_in_models", "load_model_configs"),
+    },
+)

@@ -7,7 +7,7 @@ import os
 
 from chakrasim.cli.generate_jobs import add_collective, add_transformer
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_target, write_out
+from chakrasim.cli.output import check_target, write_out
 from chakrasim.errors import InputError
 
 SUMMARY = "Make Chakra traces without a recording"
@@ -59,7 +59,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _reference_set(options: argparse.Namespace) -> int:
-    announce_compilation("trace")
     from chakrasim.generator.reference_set import Defaults, file_names, write_reference_set
 
     names = file_names(options.num_npus)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import amount, whole_number
 from chakrasim.cli.output import (
-    announce_compilation,
     check_job_outputs,
     print_sections,
     write_json,
@@ -140,7 +139,6 @@ def make_collective(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace, job: Job) -> list[str]:
-    announce_compilation("trace")
     from chakrasim.trace.job.file import write_job
 
     return write_job(options.output, job, expand=options.expand)

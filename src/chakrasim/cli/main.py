@@ -26,7 +26,7 @@ from chakrasim.cli.output import tell_warnings, write_out
 from chakrasim.cli.reference_names import old_name_warnings
 from chakrasim.cli.streams import take_streams, tell
 from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
-from chakrasim.startup import without_gc
+from chakrasim.startup import one_blas_thread, without_gc
 
 #: The subcommands, each a module of this package, in the order of the road.
 COMMANDS: Final = (
@@ -53,6 +53,8 @@ COMMANDS: Final = (
     "demo",
 )
 
+#: Those of them that run a program of the user's.
+OF_OTHERS: Final = ("collect", "capture", "replay")
 #: The exit code of the doctor for what can be used, with warnings.
 UNSURE: Final = 1
 
@@ -76,6 +78,8 @@ def main(argv: list[str] | None = None) -> int:
         # A name that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     came: list[int] = []
+    if argv is None and sys.argv[1:2] and sys.argv[1] not in OF_OTHERS:
+        one_blas_thread()
     try:
         with _own_warnings(), _ending(came), without_gc():
             code = _run(sys.argv[1:] if argv is None else list(argv))

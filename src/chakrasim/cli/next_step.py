@@ -116,7 +116,7 @@ def _free(name: str, ending: str) -> str:
 
 #: For every command, what comes after it.
 STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
-    "collect": lambda options, _: ["trace", options.output, "-o", _free(options.output, "-chakra")],
+    "collect": lambda *_: "",  # its verdict ends with it
     "capture": lambda options, _: _after_capture(options),
     "doctor": lambda options, _: ["trace", options.directory, "-o", _free(options.directory, "-chakra")],
     "trace": lambda *_: "",  # its table ends with what may be run

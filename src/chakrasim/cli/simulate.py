@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import add_reading, amount, real_number, truth, whole_number
@@ -41,10 +42,8 @@ ASTRA-sim's own options, and its lines instead of the tables:
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
 """
 
-NO_EFFECT = (
-    *("logging_configuration", "logging_folder", "compute_scale", "comm_scale"),
-    *("path", "run_name", "total_stat_rows", "stat_row"),
-)
+SCALES = ("compute_scale", "comm_scale")
+NO_EFFECT = (*("logging_configuration", "logging_folder", "path", "run_name", "total_stat_rows", "stat_row"),)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,10 +129,12 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
         "--common-start", action="store_true", help="let all ranks start at once, whatever the traces say"
     )
     model.add_argument("--no-fold", action="store_true", help="simulate every rank, also those that do the same")
+    for name, what in (("compute", "times of compute nodes"), ("comm", "sizes of collectives and messages")):
+        text = f"factor of the {what}, with --machine; without effect with ASTRA-sim's files, as there"
+        model.add_argument(f"--{name}-scale", type=real_number, metavar="X", help=text)
     ignored = "accepted for ASTRA-sim's sake, without effect"
     for name in NO_EFFECT:
-        kind = real_number if name.endswith("scale") else str
-        model.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="X", help=ignored)
+        model.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=ignored)
 
 
 def _output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -200,7 +201,7 @@ def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
         "lenient": options.lenient,
         "strict": options.strict,
     }
-    machine = _machine(options)
+    machine = _machine(options, notes)
     if options.replay_durations is not None:
         from chakrasim.simulator.api import HAS_NO_MACHINE
 
@@ -229,7 +230,7 @@ def _workload(options: argparse.Namespace) -> str:
     return str(given[0])
 
 
-def _machine(options: argparse.Namespace) -> dict[str, Any]:
+def _machine(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     parts = {"--system": options.system, "--network": options.network}
     if options.machine is not None:
         extra = [name for name, value in parts.items() if value is not None]
@@ -243,8 +244,21 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
         raise InputError(
             named, expected="--machine NAME, or --system FILE and --network FILE", remedy="see chakrasim machines"
         )
-    names = ("system", "network", "memory", "machine", "device_profile")
-    return {name: getattr(options, name) for name in names}
+    names = ("system", "network", "memory", "device_profile")
+    return {"machine": _scaled(options, notes), **{name: getattr(options, name) for name in names}}
+
+
+def _scaled(options: argparse.Namespace, notes: Notes) -> Any:
+    """The machine with the scales that are given; ASTRA-sim's files have none, and a replay needs none."""
+    given = {name: getattr(options, name) for name in SCALES if getattr(options, name) is not None}
+    if not given:
+        return options.machine
+    if options.machine is None or options.replay_durations is not None:
+        notes.warn(*(f"--{name.replace('_', '-')} has no effect" for name in given))
+        return options.machine
+    from chakrasim.machine import load_machine
+
+    return replace(load_machine(options.machine), **given)
 
 
 def _groups(path: str | None, notes: Notes) -> str | None:

@@ -1,1 +1,18 @@
-"""Configuration files: YAML and JSON read with the place of every value."""
+"""Configuration files: tables of keys, and YAML and JSON read by them with the place of every value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_SCHEMAS = Path(__file__).parent / "schemas"
+
+
+def schema_text(name: str) -> str:
+    """The JSON schema for a kind of file, for editors: "machine", "device", "transformer", "astra-sim-system",
+    "astra-sim-network" or "astra-sim-memory". Raises :class:`chakrasim.InputError` for another name."""
+    known = sorted(file.stem for file in _SCHEMAS.glob("*.json"))
+    if name not in known:
+        from chakrasim.errors import InputError
+
+        raise InputError("no such schema", found=repr(name), expected="one of " + ", ".join(known))
+    return (_SCHEMAS / f"{name}.json").read_text(encoding="utf-8")

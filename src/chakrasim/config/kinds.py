@@ -71,7 +71,7 @@ def _switch(section: Section, key: str) -> bool:
     return value
 
 
-switch: Final = Kind(_switch, "`true`, `false`", {"type": "boolean"})
+switch: Final = Kind(_switch, "switch", {"type": "boolean"})
 
 
 def as_plain_integer(value: object) -> object:

@@ -169,9 +169,9 @@ def each(known: Collection[str], kind: Kind, needed: Collection[str] = (), expec
 
     schema = {
         "type": "object",
-        "properties": dict.fromkeys(known, kind.schema),
+        "propertyNames": {"enum": list(known)},
         **({"required": list(needed)} if needed else {}),
-        "additionalProperties": False,
+        "additionalProperties": kind.schema,
     }
     return Kind(reader, "mapping", schema, kind.keys, ".*.")
 

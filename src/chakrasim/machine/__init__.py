@@ -1,18 +1,21 @@
 """What is simulated on: typed configurations, ASTRA-sim's own files, our machine file and the presets."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from chakrasim.machine.algorithm import Algorithm
-from chakrasim.machine.device.file import device_names, device_text, dump_device, load_device
-from chakrasim.machine.device.profile import DeviceProfile
-from chakrasim.machine.groups import CommGroups, load_groups
-from chakrasim.machine.machine import Machine, check_dimensions
-from chakrasim.machine.machine_file import load_machine
-from chakrasim.machine.memory import RemoteMemory, load_memory
-from chakrasim.machine.network import Network, load_network
-from chakrasim.machine.presets import preset_names, preset_text
-from chakrasim.machine.system import System
-from chakrasim.machine.system_file import load_system
+from chakrasim.lazy import lazily
+
+if TYPE_CHECKING:
+    from chakrasim.machine.algorithm import Algorithm
+    from chakrasim.machine.device.file import device_names, device_text, dump_device, load_device
+    from chakrasim.machine.device.profile import DeviceProfile
+    from chakrasim.machine.groups import CommGroups, load_groups
+    from chakrasim.machine.machine import Machine, check_dimensions
+    from chakrasim.machine.machine_file import load_machine
+    from chakrasim.machine.memory import RemoteMemory, load_memory
+    from chakrasim.machine.network import Network, load_network
+    from chakrasim.machine.presets import preset_names, preset_text
+    from chakrasim.machine.system import System
+    from chakrasim.machine.system_file import load_system
 
 __all__ = [
     "Algorithm",
@@ -35,3 +38,20 @@ __all__ = [
     "preset_names",
     "preset_text",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "algorithm": ("Algorithm",),
+        "device.file": ("device_names", "device_text", "dump_device", "load_device"),
+        "device.profile": ("DeviceProfile",),
+        "groups": ("CommGroups", "load_groups"),
+        "machine": ("Machine", "check_dimensions"),
+        "machine_file": ("load_machine",),
+        "memory": ("RemoteMemory", "load_memory"),
+        "network": ("Network", "load_network"),
+        "presets": ("preset_names", "preset_text"),
+        "system": ("System",),
+        "system_file": ("load_system",),
+    },
+)

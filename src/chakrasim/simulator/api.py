@@ -96,6 +96,8 @@ def simulate(
 ) -> SimulationResult:
     """Simulate a training job: one Chakra trace per rank, on a described machine.
 
+    Long because all its options are described here.
+
     Parameters
     ----------
     workload:
@@ -159,6 +161,8 @@ def simulate(
             injection_scale=injection_scale,
             rendezvous=rendezvous,
             physics=physics,
+            compute_scale=on.compute_scale,
+            comm_scale=on.comm_scale,
             profile=on.profile,
             profile_is_given=device_profile is not None,
             common_start=common_start,
@@ -274,6 +278,8 @@ def _machine(
             )
         loaded = load_machine(machine, notes)
         remote = load_memory(memory, notes) if memory is not None else loaded.memory
+        if loaded.system.replay_only and loaded.comm_scale != 1.0:
+            notes.warn("comm-scale has no effect: every node takes its recorded duration ('replay-only')")
         return _without_profile(replace(loaded, memory=remote, profile=profile or loaded.profile), notes)
     if system is None or network is None:
         missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)

@@ -50,6 +50,10 @@ class Context:
     """Names of process groups that mean another group on every rank; they have negative numbers, -1 and on."""
     replay: Replay | None = None
     """Which measured durations take the place of the machine."""
+    compute_scale: float = 1.0
+    """Factor of the times of compute nodes."""
+    comm_scale: float = 1.0
+    """Factor of the sizes of collectives and messages."""
     common_start: bool = False
     profile: DeviceProfile | None = None
     """What times the compute nodes that say what they compute, instead of the roofline."""

@@ -183,7 +183,7 @@ def _optimizer(section: Section, key: str) -> tuple[str, int | None]:
     return values["kind"], values["state_bytes"]
 
 
-_PRESET: Final = _one_of(MODELS)
+_PRESET: Final = replace(_one_of(MODELS), shown="name")
 _DTYPE: Final = _one_of(BYTES_OF)
 _OPTIMIZER_KIND: Final = _one_of(OPTIMIZERS)
 _COUNT: Final = _whole(1)
@@ -231,7 +231,7 @@ PARALLEL: Final = (
     Key("ep", _COUNT, 1, "ranks that share a layer's experts. They are ranks of `dp`: there are not more of them, and "
         "attention is not repeated"),
     Key("zero", _whole(0), 0, "what data parallelism shards: 1 optimizer states, 2 gradients too, 3 parameters too"),
-    Key("fsdp", Kind(_fsdp, "`true`, `false` or integer", {"anyOf": [switch.schema, _COUNT.schema]}), None,
+    Key("fsdp", Kind(_fsdp, "switch or integer", {"anyOf": [switch.schema, _COUNT.schema]}), None,
         "`true`: the same as `zero: 3`; a number: shard over so many ranks of `dp`, the others are replicas of these",
         shown="off"),
     Key("virtual_stages", _COUNT, 1, "pieces of the model on each pipeline rank (interleaved schedule)"),

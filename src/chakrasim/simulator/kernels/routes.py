@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from chakrasim.errors import InputError
 from chakrasim.jit import address_of, caller, leaf
 from chakrasim.machine.topologies import BUILT_IN, Topology
 from chakrasim.simulator.kernels import layout as at
@@ -72,7 +73,12 @@ def dim_words(topology: Topology) -> tuple[int, int, int, int]:
     if topology in BUILT_IN:
         return BUILT_IN.index(topology), 0, 0, 0
     functions = (_packed(topology.route), _packed(topology.ends), leaf(_counted(topology)))
-    return ADDED, *(address_of(function) for function in functions)  # type: ignore[return-value]
+    try:
+        route, ends, hops = map(address_of, functions)
+    except ValueError as error:
+        remedy = "CHAKRASIM_JIT=0 runs it uncompiled; functions that it calls need @numba.njit"
+        raise InputError(f"topology {topology.name} cannot be compiled: {error}", remedy=remedy) from error
+    return ADDED, route, ends, hops
 
 
 def _packed(function: Callable[[int, int, int], tuple[int, int]]) -> Callable[[int, int, int], int]:

@@ -55,3 +55,10 @@ def optional(column: AttrColumn, nodes: Ints, default: int = 0) -> Ints:
             expected="0 to 2^62 - 1",
         )
     return values
+
+
+def scaled(values: Ints, factor: float) -> Ints:
+    """Times or sizes times a factor, rounded to whole ones; what is too large then stays at 2^62."""
+    if factor == 1.0:
+        return values
+    return np.minimum(np.rint(values * float(factor)), float(TOO_LARGE)).astype(np.int64)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
 from chakrasim.simulator.context import Context
-from chakrasim.simulator.lowering.attributes import refuse, required
+from chakrasim.simulator.lowering.attributes import TOO_LARGE, refuse, required, scaled
 from chakrasim.trace import NodeType, Trace
 from chakrasim.trace.chakra.graph import AttrColumn
 from chakrasim.trace.job.groups import is_number
@@ -81,7 +81,7 @@ def collectives(trace: Trace, column: Column, nodes: Ints, context: Context) -> 
     table = np.stack(
         [
             types,
-            _sizes(column, nodes, types),
+            _sizes(column, nodes, types, context),
             np.array([local[group] for group in numbers.tolist()]),
             involved,
             _roots(column, nodes),
@@ -103,12 +103,23 @@ def _in_order_of_use(trace: Trace, nodes: Ints, numbers: Ints) -> list[int]:
     return [int(number) for number in distinct[np.argsort(first)]]
 
 
-def _sizes(column: Column, nodes: Ints, types: Ints) -> Ints:
+def _sizes(column: Column, nodes: Ints, types: Ints, context: Context) -> Ints:
     """comm_size; a barrier moves nothing and needs none."""
     barrier = types == int(Collective.BARRIER)
     size = np.zeros(len(nodes), np.int64)
-    size[~barrier] = required(column("comm_size"), nodes[~barrier], "a collective")
+    size[~barrier] = _bytes(column, nodes[~barrier], "a collective", context)
     return size
+
+
+def _bytes(column: Column, nodes: Ints, what: str, context: Context) -> Ints:
+    """comm_size, scaled as the machine says; what has a byte keeps one."""
+    size = required(column("comm_size"), nodes, what)
+    found = np.maximum(scaled(size, context.comm_scale), np.minimum(size, 1))
+    late = np.flatnonzero(found >= TOO_LARGE)
+    if len(late):
+        node, said = int(nodes[late[0]]), f"{size[late[0]]} bytes times {context.comm_scale:g}"
+        refuse(column("comm_size").trace, node, "comm_size is out of range", found=said, expected="less than 2^62")
+    return found
 
 
 def group_numbers(trace: Trace, column: Column, nodes: Ints, context: Context) -> Ints:
@@ -195,7 +206,7 @@ def messages(trace: Trace, column: Column, nodes: Ints, context: Context) -> Mes
         signed = np.flatnonzero(tag[chosen] >= 2**31)
         if len(signed):
             refuse(trace, int(some[signed[0]]), "the tag is out of range", found=int(tag[chosen][signed[0]]))
-        size[chosen] = required(column("comm_size"), some, what)
+        size[chosen] = _bytes(column, some, what, context)
     distinct, which = np.unique(np.stack([role, peer], axis=1), axis=0, return_inverse=True)
     order = np.array(_in_order_of_use(trace, nodes, which.reshape(-1)), np.int64)
     place = np.empty(len(order), np.int64)

@@ -16,7 +16,7 @@ from chakrasim.collectives import Collective
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
-from chakrasim.simulator.lowering.attributes import refuse, required
+from chakrasim.simulator.lowering.attributes import TOO_LARGE, refuse, required, scaled
 from chakrasim.simulator.lowering.communication import CollectiveUse, collectives, messages
 from chakrasim.simulator.lowering.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
 from chakrasim.simulator.lowering.measured import measured
@@ -194,8 +194,10 @@ class _Actions:
             return
         if self.context.system.replay_only:
             self._replay(np.ones(len(types), np.bool_), count_gpu=True)
+            self._scale(comp)
             return
         self._compute(comp)
+        self._scale(comp)
         self._memory(memory)
         if (comm & self.cpu).any():
             node = int(np.flatnonzero(comm & self.cpu)[0])
@@ -259,6 +261,18 @@ class _Actions:
         self.a[nodes] = runtime
         self.b[nodes] = runtime
         self.kind[nodes[nothing]] = at.RUN_SKIP
+
+    def _scale(self, comp: Mask) -> None:
+        """Compute nodes take the time that the machine's factor makes of theirs; what a rank starts later is none."""
+        factor = self.context.compute_scale
+        nodes = np.flatnonzero(comp & (self.column("is_start_offset").integers() == 0)) if factor != 1.0 else ()
+        if not len(nodes):
+            return
+        self.a[nodes], self.b[nodes] = scaled(self.a[nodes], factor), scaled(self.b[nodes], factor)
+        late = np.flatnonzero(self.a[nodes] >= TOO_LARGE)
+        if len(late):
+            message = f"the time times compute-scale {factor:g} is beyond the clock's range"
+            refuse(self.trace, int(nodes[late[0]]), message)
 
     def _memory(self, memory: Mask) -> None:
         if not memory.any():

@@ -323,7 +323,8 @@ def _message(
 ) -> Any:  # fmt: skip
     """Decode the message ``buf[pos:end]`` into row ``row``; DONE, with the counters moved on, or a code.
 
-    One loop over the fields of all levels: a submessage is entered by making its end the next one to reach.
+    One loop over the fields of all levels: a submessage is entered by making its end the next one to reach. Long
+    because its branches change some twelve local variables, which no function that they called could.
     """
     n_ctrl, n_data, n_attrs, n_lists, n_items = st[CTRL], st[DATA], st[ATTRS], st[LISTS], st[ITEMS]
     outer, outer_end, attr_end = (META if row == 0 else NODE), end, end

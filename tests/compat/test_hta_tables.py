@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_timelines import Timeline
 
+from analysis.hand_timelines import Timeline
 from chakrasim import InputError
 from chakrasim.compat.hta.breakdown import (
     hta_annotations,
