@@ -190,8 +190,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     """The arguments of `simulate` or `replay_recorded`; options without effect add warnings."""
+    workload, machine = _workload(options), _machine(options, notes)
     given = {
-        "workload": _workload(options),
+        "workload": workload,
         "comm_groups": _groups(options.comm_group, notes),
         "ranks": options.ranks,
         "fold": not options.no_fold,
@@ -201,7 +202,6 @@ def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
         "lenient": options.lenient,
         "strict": options.strict,
     }
-    machine = _machine(options, notes)
     if options.replay_durations is not None:
         from chakrasim.simulator.api import HAS_NO_MACHINE
 
