@@ -118,7 +118,7 @@ def fidelity(traces: Path, out: Path) -> dict[str, Any]:
     import chakrasim as cs
 
     cs.trace_directory(traces, out)
-    steps = cs.simulate(str(out / "chakra"), replay_durations="transfer").steps
+    steps = cs.replay_recorded(str(out / "chakra"), "transfer").steps
     errors = [step.simulated_ns / step.measured_ns - 1 for step in steps]
     return {
         "steps": len(steps),

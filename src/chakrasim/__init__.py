@@ -3,6 +3,7 @@
 To simulate:
 
     simulate                how long a workload takes on a machine, and where the time goes: a SimulationResult
+    replay_recorded         what was measured, replayed without a machine
     Notes                   what collects warnings and remarks of a function that is given one
     Limits                  bounds of what a run may cost: nodes, events, bytes
     summary                 what the command line prints of a result, as text
@@ -96,7 +97,7 @@ if TYPE_CHECKING:
     from chakrasim.report.tables.simulation import summary
     from chakrasim.report.timeline.memory import write_memory_traces
     from chakrasim.report.timeline.simulation import write_timeline
-    from chakrasim.simulator.api import simulate
+    from chakrasim.simulator.api import replay_recorded, simulate
     from chakrasim.simulator.context import Limits
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
@@ -143,6 +144,7 @@ __all__ = [
     "read",
     "read_job",
     "replay",
+    "replay_recorded",
     "retarget",
     "simulate",
     "simulator",
@@ -183,7 +185,7 @@ __getattr__, __dir__ = lazily(
         "report.tables.simulation": ("summary",),
         "report.timeline.memory": ("write_memory_traces",),
         "report.timeline.simulation": ("write_timeline",),
-        "simulator.api": ("simulate",),
+        "simulator.api": ("replay_recorded", "simulate"),
         "simulator.context": ("Limits",),
         "simulator.outcome.result": ("SimulationResult",),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),

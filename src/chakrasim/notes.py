@@ -20,8 +20,8 @@ class Notes:
     what was meant, and a strict run refuses. A note is worth knowing and changes nothing.
     """
 
-    def __init__(self) -> None:
-        self._is_warning: dict[str, bool] = {}
+    def __init__(self, *warnings: str) -> None:
+        self._is_warning = dict.fromkeys(warnings, True)
 
     def warn(self, *texts: str) -> None:
         """Add warnings; what was a note becomes one."""

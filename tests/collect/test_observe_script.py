@@ -162,7 +162,7 @@ def test_examples_on_two_ranks(tmp_path: Path, example: str) -> None:
         assert set(trace.communication.group.tolist()) == {0}
     made = cs.trace_directory(out, tmp_path / "out")
     assert [rank.steps for rank in made.ranks] == [(3, 4, 5)] * 2
-    steps = cs.simulate(str(tmp_path / "out" / "chakra"), replay_durations="transfer").steps
+    steps = cs.replay_recorded(str(tmp_path / "out" / "chakra"), "transfer").steps
     assert len(steps) == 6
     assert all(abs(step.simulated_ns / step.measured_ns - 1) < 0.1 for step in steps)
 

@@ -236,7 +236,7 @@ def test_dependencies_go_backwards_and_replay_gives_the_measured_times(linked: L
     # A made caller need not end before those that it calls begin.
     data_only = convert(_without_control(linked))
     _, end = measured(linked)
-    record = chakrasim.simulate(data_only, replay_durations="recorded").records[0]
+    record = chakrasim.replay_recorded(data_only).records[0]
     ends = [int(record.end_ns[at]) for at in _last_nodes(data_only, linked)]
     first = int(linked.start_ns.min()) if len(linked) else 0
     assert ends == (end - first + linked.start_offset_ns).tolist()
@@ -298,7 +298,7 @@ def test_redacted_traces_keep_structure_and_times_but_no_names() -> None:
     assert [redacted.node(at).data_deps for at in range(6)] == [plain.node(at).data_deps for at in range(6)]
     assert redacted.node(0).attrs["start_ns"] == 0
     assert redacted.node(2).attrs["duration_ns"] == 9_999
-    assert chakrasim.simulate(redacted, replay_durations="recorded").steps[0].error_pct == 0
+    assert chakrasim.replay_recorded(redacted).steps[0].error_pct == 0
 
 
 # --- faults of the reference, cases of users --------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_no_case_of_four_kernels_starts_early() -> None:
     result = chakrasim.simulate([trace, trace], machine="hgx-h100-2", check=True)
     assert len(result.finish_ns) == 2
     assert [trace.node(at).data_deps for at in range(1, 5)] == [(0,), (0, 1), (0, 2), (0, 3)]
-    record = chakrasim.simulate(trace, replay_durations="recorded").records[0]
+    record = chakrasim.replay_recorded(trace).records[0]
     assert record.start_ns.tolist() == [0, 10, 110, 210, 310]
 
 
@@ -382,7 +382,7 @@ def test_every_dependency_exists_in_the_file(shared_dir: Path) -> None:
 def test_a_thousand_nested_levels_need_no_recursion() -> None:
     """Fault 17: the reference's check for cycles recurses."""
     rows = [Row("op", 10, [(at - 1, EdgeKind.THREAD), (at - 1, EdgeKind.CONTROL)] if at else []) for at in range(5000)]
-    result = chakrasim.simulate(convert(make(rows)), replay_durations="recorded")
+    result = chakrasim.replay_recorded(convert(make(rows)))
     assert result.makespan_ns == 50_000
 
 
@@ -397,7 +397,7 @@ def test_streams_that_ran_together_run_together() -> None:
         last[lane] = at
     rows.append(Row("sync", 10, [(0, EdgeKind.THREAD), (39, EdgeKind.SYNC_CONTEXT), (40, EdgeKind.SYNC_CONTEXT)]))
     trace = convert(make(rows, steps=[(0, 0, 41)]))
-    (time,) = chakrasim.simulate(trace, replay_durations="recorded").steps
+    (time,) = chakrasim.replay_recorded(trace).steps
     assert time.measured_ns == time.simulated_ns == 1_000 + 20 * 100_000 + 10
 
 

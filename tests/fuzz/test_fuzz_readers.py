@@ -22,11 +22,11 @@ def test_damaged_traces_never_escape(tmp_path: Path) -> None:
     for seed in range(SEEDS):
         name, data = mutant(seed, intact)
         path.write_bytes(data)
-        trace, said = outcome(name, path, 1 << 20)
-        again, said_again = outcome(name, path, random.Random(seed).choice((16, 100, 700)))
+        trace, said = outcome(name, path, 1 << 20, lenient=True)
+        again, said_again = outcome(name, path, random.Random(seed).choice((16, 100, 700)), lenient=True)
         assert said == said_again, f"seed {seed}"
         assert all("\n" not in text for text in said), f"seed {seed}"
-        strict, _ = outcome(name, path, 1 << 20, strict=True)
+        strict, _ = outcome(name, path, 1 << 20)
         if trace is None:
             assert again is None and strict is None, f"seed {seed}"
             continue

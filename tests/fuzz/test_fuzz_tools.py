@@ -45,7 +45,9 @@ def _doctor(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 
 def _trace(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     chosen = ["--map", f"{folder}/map.json"] if "map.json" in files else []
-    switches = some(draw, "--redact", "--strict", "--quiet", "--step 0", f"--json {out}/r.json", chance=0.1)
+    switches = some(
+        draw, "--redact", "--strict", "--lenient", "--quiet", "--step 0", f"--json {out}/r.json", chance=0.1
+    )
     return ["trace", folder, "-o", f"{out}/t", "--jobs", "1", *chosen, *switches]
 
 
@@ -56,7 +58,7 @@ def _link(draw: Draw, folder: str, out: str, files: Files, compat: bool = False)
     given = [word for kind in kinds for word in (f"--{kind}", f"{folder}/{kind}.0.json")]
     if compat:
         return ["link", *given, "--rank", "0", "-o", f"{out}/l.json", "--compat", "chakra"]
-    switches = some(draw, "--strict", "--step 0", "--rank 3", f"--json {out}/r.json", chance=0.1)
+    switches = some(draw, "--strict", "--lenient", "--step 0", "--rank 3", f"--json {out}/r.json", chance=0.1)
     return ["link", *given, "-o", f"{out}/l.json{draw.choice(('', '', '.gz'))}", *switches, *odd(draw, "--step")]
 
 
@@ -111,7 +113,7 @@ def _analyze(draw: Draw, folder: str, out: str, files: Files, compat: bool = Fal
         traces += draw.choice(([], ["--annotation", ""], ["--annotation", "ProfilerStep"], ["--annotation", "forward"]))
         traces += ["--instance", draw.choice(("none", "0", "0:1"))] if draw.random() < 0.4 else []
     switches = [option.format(out=out) for option in ANALYSES[name]]
-    common = [f"--json {out}/a.json", "--quiet", "--strict"]
+    common = [f"--json {out}/a.json", "--quiet", "--strict", "--lenient"]
     mode = ["--compat", draw.choice(("hta", "hta-pinned"))] if compat else []
     common = common[:2] if name == "collectives" else common
     return ["analyze", name, *traces, *mode, *some(draw, *switches), *some(draw, *common, chance=0.3)]

@@ -242,8 +242,6 @@ def test_a_profile_without_effect_says_why() -> None:
     assert without_effect([collective(0, 0, 64)], **given) == ["the workload has no compute nodes"]
     assert without_effect([compute(0, 7, **GEMM)], **given) == []
     assert without_effect([bare(0, 7)]) == []
-    (told,) = without_effect([bare(0, 7)], device_profile=PROFILE, replay_durations="recorded")
-    assert told == "" or "replayed" in told
 
 
 def test_a_machine_s_own_profile_without_effect() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_training_jobs import mesh_groups, message, random_job, training_job
 
 import chakrasim
-from chakrasim import InputError, Job, StallError, simulate
+from chakrasim import InputError, Job, StallError, replay_recorded, simulate
 from chakrasim.machine import CommGroups
 from chakrasim.report.timeline.simulation import write_timeline
 from chakrasim.trace import expand_job
@@ -120,8 +120,8 @@ def test_a_peer_may_be_a_position_among_all_ranks() -> None:
 
 def test_measured_durations_of_shared_traces_are_replayed() -> None:
     job = training_job(2, 2, 2)
-    result = simulate(job, replay_durations="recorded")
-    assert result.finish_ns.tolist() == simulate(expand_job(job), replay_durations="recorded").finish_ns.tolist()
+    result = replay_recorded(job)
+    assert result.finish_ns.tolist() == replay_recorded(expand_job(job)).finish_ns.tolist()
     assert result.finish_ns.tolist() == [12_000] * 4 + [16_000] * 4
 
 

@@ -53,7 +53,7 @@ def test_nodes_run_as_soon_as_what_they_wait_for_has_ended() -> None:
         ("d", [], {"duration_ns": 0}),
         ("e", [0, 3], {"duration_ns": 3, "delay_ns": 2}),
     )
-    result = chakrasim.simulate(trace, replay_durations="recorded")
+    result = chakrasim.replay_recorded(trace)
     # Two operations of the CPU at once, and one of no length: only dependencies count.
     assert times(result) == [(0, 7), (0, 5), (0, 4), (0, 0), (9, 12)]
     assert result.replay == "recorded" and result.makespan_ns == 12
@@ -64,7 +64,7 @@ def test_microseconds_serve_where_there_are_no_nanoseconds() -> None:
     builder = TraceBuilder()
     builder.add(3, "a", duration_micros=2)
     builder.add(9, "b", data_deps=[3], duration_micros=1)
-    assert times(chakrasim.simulate(builder.build(), replay_durations="recorded")) == [(0, 2000), (2000, 3000)]
+    assert times(chakrasim.replay_recorded(builder.build())) == [(0, 2000), (2000, 3000)]
 
 
 def test_one_rank_of_a_larger_job_runs_alone() -> None:
@@ -74,7 +74,7 @@ def test_one_rank_of_a_larger_job_runs_alone() -> None:
         ("recv", [0], {"comm_src": 12, "comm_tag": 1, "comm_size": 8, "duration_ns": 50}),
         types={1: COLL, 2: RECV},
     )
-    assert times(chakrasim.simulate(trace, replay_durations="recorded")) == [(0, 5), (5, 105), (5, 55)]
+    assert times(chakrasim.replay_recorded(trace)) == [(0, 5), (5, 105), (5, 55)]
 
 
 def test_a_node_begins_after_its_delay() -> None:
@@ -85,7 +85,7 @@ def test_a_node_begins_after_its_delay() -> None:
         ("all-reduce", [1], {"comm_type": 0, "comm_size": 8, "duration_ns": 9, "delay_ns": 3}),
         types={2: COLL},
     )
-    result = chakrasim.simulate(trace, replay_durations="recorded")
+    result = chakrasim.replay_recorded(trace)
     assert times(result) == [(100, 105), (145, 152), (155, 164)]
     parts = dict(zip(PARTS, result.parts_ns[0].tolist(), strict=True))
     assert parts == {"compute": 5, "overlap": 0, "exposed_comm": 9, "memory": 0, "cpu": 7, "idle": 143, "done": 0}
@@ -104,17 +104,17 @@ class TestTransfer:
         ]
 
     def test_a_collective_begins_when_its_last_rank_has_come(self) -> None:
-        result = chakrasim.simulate(self.ranks(10, 50), replay_durations="transfer")
+        result = chakrasim.replay_recorded(self.ranks(10, 50), "transfer")
         assert times(result, 0) == [(0, 10), (10, 80)]
         assert times(result, 1) == [(0, 50), (50, 70)]
         assert result.comm_ns.tolist() == [70, 20]
 
     def test_recorded_durations_are_taken_instead(self) -> None:
-        result = chakrasim.simulate(self.ranks(10, 50), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.ranks(10, 50))
         assert times(result, 0)[1] == (10, 100)
 
     def test_delay_comes_before_the_meeting(self) -> None:
-        result = chakrasim.simulate(self.ranks(10, 50, delay_ns=3), replay_durations="transfer")
+        result = chakrasim.replay_recorded(self.ranks(10, 50, delay_ns=3), "transfer")
         assert times(result, 0)[1] == (10 + 3, 50 + 3 + 30)
 
     def test_a_rank_that_waited_for_nobody_takes_its_recorded_time(self) -> None:
@@ -126,7 +126,7 @@ class TestTransfer:
                 types={1: RECV},
             ),
         ]
-        result = chakrasim.simulate(ranks, replay_durations="transfer")
+        result = chakrasim.replay_recorded(ranks, "transfer")
         assert times(result, 0) == [(0, 15)] and times(result, 1)[1] == (40, 49)
 
     @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ class TestTransfer:
             )
             for compute in (10, 30, 2)
         ]
-        result = chakrasim.simulate(ranks, replay_durations="transfer")
+        result = chakrasim.replay_recorded(ranks, "transfer")
         assert [times(result, rank)[1] for rank in range(3)] == expected
 
     def test_ranks_that_wait_in_a_circle_are_named(self) -> None:
@@ -157,20 +157,20 @@ class TestTransfer:
             for first in (0, 1)
         ]
         with pytest.raises(StallError) as caught:
-            chakrasim.simulate(ranks, replay_durations="transfer")
+            chakrasim.replay_recorded(ranks, "transfer")
         assert caught.value.cycle == (0, 1)
         assert "rank 0 waits in node 0 ('one', number 0 in the file) for rank 1 to come to it" in str(caught.value)
 
     def test_a_rank_that_never_comes_is_missed(self) -> None:
         with pytest.raises(StallError, match=r"3 took part where it was recorded, 2 are here"):
-            chakrasim.simulate(self.ranks(1, 2, meeting_ranks=3), replay_durations="transfer")
+            chakrasim.replay_recorded(self.ranks(1, 2, meeting_ranks=3), "transfer")
 
     def test_traces_without_transfer_times_are_refused(self) -> None:
         trace = build(("all-reduce", [], {"comm_type": 0, "duration_ns": 5}), types={0: COLL})
         with pytest.raises(
             InputError, match=r"no collective or message has a transfer time.*convert all ranks together"
         ):
-            chakrasim.simulate([trace, trace], replay_durations="transfer")
+            chakrasim.replay_recorded([trace, trace], "transfer")
 
     def test_single_collectives_without_one_are_counted(self) -> None:
         ranks = self.ranks(10, 50)
@@ -180,7 +180,7 @@ class TestTransfer:
             ("lonely", [1], {"comm_type": 0, "duration_ns": 6}),
             types={1: COLL, 2: COLL},
         )
-        result = chakrasim.simulate([extra, ranks[1]], replay_durations="transfer")
+        result = chakrasim.replay_recorded([extra, ranks[1]], "transfer")
         assert times(result, 0)[2] == (80, 86)
         assert result.counts == {
             "collectives and messages without a transfer time (their recorded duration is used)": 1
@@ -188,7 +188,7 @@ class TestTransfer:
 
     def test_ranks_that_share_a_trace_meet_too(self) -> None:
         trace = build(("all-reduce", [], all_reduce(0, 9, 4, 3)), types={0: COLL})
-        result = chakrasim.simulate(trace, ranks=3, replay_durations="transfer")
+        result = chakrasim.replay_recorded(trace, ranks=3, how="transfer")
         assert [times(result, rank) for rank in range(3)] == [[(0, 4)]] * 3
 
 
@@ -221,7 +221,7 @@ def test_transfer_replay_is_the_longest_path_over_all_ranks(job: list[list[tuple
             chosen = {**(attrs if meeting >= 0 else plain), "delay_ns": delay}
             builder.add(at, f"n{at}", type=COLL if meeting >= 0 else 4, data_deps=deps, attrs=chosen)
         traces.append(builder.build())
-    result = chakrasim.simulate(traces, replay_durations="transfer")
+    result = chakrasim.replay_recorded(traces, "transfer")
     ends = _longest_paths(job)
     assert [result.records[rank].end_ns.tolist() for rank in range(len(job))] == ends
 
@@ -264,7 +264,7 @@ class TestSteps:
         )
 
     def test_a_step_is_measured_between_its_nodes(self) -> None:
-        result = chakrasim.simulate(self.trace(**self.META), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.trace(**self.META))
         (time,) = result.steps
         assert (time.rank, time.step, time.measured_ns, time.simulated_ns) == (0, 4, 100, (1105 - 1) - (1010 - 8))
         assert time.error_pct == pytest.approx(2.0)
@@ -277,7 +277,7 @@ class TestSteps:
 
     def test_no_error_is_shown_without_the_share_of_the_path_that_is_delay_only(self) -> None:
         meta = self.META | {"step_path_ns": [80], "step_delay_only_ns": [20]}
-        result = chakrasim.simulate(self.trace(**meta), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.trace(**meta))
         assert json.loads(result.to_json())["steps"][0]["delay_only_share"] == 0.25
         assert "+2.00 %      25.0 %" in summary(result)
         assert "largest error 2.00 %; up to 25.0 % of a critical path is delay that no dependency" in summary(result)
@@ -287,45 +287,52 @@ class TestSteps:
         )
         assert warning.endswith("_ExperimentalConfig(enable_cuda_sync_events=True))")
         with pytest.raises(InputError, match="1 warning in strict mode: up to 25"):
-            chakrasim.simulate(self.trace(**meta), replay_durations="recorded", strict=True)
+            chakrasim.replay_recorded(self.trace(**meta), strict=True)
 
     @pytest.mark.parametrize("wrong", [[20, 1], ["x"], [-1], [81], 5])
     def test_a_share_that_cannot_be_is_unknown(self, wrong: object) -> None:
         meta = self.META | {"step_path_ns": [80], "step_delay_only_ns": wrong}
-        result = chakrasim.simulate(self.trace(**meta), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.trace(**meta))
         assert [time.delay_only_share for time in result.steps] == [None] and not result.warnings
 
     def test_a_small_share_is_shown_and_no_warning(self) -> None:
-        result = chakrasim.simulate(self.trace(span_ns=100, path_ns=100, delay_only_ns=10), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.trace(span_ns=100, path_ns=100, delay_only_ns=10))
         assert [time.delay_only_share for time in result.steps] == [0.1] and not result.warnings
 
     def test_without_steps_it_is_the_whole_span_after_the_start(self) -> None:
-        result = chakrasim.simulate(self.trace(span_ns=100), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.trace(span_ns=100))
         assert [(time.step, time.measured_ns, time.simulated_ns) for time in result.steps] == [(None, 100, 105)]
 
     def test_traces_that_say_nothing_have_no_steps(self) -> None:
-        result = chakrasim.simulate(self.trace(), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.trace())
         assert result.steps == () and "Profiler steps" not in summary(result)
         assert "steps" not in json.loads(result.to_json())
 
     @pytest.mark.parametrize("wrong", [{"step_first": [77]}, {"step_ns": ["x"]}, {"step_last": []}])
     def test_metadata_that_do_not_fit_are_left_out(self, wrong: dict[str, object]) -> None:
-        result = chakrasim.simulate(self.trace(**{**self.META, **wrong}), replay_durations="recorded")
+        result = chakrasim.replay_recorded(self.trace(**{**self.META, **wrong}))
         assert [time.step for time in result.steps] in ([], [None])
 
     def test_a_common_start_leaves_out_the_offset(self) -> None:
         trace = self.trace(**self.META)
-        for replay in ("recorded", None):
-            options = {"replay_durations": replay} if replay else {"machine": "hgx-h100-2", "ranks": 2}
-            result = chakrasim.simulate(trace, common_start=True, **options)  # type: ignore[arg-type]
+        simulated = chakrasim.simulate(trace, common_start=True, machine="hgx-h100-2", ranks=2)
+        for result in (chakrasim.replay_recorded(trace, common_start=True), simulated):
             assert result.records[0].start_ns[1] == 0
+
+
+def test_the_parameter_of_simulate_works_for_one_more_release() -> None:
+    trace = build(("a", [], {}))
+    with pytest.warns(DeprecationWarning, match=r"is replay_recorded\(\.\.\., 'recorded'\)"):
+        old = chakrasim.simulate(trace, machine="hgx-h100-2", physics=True, replay_durations="recorded")  # type: ignore[call-arg]
+    assert old.warnings == ("the machine has no effect: measured durations are replayed",)
+    assert old.finish_ns.tolist() == chakrasim.replay_recorded(trace).finish_ns.tolist()
 
 
 def test_what_cannot_be_a_time_is_refused() -> None:
     with pytest.raises(InputError, match=r"attribute 'delay_ns' is no time; found -1"):
-        chakrasim.simulate(build(("a", [], {"delay_ns": -1})), replay_durations="recorded")
+        chakrasim.replay_recorded(build(("a", [], {"delay_ns": -1})))
     with pytest.raises(InputError, match=r"unknown kind of replay; found 'measured'"):
-        chakrasim.simulate(build(("a", [], {})), replay_durations="measured")  # type: ignore[arg-type]
+        chakrasim.replay_recorded(build(("a", [], {})), "measured")  # type: ignore[arg-type]
 
 
 class TestCommandLine:

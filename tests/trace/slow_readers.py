@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace, TensorTable
@@ -85,18 +84,11 @@ def _integer(value: Any) -> int:
     return -1
 
 
-def read_kineto(
-    path: str | os.PathLike[str],
-    *,
-    keep: str = "all",
-    strict: bool = False,
-    notes: Notes | None = None,
-) -> KinetoTrace:
+def read_kineto(path: str | os.PathLike[str], *, keep: str = "all") -> KinetoTrace:
     """The trace in the file ``path`` (plain or gzip, told by content).
 
     ``keep``: "all" events, or "work": only those with a duration and a category (no flow arrows, no metadata, no
-    Python stack). Damaged files are recovered up to the last complete event, with a warning that counts what was
-    lost; ``strict`` raises InputError instead.
+    Python stack). The file is intact.
     """
     source = os.fspath(path)
     with open(source, "rb") as file:
@@ -170,12 +162,8 @@ def read_kineto(
                        counts=counts, **arrays)  # fmt: skip
 
 
-def read_host(path: str | os.PathLike[str], *, strict: bool = False, notes: Notes | None = None) -> HostTrace:
-    """The host trace in the file ``path`` (plain or gzip; all schemas from 1.0.1 on; also what a linker wrote).
-
-    Damaged files are recovered up to the last complete node, with a warning that counts what was lost; ``strict``
-    raises InputError instead.
-    """
+def read_host(path: str | os.PathLike[str]) -> HostTrace:
+    """The host trace in the intact file ``path`` (plain or gzip; all schemas from 1.0.1; also what a linker wrote)."""
     source = os.fspath(path)
     with open(source, "rb") as file:
         data = file.read()

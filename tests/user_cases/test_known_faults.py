@@ -170,7 +170,7 @@ def test_fault_4_what_stops_the_reference_works(change: Any, tmp_path: Path) -> 
     assert linked.counts["device_rows"] == kernels and linked.counts["unlinked_device_rows"] == 0
     assert len([node for node in chakra(linked, tmp_path) if "stream" in node.attrs]) == kernels
     assert (linked.duration_ns >= 0).all()
-    steps = cs.simulate(str(tmp_path / "chakra.0.et"), replay_durations="recorded").steps
+    steps = cs.replay_recorded(str(tmp_path / "chakra.0.et")).steps
     assert len(steps) == (1 if change is no_step else 3) and all(step.error_pct == 0 for step in steps)
 
 
@@ -437,7 +437,7 @@ def test_fault_17_deep_graphs_and_real_ones_have_no_cycle(tmp_path: Path) -> Non
         trace.op(f"op {level}", level, 8000 - 2 * level)
     converted = cs.convert(cs.link(device=trace.write()))
     assert forward(converted) and len(converted) >= 2000
-    cs.simulate(converted, replay_durations="recorded")
+    cs.replay_recorded(converted)
 
 
 def forward(trace: Trace) -> bool:

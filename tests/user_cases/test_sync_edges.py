@@ -374,4 +374,4 @@ def test_made_devices(seed: int, tmp_path: Path) -> None:
         made.draw.choice((made.launch, made.launch, made.launch, made.record, made.stream_waits, made.host_waits))()
     proved, _ = check(made.trace.write(), tmp_path, exact=False)
     assert proved
-    assert cs.simulate(str(tmp_path / "x.0.et"), replay_durations="recorded").steps[0].error_pct == 0
+    assert cs.replay_recorded(str(tmp_path / "x.0.et")).steps[0].error_pct == 0

@@ -65,12 +65,12 @@ def edges(linked: LinkedTrace, *kinds: EdgeKind) -> list[tuple[str, str, int]]:
 def replayed(*traces: Trace | str) -> list[float]:
     """The error of every step, in percent, with recorded durations and dependencies alone."""
     workload: Any = traces[0] if len(traces) == 1 else list(traces)
-    return [step.error_pct for step in cs.simulate(workload, replay_durations="recorded").steps]
+    return [step.error_pct for step in cs.replay_recorded(workload).steps]
 
 
 def starts_in_replay(trace: Trace, found: list[NodeView]) -> list[int]:
     """When these nodes begin their work (a record begins with the launch latency)."""
-    record = cs.simulate(trace, replay_durations="recorded").records[0]
+    record = cs.replay_recorded(trace).records[0]
     return [int(record.end_ns[node.id]) - node.attrs["duration_ns"] for node in found]
 
 
@@ -201,7 +201,7 @@ def test_case_27_thousands_of_nested_operators_need_no_recursion(tmp_path: Path)
     linked = cs.link(device=trace.launch("k", depth, 5 * depth, 5, 9).write())
     converted = chakra(linked, tmp_path)
     assert acyclic(converted) and name(linked, linked.parent[row(linked, "k")]) == f"op {depth - 1}"
-    assert cs.simulate(converted, replay_durations="recorded").makespan_ns == (5 * depth + 5) * 1000
+    assert cs.replay_recorded(converted).makespan_ns == (5 * depth + 5) * 1000
 
 
 def test_case_28_equal_starts_and_an_end_a_microsecond_late_give_the_right_tree(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_case_31_traces_without_steps_or_ranks_work(tmp_path: Path) -> None:
     save(tmp_path / "in" / "host.0.json", host(traced))
     save(tmp_path / "in" / "device.0.json", traced)
     assert main(["trace", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--quiet"]) == 0
-    (step,) = cs.simulate(str(tmp_path / "out" / "chakra.0.et"), replay_durations="recorded").steps
+    (step,) = cs.replay_recorded(str(tmp_path / "out" / "chakra.0.et")).steps
     assert step.measured_ns == step.simulated_ns > 0
 
 
@@ -278,13 +278,18 @@ def test_case_31_files_named_the_wrong_way_round_are_taken_for_what_they_are(tmp
 
 
 @pytest.mark.parametrize("damaged", ["host", "device"])
-def test_case_32_a_truncated_file_of_a_folder_is_used_as_far_as_it_goes(damaged: str, tmp_path: Path) -> None:
+def test_case_32_a_truncated_file_of_a_folder_is_used_as_far_as_it_goes(
+    damaged: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job(tmp_path / "in", world=1)
     path = tmp_path / "in" / f"{damaged}.0.json"
     path.write_bytes(path.read_bytes()[:-1500])
     arguments = ["trace", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--quiet"]
-    assert main([*arguments, "--strict"]) == 2 and not (tmp_path / "out").exists()
-    assert main(arguments) == 0
+    assert main(arguments) == 2
+    assert "a trace is damaged; found damaged-file: " in (said := capsys.readouterr().err) and "--lenient" in said
+    assert main([*arguments, "--lenient", "--strict"]) == 2 and not (tmp_path / "out").exists()
+    assert " in strict mode: " in capsys.readouterr().err
+    assert main([*arguments, "--lenient"]) == 0
     found = json.loads((tmp_path / "out" / "report.json").read_text())["findings"]
     assert "damaged-file" in [finding["code"] for finding in found]
     assert len(read_trace(tmp_path / "out" / "chakra.0.et")) > 20
@@ -302,13 +307,15 @@ def test_case_32_damaged_host_traces_are_recovered_or_refused(
     path, devices = tmp_path / "host.0.json", save(tmp_path / "device.0.json", traced)
     path.write_text(broken)
     arguments = ["link", "--host", str(path), "--device", str(devices), "-o", str(tmp_path / "l.json")]
-    assert main([*arguments, "--strict"]) == 2
-    assert "host.0.json" in capsys.readouterr().err and not (tmp_path / "l.json").exists()
-    assert main([*arguments, "--quiet"]) == 0
+    for more in ([], ["--lenient", "--strict"]):
+        assert main([*arguments, *more]) == 2
+        assert "host.0.json" in (said := capsys.readouterr().err) and not (tmp_path / "l.json").exists()
+        assert (" in strict mode: " in said) == bool(more) and ("--lenient" in said) != bool(more)
+    assert main([*arguments, "--lenient", "--quiet"]) == 0
     said = capsys.readouterr().err
     assert "warning" in said and any(character.isdigit() for character in said.partition("host.0.json")[2]), said
     notes = Notes()
-    linked = cs.link(path, devices, notes=notes)
+    linked = cs.link(path, devices, lenient=True, notes=notes)
     assert linked.counts["host_nodes"] == (13 if damage == "comma" else 9), notes
 
 
@@ -355,7 +362,7 @@ def test_case_33_messages_and_batches_are_rebuilt_and_replay_ends(tmp_path: Path
     assert kinds[1] == ["RECV", *["RECV", "SEND"] * 3, "SEND"]
     assert sorted(tag(traces[0], 5)) == sorted(tag(traces[1], 6)) and len(set(tag(traces[0], 5))) == 4
     for replay in ("recorded", "transfer"):
-        assert len(cs.simulate(traces, replay_durations=replay).steps) == 2
+        assert len(cs.replay_recorded(traces, replay).steps) == 2
     assert cs.simulate(traces, machine="hgx-h100-2").messages == 8
 
 
@@ -376,7 +383,7 @@ def test_case_33_two_of_sixteen_ranks_are_rebuilt_too(tmp_path: Path) -> None:
     traces = [read_trace(f"{report.prefix}.{rank}.et") for rank in (0, 8)]
     assert sorted(tag(traces[0], 5)) == sorted(tag(traces[1], 6)) and len(set(tag(traces[0], 5))) == 4
     for replay in ("recorded", "transfer"):
-        assert [step.error_pct for step in cs.simulate(traces, replay_durations=replay).steps] == [0, 0]
+        assert [step.error_pct for step in cs.replay_recorded(traces, replay).steps] == [0, 0]
 
 
 def test_case_33_coalesced_kernels_without_records_stay_and_are_counted(tmp_path: Path) -> None:
@@ -513,7 +520,7 @@ def test_case_40_streams_that_ran_together_replay_together(tmp_path: Path) -> No
             number = 4 * at + lane
             trace.launch(f"k{number}", 10 * number, 10_000 + 100_000 * at, 92_500, 1000 + number, stream=7 + lane)
     trace.call("cudaDeviceSynchronize", 2000, 4_085_400, 99).sync("Context Sync", 2000, 4_085_300, 99)
-    (step,) = cs.simulate(chakra(cs.link(device=trace.write()), tmp_path), replay_durations="recorded").steps
+    (step,) = cs.replay_recorded(chakra(cs.link(device=trace.write()), tmp_path)).steps
     assert step.measured_ns == 4_087_500_000 and abs(step.error_pct) < 0.1
 
 
@@ -535,12 +542,10 @@ def test_case_41_eight_ranks_replay_within_five_percent(tmp_path: Path) -> None:
     assert main(["trace", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--quiet"]) == 0
     prefix = str(tmp_path / "out" / "chakra")
     for replay in ("recorded", "transfer"):
-        steps = cs.simulate(prefix, replay_durations=replay).steps  # type: ignore[arg-type]
+        steps = cs.replay_recorded(prefix, replay).steps  # type: ignore[arg-type]
         assert [step.measured_ns for step in steps] == [(14_597 + 17 * rank) * 1000 for rank in range(8)]
         assert all(abs(step.error_pct) < 5 for step in steps)
-    assert all(
-        abs(cs.simulate(f"{prefix}.{rank}.et", replay_durations="recorded").steps[0].error_pct) < 5 for rank in (0, 7)
-    )
+    assert all(abs(cs.replay_recorded(f"{prefix}.{rank}.et").steps[0].error_pct) < 5 for rank in (0, 7))
     groups = str(tmp_path / "out" / "comm_group.json")
     assert cs.simulate(prefix, comm_groups=groups, machine="hgx-h100-8").message_bytes > 0
 

@@ -6,7 +6,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json
+from chakrasim.cli.options import add_strict
+from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     compute.add_argument("--dtype", default="float16", metavar="TYPE", help="type measured in; default: float16")
     compute.add_argument("--output", metavar="FILE", help="write the fitted profile, of one device, as YAML")
     compute.add_argument("--json", metavar="FILE", help="write the errors as JSON; '-' is standard output, no tables")
+    add_strict(compute)
     compute.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     compute.set_defaults(calibrate=_compute)
 
@@ -85,7 +87,7 @@ def _compute(options: argparse.Namespace) -> int:
         device_profile=options.device_profile,
         dtype=options.dtype,
     )
-    print_warnings(calibration.warnings)
+    tell_warnings(calibration.warnings, options)
     if options.output is not None:
         _write_profile(calibration, options.output)
     if options.json is not None:

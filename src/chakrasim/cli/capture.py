@@ -7,8 +7,8 @@ import os
 import sys
 from contextlib import nullcontext
 
-from chakrasim.cli.options import add_program_arguments, real_number, whole_number
-from chakrasim.cli.output import check_job_outputs, print_sections, print_warnings, write_json, write_out
+from chakrasim.cli.options import add_program_arguments, add_strict, real_number, whole_number
+from chakrasim.cli.output import check_job_outputs, print_sections, tell_warnings, write_json, write_out
 from chakrasim.cli.progress import progress_line
 
 SUMMARY = "Take one step of a PyTorch script for any number of GPUs, on fake tensors"
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long a loop may go on that only a tensor's value ends; 20 times as long without a step; default: 40",
     )
+    add_strict(parser)
     parser.add_argument("--traceback", action="store_true", help="show where in PyTorch a failure came from")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     add_program_arguments(parser)
@@ -92,8 +93,8 @@ def run(options: argparse.Namespace) -> int:
             progress=progress,
             patience_s=options.patience,
         )
+    tell_warnings(done.warnings, options)
     written = done.write(options.output, expand=options.expand, compress=options.compress)
-    print_warnings(done.warnings)
     if options.json is not None:
         write_json(done.to_mapping(), options.json)
     if options.json != "-" and not options.quiet:

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 
 from chakrasim.cli.options import add_program_arguments, whole_number
-from chakrasim.cli.output import print_warnings
+from chakrasim.cli.output import tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.startup import own_python
 
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         raise _no_step(options.script)
     if not steps.recorded or steps.place is None:
         raise InputError(steps.shortfall, file=options.script)
-    print_warnings([steps.shortfall] if steps.shortfall else [])
+    tell_warnings([steps.shortfall] if steps.shortfall else [], options)
     if options.no_verdict or steps.place.rank:
         return 0
     return _verdict(options, steps.place.world_size)

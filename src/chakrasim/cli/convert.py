@@ -7,12 +7,12 @@ import os
 from itertools import chain
 from typing import Any
 
-from chakrasim.cli.options import add_redaction, redaction, whole_number
+from chakrasim.cli.options import add_redaction, add_strict, redaction, whole_number
 from chakrasim.cli.output import (
     check_target,
     check_targets,
     json_bytes,
-    print_warnings,
+    tell_warnings,
     write_json,
     write_out,
 )
@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--log-filename", metavar="FILE", help="file for the lines of --simulate; default: none")
     add_redaction(parser)
+    add_strict(parser)
     parser.add_argument("--force", action="store_true", help="replace outputs that exist (--compat always does)")
     parser.add_argument("--json", metavar="FILE", help="write what was converted as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
@@ -72,7 +73,6 @@ def run(options: argparse.Namespace) -> int:
     _check_options(options, kind)
     notes = Notes()
     content = _text(options, source, notes) if kind == "Text" else _pytorch(options, source, notes)
-    print_warnings(notes.warnings)
     if options.json is not None:
         write_json({**content, "warnings": list(notes.warnings)}, options.json)
     if not options.quiet and options.json != "-":
@@ -154,7 +154,8 @@ def _pytorch(options: argparse.Namespace, source: str, notes: Notes) -> dict[str
     except InputError:
         _refuse_reference_form(options, source)
         raise
-    nodes = write_converted(options.output, linked, redact=redaction(options), notes=notes)
+    nodes = write_converted(options.output, linked, redact=redaction(options), strict=options.strict, notes=notes)
+    tell_warnings(notes.warnings, options)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
 
 
@@ -220,6 +221,7 @@ def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
         made = TextTraces(convert_as_the_reference(source, ranks, passes))
     else:
         made = convert_text(source, ranks, passes, notes=notes)
+    tell_warnings(notes.warnings, options)
     files = rank_contents(options.output, made.traces)
     groups = [(groups_path, json_bytes(made.groups))] if made.groups else []
     write_together(chain(files, groups))

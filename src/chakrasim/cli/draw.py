@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.output import announce_compilation, print_warnings
+from chakrasim.cli.options import add_reading
+from chakrasim.cli.output import announce_compilation, tell_warnings
 from chakrasim.cli.reference_names import add_files, files, new_form
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what makes a box: an operator with all below it, a thread or stream, a node (default: by size)",
     )
     parser.add_argument("--compat", choices=("chakra",), help="draw every node as chakra_visualizer does")
-    parser.add_argument("--lenient", action="store_true", help="of a damaged trace, use the intact beginning")
+    add_reading(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,15 +70,9 @@ def run(options: argparse.Namespace) -> int:
 
     notes = Notes()
     trace = read_trace(inputs[0], lenient=options.lenient, notes=notes)
-    if options.compat and suffix != ".graphml":
-        _compat(trace, output, suffix)
-    elif options.compat:
-        from chakrasim.report.picture.files import compat_graphml_texts
-
-        _write(compat_graphml_texts(trace), output)
-    else:
-        _draw(trace, output, suffix, options.by, notes)
-    print_warnings(notes.warnings)
+    texts, kind = _compat(trace, output, suffix, notes) if options.compat else _texts(trace, suffix, options.by, notes)
+    tell_warnings(notes.warnings, options)
+    _write([_rendered(texts, output, kind)] if kind else texts, output)
     return 0
 
 
@@ -88,7 +83,8 @@ def _near_suffix(suffix: str) -> str:
     return next(iter(get_close_matches(suffix, SUFFIXES, 1)), "")
 
 
-def _draw(trace: Trace, output: str, suffix: str, by: str, notes: Notes) -> None:
+def _texts(trace: Trace, suffix: str, by: str, notes: Notes) -> tuple[Iterator[str], str]:
+    """What to write, and what kind of picture Graphviz makes of it first, if it is to."""
     from chakrasim.report.picture.files import dot_texts, graphml_texts, svg_texts
     from chakrasim.report.picture.graph import MOST_NODES, picture_of
 
@@ -97,39 +93,38 @@ def _draw(trace: Trace, output: str, suffix: str, by: str, notes: Notes) -> None
         notes.warn(f"left out {picture.missing:,} dependencies on nodes that the trace does not hold")
     if by == "auto" and len(trace) > MOST_NODES:
         notes.warn(f"the {len(trace):,} nodes are drawn as {len(picture.boxes):,} groups; --by none draws all")
-    if suffix == ".dot":
-        _write(dot_texts(picture), output)
-    elif suffix == ".graphml":
-        _write(graphml_texts(picture), output)
-    elif suffix == ".svg" and shutil.which("dot") is None:
-        _write(svg_texts(picture), output)
-    else:
-        _render(dot_texts(picture), output, suffix)
+    if suffix == ".graphml":
+        return graphml_texts(picture), ""
+    if suffix == ".svg" and shutil.which("dot") is None:
+        return svg_texts(picture), ""
+    return dot_texts(picture), "" if suffix == ".dot" else suffix[1:]
 
 
-def _compat(trace: Trace, output: str, suffix: str) -> None:
-    from chakrasim.report.picture.files import compat_dot_texts
+def _compat(trace: Trace, output: str, suffix: str, notes: Notes) -> tuple[Iterator[str], str]:
+    """The same as chakra_visualizer has it."""
+    from chakrasim.report.picture.files import compat_dot_texts, compat_graphml_texts
 
+    if suffix == ".graphml":
+        return compat_graphml_texts(trace), ""
     if shutil.which("dot") is None:
         if suffix != ".dot":
             remedy = "install Graphviz, or leave out --compat chakra"
             raise InputError("the program dot of Graphviz is not installed", file=output, remedy=remedy)
-        _write(compat_dot_texts(trace), output)
-        print_warnings(["the program dot of Graphviz is not installed: the file has no coordinates"])
-        return
-    _render(compat_dot_texts(trace), output, suffix)
+        notes.warn("the program dot of Graphviz is not installed: the file has no coordinates")
+        return compat_dot_texts(trace), ""
+    return compat_dot_texts(trace), suffix[1:]
 
 
-def _render(texts: Iterator[str], output: str, suffix: str) -> None:
-    """Have Graphviz draw it."""
+def _rendered(texts: Iterator[str], output: str, kind: str) -> bytes:
+    """What Graphviz makes of it."""
     with tempfile.TemporaryFile() as source:
         source.writelines(text.encode() for text in texts)
         source.seek(0)
-        done = subprocess.run(["dot", f"-T{suffix[1:]}"], stdin=source, capture_output=True, check=False)
+        done = subprocess.run(["dot", f"-T{kind}"], stdin=source, capture_output=True, check=False)
     if done.returncode:
         message = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise InputError("Graphviz failed", file=output, found=message[0] if message else f"exit {done.returncode}")
-    _write([done.stdout], output)
+    return done.stdout
 
 
 def _write(texts: Iterable[str | bytes], output: str) -> None:

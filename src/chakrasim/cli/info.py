@@ -7,8 +7,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
+from chakrasim.cli.options import add_reading, whole_number
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    print_sections,
+    tell_warnings,
+    write_json,
+)
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -36,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="expect, and read, N ranks")
     parser.add_argument("--json", metavar="FILE", help="write the counts as JSON; '-' is standard output, no tables")
-    parser.add_argument("--lenient", action="store_true", help="of damaged traces, use the intact beginning")
+    add_reading(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,11 +80,11 @@ def _profile(options: argparse.Namespace, kind: FileKind) -> int:
     from chakrasim.report.tables.profile import profile_sections
 
     notes = Notes()
-    strict = not options.lenient
+    lenient = options.lenient
     if kind is FileKind.DEVICE:
         from chakrasim.trace.kineto.read import read_kineto
 
-        info = kineto_info(read_kineto(options.prefix, strict=strict, notes=notes))
+        info = kineto_info(read_kineto(options.prefix, lenient=lenient, notes=notes))
     elif kind is FileKind.JOINED:
         from chakrasim.analysis.info.profile import linked_info
         from chakrasim.trace.linked.file import read_linked
@@ -87,8 +93,8 @@ def _profile(options: argparse.Namespace, kind: FileKind) -> int:
     else:
         from chakrasim.trace.host.read import read_host
 
-        info = host_info(read_host(options.prefix, strict=strict, notes=notes), kind.value)
-    print_warnings(notes.warnings)
+        info = host_info(read_host(options.prefix, lenient=lenient, notes=notes), kind.value)
+    tell_warnings(notes.warnings, options)
     if options.json is not None:
         write_json(info.to_mapping(), options.json)
     if options.json != "-":
@@ -115,7 +121,7 @@ def _workload(options: argparse.Namespace) -> int:
         times = options.ranks or 1
     else:
         traces = read(options.prefix, ranks=options.ranks, lenient=options.lenient, notes=notes)
-    print_warnings(notes.warnings)
+    tell_warnings(notes.warnings, options)
     info = workload_info(traces, times) if job is None else job_info(job)
     if options.json is not None:
         write_json(info.to_mapping(), options.json)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from chakrasim.cli.output import announce_compilation, print_warnings, write_data
+from chakrasim.cli.options import add_reading
+from chakrasim.cli.output import announce_compilation, tell_warnings, write_data
 from chakrasim.cli.reference_names import add_files, files
 from chakrasim.notes import Notes
 
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("chakra",),
         help="write what chakra_jsonizer writes: a document for each node, which together are no JSON document",
     )
-    parser.add_argument("--lenient", action="store_true", help="of a damaged trace, use the intact beginning")
+    add_reading(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,8 +43,12 @@ def run(options: argparse.Namespace) -> int:
     def skipped(count: int) -> None:
         notes.warn(f"left out {count:,} nodes from the first empty one on, as chakra_jsonizer does")
 
-    _write(concatenated_texts(trace, skipped) if options.compat else document_texts(trace), output)
-    print_warnings(notes.warnings)
+    texts = concatenated_texts(trace, skipped) if options.compat else document_texts(trace)
+    if options.strict:
+        texts = iter([*texts])
+        notes.refuse()
+    _write(texts, output)
+    tell_warnings(notes.warnings, options)
     return 0
 
 

@@ -7,8 +7,14 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_warnings, write_json, write_out
+from chakrasim.cli.options import add_reading, whole_number
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    tell_warnings,
+    write_json,
+    write_out,
+)
 from chakrasim.cli.progress import count_ranks
 from chakrasim.cli.reference_names import add_old_names
 from chakrasim.errors import InputError
@@ -65,9 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("chakra",),
         help="exactly what chakra_trace_link 1.0.0 writes, its faults included, for chakrasim convert --compat chakra",
     )
-    parser.add_argument(
-        "--strict", action="store_true", help="refuse damaged files and traces that do not fit together"
-    )
+    add_reading(parser)
     parser.add_argument("--force", action="store_true", help="replace the output if it exists (--compat always does)")
     parser.add_argument("--map", metavar="FILE", help="with DIR: JSON that says which files belong to which rank")
     parser.add_argument("--jobs", type=whole_number(1, 1 << 16), metavar="N", help="with DIR: most processes at once")
@@ -97,7 +101,6 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("the output exists", file=options.output, remedy="add --force, or name another file")
     notes = Notes()
     content = _compat(options, notes) if options.compat else _default(options, notes)
-    print_warnings(notes.warnings)
     if options.json is not None:
         write_json({**content, "warnings": list(notes.warnings)}, options.json)
     if not options.quiet and options.json != "-":
@@ -118,6 +121,7 @@ def _compat(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     from chakrasim.files.outputs import write_whole
 
     data = link_compat(options.host, options.device, options.rank or 0, notes)
+    tell_warnings(notes.warnings, options)
     write_whole(options.output, data)
     return {"output": options.output, "nodes": node_count(data)}
 
@@ -137,13 +141,14 @@ def _directory(options: argparse.Namespace) -> int:
         options.output,
         map_file=options.map,
         step=options.step,
+        lenient=options.lenient,
         strict=options.strict,
         force=options.force,
         jobs=options.jobs,
         notes=notes,
         progress=None if options.quiet else partial(count_ranks, "linked"),
     )
-    print_warnings(notes.warnings)
+    tell_warnings(notes.warnings, options)
     ranks = [{"output": os.path.join(options.output, f"linked.{one.rank}.json"), **_figures(one)} for one in linked]
     if options.json is not None:
         write_json({"ranks": ranks, "warnings": list(notes.warnings)}, options.json)
@@ -160,8 +165,9 @@ def _default(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     from chakrasim.trace.linked.file import write_linked
 
     linked = link(
-        options.host, options.device, rank=options.rank, step=options.step, strict=options.strict, notes=notes
+        options.host, options.device, rank=options.rank, step=options.step, lenient=options.lenient, notes=notes
     )
+    tell_warnings(notes.warnings, options)
     write_linked(options.output, linked)
     return {"output": options.output, **_figures(linked)}
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from chakrasim import __version__
 from chakrasim.cli.completion import SHELLS
 from chakrasim.cli.options import Parser, near_option, prepare
-from chakrasim.cli.output import print_warnings, write_out
+from chakrasim.cli.output import tell_warnings, write_out
 from chakrasim.cli.reference_names import old_name_warnings
 from chakrasim.cli.streams import take_streams, tell
 from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
@@ -132,21 +132,21 @@ def _ending(came: list[int]) -> Iterator[None]:
         came.append(number)
         raise KeyboardInterrupt
 
-    for number, usual in _USUAL.items():
-        if signal.getsignal(number) == usual:
-            _ours[number] = stop
-            signal.signal(number, stop)
     try:
+        for number, usual in _USUAL.items():
+            if signal.getsignal(number) == usual:
+                _ours[number] = stop
+                signal.signal(number, stop)
         yield
     finally:
         _as_usual()
 
 
 def _as_usual() -> None:
-    while _ours:
-        number, handler = _ours.popitem()
+    for number, handler in list(_ours.items()):
         if signal.getsignal(number) is handler:
             signal.signal(number, _USUAL[number])
+        _ours.pop(number, None)
 
 
 @cache
@@ -212,7 +212,7 @@ def _run(argv: list[str]) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    print_warnings(old_name_warnings(options))
+    tell_warnings(old_name_warnings(options), options)
     code = int(options.run(options))
     if code in (0, UNSURE):
         from chakrasim.cli.next_step import say_next

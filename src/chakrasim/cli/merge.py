@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_warnings, write_out
+from chakrasim.cli.options import add_reading, whole_number
+from chakrasim.cli.output import announce_compilation, check_targets, tell_warnings, write_out
 from chakrasim.notes import Notes
 
 SUMMARY = "Merge the traces of all ranks into one master trace"
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prefix", metavar="PREFIX", help="traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz)")
     parser.add_argument("-o", "--output", required=True, metavar="MASTER", help="the file to write")
     parser.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="expect, and read, N ranks")
+    add_reading(parser)
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
 
 
@@ -33,8 +34,8 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.trace import read, write_trace
 
     notes = Notes()
-    traces = read(options.prefix, ranks=options.ranks, notes=notes)
-    print_warnings(notes.warnings)
+    traces = read(options.prefix, ranks=options.ranks, lenient=options.lenient, notes=notes)
+    tell_warnings(notes.warnings, options)
     master = merge_traces(traces)
     write_trace(options.output, master)
     if not options.quiet:

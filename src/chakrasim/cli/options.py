@@ -116,6 +116,19 @@ def truth(text: str) -> bool:
     return known[text.lower()]
 
 
+def add_reading(parser: argparse._ActionsContainer) -> None:
+    """The options of commands that read traces: --lenient and --strict."""
+    parser.add_argument(
+        "--lenient", action="store_true", help="of damaged files, use what is intact and count the loss"
+    )
+    add_strict(parser)
+
+
+def add_strict(parser: argparse._ActionsContainer) -> None:
+    """The option of commands that may warn; `chakrasim.cli.output.tell_warnings` acts on it."""
+    parser.add_argument("--strict", action="store_true", help="treat every warning as an error, and write nothing")
+
+
 def add_redaction(parser: argparse.ArgumentParser) -> None:
     """The options of pseudonyms."""
     parser.add_argument("--redact", action="store_true", help="replace names by pseudonyms, for sharing")

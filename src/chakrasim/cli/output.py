@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 from chakrasim.cli.streams import tell
 from chakrasim.errors import InputError, shown
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    import argparse
+
     from chakrasim.text.layout import Section
 
 
@@ -28,9 +31,11 @@ def write_data(*texts: str) -> None:
         sys.stdout.writelines(texts)
 
 
-def print_warnings(warnings: Iterable[str]) -> None:
-    """Each warning once, on standard error."""
-    for warning in dict.fromkeys(warnings):
+def tell_warnings(warnings: Iterable[str], options: argparse.Namespace) -> None:
+    """Print each warning once; with --strict they are an error. To be called before anything is written."""
+    notes = Notes(*warnings)
+    notes.refuse(getattr(options, "strict", False))
+    for warning in notes:
         tell(f"chakrasim: warning: {warning}")
 
 

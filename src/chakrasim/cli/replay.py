@@ -6,8 +6,8 @@ import argparse
 import os
 import sys
 
-from chakrasim.cli.options import real_number, whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_json
+from chakrasim.cli.options import add_reading, real_number, whole_number
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, tell_warnings, write_json
 from chakrasim.cli.reference_names import add_old_names, new_form
 from chakrasim.errors import InputError
 
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=real_number, default=60.0, metavar="S", help="seconds for one operation; default: 60"
     )
+    add_reading(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be run; needs no PyTorch")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
     parser.add_argument(
@@ -138,12 +139,14 @@ def run(options: argparse.Namespace) -> int:
         iterations=options.iterations,
         timeout_s=options.timeout,
         dry_run=options.dry_run,
+        lenient=options.lenient,
+        strict=options.strict,
         progress=_count if sys.stderr.isatty() and not options.quiet else None,
     )
     joined = launched()
     if joined is not None and joined.rank > 0:
         return 0
-    print_warnings(result.warnings)
+    tell_warnings(result.warnings, options)
     if options.json is not None:
         write_json(result.to_json(), options.json)
     if options.csv is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
-from chakrasim.cli.options import whole_number
+from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_job_outputs,
     print_sections,
-    print_warnings,
+    tell_warnings,
     write_json,
 )
 from chakrasim.errors import InputError
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a group that every replica has for itself (0: all)",
     )
     parser.add_argument("--expand", action="store_true", help="one trace per rank and a group file, for other tools")
+    add_reading(parser)
     parser.add_argument("--json", metavar="FILE", help="write groups and assumptions as JSON; '-' is standard output")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
 
@@ -61,8 +63,9 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.report.tables.retarget import retarget_sections
     from chakrasim.trace.job.file import write_job
 
-    made = retarget(options.prefix, options.to, comm_group=options.comm_group, grow=options.grow, keep=options.keep)
-    print_warnings(made.warnings)
+    groups: dict[str, Any] = {"comm_group": options.comm_group, "grow": options.grow, "keep": options.keep}
+    made = retarget(options.prefix, options.to, **groups, lenient=options.lenient)
+    tell_warnings(made.warnings, options)
     files = write_job(options.output, made.job, expand=options.expand)
     if options.json is not None:
         write_json({**made.to_json(), "files": files}, options.json)

@@ -9,13 +9,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.cli.options import amount, real_number, truth, whole_number
+from chakrasim.cli.options import add_reading, amount, real_number, truth, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_targets,
     check_timeline,
     print_sections,
-    print_warnings,
+    tell_warnings,
     write_data,
     write_out,
 )
@@ -81,7 +81,7 @@ def _input_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="ASTRA-sim's communicator-group JSON; a name that contains 'empty' means none, as in ASTRA-sim",
     )
-    inputs.add_argument("--lenient", action="store_true", help="of damaged traces, use the intact beginning")
+    add_reading(inputs)
 
 
 def _model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +149,6 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
         help="write PREFIX.RANK.json, tensors in local memory over time (needs track-local-mem in the system)",
     )
     output.add_argument("--check", action="store_true", help="validate everything, but do not run")
-    output.add_argument("--strict", action="store_true", help="treat every warning as an error")
     output.add_argument("--quiet", action="store_true", help="no tables and no progress, only warnings and errors")
     output.add_argument("--compat-log", action="store_true", help="print ASTRA-sim's lines instead of the tables")
 
@@ -171,42 +170,51 @@ def run(options: argparse.Namespace) -> int:
     notes = Notes()
     settings = _settings(options, notes)
     _check_outputs(options)
-    notes.refuse(options.strict)
-    print_warnings(notes.warnings)
+    tell_warnings(notes.warnings, options)
     if not options.quiet:
         announce_compilation()
     from chakrasim.cli.progress import progress_bar
-    from chakrasim.simulator.api import simulate
+    from chakrasim.simulator.api import replay_recorded, simulate
 
     show = not options.quiet and not options.check and sys.stderr.isatty()
     with progress_bar() if show else nullcontext() as progress:
-        result = simulate(**settings, progress=progress)
-    print_warnings(result.warnings)
+        run_it = replay_recorded if options.replay_durations else simulate
+        result = run_it(**settings, progress=progress)
+    tell_warnings(result.warnings, options)
+    if options.compat_log and options.json != "-" and not result.records:
+        tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
     _write_files(result, options)
     _print(result, options)
     return 0
 
 
 def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
-    """The arguments of ``chakrasim.simulate``; options without effect add warnings."""
-    return {
-        "workload": _workload(options),
-        **_machine(options, notes),
+    """The arguments of `simulate` or `replay_recorded`; options without effect add warnings."""
+    workload, machine = _workload(options), _machine(options, notes)
+    given = {
+        "workload": workload,
         "comm_groups": _groups(options.comm_group, notes),
         "ranks": options.ranks,
-        "congestion": options.congestion,
         "fold": not options.no_fold,
-        "num_queues_per_dim": options.num_queues_per_dim,
-        "injection_scale": options.injection_scale,
-        "rendezvous": options.rendezvous_protocol,
-        "physics": options.physics,
-        "replay_durations": options.replay_durations,
         "common_start": options.common_start,
         "limits": _limits(options, notes),
         "check": options.check,
         "lenient": options.lenient,
         "strict": options.strict,
     }
+    if options.replay_durations is not None:
+        from chakrasim.simulator.api import HAS_NO_MACHINE
+
+        told = [HAS_NO_MACHINE] * any(value is not None for value in machine.values())
+        return given | {"how": options.replay_durations, "notes": Notes(*told)}
+    model = {
+        "congestion": options.congestion,
+        "num_queues_per_dim": options.num_queues_per_dim,
+        "injection_scale": options.injection_scale,
+        "rendezvous": options.rendezvous_protocol,
+        "physics": options.physics,
+    }
+    return given | machine | model
 
 
 def _workload(options: argparse.Namespace) -> str:
@@ -308,8 +316,6 @@ def _print(result: SimulationResult, options: argparse.Namespace) -> None:
     elif options.compat_log:
         from chakrasim.compat.astra_sim.log import compat_log
 
-        if not result.records:
-            print_warnings(["the times of single nodes were not kept, so the log has no statistics"])
         write_data(*(f"{line}\n" for line in compat_log(result)))
     elif options.check and not options.quiet:
         count = len(result.warnings)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_timeline, print_warnings
+from chakrasim.cli.options import add_reading, whole_number
+from chakrasim.cli.output import announce_compilation, check_timeline, tell_warnings
 from chakrasim.cli.reference_names import add_files, files
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "device, linked, or Chakra traces with start times, a folder of device traces, or a simulation's log"
     add_files(parser, what, "Chrome trace JSON to write: FILE.json or FILE.json.gz", several=True)
     parser.add_argument("--map", metavar="FILE", help="of a folder: JSON that says which files belong to which rank")
+    add_reading(parser)
     parser.add_argument(
         "--num-npus", "--num_npus", type=whole_number(1), metavar="N", help="of a log: how many NPUs there are"
     )
@@ -71,7 +72,6 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--compat chakra is for logs of a simulation", file=inputs[0], remedy="leave it out")
     else:
         _traces(kinds, output, options, notes)
-    print_warnings(notes.warnings)
     return 0
 
 
@@ -79,14 +79,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Namespace, notes: Notes) -> None:
-    from chakrasim.report.timeline.recorded import write_trace_timeline
+    from chakrasim.report.timeline.recorded import clock_shifts, write_trace_timeline
 
     ranks = list(_ranks(kinds, options, notes))
     if not ranks:
         raise InputError("there is nothing with times to draw", file=", ".join(kinds), remedy="name device traces")
-    shared = write_trace_timeline(ranks, output)
+    shifts, shared = clock_shifts(ranks)
     if len(ranks) > 1 and not shared and any(rank.linked is not None for rank in ranks):
         notes.warn("no shared collectives tell how the ranks' clocks differ: times are as recorded")
+    tell_warnings(notes.warnings, options)
+    write_trace_timeline(ranks, shifts, output)
 
 
 def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, notes: Notes) -> Iterator[RankEvents]:
@@ -116,12 +118,12 @@ def _ranks(kinds: dict[str, FileKind | None], options: argparse.Namespace, notes
                 expected="a device, linked or Chakra trace, a folder of device traces, or a log of a simulation",
                 remedy=f"simulate the job: chakrasim simulate {path} --timeline FILE" if is_job(path) else None,
             )
-    yield from _device_ranks(given, notes)
+    yield from _device_ranks(given, options.lenient, notes)
     yield from _joined_ranks(joined)
-    yield from _chakra_ranks(chakra, notes)
+    yield from _chakra_ranks(chakra, options.lenient, notes)
 
 
-def _device_ranks(given: Sequence[tuple[int, str]], notes: Notes) -> Iterator[RankEvents]:
+def _device_ranks(given: Sequence[tuple[int, str]], lenient: bool, notes: Notes) -> Iterator[RankEvents]:
     if not given:
         return
     announce_compilation("trace")
@@ -132,7 +134,7 @@ def _device_ranks(given: Sequence[tuple[int, str]], notes: Notes) -> Iterator[Ra
 
     seen: set[int] = set()
     for number, (rank, path) in enumerate(given):
-        trace = read_kineto(path, notes=notes)
+        trace = read_kineto(path, lenient=lenient, notes=notes)
         for candidate in (rank, distributed_rank(trace.header)[0], read_name(Path(path).name).rank, number):
             if candidate >= 0 and candidate not in seen:
                 rank = candidate
@@ -156,7 +158,7 @@ def _joined_ranks(paths: Sequence[str]) -> Iterator[RankEvents]:
         yield linked_events(linked if linked.rank >= 0 else replace(linked, rank=number))
 
 
-def _chakra_ranks(paths: Sequence[str], notes: Notes) -> Iterator[RankEvents]:
+def _chakra_ranks(paths: Sequence[str], lenient: bool, notes: Notes) -> Iterator[RankEvents]:
     if not paths:
         return
     announce_compilation("trace")
@@ -165,7 +167,7 @@ def _chakra_ranks(paths: Sequence[str], notes: Notes) -> Iterator[RankEvents]:
 
     for number, path in enumerate(paths):
         match = re.search(r"\.([0-9]{1,7})\.et(\.gz)?$", path)
-        yield chakra_events(int(match[1]) if match else number, read_trace(path, notes=notes))
+        yield chakra_events(int(match[1]) if match else number, read_trace(path, lenient=lenient, notes=notes))
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------
@@ -189,6 +191,7 @@ def _log(path: str, output: str, options: argparse.Namespace, notes: Notes) -> N
     from chakrasim.report.timeline.chrome import write_chrome
 
     spans = read_log(lines, path, notes)
+    tell_warnings(notes.warnings, options)
     write_chrome(output, log_events(spans, options.num_npus, mhz, path))
 
 

@@ -6,8 +6,8 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import add_redaction, amount, redaction, whole_number
-from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json, write_out
+from chakrasim.cli.options import add_reading, add_redaction, amount, redaction, whole_number
+from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json, write_out
 from chakrasim.cli.progress import count_ranks
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ examples:
   chakrasim trace recorded -o out --map ranks.json     # {"0": {"host": "a.json", "device": "b.json"}, ...}
   chakrasim trace recorded -o shared --redact
 
-exit codes: 0 done; 2 unusable input (or, with --strict, whatever the doctor warns of); nothing is written then
+exit codes: 0 done; 2 unusable input (or, with --strict, any warning); nothing is written then
 """
 
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step", type=_step, default="all", metavar="N|all", help="keep ProfilerStep#N only; default: all"
     )
-    parser.add_argument("--strict", action="store_true", help="stop at whatever the doctor warns of")
+    add_reading(parser)
     parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
     add_redaction(parser)
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="most processes; default: one a core")
@@ -72,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
         options.output,
         map_file=options.map,
         step=options.step,
+        lenient=options.lenient,
         strict=options.strict,
         force=options.force,
         redact=redaction(options),
@@ -80,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
         progress=None if quiet else count_ranks,
         told=None if quiet else _print_findings,
     )
-    print_warnings(report.warnings)
-    print_warnings(warning for rank in report.ranks for warning in rank.warnings)
+    tell_warnings(report.warnings, options)
+    tell_warnings((warning for rank in report.ranks for warning in rank.warnings), options)
     if options.json is not None:
         write_json(report.to_mapping(), options.json)
     if not quiet:

@@ -11,7 +11,7 @@ from chakrasim import demo
 from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.demo.layout import milliseconds
 from chakrasim.errors import InputError
-from chakrasim.simulator.api import simulate
+from chakrasim.simulator.api import replay_recorded, simulate
 from chakrasim.startup import own_environment, own_python
 from chakrasim.text.amounts import percent_text
 
@@ -30,7 +30,7 @@ def live(folder: Path, say: Say) -> None:
     say("The same kind of program, now: observed on two ranks of this machine ...\n")
     _command("collect", "--nproc", "2", program, "-o", str(folder / "observed"), "--active", "3", "--stop", "--force")
     report = trace_directory(folder / "observed", folder / "observed-chakra", force=True)
-    for step in simulate(report.prefix, replay_durations="transfer").steps:
+    for step in replay_recorded(report.prefix, "transfer").steps:
         times = f"measured {milliseconds(step.measured_ns)}, simulated {milliseconds(step.simulated_ns)}"
         say(f"  rank {step.rank}, step {step.step}: {times}, delay only {percent_text(step.delay_only_share)}")
     say(f"\n... and captured for {RANKS}, which it never ran on:\n")

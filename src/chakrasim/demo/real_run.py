@@ -11,7 +11,7 @@ from chakrasim.demo import NETWORKS, TRACES
 from chakrasim.demo.layout import milliseconds, table
 from chakrasim.diagnosis.files.discover import discover
 from chakrasim.linker.api import link
-from chakrasim.simulator.api import simulate
+from chakrasim.simulator.api import replay_recorded, simulate
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.text.amounts import percent_text
 
@@ -42,7 +42,7 @@ def real_run(folder: Path, say: Say, before_simulating: Callable[[], object]) ->
 
 
 def _steps(prefix: str) -> list[tuple[str, ...]]:
-    replayed = simulate(prefix, replay_durations="transfer")
+    replayed = replay_recorded(prefix, "transfer")
     linked = [link(files.host, files.device, rank=files.rank) for files in discover(TRACES)]
     waits = collective_split(linked).ranks
     by_rank = {

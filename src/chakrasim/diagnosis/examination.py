@@ -117,7 +117,7 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
         return None
     notes = Notes()
     try:
-        trace = reader(path, notes=notes)
+        trace = reader(path, lenient=True, notes=notes)
     except InputError as fault:
         findings.append(
             Finding(

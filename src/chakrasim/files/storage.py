@@ -203,7 +203,7 @@ def unpack(raw: bytes, source: str, limit: Bound, lenient: bool, notes: Notes) -
             place=f"after {size} uncompressed bytes",
             found=fault,
             expected="complete gzip data",
-            remedy="copy or create the file again, or read it leniently to keep the intact beginning",
+            remedy="copy or create the file again, or read it leniently (--lenient) to keep the intact beginning",
         )
         if not lenient or not size:
             raise damage

@@ -25,6 +25,7 @@ def link(
     *,
     rank: int | None = None,
     step: int | str = "all",
+    lenient: bool = False,
     strict: bool = False,
     notes: Notes | None = None,
 ) -> LinkedTrace:
@@ -39,8 +40,10 @@ def link(
         The rank, where the files do not say it or say it wrong.
     step:
         A number N keeps the rows of ``ProfilerStep#N`` (and the device's work that they launched); "all" keeps all.
+    lenient:
+        Of damaged files use what is intact, with a warning that counts what was lost, instead of raising InputError.
     strict:
-        Damaged files, and traces that do not belong together, raise InputError instead of being warned of.
+        Treat every warning as an error.
     notes:
         Receives what was dropped, repaired or guessed, in sentences; the figures are in ``LinkedTrace.counts``.
 
@@ -49,10 +52,12 @@ def link(
     said = Notes() if notes is None else notes
     if host is None and device is None:
         raise InputError("nothing to link", expected="a host trace, a device trace, or both")
-    nodes = _host(host, strict, said)
-    held = [] if device is None else [_device(device, strict, said)]
+    nodes = _host(host, lenient, said)
+    held = [] if device is None else [_device(device, lenient, said)]
     del device
-    return link_given(nodes, held, rank=rank, step=step, strict=strict, notes=said)
+    linked = link_given(nodes, held, rank=rank, step=step, notes=said)
+    said.refuse(strict)
+    return linked
 
 
 def link_given(
@@ -61,7 +66,6 @@ def link_given(
     *,
     rank: int | None,
     step: int | str = "all",
-    strict: bool = False,
     notes: Notes,
 ) -> LinkedTrace:
     """As `link`, of traces in memory. ``held`` holds the device trace, if there is one, and is emptied: columns that
@@ -74,17 +78,17 @@ def link_given(
     if step != "all":
         draft = one_step(draft, step)
     linked = finish(draft, nodes, rank)
-    warn(linked, strict, notes)
+    warn(linked, notes)
     return linked
 
 
-def _host(given: Path | HostTrace | None, strict: bool, notes: Notes) -> HostTrace | None:
+def _host(given: Path | HostTrace | None, lenient: bool, notes: Notes) -> HostTrace | None:
     if given is None or isinstance(given, HostTrace):
         return given
-    return read_host(given, strict=strict, notes=notes)
+    return read_host(given, lenient=lenient, notes=notes)
 
 
-def _device(given: Path | KinetoTrace, strict: bool, notes: Notes) -> KinetoTrace:
+def _device(given: Path | KinetoTrace, lenient: bool, notes: Notes) -> KinetoTrace:
     if isinstance(given, KinetoTrace):
         return given
-    return read_kineto(given, keep="work", strict=strict, notes=notes)
+    return read_kineto(given, keep="work", lenient=lenient, notes=notes)

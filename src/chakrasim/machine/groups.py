@@ -82,7 +82,8 @@ def load_groups(source: GroupSource | CommGroups | None, notes: Notes | None = N
     name, content = _KIND, source
     if isinstance(source, str | Path):
         name = printable(source)
-        content = decode_json(read_bytes(source, _KIND, MAX_FILE_BYTES), name, Notes() if notes is None else notes)  # type: ignore[assignment]
+        said = Notes() if notes is None else notes
+        content = decode_json(read_bytes(source, _KIND, MAX_FILE_BYTES), name, said)  # type: ignore[assignment]
     if not isinstance(content, Mapping):
         expected = "a mapping of group ids to lists of ranks"
         raise InputError(f"not a {_KIND}", file=name, place="$", found=describe(content), expected=expected)

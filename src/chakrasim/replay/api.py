@@ -28,11 +28,12 @@ def plan_replay(
     *,
     comm_group: GroupSource | None = None,
     compute: str = "none",
+    lenient: bool = False,
     notes: Notes | None = None,
 ) -> ReplayPlan:
     """What `replay` would run; needs no PyTorch."""
     said = Notes() if notes is None else notes
-    job = load_source(source, comm_group, said)
+    job = load_source(source, comm_group, said, lenient)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else "<memory>"
     return make_plan(job, job.ranks if ranks is None else ranks, name, compute=compute)
 
@@ -49,6 +50,8 @@ def replay(
     iterations: int = 5,
     timeout_s: float = 60.0,
     dry_run: bool = False,
+    lenient: bool = False,
+    strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ReplayResult:
     """Run the communication of a trace on ``torch.distributed`` and measure it.
@@ -77,6 +80,10 @@ def replay(
         How long an operation may take.
     dry_run:
         Only say what would be run; needs no PyTorch.
+    lenient:
+        Of damaged files use what is intact, with a warning that counts what was lost.
+    strict:
+        Treat every warning as an error, before anything runs.
     progress:
         Called with operations begun and operations in all.
 
@@ -89,7 +96,8 @@ def replay(
     joined = _joined(ranks)
     notes = Notes()
     count = ranks if joined is None else joined.ranks
-    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, notes=notes)
+    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, lenient=lenient, notes=notes)
+    notes.refuse(strict)
     settings = Settings(backend, warmup, iterations, not blocking, timeout_s)
     measured = None if dry_run else _run(plan, settings, joined, progress)
     return make_result(plan, settings, compute, measured, notes.warnings)

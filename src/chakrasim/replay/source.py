@@ -18,12 +18,13 @@ from chakrasim.trace.job.job import Job
 PathLike = str | os.PathLike[str]
 
 
-def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, notes: Notes) -> Job:
+def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, notes: Notes, lenient: bool) -> Job:
     """The job that ``source`` names.
 
     A path is, in this order: a prefix of Chakra traces (``PREFIX.ranks.json``, ``PREFIX.RANK.et``), a folder of
     PyTorch's traces, a Chakra or PyTorch trace of one rank, or a prefix of PyTorch's traces (``PREFIX.RANK.json``,
-    ``PREFIX-RANK.json.gz``, ...). Raises InputError for anything else.
+    ``PREFIX-RANK.json.gz``, ...). Raises InputError for anything else. ``lenient``: of damaged files, use what is
+    intact.
     """
     if isinstance(source, Job):
         return source
@@ -31,17 +32,17 @@ def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, 
         return job_of([source], load_groups(comm_group, notes).members)
     path = os.fspath(source)
     if _has_chakra(path):
-        return load_job(path, comm_group=comm_group, notes=notes)
+        return load_job(path, comm_group=comm_group, lenient=lenient, notes=notes)
     if os.path.isdir(path):
         inside = [name[: -len(".0.et")] for name in sorted(os.listdir(path)) if name.endswith(".0.et")]
         if len(inside) == 1:
-            return load_job(os.path.join(path, inside[0]), comm_group=comm_group, notes=notes)
+            return load_job(os.path.join(path, inside[0]), comm_group=comm_group, lenient=lenient, notes=notes)
         from chakrasim.diagnosis.files.discover import discover
 
         ranks = discover(path, notes=notes)
-        return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, notes)
+        return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, notes, lenient)
     if os.path.isfile(path):
-        return _one_file(path, comm_group, notes)
+        return _one_file(path, comm_group, notes, lenient)
     found = _numbered(path)
     if not found:
         raise InputError(
@@ -50,21 +51,21 @@ def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, 
             expected="PREFIX.0.et, PREFIX.ranks.json, PREFIX.0.json, a trace, or a folder of PyTorch's traces",
             remedy="give the path up to, but without, the rank",
         )
-    return _sniffed(found, path, comm_group, notes)
+    return _sniffed(found, path, comm_group, notes, lenient)
 
 
 def _has_chakra(path: str) -> bool:
     return is_job(path) or any(os.path.exists(f"{path}{ending}") for ending in (".0.et", ".0.et.gz"))
 
 
-def _one_file(path: str, comm_group: GroupSource | None, notes: Notes) -> Job:
+def _one_file(path: str, comm_group: GroupSource | None, notes: Notes, lenient: bool) -> Job:
     from chakrasim.diagnosis.files.sniff import FileKind, sniff
     from chakrasim.trace.chakra.files import read_trace
 
     kind = sniff(Path(path)).kind
     if kind in (FileKind.HOST, FileKind.DEVICE):
-        return _sniffed([Path(path)], path, comm_group, notes)
-    return job_of([read_trace(path, notes=notes)], load_groups(comm_group, notes).members)
+        return _sniffed([Path(path)], path, comm_group, notes, lenient)
+    return job_of([read_trace(path, lenient=lenient, notes=notes)], load_groups(comm_group, notes).members)
 
 
 def _numbered(prefix: str) -> list[Path]:
@@ -77,7 +78,7 @@ def _numbered(prefix: str) -> list[Path]:
     return [Path(folder, name) for name in names if pattern.fullmatch(name)]
 
 
-def _sniffed(paths: Sequence[Path], source: str, comm_group: GroupSource | None, notes: Notes) -> Job:
+def _sniffed(paths: Sequence[Path], source: str, comm_group: GroupSource | None, notes: Notes, lenient: bool) -> Job:
     from chakrasim.diagnosis.files.pairing import pair
     from chakrasim.diagnosis.files.sniff import sniff
 
@@ -85,11 +86,11 @@ def _sniffed(paths: Sequence[Path], source: str, comm_group: GroupSource | None,
     notes.warn(*(str(finding) for finding in findings))
     if not ranks:
         raise InputError("none of these files is a trace of PyTorch", file=source, found=", ".join(map(str, paths[:3])))
-    return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, notes)
+    return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, notes, lenient)
 
 
 def _converted(
-    files: Sequence[tuple[int, Path | None, Path | None]], comm_group: GroupSource | None, notes: Notes
+    files: Sequence[tuple[int, Path | None, Path | None]], comm_group: GroupSource | None, notes: Notes, lenient: bool
 ) -> Job:
     """PyTorch's traces of all ranks, linked, compared and converted in memory."""
     from chakrasim.converter.folder.across_ranks import compare_ranks
@@ -103,7 +104,7 @@ def _converted(
             found=f"ranks {', '.join(str(rank) for rank, _, _ in files[:8])}",
             remedy="add it: all ranks take part in a replay",
         )
-    linked = [link(host, device, rank=rank, notes=notes) for rank, host, device in files]
+    linked = [link(host, device, rank=rank, lenient=lenient, notes=notes) for rank, host, device in files]
     views, groups, said = compare_ranks(linked)
     notes.warn(*said)
     traces = [convert(one, rank=view, notes=notes) for one, view in zip(linked, views, strict=True)]

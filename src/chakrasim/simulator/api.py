@@ -1,17 +1,20 @@
-"""``chakrasim.simulate``: workload and machine in, result out."""
+"""``chakrasim.simulate``: workload and machine in, result out; ``chakrasim.replay_recorded``: without a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
+from inspect import signature
 from os import PathLike
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.config.section import Source
 from chakrasim.errors import ChakrasimError, InputError
 from chakrasim.machine import (
     CommGroups,
@@ -28,6 +31,7 @@ from chakrasim.machine import (
     load_network,
     load_system,
 )
+from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, Replay
@@ -39,26 +43,50 @@ from chakrasim.startup import without_gc
 from chakrasim.trace import Job, Trace
 from chakrasim.trace.job.groups import JobGroups, number_groups
 
-PathOr = str | PathLike[str]
+Congestion = Literal["aware", "unaware"]
+P = ParamSpec("P")
+HAS_NO_MACHINE: Final = "the machine has no effect: measured durations are replayed"
+_OF_MACHINES: Final = ("system", "network", "memory", "machine", "device_profile")
 
 
+def _replays_too(function: Callable[P, SimulationResult]) -> Callable[P, SimulationResult]:
+    """For one more release, let ``replay_durations`` turn a simulation into a replay."""
+
+    @wraps(function)
+    def call(*given: P.args, **named: P.kwargs) -> SimulationResult:
+        how: Any = named.pop("replay_durations", None)
+        if how is None:
+            return function(*given, **named)
+        text = (
+            f"simulate(..., replay_durations={how!r}) is replay_recorded(..., {how!r}); it goes with the next release"
+        )
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        machines = [named.pop(name, None) for name in _OF_MACHINES]
+        notes = Notes(*[HAS_NO_MACHINE] * any(one is not None for one in machines))
+        taken: Any = {name: value for name, value in named.items() if name in signature(replay_recorded).parameters}
+        replay: Any = replay_recorded
+        return replay(*given, how=how, notes=notes, **taken)
+
+    return call
+
+
+@_replays_too
 def simulate(
     workload: Workload,
     *,
-    system: PathOr | Mapping[str, Any] | System | None = None,
-    network: PathOr | Mapping[str, Any] | Network | None = None,
-    memory: PathOr | Mapping[str, Any] | RemoteMemory | None = None,
-    comm_groups: str | Path | Mapping[Any, Any] | CommGroups | None = None,
-    machine: Any = None,
+    system: Source | System | None = None,
+    network: Source | Network | None = None,
+    memory: Source | RemoteMemory | None = None,
+    comm_groups: GroupSource | CommGroups | None = None,
+    machine: Source | Machine | None = None,
     device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None = None,
     ranks: int | None = None,
-    congestion: Literal["aware", "unaware"] = "unaware",
+    congestion: Congestion = "unaware",
     fold: bool = True,
     num_queues_per_dim: int = 1,
     injection_scale: float = 1.0,
     rendezvous: bool = False,
     physics: bool = False,
-    replay_durations: Replay | None = None,
     common_start: bool = False,
     limits: Limits | None = None,
     progress: Progress | None = None,
@@ -94,12 +122,6 @@ def simulate(
         The reference's options of these names.
     physics:
         Run broadcasts as real collectives instead of replaying their recorded duration.
-    replay_durations:
-        Replay measured durations instead of simulating a machine, which is then not needed: "recorded" gives every node
-        the time that it took where the trace was recorded, communication included, so that one rank of a larger job
-        runs by itself; "transfer" lets collectives and messages begin when the last of their ranks has come and take
-        what was not waiting, which needs the traces of all ranks, converted together. Nodes then wait for what they
-        depend on and nothing else.
     common_start:
         Let all ranks start at once, whatever the traces say of their start.
     limits:
@@ -120,71 +142,113 @@ def simulate(
     StallError
         When some rank cannot finish; it says who waits for what.
     """
-    notes = Notes()
-    limits = limits or Limits()
-    most = limits.max_bytes
+    notes, limits = Notes(), limits or Limits()
     with without_gc(), _told(notes):
-        groups = load_groups(comm_groups, notes) if comm_groups is not None else None
-        job: Job | None
-        if replay_durations is not None:
-            _check_replay(replay_durations, (system, network, memory, machine, device_profile), notes)
-            job = load_workload(workload, ranks, lenient, notes, one=True, max_bytes=most)
-            described = _no_machine(job.ranks)
-            count = job.ranks
-        else:
-            described = _machine(system, network, memory, machine, device_profile, notes)
-            count, job = described.ranks, None
-        if congestion not in ("aware", "unaware"):
-            raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
-        _check_options(num_queues_per_dim, injection_scale)
-        if job is None:
-            job = load_workload(workload, ranks, lenient, notes, max_bytes=most)
-        check_count(job, ranks, count)
-        check_memory(count, limits.arena_bytes)
-        given = {} if groups is None else dict(groups.members)
-        shared = number_groups(job, given) if job.process_groups else JobGroups({}, {})
+        groups = load_groups(comm_groups, notes)
+        on = _machine(system, network, memory, machine, device_profile, notes)
+        _check_options(congestion, num_queues_per_dim, injection_scale)
+        job = load_workload(workload, ranks, lenient, notes, max_bytes=limits.max_bytes)
+        check_count(job, ranks, on.ranks)
+        groups.check_ranks(on.ranks)
         context = Context(
-            system=described.system,
-            network=described.network,
-            memory=described.memory,
-            groups=given | dict(shared.members),
-            roles=tuple(shared.of_rank),
-            role_of={n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()},
-            ranks=count,
+            system=on.system,
+            network=on.network,
+            memory=on.memory,
+            groups=dict(groups.members),
+            ranks=on.ranks,
             aware=congestion == "aware",
             queues_per_dim=num_queues_per_dim,
             injection_scale=injection_scale,
             rendezvous=rendezvous,
             physics=physics,
-            replay=replay_durations,
-            compute_scale=described.compute_scale,
-            comm_scale=described.comm_scale,
-            profile=described.profile,
+            compute_scale=on.compute_scale,
+            comm_scale=on.comm_scale,
+            profile=on.profile,
             profile_is_given=device_profile is not None,
             common_start=common_start,
             limits=limits,
             notes=notes,
         )
-        if groups is not None and replay_durations is None:
-            groups.check_ranks(count)
-        check_dimensions(described.system, described.network, notes)
-        described.memory.check_ranks(count)
-        session = Session(context, *_used(job), tuple(shared.of_rank.values()))
-        notes.refuse(strict)
-        if check:
-            return session.check()
-        result = session.run(fold=fold, progress=progress)
-        if replay_durations is not None:
-            result = _with_delays(result, notes)
-        notes.refuse(strict)
-        return result
+        return _run(context, job, fold=fold, progress=progress, check=check, strict=strict)
 
 
-def _with_delays(result: SimulationResult, notes: Notes) -> SimulationResult:
-    """The result of a replay, with a warning where much of what is repeated are delays that nothing explains."""
-    found = delay_only_warnings(result.steps)
-    notes.warn(*found)
+def replay_recorded(
+    workload: Workload,
+    how: Replay = "recorded",
+    *,
+    comm_groups: GroupSource | CommGroups | None = None,
+    ranks: int | None = None,
+    fold: bool = True,
+    common_start: bool = False,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+    check: bool = False,
+    lenient: bool = False,
+    strict: bool = False,
+    notes: Notes | None = None,
+) -> SimulationResult:
+    """Replay the measured durations of a training job; no machine is simulated, and none is needed.
+
+    Nodes wait for what they depend on and nothing else.
+
+    Parameters
+    ----------
+    how:
+        "recorded" gives every node the time that it took where the trace was recorded, communication included, so that
+        one rank of a larger job runs by itself; "transfer" lets collectives and messages begin when the last of their
+        ranks has come and take what was not waiting, which needs the traces of all ranks, converted together.
+    notes:
+        Receives the warnings, which the result has too.
+
+    The others are those of `simulate`, and so are the errors.
+    """
+    notes, limits = Notes() if notes is None else notes, limits or Limits()
+    with without_gc(), _told(notes):
+        groups = load_groups(comm_groups, notes)
+        if how not in ("recorded", "transfer"):
+            raise InputError("unknown kind of replay", found=repr(how), expected="'recorded' or 'transfer'")
+        job = load_workload(workload, ranks, lenient, notes, one=True, max_bytes=limits.max_bytes)
+        check_count(job, ranks, job.ranks)
+        on = _no_machine(job.ranks)
+        context = Context(
+            system=on.system,
+            network=on.network,
+            memory=on.memory,
+            groups=dict(groups.members),
+            ranks=job.ranks,
+            replay=how,
+            common_start=common_start,
+            limits=limits,
+            notes=notes,
+        )
+        return _run(context, job, fold=fold, progress=progress, check=check, strict=strict)
+
+
+def _run(
+    context: Context, job: Job, *, fold: bool, progress: Progress | None, check: bool, strict: bool
+) -> SimulationResult:
+    """Check everything and, unless that is all, run."""
+    session, notes = _session(context, job), context.notes
+    notes.refuse(strict)
+    if check:
+        return session.check()
+    result = session.run(fold=fold, progress=progress)
+    if context.replay is not None:
+        notes.warn(*delay_only_warnings(result.steps))
+    notes.refuse(strict)
     return replace(result, warnings=notes.warnings)
+
+
+def _session(context: Context, job: Job) -> Session:
+    """The checked simulation of the job, with the groups that it brings."""
+    check_memory(context.ranks, context.limits.arena_bytes)
+    shared = number_groups(job, context.groups) if job.process_groups else JobGroups({}, {})
+    roles = {n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()}
+    groups = {**context.groups, **shared.members}
+    context = replace(context, groups=groups, roles=tuple(shared.of_rank), role_of=roles)
+    check_dimensions(context.system, context.network, context.notes)
+    context.memory.check_ranks(context.ranks)
+    return Session(context, *_used(job), tuple(shared.of_rank.values()))
 
 
 @contextmanager
@@ -197,7 +261,14 @@ def _told(notes: Notes) -> Iterator[None]:
         raise
 
 
-def _machine(system: Any, network: Any, memory: Any, machine: Any, device_profile: Any, notes: Notes) -> Machine:
+def _machine(
+    system: Source | System | None,
+    network: Source | Network | None,
+    memory: Source | RemoteMemory | None,
+    machine: Source | Machine | None,
+    device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None,
+    notes: Notes,
+) -> Machine:
     """What is simulated on, from a machine or its parts one by one; a device profile given here wins."""
     profile = load_device(device_profile) if device_profile is not None else None
     if machine is not None:
@@ -209,15 +280,15 @@ def _machine(system: Any, network: Any, memory: Any, machine: Any, device_profil
         remote = load_memory(memory, notes) if memory is not None else loaded.memory
         if loaded.system.replay_only and loaded.comm_scale != 1.0:
             notes.warn("comm-scale has no effect: every node takes its recorded duration ('replay-only')")
-        return _replaying(replace(loaded, memory=remote, profile=profile or loaded.profile), notes)
+        return _without_profile(replace(loaded, memory=remote, profile=profile or loaded.profile), notes)
     if system is None or network is None:
         missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)
         raise InputError(f"no {missing} configuration given", remedy="give system and network, or a machine")
     parts = load_network(network, notes), load_system(system, notes), load_memory(memory, notes)
-    return _replaying(Machine(*parts, profile=profile), notes)
+    return _without_profile(Machine(*parts, profile=profile), notes)
 
 
-def _replaying(machine: Machine, notes: Notes) -> Machine:
+def _without_profile(machine: Machine, notes: Notes) -> Machine:
     """The machine without its profile if all nodes take their recorded duration ('replay-only')."""
     if machine.profile is None or not machine.system.replay_only:
         return machine
@@ -225,19 +296,14 @@ def _replaying(machine: Machine, notes: Notes) -> Machine:
     return replace(machine, profile=None)
 
 
-def _check_replay(replay: str, given: tuple[Any, ...], notes: Notes) -> None:
-    if replay not in ("recorded", "transfer"):
-        raise InputError("unknown kind of replay", found=repr(replay), expected="'recorded' or 'transfer'")
-    if any(config is not None for config in given):
-        notes.warn("the machine has no effect: measured durations are replayed")
-
-
 def _no_machine(ranks: int) -> Machine:
     """What stands for a machine that nothing is asked of; a network has two ends at least."""
     return Machine(Network(("Switch",), (max(ranks, 2),), (1.0,), (0.0,)), System(preferred_dataset_splits=1))
 
 
-def _check_options(num_queues_per_dim: int, injection_scale: float) -> None:
+def _check_options(congestion: str, num_queues_per_dim: int, injection_scale: float) -> None:
+    if congestion not in ("aware", "unaware"):
+        raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
     if not 1 <= num_queues_per_dim <= 1 << 16:
         raise InputError("num_queues_per_dim is out of range", found=num_queues_per_dim, expected="1 to 65536")
     if not 0 <= injection_scale < 1e9:

@@ -30,14 +30,14 @@ class Limits:
 Replay = Literal["recorded", "transfer"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Context:
-    """The setting of one simulation; ``notes`` and ``counts`` fill up on the way."""
+    """The setting of one simulation. ``notes`` and ``counts`` fill up on the way; nothing else changes."""
 
     system: System
     network: Network
     memory: RemoteMemory
-    groups: dict[int, tuple[int, ...]]
+    groups: Mapping[int, tuple[int, ...]]
     ranks: int
     aware: bool = False
     queues_per_dim: int = 1

@@ -24,7 +24,7 @@ from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.compute import Tally
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.meetings import hold_meetings
-from chakrasim.simulator.lowering.metadata import import_groups
+from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
 from chakrasim.simulator.outcome.gather import empty_result, gather
@@ -45,12 +45,13 @@ class Session:
     """
 
     def __init__(self, context: Context, traces: Sequence[Trace], trace_of: Ints, of_role: Sequence[Ints] = ()) -> None:
-        self.context = context
         if context.replay is None:
-            import_groups(traces, context)
+            context = replace(context, groups=with_groups(traces, context))
         self.graphs, self.graph_of = lower_traces(traces, trace_of, of_role, context)
         if context.replay == "transfer":
-            self.graphs, self.graph_of = hold_meetings(self.graphs, self.graph_of, context)
+            self.graphs, self.graph_of, meetings = hold_meetings(self.graphs, self.graph_of, context)
+            context = replace(context, meetings=meetings)
+        self.context = context
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         check_ranks(context, self.graphs, self.graph_of, self.plans)

@@ -148,7 +148,7 @@ def damage(status: int, columns: Columns, source: str) -> InputError:
     data = columns.data
     message = "the metadata" if frames == 0 else f"node number {frames - 1} of the file"
     found = f"bytes {data[at : at + 8].tobytes().hex(' ')}"
-    remedy = "copy or create the file again, or read it leniently to keep the intact beginning"
+    remedy = "copy or create the file again, or read it leniently (--lenient) to keep the intact beginning"
     if status == wire.BAD_FRAME_END:
         left = len(data) - begin
         need = int(state[wire.NEED])

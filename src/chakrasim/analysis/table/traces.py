@@ -36,17 +36,17 @@ Traces = TraceLike | Sequence[TraceLike]
 
 @lists_too
 def open_traces(
-    traces: Traces, *, rank: int | None = None, strict: bool = False, notes: Notes | None = None
+    traces: Traces, *, rank: int | None = None, lenient: bool = False, notes: Notes | None = None
 ) -> list[RankTrace]:
     """The traces in the order of their ranks; only that of ``rank`` if one is given.
 
     The rank of a file is that of its ``distributedInfo``, else what its name says, else its place in the list, which
-    is said in ``notes``. Raises InputError for files that cannot be read, for two traces of a rank, and if there is
-    none.
+    is said in ``notes``. ``lenient`` is as in `read_kineto`. Raises InputError for files that cannot be read, for two
+    traces of a rank, and if there is none.
     """
     listed = [traces] if isinstance(traces, (str, os.PathLike, KinetoTrace, RankTrace)) else list(traces)
     said = Notes() if notes is None else notes
-    found = _number(list(_each(listed, said, strict)), said)
+    found = _number(list(_each(listed, said, lenient)), said)
     if not found:
         raise InputError("there is no trace to analyse", remedy="name Kineto files, or a folder of them")
     by_rank: dict[int, RankTrace] = {}
@@ -67,7 +67,7 @@ def open_traces(
     return [by_rank[number] for number in sorted(by_rank) if rank is None or number == rank]
 
 
-def _each(listed: list[TraceLike], notes: Notes, strict: bool) -> Iterable[RankTrace | KinetoTrace]:
+def _each(listed: list[TraceLike], notes: Notes, lenient: bool) -> Iterable[RankTrace | KinetoTrace]:
     from chakrasim.trace.kineto.read import read_kineto
 
     for one in listed:
@@ -76,7 +76,7 @@ def _each(listed: list[TraceLike], notes: Notes, strict: bool) -> Iterable[RankT
             continue
         paths = [Path(one)] if not os.path.isdir(one) else _kineto_files(Path(one), notes)
         for path in paths:
-            yield read_kineto(path, keep="all", strict=strict, notes=notes)
+            yield read_kineto(path, keep="all", lenient=lenient, notes=notes)
 
 
 def _kineto_files(folder: Path, notes: Notes) -> list[Path]:

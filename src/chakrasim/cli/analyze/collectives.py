@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.output import check_targets, print_sections, print_warnings, write_json
+from chakrasim.cli.options import add_reading
+from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json
 from chakrasim.cli.progress import count_ranks
 from chakrasim.notes import Notes
 
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--most", type=int, default=20, metavar="N", help="print the N collectives that cost most (default: 20)"
     )
     parser.add_argument("--json", metavar="FILE", help="write all of it as JSON; '-' is standard output, no tables")
+    add_reading(parser)
     parser.add_argument("--quiet", action="store_true", help="print the share of waiting only")
 
 
@@ -51,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
     linked = []
     for done, files in enumerate(ranks):
         count_ranks("linked", done, len(ranks))
-        linked.append(link(files.host, files.device, rank=files.rank, notes=notes))
+        linked.append(link(files.host, files.device, rank=files.rank, lenient=options.lenient, notes=notes))
     count_ranks("linked", len(ranks), len(ranks))
     split = collective_split(linked)
-    print_warnings(notes.warnings)
+    tell_warnings(notes.warnings, options)
     if options.json is not None:
         write_json(split.to_mapping(), options.json)
     if options.json != "-":

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare and print. Raises InputError."""
     check_outputs(options, [options.a, options.b])
     notes = Notes()
-    a, b = (read([path], options.strict, rank, notes)
+    a, b = (read([path], options.lenient, rank, notes)
             for path, rank in ((options.a, options.rank_a), (options.b, options.rank_b)))  # fmt: skip
     if options.compat is not None:
         return emit(options, as_hta(options, a, b), notes)

@@ -7,13 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.analyze.options import COMPAT, hta_critical_path
-from chakrasim.cli.options import whole_number
+from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_targets,
     check_timeline,
     print_sections,
-    print_warnings,
+    tell_warnings,
     write_json,
 )
 from chakrasim.errors import InputError
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
     parser.add_argument("--overlay", metavar="FILE", help="write the trace with the path drawn in, for a trace viewer")
     parser.add_argument("--show-all", action="store_true", help="keep events off the path in the overlay")
-    parser.add_argument("--strict", action="store_true", help="refuse damaged traces")
+    add_reading(parser)
     parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
     parser.add_argument("--input", help=argparse.SUPPRESS)  # of scripts around HTA
     compat = parser.add_argument_group("as Holistic Trace Analysis")
@@ -90,10 +90,10 @@ def run(options: argparse.Namespace) -> int:
         announce_compilation("compat" if options.compat else "analysis")
     notes = Notes()
     trace = _one_rank(options, notes)
-    print_warnings(notes.warnings)
+    tell_warnings(notes.warnings, options)
     _default_window(options)
     shown = hta_critical_path(options, trace) if options.compat else _linked(options, trace)
-    print_warnings(shown.warnings)
+    tell_warnings(shown.warnings, options)
     return _show(options, trace, shown)
 
 
@@ -107,7 +107,7 @@ def _default_window(options: argparse.Namespace) -> None:
 def _one_rank(options: argparse.Namespace, notes: Notes) -> RankTrace:
     from chakrasim.analysis.table.traces import open_traces
 
-    found = open_traces(options.trace, rank=options.rank, strict=options.strict, notes=notes)
+    found = open_traces(options.trace, rank=options.rank, lenient=options.lenient, notes=notes)
     if len(found) > 1:
         ranks = ", ".join(str(one.rank) for one in found[:20])
         raise InputError(
@@ -125,9 +125,9 @@ def _linked(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
     from chakrasim.trace.kineto.read import read_kineto
 
     notes = Notes()
-    device = read_kineto(trace.kineto.source, keep="work", strict=options.strict)
-    linked = link(options.host, device, rank=trace.rank, strict=options.strict, notes=notes)
-    print_warnings(notes.warnings)
+    device = read_kineto(trace.kineto.source, keep="work", lenient=options.lenient)
+    linked = link(options.host, device, rank=trace.rank, lenient=options.lenient, notes=notes)
+    tell_warnings(notes.warnings, options)
     path = linked_critical_path(linked, annotation=options.annotation, instance=options.instance)
     sections = tuple(path_sections(linked, path))
     if options.overlay is None:

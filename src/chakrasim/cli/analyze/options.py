@@ -7,8 +7,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, print_warnings, write_data
+from chakrasim.cli.options import add_reading, whole_number
+from chakrasim.cli.output import (
+    announce_compilation,
+    check_targets,
+    print_sections,
+    tell_warnings,
+    write_data,
+)
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -38,9 +44,7 @@ def add_common(parser: argparse.ArgumentParser, *, traces: bool = True, csv: boo
     parser.add_argument("--json", metavar="FILE", help="write the tables as JSON; '-' is standard output, no tables")
     if csv:
         parser.add_argument("--csv", metavar="FILE", help="write the first table as CSV; '-' is standard output")
-    parser.add_argument(
-        "--strict", action="store_true", help="refuse damaged traces instead of using their intact part"
-    )
+    add_reading(parser)
     parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
 
 
@@ -55,18 +59,18 @@ def analyse(
     check_outputs(options, options.traces)
     notes = Notes()
     if options.compat is None:
-        tables = default(read(options.traces, options.strict, getattr(options, "rank", None), notes))
+        tables = default(read(options.traces, options.lenient, getattr(options, "rank", None), notes))
     else:
-        tables = as_hta(options, read(options.traces, options.strict, None, notes))
+        tables = as_hta(options, read(options.traces, options.lenient, None, notes))
     return emit(options, tables, notes, printed)
 
 
-def read(traces: list[str], strict: bool, rank: int | None, notes: Notes) -> list[RankTrace]:
+def read(traces: list[str], lenient: bool, rank: int | None, notes: Notes) -> list[RankTrace]:
     """The traces that the command names."""
     from chakrasim.analysis.table.traces import open_traces
 
     announce_compilation("trace")
-    return open_traces(list(traces), rank=rank, strict=strict, notes=notes)
+    return open_traces(list(traces), rank=rank, lenient=lenient, notes=notes)
 
 
 def as_hta(options: argparse.Namespace, *traces: list[RankTrace]) -> Tables:
@@ -106,15 +110,17 @@ def emit(options: argparse.Namespace, tables: Tables, notes: Notes, printed: Cal
     from chakrasim.analysis.table.result import Result
     from chakrasim.report.tables.analysis import result_sections
 
-    print_warnings(notes.warnings)
+    tell_warnings(notes.warnings, options)
     results = {name: table for name, table in tables.items() if isinstance(table, Result)}
+    csv = getattr(options, "csv", None)
+    is_shown = "-" not in (options.json, csv) and not options.quiet
+    shown = printed(results) if is_shown else {}
     if options.json is not None:
         _write(options.json, _document(options, tables, notes))
-    csv = getattr(options, "csv", None)
     if csv is not None:
         _write(csv, _csv(next(iter(results.values()), None)))
-    if "-" not in (options.json, csv) and not options.quiet:
-        print_sections(_titled(options, printed(results), result_sections))
+    if is_shown:
+        print_sections(_titled(options, shown, result_sections))
     return 0
 
 

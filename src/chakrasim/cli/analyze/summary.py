@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from chakrasim.cli.analyze.options import Tables, add_common, analyse
-from chakrasim.cli.output import print_warnings
+from chakrasim.cli.output import tell_warnings
 
 SUMMARY = "Show the most important figures of traces at once"
 EXAMPLES = """\
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), printed=_printed)
+    return analyse(options, lambda traces: _default(options, traces), printed=partial(_printed, options))
 
 
 def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
@@ -53,9 +54,9 @@ def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     return tables | ({"stragglers": find_stragglers(traces)} if len(traces) > 1 else {})
 
 
-def _printed(tables: Tables) -> Tables:
+def _printed(options: argparse.Namespace, tables: Tables) -> Tables:
     """What the traces know something of: all tables, or, without work of a device, those of the host."""
     if _HOST not in tables:
         return tables
-    print_warnings(["no work of a device was recorded: these are times of the host"])
+    tell_warnings(["no work of a device was recorded: these are times of the host"], options)
     return {name: table for name, table in tables.items() if name in (_HOST, "stragglers")}

@@ -29,11 +29,11 @@ def link_compat(
     from chakrasim.trace.kineto.read import read_kineto
 
     notes = Notes() if notes is None else notes
-    host = read_host(host_path, strict=True, notes=notes)
+    host = read_host(host_path, notes=notes)
     text = host.text.tobytes()
     _check_text(text, host.source)
     check_host(host, text)
-    kineto = read_kineto(device_path, keep="all", strict=True, notes=notes)
+    kineto = read_kineto(device_path, keep="all", notes=notes)
     _check_text(kineto.strings.blob.tobytes(), kineto.source)
     device = read_device_side(kineto)
     matching = match(host, device)

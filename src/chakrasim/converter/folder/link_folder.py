@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class _Task:
     files: RankFiles
     step: int | str
-    strict: bool
+    lenient: bool
 
 
 @lists_too
@@ -35,6 +35,7 @@ def link_directory(
     *,
     map_file: str | os.PathLike[str] | None = None,
     step: int | str = "all",
+    lenient: bool = False,
     strict: bool = False,
     force: bool = False,
     jobs: int | None = None,
@@ -55,12 +56,13 @@ def link_directory(
     ranks = discover(directory, map_file=map_file, notes=said)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     linked: list[LinkedTrace] = []
-    with closing(run_all(_link, [_Task(files, step, strict) for files in ranks], processes)) as results:
+    with closing(run_all(_link, [_Task(files, step, lenient) for files in ranks], processes)) as results:
         for one, own in results:
             linked.append(one)
             said.warn(*(f"rank {one.rank}: {text}" for text in own.warnings))
             if progress is not None:
                 progress(len(linked), len(ranks))
+    said.refuse(strict)
     linked = align(linked)
     with whole_folder(output, force=force) as folder:
         for one in linked:
@@ -71,5 +73,5 @@ def link_directory(
 def _link(task: _Task) -> tuple[LinkedTrace, Notes]:
     notes = Notes()
     files = task.files
-    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, notes=notes)
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, lenient=task.lenient, notes=notes)
     return linked, notes

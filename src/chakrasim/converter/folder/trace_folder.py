@@ -94,7 +94,7 @@ class TraceReport:
 
     @property
     def replayable(self) -> str:
-        """What ``simulate(..., replay_durations=...)`` takes: the prefix, or with ranks missing the first one's file,
+        """What ``replay_recorded`` takes: the prefix, or with ranks missing the first one's file,
         which runs by itself."""
         return f"{self.prefix}.{self.ranks[0].rank}.et" if self.missing else self.prefix
 
@@ -136,7 +136,7 @@ class _Task:
 
     files: RankFiles
     step: int | str
-    strict: bool
+    lenient: bool
     redact: bool | bytes
     store: Path
     target: Path
@@ -156,6 +156,7 @@ def trace_directory(
     *,
     map_file: PathLike | None = None,
     step: int | str = "all",
+    lenient: bool = False,
     strict: bool = False,
     force: bool = False,
     redact: bool | bytes = False,
@@ -177,8 +178,10 @@ def trace_directory(
         JSON that says which files belong to which rank, instead of finding out.
     step:
         Keep ``ProfilerStep#N`` only; "all" keeps everything.
+    lenient:
+        Of damaged files use what is intact, with a warning that counts what was lost, instead of raising InputError.
     strict:
-        Stop at whatever the doctor warns of, and at damaged files; without it, at what makes the traces unusable.
+        Treat every warning as an error, those of the doctor too.
     force:
         Replace earlier results in ``output``.
     redact:
@@ -198,23 +201,27 @@ def trace_directory(
     with whole_folder(output, force=force) as folder:
         work = folder / "work"
         work.mkdir()
-        tasks = [_task(files, folder, step, strict, redact is not False and key) for files in ranks]
+        tasks = [_task(files, folder, step, lenient, redact is not False and key) for files in ranks]
         diagnosis, known = _examine(found, tasks, directory, progress)
         if told is not None:
             told(diagnosis)
-        _refuse_findings(diagnosis, directory, strict=strict)
+        _refuse_findings(diagnosis, directory, lenient=lenient)
+        notes = _warnings(diagnosis)
+        notes.refuse(strict)
         linked = _link_all(tasks, known, processes, progress)
         reports, groups, warnings = _convert_all(tasks, linked, processes, progress)
         work.rmdir()
+        notes.warn(*warnings, *(text for one in reports for text in one.warnings))
+        notes.refuse(strict)
         report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), redact is not False, key)
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report
 
 
-def _task(files: RankFiles, folder: Path, step: int | str, strict: bool, redact: bool | bytes) -> _Task:
+def _task(files: RankFiles, folder: Path, step: int | str, lenient: bool, redact: bool | bytes) -> _Task:
     store, target = folder / "work" / str(files.rank), folder / f"{PREFIX}.{files.rank}.et"
-    return _Task(files, step, strict, redact, store, target)
+    return _Task(files, step, lenient, redact, store, target)
 
 
 def _examine(
@@ -225,8 +232,8 @@ def _examine(
     linked_by_rank: dict[int, _Linked] = {}
     for task in tasks:
         one, linked = examine(task.files, found.ranks)
-        # What the doctor links can be used unless other rows, or other faults, than it looks at are asked for.
-        if linked is not None and one.outline is not None and task.step == "all" and not task.strict:
+        # What the doctor links can be used unless other rows than it looks at are asked for.
+        if linked is not None and one.outline is not None and task.step == "all":
             put_away(task.store, linked)
             linked_by_rank[task.files.rank] = _Linked(one.outline, one.said)
         del linked
@@ -256,30 +263,38 @@ def _collect(results: Generator[T, None, None], total: int, progress: Progress |
     return collected
 
 
-def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, strict: bool) -> None:
-    """Stop at traces that the doctor calls unusable; a strict run stops at its warnings too."""
-    if diagnosis.exit_code < (Severity.WARNING if strict else Severity.ERROR):
+def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool) -> None:
+    """Stop at traces that the doctor calls unusable, and at damaged ones unless they are to be read leniently."""
+
+    unusable = [finding for finding in diagnosis.findings if finding.severity == Severity.ERROR]
+    damaged = [finding for finding in diagnosis.findings if finding.code == "damaged-file" and not lenient]
+    found = unusable or damaged
+    if not found:
         return
-    unusable = diagnosis.exit_code == Severity.ERROR
-    least = Severity.ERROR if unusable and not strict else Severity.WARNING
-    found = [finding for finding in diagnosis.findings if finding.severity >= least]
     codes = list(dict.fromkeys(finding.code for finding in found))
     more = f" (and {', '.join(codes[1:])}: see chakrasim doctor)" if len(codes) > 1 else ""
+    others = "name the ranks that can be used with --map FILE" if unusable else "add --lenient to use what is intact"
     raise InputError(
-        "the doctor calls these traces unusable" if unusable else "the doctor's findings stop a strict run",
+        "the doctor calls these traces unusable" if unusable else "a trace is damaged",
         file=directory,
         found=f"{codes[0]}: {found[0].cause}{more}",
-        remedy=f"{found[0].remedy}; or name the ranks that can be used with --map FILE"
-        if unusable
-        else f"{found[0].remedy}; or run without --strict",
+        remedy=f"{found[0].remedy}; or {others}",
     )
+
+
+def _warnings(diagnosis: Diagnosis) -> Notes:
+    """What the doctor warns of."""
+
+    notes = Notes()
+    notes.warn(*(str(finding) for finding in diagnosis.findings if finding.severity == Severity.WARNING))
+    return notes
 
 
 def _link(task: _Task) -> _Linked:
     """Link one rank and put the linked trace away; what comparing ranks needs of it is returned."""
     notes = Notes()
     files = task.files
-    linked = link(files.host, files.device, rank=files.rank, step=task.step, strict=task.strict, notes=notes)
+    linked = link(files.host, files.device, rank=files.rank, step=task.step, lenient=task.lenient, notes=notes)
     put_away(task.store, linked)
     return _Linked(begun(linked), notes.warnings)
 

@@ -75,16 +75,19 @@ def write_converted(
     *,
     rank: RankInRun | None = None,
     redact: bool | bytes = False,
+    strict: bool = False,
     notes: Notes | None = None,
 ) -> int:
     """Convert as `convert` does, straight into the file ``path``, a part of the nodes at a time; returns their number.
 
-    The file is the same as that of `write_trace`, and appears complete or not at all.
+    The file is the same as that of `write_trace`, and appears complete or not at all. ``strict``: a warning is
+    an error, and nothing is written.
     """
     parts = in_parts(linked) if isinstance(linked, LinkedTrace) else linked
     conversion = Conversion(parts, rank, redact=redact)
-    if notes is not None:
-        notes.warn(*conversion.warnings)
+    said = Notes() if notes is None else notes
+    said.warn(*conversion.warnings)
+    said.refuse(strict)
     write_pieces(Path(path), conversion.pieces())
     return len(conversion.plan)
 

@@ -76,6 +76,7 @@ def retarget(
     comm_group: GroupSource | None = None,
     grow: Collection[str] = (),
     keep: Collection[str] = (),
+    lenient: bool = False,
 ) -> Retargeted:
     """The job of ``source`` on ``to`` ranks: more or fewer data-parallel replicas of what it does.
 
@@ -95,11 +96,13 @@ def retarget(
         Names of groups that do or do not grow with the number of replicas ("0": all ranks). By default a name tells
         (dp, fsdp, tp, pp, ...), else a group of all ranks grows, one of neighbours or with messages does not, one of
         ranks that lie apart does.
+    lenient:
+        As in `chakrasim.read`.
 
     Raises InputError where that cannot be done, or where the members of groups are not known.
     """
     notes = Notes()
-    job = source if isinstance(source, Job) else load_job(source, comm_group=comm_group, notes=notes)
+    job = source if isinstance(source, Job) else load_job(source, comm_group=comm_group, lenient=lenient, notes=notes)
     name = "<memory>" if isinstance(source, Job) else os.fspath(source)
     check_groups(job, name, None if isinstance(source, Job) else _groups_file(name, comm_group))
     _check_ranks(job, to, name)

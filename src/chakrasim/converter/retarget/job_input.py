@@ -21,7 +21,9 @@ from chakrasim.trace.kinds import INT64, NodeType
 PathLike = str | os.PathLike[str]
 
 
-def load_job(prefix: PathLike, *, comm_group: GroupSource | None = None, notes: Notes | None = None) -> Job:
+def load_job(
+    prefix: PathLike, *, comm_group: GroupSource | None = None, lenient: bool = False, notes: Notes | None = None
+) -> Job:
     """The job of ``PREFIX.ranks.json``, or of ``PREFIX.0.et``, ``PREFIX.1.et``, ... and a group file.
 
     A group file is ASTRA-sim's; each of its groups becomes a role of its own, called by its number. Without
@@ -32,11 +34,11 @@ def load_job(prefix: PathLike, *, comm_group: GroupSource | None = None, notes: 
     said = Notes() if notes is None else notes
     given = os.fspath(prefix)
     if is_job(given):
-        job = read_job(given, notes=said)
+        job = read_job(given, lenient=lenient, notes=said)
         if comm_group is not None:
             said.warn(f"{ranks_file(given)} states the process groups: the group file has no effect")
         return job
-    traces = read(given, notes=said)
+    traces = read(given, lenient=lenient, notes=said)
     source = comm_group if comm_group is not None else find_group_file(given)
     return job_of(traces, load_groups(source, said).members if source is not None else {})
 

@@ -52,17 +52,19 @@ class RankEvents:
     linked: LinkedTrace | None = None
 
 
-def write_trace_timeline(ranks: Sequence[RankEvents], path: str | PathLike[str]) -> bool:
-    """Write the timeline of these ranks, time 0 the first start; ``.gz`` compresses.
-
-    Clocks are set to that of the first rank by the collectives that ranks share; returns whether they share any.
-    """
+def clock_shifts(ranks: Sequence[RankEvents]) -> tuple[dict[int, int], bool]:
+    """By rank, what to add to its times to have those of the first rank's clock, by the collectives that ranks share;
+    and whether they share any."""
     comparable = [rank.linked for rank in ranks if rank.linked is not None]
     aligned = align(comparable) if len(comparable) > 1 else []
-    shifts = {trace.rank: trace.clock_shift_ns for trace in aligned}
+    shared = any((trace.communication.transfer_ns >= 0).any() for trace in aligned)
+    return {trace.rank: trace.clock_shift_ns for trace in aligned}, shared
+
+
+def write_trace_timeline(ranks: Sequence[RankEvents], shifts: dict[int, int], path: str | PathLike[str]) -> None:
+    """Write the timeline of these ranks with their clocks shifted, time 0 the first start; ``.gz`` compresses."""
     origin = min((int(r.start_ns.min()) + shifts.get(r.rank, 0) for r in ranks if len(r.start_ns)), default=0)
     write_chrome(path, _events(ranks, shifts, origin))
-    return any((trace.communication.transfer_ns >= 0).any() for trace in aligned)
 
 
 def _events(ranks: Sequence[RankEvents], shifts: dict[int, int], origin_ns: int) -> Iterator[str]:

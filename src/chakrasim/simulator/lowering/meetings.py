@@ -19,9 +19,11 @@ from chakrasim.trace import NodeType
 Ints = NDArray[np.int64]
 
 
-def hold_meetings(graphs: Sequence[Graph], graph_of: Ints, context: Context) -> tuple[list[Graph], Ints]:
-    """Give every rank a graph of its own in which meetings are numbered from 0; ``context.meetings`` gets, for each,
-    how many ranks its others wait for. Raises InputError where communication has no transfer time at all.
+def hold_meetings(
+    graphs: Sequence[Graph], graph_of: Ints, context: Context
+) -> tuple[list[Graph], Ints, tuple[int, ...]]:
+    """Give every rank a graph of its own in which meetings are numbered from 0; last comes, for each meeting, how many
+    ranks its others wait for. Raises InputError where communication has no transfer time at all.
     """
     own = [graphs[g] for g in graph_of.tolist()]
     _check_transfers(own, context)
@@ -41,7 +43,7 @@ def hold_meetings(graphs: Sequence[Graph], graph_of: Ints, context: Context) -> 
     counting = np.bincount(meeting[role & at.COUNTS > 0], minlength=len(distinct))
     following = np.bincount(meeting[role == at.WAITS], minlength=len(distinct)) > 0
     # A rank that never comes is waited for all the same.
-    context.meetings = tuple(np.where(following, counting, np.maximum(counting, size)).tolist())
+    meetings = tuple(np.where(following, counting, np.maximum(counting, size)).tolist())
     made = []
     for r, (graph, numbers) in enumerate(zip(own, nodes, strict=True)):
         a, b, d = graph.a.copy(), graph.b.copy(), graph.d.copy()
@@ -49,7 +51,7 @@ def hold_meetings(graphs: Sequence[Graph], graph_of: Ints, context: Context) -> 
         hasty = numbers[d[numbers] & at.WAITS == 0]
         b[hasty] = measured(graph.trace, common_start=False).duration_ns[graph.order[hasty]]
         made.append(replace(graph, a=a, b=b, d=d, shared=None))
-    return made, np.arange(len(own))
+    return made, np.arange(len(own)), meetings
 
 
 def _attribute(graph: Graph, numbers: Ints, name: str) -> Ints:

@@ -15,17 +15,18 @@ PROCESS_GROUP_BRACKETS = 2
 """Characters around the JSON text in a metadata node's input values (astra-system.md, 14)."""
 
 
-def import_groups(traces: Sequence[Trace], context: Context) -> None:
-    """Add the process groups of metadata nodes to the context's; a group that a file defines keeps that definition."""
-    given = set(context.groups)
+def with_groups(traces: Sequence[Trace], context: Context) -> dict[int, tuple[int, ...]]:
+    """The context's process groups and those of metadata nodes; a group that a file defines keeps that definition."""
+    groups = dict(context.groups)
     for trace in traces:
         for node in np.flatnonzero(trace.types == NodeType.METADATA_NODE):
             for name, members in _groups_of(trace, int(node), context.ranks).items():
-                known = context.groups.setdefault(name, members)
+                known = groups.setdefault(name, members)
                 if known == members:
                     continue
-                source = "the communicator-group file" if name in given else "another trace"
+                source = "the communicator-group file" if name in context.groups else "another trace"
                 context.notes.warn(f"process group {name} is defined otherwise in {source}, whose definition is used")
+    return groups
 
 
 def _groups_of(trace: Trace, node: int, ranks: int) -> dict[int, tuple[int, ...]]:

@@ -25,7 +25,7 @@ _TENSOR_KINDS: Final = (np.int32, np.bool_, np.int32, *([np.int64] * 5), np.int3
 
 
 @lists_too
-def read_host(path: str | os.PathLike[str], *, strict: bool = False, notes: Notes | None = None) -> HostTrace:
+def read_host(path: str | os.PathLike[str], *, lenient: bool = False, notes: Notes | None = None) -> HostTrace:
     """The host trace in the file ``path`` (plain or gzip; all schemas from 1.0.1 on; also what a linker wrote).
 
     Damaged files are recovered, with a warning that counts what was lost and says where; ``strict`` raises InputError
@@ -35,9 +35,9 @@ def read_host(path: str | os.PathLike[str], *, strict: bool = False, notes: Note
 
     source = os.fspath(path)
     notes = Notes() if notes is None else notes
-    records = Records(source, _format(), strict=strict, whole=True)
+    records = Records(source, _format(), lenient=lenient, whole=True)
     with records.file:
-        columns = _Columns(records, strict=strict)
+        columns = _Columns(records, lenient=lenient)
         for _ in records.batches():
             columns.take()
     records.require_records()
@@ -63,11 +63,11 @@ def _format() -> Format:
 class _Columns:
     """The arrays that the kernel fills."""
 
-    def __init__(self, records: Records, *, strict: bool) -> None:
+    def __init__(self, records: Records, *, lenient: bool) -> None:
         from chakrasim.trace.host import nodes
 
         self.records = records
-        self.strict = strict
+        self.strict = not lenient
         self._begin()
         self.columns: tuple[NDArray[Any], ...] = tuple(np.empty(0, kind) for kind in (np.int64, np.int32, np.int64))
         self.tensors: tuple[NDArray[Any], ...] = tuple(np.empty(0, kind) for kind in _TENSOR_KINDS)
@@ -154,7 +154,7 @@ class _Columns:
             place=self.records.place_in_buffer(start),
             found=self.records.found(start),
             expected='an object with an integer "id"',
-            remedy="correct the node, or read the file without strict to leave it out",
+            remedy="correct the node, or read the file leniently (--lenient) to leave it out",
         )
 
     def trace(self, source: str, header: dict[str, Any], notes: Notes) -> HostTrace:

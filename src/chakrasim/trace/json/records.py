@@ -40,7 +40,7 @@ _FAULTS: Final = {
     js.BAD_SIZE: ("{record} does not end", f"at most {js.MAX_RECORD_BYTES} bytes"),
     js.BAD_BEHIND: ("the file goes on after its end", "one JSON document"),
 }
-_REMEDY: Final = "create the file again, or read it without strict to keep what is intact"
+_REMEDY: Final = "create the file again, or read it leniently (--lenient) to keep what is intact"
 
 
 @dataclass(frozen=True)
@@ -122,12 +122,12 @@ def enlarge(array: NDArray[Any], room: int) -> NDArray[Any]:
 class Records:
     """The records of one file. ``batches`` fills ``tokens`` for its caller again and again."""
 
-    def __init__(self, path: str, form: Format, *, strict: bool, whole: bool = False) -> None:
+    def __init__(self, path: str, form: Format, *, lenient: bool, whole: bool = False) -> None:
         self.path = path
         self.form = form
         self.file = storage.Stream(path, form.expected)
         self.state = np.zeros(js.STATE_SIZE, np.int64)
-        self.state[js.STRICT] = strict
+        self.state[js.STRICT] = not lenient
         self.state[js.REPAIR_POS] = -1
         window = self.file.likely_bytes + 1 if whole else WINDOW_BYTES
         if self.file.packed:

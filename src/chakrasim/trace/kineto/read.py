@@ -36,7 +36,7 @@ def read_kineto(
     path: str | os.PathLike[str],
     *,
     keep: str = "all",
-    strict: bool = False,
+    lenient: bool = False,
     notes: Notes | None = None,
 ) -> KinetoTrace:
     """The trace in the file ``path`` (plain or gzip, told by content).
@@ -51,9 +51,9 @@ def read_kineto(
         raise InputError("unknown selection of events", found=repr(keep), expected="'all' or 'work'")
     source = os.fspath(path)
     notes = Notes() if notes is None else notes
-    records = Records(source, _format(), strict=strict)
+    records = Records(source, _format(), lenient=lenient)
     with records.file:
-        columns = _Columns(records, work_only=keep == "work", strict=strict)
+        columns = _Columns(records, work_only=keep == "work", lenient=lenient)
         for _ in records.batches():
             columns.take()
     records.require_records()
@@ -80,11 +80,11 @@ def _format() -> Format:
 class _Columns:
     """The arrays that the kernel fills."""
 
-    def __init__(self, records: Records, *, work_only: bool, strict: bool) -> None:
+    def __init__(self, records: Records, *, work_only: bool, lenient: bool) -> None:
         from chakrasim.trace.kineto import events
 
         self.records = records
-        self.work_only, self.strict = work_only, strict
+        self.work_only, self.strict = work_only, not lenient
         self._begin()
         guess = records.file.size * (_PACKED if records.file.packed else 1) // _BYTES_PER_EVENT + 64
         guess = min(guess, records.file.bound.bytes // sum(np.dtype(kind).itemsize for kind in _COLUMNS))
@@ -164,7 +164,7 @@ class _Columns:
             place=self.records.place_in_buffer(start),
             found=self.records.found(start, 120),
             expected="ts and dur as numbers of microseconds, not negative, below 2**63 nanoseconds",
-            remedy="correct the event, or read the file without strict to leave it out",
+            remedy="correct the event, or read the file leniently (--lenient) to leave it out",
         )
 
     def trace(self, source: str, header: dict[str, Any], notes: Notes) -> KinetoTrace:

@@ -1,0 +1,80 @@
+"""How many options each command has: one more is a decision, and so is one less."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from test_cli_help import all_parsers
+
+from chakrasim.cli.main import COMMANDS, _parsers
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference-cli.md"
+COUNTS = {
+    "collect": 10,
+    "capture": 17,
+    "doctor": 3,
+    "trace": 12,
+    "link": 13,
+    "convert": 13,
+    "retarget": 10,
+    "generate transformer": 6,
+    "generate collective": 9,
+    "generate reference-set": 7,
+    "simulate": 35,
+    "replay": 14,
+    "calibrate compute": 10,
+    "validate megatron": 3,
+    "analyze summary": 6,
+    "analyze temporal": 8,
+    "analyze overlap": 8,
+    "analyze kernels": 8,
+    "analyze idle": 8,
+    "analyze queue": 9,
+    "analyze launches": 11,
+    "analyze bandwidth": 9,
+    "analyze annotations": 8,
+    "analyze operators": 7,
+    "analyze sequences": 10,
+    "analyze compare": 12,
+    "analyze stragglers": 8,
+    "analyze collectives": 6,
+    "analyze critical-path": 13,
+    "info": 4,
+    "jsonize": 6,
+    "draw": 7,
+    "timeline": 10,
+    "split": 4,
+    "merge": 5,
+    "machines": 0,
+    "demo": 2,
+}
+"""Without --help, positional arguments, and names of other tools, which the help does not list."""
+
+
+def shown() -> dict[str, list[argparse.Action]]:
+    """The options that the help of each command lists."""
+    leaves = [own for own in all_parsers(_parsers(COMMANDS)[0]) if own._subparsers is None]
+    return {
+        own.prog.removeprefix("chakrasim "): [
+            action
+            for action in own._actions
+            if action.option_strings and action.help != argparse.SUPPRESS and action.dest != "help"
+        ]
+        for own in leaves
+    }
+
+
+def test_no_command_gains_or_loses_an_option_by_accident() -> None:
+    assert {command: len(options) for command, options in shown().items()} == COUNTS
+
+
+def test_the_page_names_every_option() -> None:
+    """Of analyses with common options only, the page shows the first in full."""
+    named = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", PAGE.read_text(encoding="utf-8")))
+    missing = {
+        (command, name) for command, options in shown().items() for o in options for name in o.option_strings
+        if name not in named
+    }  # fmt: skip
+    assert not missing
