@@ -106,7 +106,7 @@ def _rate(rank: int, device: int, kind: str, copies: _Copies, chosen: Ints) -> B
     total = np.where(np.abs(total) < 1e-9 * np.abs(change).max(initial=0), 0.0, total)
     size = int(last.sum())
     where = {"rank": np.full(size, rank), "device": np.full(size, device), "copy": (kind,) * size}
-    return BandwidthSeries.of((), **where, ts_ns=ts[last], gbps=total[last])
+    return BandwidthSeries(**where, ts_ns=ts[last], gbps=total[last])
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,7 +70,7 @@ def compare_traces(
     if whole and any(map(len, chosen)):
         notes.note("one of the traces has no steps: whole traces are compared")
     tables = [_table(work, steps, whole, side, short_names) for work, steps in zip(works, chosen, strict=True)]
-    return _joined(tables[0], tables[1], tuple(notes))
+    return _joined(*tables, tuple(notes))
 
 
 def _steps(work: DeviceWork, step: int | None) -> NDArray[np.int64]:
@@ -144,8 +144,8 @@ def _joined(a: _Table, b: _Table, notes: tuple[str, ...]) -> TraceComparison:
     order = np.argsort(-np.abs(figures[:, 3] - figures[:, 1]), kind="stable")
     figures, keys = figures[order], [keys[i] for i in order.tolist()]
     change = tuple(_change(*row) for row in figures.tolist())
-    return TraceComparison.of(
-        notes,
+    return TraceComparison(
+        notes=notes,
         kind=tuple(kind for kind, _ in keys),
         name=tuple(name for _, name in keys),
         count_a=figures[:, 0],

@@ -70,7 +70,7 @@ def temporal_breakdown(traces: Traces, *, rank: int | None = None, steps: bool =
     columns = {name: table[:, i].copy() for i, name in enumerate(names)}
     shown = ("compute", "exposed_comm", "idle")
     shares = {f"{part}_pct": percentage(columns[f"{part}_ns"], columns["window_ns"]) for part in shown}
-    return TemporalBreakdown.of(notes, **columns, **shares, partial=table[:, -1] != 0)
+    return TemporalBreakdown(notes=tuple(notes), **columns, **shares, partial=table[:, -1] != 0)
 
 
 def _of_device(work: DeviceWork, device: int, steps: bool) -> list[tuple[int, ...]]:
