@@ -55,13 +55,13 @@ def analyse(
     printed: Callable[[Tables], Tables] = dict,
 ) -> int:
     """Read the traces, carry out the analysis in the chosen mode and put its tables where they belong; ``printed``
-    picks those that people see."""
+    picks those that people see. HTA uses of damaged traces what is intact."""
     check_outputs(options, options.traces)
     notes = Notes()
     if options.compat is None:
         tables = default(read(options.traces, options.lenient, getattr(options, "rank", None), notes))
     else:
-        tables = as_hta(options, read(options.traces, options.lenient, None, notes))
+        tables = as_hta(options, read(options.traces, True, None, notes))
     return emit(options, tables, notes, printed)
 
 
