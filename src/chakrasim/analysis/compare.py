@@ -70,7 +70,7 @@ def compare_traces(
     if whole and any(map(len, chosen)):
         notes.note("one of the traces has no steps: whole traces are compared")
     tables = [_table(work, steps, whole, side, short_names) for work, steps in zip(works, chosen, strict=True)]
-    return _joined(*tables, tuple(notes))
+    return _joined(tables[0], tables[1], tuple(notes))
 
 
 def _steps(work: DeviceWork, step: int | None) -> NDArray[np.int64]:

@@ -55,7 +55,7 @@ class Result(Shown):
         kinds = {f.name: str(f.type) for f in fields(cls) if f.name != "notes"}
         values = list(zip(*rows, strict=True)) or [()] * len(kinds)
         named = zip(kinds.items(), values, strict=True)
-        columns = {name: np.array(v, _TYPES[kind]) if kind in _TYPES else v for (name, kind), v in named}
+        columns: dict[str, Column] = {name: np.array(v, _TYPES[kind]) if kind in _TYPES else v for (name, kind), v in named}
         return cls(**columns, notes=tuple(notes))
 
     @classmethod

@@ -29,7 +29,7 @@ class GroupStatistics:
     median: Floats
     quartile_3: Floats
 
-    def in_order(self, order: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+    def in_order(self, order: NDArray[np.intp]) -> dict[str, Any]:
         """The figures of times by name of column, groups in another order."""
         names = ("count", "total_ns", "min_ns", "mean_ns", "median_ns", "max_ns", "std_ns")
         figures = (self.count, self.total, self.least, self.mean, self.median, self.most, self.std)

@@ -182,7 +182,7 @@ def _owners(host: HostTrace) -> Rows:
     return owner
 
 
-def _roles(host: HostTrace, above: Rows) -> NDArray[np.int64]:
+def _roles(host: HostTrace, above: Rows) -> NDArray[Any]:
     """int64[nodes]: the `_Role` of each."""
     each = host.strings.each
     role: NDArray[np.int64] = np.maximum(
