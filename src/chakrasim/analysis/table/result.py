@@ -54,8 +54,8 @@ class Result(Shown):
         """A result from its rows, each with a value for every column in order."""
         kinds = {f.name: str(f.type) for f in fields(cls) if f.name != "notes"}
         values = list(zip(*rows, strict=True)) or [()] * len(kinds)
-        named = zip(kinds.items(), values, strict=True)
-        columns: dict[str, Column] = {name: np.array(v, _TYPES[kind]) if kind in _TYPES else v for (name, kind), v in named}
+        columns: dict[str, Column] = dict(zip(kinds, values, strict=True))
+        columns |= {name: np.array(columns[name], _TYPES[kind]) for name, kind in kinds.items() if kind in _TYPES}
         return cls(**columns, notes=tuple(notes))
 
     @classmethod

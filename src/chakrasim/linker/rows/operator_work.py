@@ -182,12 +182,10 @@ def _owners(host: HostTrace) -> Rows:
     return owner
 
 
-def _roles(host: HostTrace, above: Rows) -> NDArray[Any]:
+def _roles(host: HostTrace, above: Rows) -> Ints:
     """int64[nodes]: the `_Role` of each."""
     each = host.strings.each
-    role: NDArray[np.int64] = np.maximum(
-        each(host.op_schema, _role, np.int64), each(host.name, _role_by_name, np.int64)
-    )
+    role = np.maximum(each(host.op_schema, _role, np.int64), each(host.name, _role_by_name, np.int64))
     role[(host.kernel_backend > 0) & (role == _Role.NOTHING)] = _Role.FUSED
     leaves = np.ones(len(host), np.bool_)
     up = np.unique(above[role > _Role.NOTHING])
@@ -196,7 +194,8 @@ def _roles(host: HostTrace, above: Rows) -> NDArray[Any]:
         up = np.unique(above[up])
     may_work = (role == _Role.MAY_CALL) | ((role == _Role.CALLS) & each(host.op_schema, _contracts))
     role[may_work & leaves] = _Role.WORKS
-    return role
+    found: Ints = role
+    return found
 
 
 def _contracts(schema: str) -> bool:
