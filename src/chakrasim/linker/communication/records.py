@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from chakrasim.linker.communication.group_table import GroupTable, parse_ranks, 
 from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
-from chakrasim.trace.kineto.columns import INTEGER, REAL, Ints, KinetoTrace, RareColumn
+from chakrasim.trace.kineto.columns import INTEGER, REAL, Ints, KinetoTrace
 
 #: Sizes and numbers from here on are damage.
 LARGEST = 1 << 62
@@ -54,37 +54,33 @@ class Facts:
 NOTHING = Facts()
 
 
-class EventFacts:
-    """Facts in the arguments of the events of a device trace."""
+class _Arguments:
+    """What PyTorch writes of a collective beside its record. Arguments are called as in device traces; ``NAMES``: how
+    the file calls them where that differs."""
 
-    def __init__(self, trace: KinetoTrace, groups: GroupTable) -> None:
-        self.trace, self.groups = trace, groups
-        columns = [trace.rare_column(name).rows for name in ("Collective name", "Process Group Name", "Seq")]
-        self._described = frozenset(np.unique(np.concatenate(columns)).tolist())
+    NAMES: ClassVar[dict[str, str]] = {}
 
-    def said(self, row: int) -> Facts:
-        """What the arguments of ``record_param_comms`` (or of a kernel that got a copy of them) say."""
-        if row not in self._described:
-            return NOTHING
-        dtype = self.text("dtype", row)
-        size = element_bytes(dtype)
-        name = self.text("Collective name", row)
+    def __init__(self, trace: KinetoTrace | HostTrace, groups: GroupTable) -> None:
+        self.columns, self.strings, self.groups = trace, trace.strings, groups
+
+    def stated(self, row: int) -> Facts:
+        """What the arguments of a row say."""
+        dtype, name = self.text("dtype", row), self.text("Collective name", row)
+        size = element_bytes(dtype) if name else 0
         inside, outside = self.whole("In msg nelems", row), self.whole("Out msg nelems", row)
-        peer = max(self.whole("Src Rank", row), self.whole("Dst Rank", row))
-        known = bool(name) and size > 0
         return Facts(
             name,
-            inside * size if known and inside >= 0 else -1,
-            outside * size if known and outside >= 0 else -1,
-            dtype if known else "",
+            inside * size if size and inside >= 0 else -1,
+            outside * size if size and outside >= 0 else -1,
+            dtype if size else "",
             self.whole("Seq", row),
-            self.group(row),
+            self._group(row),
             self.whole("Rank", row),
-            peer,
+            max(self.whole("Src Rank", row), self.whole("Dst Rank", row)),
             members=max(_length(self.text("In split size", row)), _length(self.text("Out split size", row))),
         )
 
-    def group(self, row: int) -> int:
+    def _group(self, row: int) -> int:
         """The process group that the arguments name, or whose members they state."""
         name, description = self.text("Process Group Name", row), self.text("Process Group Description", row)
         size = max(self.whole("Group size", row), 0)
@@ -94,6 +90,36 @@ class EventFacts:
         if not name:
             return self.groups.add_members(ranks, description)
         return self.groups.add(name, description, ranks, size)
+
+    def text(self, name: str, row: int) -> str:
+        value = self._value(name, row)
+        return value if isinstance(value, str) else "" if value is None else str(value)
+
+    def whole(self, name: str, row: int) -> int:
+        return _as_integer(self._value(name, row))
+
+    def _value(self, name: str, row: int) -> int | float | str | None:
+        column = self.columns.rare_column(self.NAMES.get(name, name))
+        at = int(column.rows.searchsorted(row))
+        if at >= len(column.rows) or column.rows[at] != row:
+            return None
+        kind, bits = int(column.kind[at]), column.bits[at]
+        if kind == INTEGER:
+            return int(bits)
+        return float(bits.view(np.float64)) if kind == REAL else self.strings[int(bits)]
+
+
+class EventFacts(_Arguments):
+    """Facts in the arguments of the events of a device trace."""
+
+    def __init__(self, trace: KinetoTrace, groups: GroupTable) -> None:
+        super().__init__(trace, groups)
+        columns = [trace.rare_column(name).rows for name in ("Collective name", "Process Group Name", "Seq")]
+        self._described = frozenset(np.unique(np.concatenate(columns)).tolist())
+
+    def said(self, row: int) -> Facts:
+        """What the arguments of ``record_param_comms`` (or of a kernel that got a copy of them) say."""
+        return self.stated(row) if row in self._described else NOTHING
 
     def annotated(self, row: int) -> Facts:
         """What the tensors of an annotation such as ``nccl:all_reduce`` say: its inputs."""
@@ -114,8 +140,7 @@ class EventFacts:
         places = ARGUMENTS.get(operator, NO_TENSORS)
         if places is NO_TENSORS:
             return NOTHING
-        dims, types = self.parsed("Input Dims", row), self.parsed("Input type", row)
-        values = self.parsed("Concrete Inputs", row)
+        dims, types, values = (self.parsed(name, row) for name in ("Input Dims", "Input type", "Concrete Inputs"))
 
         def size_of(place: int) -> int:
             if place < 0 or not isinstance(dims, list) or not isinstance(types, list) or place >= len(dims):
@@ -131,45 +156,33 @@ class EventFacts:
             root=_as_integer(root),
         )
 
-    def text(self, name: str, row: int) -> str:
-        value = _value(self.trace.rare_column(name), row, self.trace)
-        return value if isinstance(value, str) else "" if value is None else str(value)
-
-    def whole(self, name: str, row: int) -> int:
-        return _as_integer(_value(self.trace.rare_column(name), row, self.trace))
-
     def parsed(self, name: str, row: int) -> Any:
         return _parse(self.text(name, row))
 
 
-class NodeFacts:
+class NodeFacts(_Arguments):
     """Facts in the attributes, inputs and outputs of the nodes of a host trace."""
 
+    NAMES: ClassVar[dict[str, str]] = {
+        "Collective name": "collective_name",
+        "In msg nelems": "in_msg_nelems",
+        "Out msg nelems": "out_msg_nelems",
+        "In split size": "in_split_size",
+        "Out split size": "out_split_size",
+        "Group size": "pg_size",
+        "Process Group Name": "pg_name",
+        "Process Group Description": "pg_desc",
+        "Global rank start": "global_rank_start",
+        "Global rank stride": "global_rank_stride",
+    }
+
     def __init__(self, trace: HostTrace, groups: GroupTable) -> None:
-        self.trace, self.groups = trace, groups
+        super().__init__(trace, groups)
+        self.trace = trace
 
     def said(self, node: int) -> Facts:
         """What the attributes of ``record_param_comms`` (schema 1.1.0 on) say, then its inputs by position."""
-        dtype = self.text("dtype", node)
-        name = self.text("collective_name", node)
-        size = element_bytes(dtype) if name else 0
-        inside, outside = self.whole("in_msg_nelems", node), self.whole("out_msg_nelems", node)
-        members = max(self.whole("pg_size", node), 0)
-        ranks = strided_ranks(self.whole("global_rank_start", node), self.whole("global_rank_stride", node), members)
-        group_name, description = self.text("pg_name", node), self.text("pg_desc", node)
-        if group_name:
-            group = self.groups.add(group_name, description, ranks, members)
-        else:
-            group = self.groups.add_members(ranks, description)
-        attributes = Facts(
-            name,
-            inside * size if size and inside >= 0 else -1,
-            outside * size if size and outside >= 0 else -1,
-            dtype if size else "",
-            group=group,
-            members=max(_length(self.text("in_split_size", node)), _length(self.text("out_split_size", node))),
-        )
-        return attributes.filled(self.positional(node))
+        return self.stated(node).filled(self.positional(node))
 
     def positional(self, node: int) -> Facts:
         """What the inputs say: [tensors,] sequence, group, rank, name, input splits, output splits[, ...]."""
@@ -249,25 +262,6 @@ class NodeFacts:
         values = _parse(self.trace.span(node, h.SPAN_IN_VALUES))
         names = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
         return self.groups.find(names[-1]) if names else -1
-
-    def text(self, name: str, node: int) -> str:
-        value = _value(self.trace.rare_column(name), node, self.trace)
-        return value if isinstance(value, str) else "" if value is None else str(value)
-
-    def whole(self, name: str, node: int) -> int:
-        return _as_integer(_value(self.trace.rare_column(name), node, self.trace))
-
-
-def _value(column: RareColumn, row: int, trace: KinetoTrace | HostTrace) -> int | float | str | None:
-    at = int(column.rows.searchsorted(row))
-    if at >= len(column.rows) or column.rows[at] != row:
-        return None
-    kind, bits = int(column.kind[at]), column.bits[at]
-    if kind == INTEGER:
-        return int(bits)
-    if kind == REAL:
-        return float(bits.view(np.float64))
-    return trace.strings[int(bits)]
 
 
 def _bytes(elements: Ints, element_bytes: Ints) -> Ints:
