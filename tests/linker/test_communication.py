@@ -20,7 +20,7 @@ from chakrasim.linker.api import link
 from chakrasim.linker.communication.find import sizes_of
 from chakrasim.linker.communication.group_table import GroupTable, parse_group_list, parse_ranks
 from chakrasim.linker.communication.groups import resolve_groups
-from chakrasim.linker.communication.records import Facts
+from chakrasim.linker.communication.records import Facts, Message
 from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.host.group_marks import ddp_mark, group_mark
 from chakrasim.trace.kinds import CollectiveType as C
@@ -471,7 +471,9 @@ def test_a_gloo_group_that_has_all_its_threads_has_no_others() -> None:
     gathered = int(C.ALL_GATHER)
     unmarked, marked = Facts(in_bytes=8, out_bytes=16), Facts(in_bytes=8, out_bytes=16, group=tensor)
     threads = [("thread", 1, tid) for tid in (50, 51, 63, 64)]
-    items = [(unmarked if at < 2 else marked, gathered, thread) for at, thread in enumerate(threads)]
+    items = [
+        Message(at, 0, 0, 0, unmarked if at < 2 else marked, "", thread, gathered) for at, thread in enumerate(threads)
+    ]
     assert resolve_groups(items, groups, {}) == [1, 1, tensor, tensor]
 
 

@@ -17,7 +17,7 @@ from chakrasim.linker.across_ranks.meetings import Meetings, meet
 from chakrasim.text.amounts import percent_text
 from chakrasim.text.layout import Section
 from chakrasim.text.shown import Shown
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _split_of(linked: Sequence[LinkedTrace], meetings: Meetings) -> tuple[Ints, 
     return wait, transfer
 
 
-def _last_of(collective: NDArray[np.intp], needed: Ints, arrival: Ints, rank: NDArray[np.int32], count: int) -> Ints:
+def _last_of(collective: NDArray[np.intp], needed: Ints, arrival: Ints, rank: Indices, count: int) -> Ints:
     """The rank whose arrival the others of each collective waited for."""
     awaited = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(awaited, collective, needed)
@@ -236,7 +236,7 @@ def _whole_bytes(operation: int, inside: int, outside: int, members: int) -> int
     return whole if whole > 0 else part * max(members, 1)
 
 
-def _margins(collective: NDArray[np.intp], arrival: Ints, is_last: NDArray[np.bool_], count: int) -> Ints:
+def _margins(collective: NDArray[np.intp], arrival: Ints, is_last: Mask, count: int) -> Ints:
     """How much later than the latest of the others each collective's last rank arrived (0 if not later)."""
     last, others = (np.full(count, np.iinfo(np.int64).min) for _ in range(2))
     np.maximum.at(last, collective[is_last], arrival[is_last])

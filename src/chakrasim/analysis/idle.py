@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.analysis.table.intervals import running_maximum
 from chakrasim.analysis.table.kernel_classes import WAIT
@@ -15,6 +14,7 @@ from chakrasim.analysis.table.statistics import group_keys, group_statistics
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
+from chakrasim.trace.kineto.columns import Mask
 
 #: A gap shorter than this between two launched kernels is what starting a kernel takes.
 KERNEL_GAP_NS: Final = 30_000
@@ -101,7 +101,7 @@ def _gaps(work: DeviceWork, kernel_gap_ns: int, whole: bool) -> tuple[Ints, Ints
     return device[gap], lane[gap], cause, until - since
 
 
-def _waited(work: DeviceWork, device: Ints, stream: Ints, since: Ints, until: Ints) -> NDArray[np.bool_]:
+def _waited(work: DeviceWork, device: Ints, stream: Ints, since: Ints, until: Ints) -> Mask:
     """Whether the stream waited for an event at some time of each gap."""
     waits = np.flatnonzero((work.kind == WAIT) & (work.stream >= 0))
     waits = waits[work.kineto.where(work.kineto.name, "Stream Wait Event")[work.row[waits]]]

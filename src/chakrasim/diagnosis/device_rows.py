@@ -9,13 +9,10 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.collectives.kernel_names import is_communication_kernel
 from chakrasim.collectives.spelling import host_backend_of
-from chakrasim.trace.kineto.columns import HAS_DUR, Ints, KinetoTrace
-
-Mask = NDArray[np.bool_]
+from chakrasim.trace.kineto.columns import HAS_DUR, Ints, KinetoTrace, Mask
 
 #: By category, in the spellings of all versions and vendors (cuda_runtime, Runtime, mtia_runtime, xpu_driver, ...).
 _OPERATOR: Final = re.compile(r"cpu_op|operator", re.IGNORECASE)

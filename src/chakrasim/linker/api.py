@@ -52,10 +52,13 @@ def link(
     said = Notes() if notes is None else notes
     if host is None and device is None:
         raise InputError("nothing to link", expected="a host trace, a device trace, or both")
-    nodes = _host(host, lenient, said)
-    held = [] if device is None else [_device(device, lenient, said)]
+    if host is not None and not isinstance(host, HostTrace):
+        host = read_host(host, lenient=lenient, notes=said)
+    if device is not None and not isinstance(device, KinetoTrace):
+        device = read_kineto(device, keep="work", lenient=lenient, notes=said)
+    held = [] if device is None else [device]
     del device
-    linked = link_given(nodes, held, rank=rank, step=step, notes=said)
+    linked = link_given(host, held, rank=rank, step=step, notes=said)
     said.refuse(strict)
     return linked
 
@@ -80,15 +83,3 @@ def link_given(
     linked = finish(draft, nodes, rank)
     warn(linked, notes)
     return linked
-
-
-def _host(given: Path | HostTrace | None, lenient: bool, notes: Notes) -> HostTrace | None:
-    if given is None or isinstance(given, HostTrace):
-        return given
-    return read_host(given, lenient=lenient, notes=notes)
-
-
-def _device(given: Path | KinetoTrace, lenient: bool, notes: Notes) -> KinetoTrace:
-    if isinstance(given, KinetoTrace):
-        return given
-    return read_kineto(given, keep="work", lenient=lenient, notes=notes)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.linker import host_alone
@@ -15,7 +14,7 @@ from chakrasim.linker.communication.find import find_communication
 from chakrasim.linker.evidence.enqueued import enqueue
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.false_pairs import count_false_pairs
-from chakrasim.linker.evidence.host_join import HostJoin, join_host
+from chakrasim.linker.evidence.host_join import join_host
 from chakrasim.linker.evidence.inference import cross_stream, infer
 from chakrasim.linker.evidence.launches import find_launches, index_calls
 from chakrasim.linker.evidence.nesting import nest
@@ -32,11 +31,23 @@ from chakrasim.linker.rows.shape import shape
 from chakrasim.linker.rows.table import Stages, make_table
 from chakrasim.linker.rows.texts import TextPool
 from chakrasim.trace.host.columns import HostTrace
-from chakrasim.trace.kineto.columns import Ints, KinetoTrace
+from chakrasim.trace.kineto.columns import Indices, Ints, KinetoTrace
 from chakrasim.trace.linked.columns import Annotations, EdgeKind, LinkedTrace
 
-Indices = NDArray[np.int32]
-
+#: Columns of the table that the linked trace has as they are.
+_KEPT = (
+    "kind",
+    "part",
+    "head",
+    "lane",
+    "start_ns",
+    "wait_ns",
+    "duration_ns",
+    "inclusive_ns",
+    "parent",
+    "step",
+    "lanes",
+)
 #: Edges that are looked at together.
 _CHUNK = 1 << 18
 
@@ -84,7 +95,8 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     if host is not None and join is not None:
         node = join.node
         edges.append(data_edges(work, nesting, launches, shaped, host, join))
-        notes["host_join"] = _join_notes(join)
+        found = {"rf_ids_in_both": join.found, "rf_ids_with_equal_names": join.agreeing}
+        notes["host_join"] = {"by": join.method, **found}
     give_back(len(work.host))
     stages = Stages(
         work=work,
@@ -114,10 +126,6 @@ def draft_from_host(host: HostTrace) -> Draft:
     nothing = Annotations(none, none, times, times, none)
     around = constant(-1, len(table), np.int32)
     return Draft(table, edges, around, nothing, counts, {"cross_stream_edges": "absent"}, None)
-
-
-def _join_notes(join: HostJoin) -> dict[str, Any]:
-    return {"by": join.method, "rf_ids_in_both": join.found, "rf_ids_with_equal_names": join.agreeing}
 
 
 def _annotations(work: LaneEvents) -> tuple[Annotations, Indices]:
@@ -189,19 +197,10 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         world_size=world,
         source=source,
         strings=strings,
-        kind=table.kind,
-        part=table.part,
-        head=table.head,
         name=moved[4],
-        lane=table.lane,
-        start_ns=table.start_ns,
-        wait_ns=table.wait_ns,
-        duration_ns=table.duration_ns,
         delay_ns=delay,
-        inclusive_ns=table.inclusive_ns,
-        parent=table.parent,
-        step=table.step,
         annotation=draft.annotation,
+        **{name: getattr(table, name) for name in _KEPT},
         **ids,
         **dict(zip(names, moved[:4], strict=True)),
         communication=replace(communication, dtype=moved[5], evidence=moved[6]),
@@ -212,7 +211,6 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         edge_evidence=edges.evidence,
         edge_flags=flags,
         annotations=replace(notes, name=moved[7]),
-        lanes=table.lanes,
         step_paths=paths if kineto is not None else (),
         works=replace(works, name=moved[8], dtype=moved[9], problem=moved[10]),
         counts=counts,

@@ -15,9 +15,8 @@ from chakrasim.linker.rows.order import put_in_order
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.linker.rows.texts import TextPool
 from chakrasim.trace.host.columns import HostTrace
+from chakrasim.trace.kineto.columns import Indices, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, Lane, RowKind
-
-Indices = NDArray[np.int32]
 
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})")
 _NAMES_ONLY = re.compile(r"ProfilerStep#[0-9]+|Optimizer\.(step|zero_grad)#.*|enumerate\(DataLoader\)#.*|## .* ##")
@@ -85,7 +84,7 @@ def _threads(host: HostTrace, nodes: NDArray[np.intp]) -> tuple[Indices, tuple[L
     return rank[lane], tuple(Lane(f"thread {tid}", process, str(tid)) for tid in tids[order].tolist())
 
 
-def _ancestor(above: NDArray[np.intp], work: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _ancestor(above: NDArray[np.intp], work: Mask) -> NDArray[np.intp]:
     """The innermost node above each that is work, -1: none."""
     found = above.copy()
     for _ in range(min(len(found), _DEEPEST)):
@@ -114,7 +113,7 @@ def _edges(
     nodes: NDArray[np.intp],
     row: Indices,
     lane: Indices,
-    work: NDArray[np.bool_],
+    work: Mask,
     above: NDArray[np.intp],
 ) -> Edges:
     by_lane = np.argsort(lane, kind="stable")
@@ -134,7 +133,7 @@ def _edges(
     )
 
 
-def _last_below(start: NDArray[np.int64], above: NDArray[np.intp], work: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _last_below(start: NDArray[np.int64], above: NDArray[np.intp], work: Mask) -> NDArray[np.int64]:
     """The last position that each node's own subtree takes: it has ended before the next."""
     last = start.copy()
     nodes = np.flatnonzero(work)

@@ -18,10 +18,9 @@ from chakrasim.analysis.critical_path.longest import longest_chain
 from chakrasim.errors import InputError
 from chakrasim.text.amounts import share_text, time_text
 from chakrasim.text.shown import Shown
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import ON_CRITICAL_PATH, EdgeKind, LinkedTrace, RowKind
 
-Indices = NDArray[np.int32]
 Instance = int | tuple[int, int] | None
 
 #: What time on the path was spent on.
@@ -75,7 +74,7 @@ class LinkedPath(Shown):
     start_ns: int
     end_ns: int
     sync_edges: Indices
-    on_path: NDArray[np.bool_]
+    on_path: Mask
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -189,16 +188,14 @@ def _some(linked: LinkedTrace, names: Indices, most: int = 6) -> str:
     return ", ".join(texts) + (", ..." if len(distinct) > most else "") if texts else "no annotations"
 
 
-def _inside(linked: LinkedTrace, window: tuple[int, int]) -> NDArray[np.bool_]:
+def _inside(linked: LinkedTrace, window: tuple[int, int]) -> Mask:
     inside = (linked.start_ns >= window[0]) & (linked.start_ns <= window[1])
     launches = np.flatnonzero((linked.edge_kind == EdgeKind.LAUNCH) & linked.is_device[linked.edge_target])
     inside[linked.edge_target[launches]] = inside[linked.edge_source[launches]]
     return np.asarray(inside, np.bool_)
 
 
-def _path(
-    linked: LinkedTrace, window: tuple[int, int], use: NDArray[np.bool_], rows: Indices, edges: Indices
-) -> LinkedPath:
+def _path(linked: LinkedTrace, window: tuple[int, int], use: Mask, rows: Indices, edges: Indices) -> LinkedPath:
     """Times and causes of the chain."""
     reached = np.append(linked.edge_kind, np.uint8(EdgeKind.THREAD))[edges]  # of the first row: any
     cause = np.zeros(len(rows), np.int8)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import ChakrasimError
+from chakrasim.trace.kineto.columns import Mask
 
 Times = NDArray[Any]
 
@@ -117,7 +118,7 @@ def states(unions: Sequence[Union]) -> tuple[Times, NDArray[np.int64]]:
     return time[order], np.cumsum(np.concatenate(steps)[order])
 
 
-def running_maximum(values: Times, group_starts: NDArray[np.bool_]) -> Times:
+def running_maximum(values: Times, group_starts: Mask) -> Times:
     """The running maximum of ``values`` within groups; ``group_starts`` marks the first element of each."""
     if not len(values):
         return values

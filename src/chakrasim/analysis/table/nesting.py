@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.analysis.table.statistics import group_keys
-from chakrasim.trace.kineto.columns import Ints, KinetoTrace
+from chakrasim.trace.kineto.columns import Ints, KinetoTrace, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Brackets:
     end_of_family: Ints
 
 
-def brackets_of(is_start: NDArray[np.bool_], owner: Ints) -> Brackets:
+def brackets_of(is_start: Mask, owner: Ints) -> Brackets:
     """The nesting that a sequence of starts and ends says.
 
     ``is_start`` and ``owner`` describe the 2n edges in order, thread by thread; every owner has one start and one end
@@ -54,7 +54,7 @@ def brackets_of(is_start: NDArray[np.bool_], owner: Ints) -> Brackets:
     return Brackets(entered, depth, parent, _family_ends(is_start, level, starts))
 
 
-def _family_ends(is_start: NDArray[np.bool_], level: Ints, starts: Ints) -> Ints:
+def _family_ends(is_start: Mask, level: Ints, starts: Ints) -> Ints:
     """How many operators have been entered when each is left: at the first end that comes back to its level."""
     ends = np.flatnonzero(~is_start)
     ends = ends[np.argsort(level[ends], kind="stable")]

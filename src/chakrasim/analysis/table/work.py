@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.analysis.table.kernel_classes import (
     COMMUNICATION,
@@ -27,7 +26,7 @@ from chakrasim.analysis.table.kernel_classes import (
 from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import texts
 from chakrasim.collectives.kernel_names import is_fused_kernel, qualified_name
-from chakrasim.trace.kineto.columns import HAS_CATEGORY, HAS_DUR, HAS_TS, TEXT, Ints, KinetoTrace
+from chakrasim.trace.kineto.columns import HAS_CATEGORY, HAS_DUR, HAS_TS, TEXT, Ints, KinetoTrace, Mask
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
 #: Categories that are neither work of the host nor of a device: the profiler's own span, the projection of
@@ -53,8 +52,8 @@ class StepWork:
     end_ns: Ints
     kernels: Ints
     lost: Ints
-    unlike: NDArray[np.bool_]
-    partial: NDArray[np.bool_]
+    unlike: Mask
+    partial: Mask
 
     def __len__(self) -> int:
         return len(self.number)
@@ -102,7 +101,7 @@ class DeviceWork:
         return len(self.row)
 
     @property
-    def busy(self) -> NDArray[np.bool_]:
+    def busy(self) -> Mask:
         """bool[n]: work, not waiting."""
         return np.not_equal(self.kind, WAIT)
 
@@ -161,7 +160,7 @@ def device_work(kineto: KinetoTrace, rank: int = 0) -> DeviceWork:
     )
 
 
-def runtime_rows(kineto: KinetoTrace) -> NDArray[np.bool_]:
+def runtime_rows(kineto: KinetoTrace) -> Mask:
     """bool[events]: calls of a runtime or driver (of any maker)."""
     endings = ("_runtime", "_driver", "Runtime", "runtime")
     calls = kineto.strings.each(kineto.category, lambda category: category.endswith(endings))
@@ -201,14 +200,14 @@ def _devices(kineto: KinetoTrace, row: Ints) -> Ints:
     return device
 
 
-def _is_communication(kineto: KinetoTrace, row: Ints, launch: Ints, kind: Classes) -> NDArray[np.bool_]:
+def _is_communication(kineto: KinetoTrace, row: Ints, launch: Ints, kind: Classes) -> Mask:
     """bool[k]: kernels that a communication record claims: by their own arguments, or because the innermost operator
     around their launch is ``record_param_comms`` or a collective's own annotation."""
     kernel = kind == COMPUTE
     named = np.zeros(len(kineto), np.bool_)
     column = kineto.rare_column("Collective name")
     named[column.rows[(column.kind == TEXT) & (column.bits != 0)]] = True
-    claimed: NDArray[np.bool_] = kernel & named[row]
+    claimed: Mask = kernel & named[row]
     record = kineto.find("record_param_comms")
     ask = np.flatnonzero(kernel & ~claimed & (launch >= 0)) if record >= 0 else np.zeros(0, np.int64)
     if len(ask):
@@ -232,14 +231,14 @@ def _fused(kineto: KinetoTrace, row: Ints) -> dict[str, int]:
     return {f"kernels compute and communicate in one and are taken as compute: {names}": sum(found.values())}
 
 
-def _window(kineto: KinetoTrace, recorded: NDArray[np.bool_]) -> tuple[int, int]:
+def _window(kineto: KinetoTrace, recorded: Mask) -> tuple[int, int]:
     if not recorded.any():
         return 0, 0
     start = kineto.ts_ns[recorded]
     return int(start.min()), int((start + np.maximum(kineto.dur_ns[recorded], 0)).max())
 
 
-def _steps(kineto: KinetoTrace, timed: NDArray[np.bool_], row: Ints, kind: Classes, launch: Ints) -> StepWork:
+def _steps(kineto: KinetoTrace, timed: Mask, row: Ints, kind: Classes, launch: Ints) -> StepWork:
     number, start, end = _step_intervals(kineto, timed)
     bare = StepWork(
         number, start, end, *(np.zeros(len(number), np.int64),) * 2, *(np.zeros(len(number), np.bool_),) * 2
@@ -259,7 +258,7 @@ def _steps(kineto: KinetoTrace, timed: NDArray[np.bool_], row: Ints, kind: Class
     return StepWork(number, start, end, kernels, lost, unlike, partial)
 
 
-def _step_intervals(kineto: KinetoTrace, timed: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+def _step_intervals(kineto: KinetoTrace, timed: Mask) -> tuple[Ints, Ints, Ints]:
     """Number, start and end of the host's steps, ascending by start; a step recorded twice counts once."""
     numbers: dict[int, int] = {}
     for index in np.unique(kineto.name).tolist():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -67,9 +67,6 @@ def merge(findings: Sequence[Finding]) -> list[Finding]:
             files = tuple(dict.fromkeys(file for finding in same for file in finding.files))
             others = len({finding.cause for finding in same}) > 1
             where = f" (rank {first.ranks[0]}; the others are similar)" if others and first.ranks else ""
-            cause = first.cause + where
-            first = Finding(
-                first.code, first.severity, cause, first.consequence, first.remedy, ranks, files, first.evidence
-            )
+            first = replace(first, cause=first.cause + where, ranks=ranks, files=files)
         merged.append(first)
     return merged

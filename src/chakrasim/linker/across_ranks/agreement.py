@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import KINDS
 from chakrasim.linker.across_ranks.meetings import Meetings, meet
 from chakrasim.linker.communication.group_table import MOST_RANKS
 from chakrasim.trace.kinds import CollectiveType
+from chakrasim.trace.kineto.columns import Mask
 from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace, ProcessGroup
 
 #: Collectives of which every rank gives (or of a scatter gets) as many bytes.
@@ -220,13 +220,13 @@ def _sizes(meetings: Meetings, rows: np.ndarray, group: ProcessGroup) -> list[Di
     return [Disagreement("size", tuple(sorted(odd)), group.name, number, text, len(differing))]
 
 
-def _varies(meetings: Meetings, rows: np.ndarray, values: np.ndarray) -> NDArray[np.bool_]:
+def _varies(meetings: Meetings, rows: np.ndarray, values: np.ndarray) -> Mask:
     """bool of the length of ``rows``: whether the values of the entry's meeting differ."""
     low = np.full(meetings.count, np.iinfo(np.int64).max)
     high = np.full(meetings.count, np.iinfo(np.int64).min)
     np.minimum.at(low, meetings.meeting[rows], values[rows])
     np.maximum.at(high, meetings.meeting[rows], values[rows])
-    differ: NDArray[np.bool_] = (low != high)[meetings.meeting[rows]]
+    differ: Mask = (low != high)[meetings.meeting[rows]]
     return differ
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import Root, numbers_of
 from chakrasim.linker.across_ranks.meetings import Meetings, meet
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import LinkedTrace
 
 #: Stands for a moment where nobody arrived.
@@ -45,7 +45,7 @@ class ClockFit:
 
     shift_ns: Ints
     residual_ns: Ints
-    component: NDArray[np.int32]
+    component: Indices
 
 
 def align(linked: Sequence[LinkedTrace]) -> list[LinkedTrace]:
@@ -128,7 +128,7 @@ def fit_clocks(meetings: Meetings, hosts: Sequence[str]) -> ClockFit:
     return ClockFit(shift, residual, component)
 
 
-def _clocks(meetings: Meetings, rows: NDArray[np.intp], hosts: Sequence[str]) -> NDArray[np.int32]:
+def _clocks(meetings: Meetings, rows: NDArray[np.intp], hosts: Sequence[str]) -> Indices:
     """int32[traces]: the first trace that has the same clock: of the same host, if the traces of that host do not
     contradict: one of them ends a collective before another has come, or ends always earlier by about as much."""
     clock = np.arange(len(hosts), dtype=np.int32)
@@ -148,7 +148,7 @@ def _clocks(meetings: Meetings, rows: NDArray[np.intp], hosts: Sequence[str]) ->
     return clock
 
 
-def _keep_possible(meetings: Meetings, rows: NDArray[np.intp], clock: NDArray[np.int32], shift: Ints) -> None:
+def _keep_possible(meetings: Meetings, rows: NDArray[np.intp], clock: Indices, shift: Ints) -> None:
     """Move clocks by the least that lets every collective end after its last arrival on all ranks."""
     if not len(rows):
         return
@@ -201,7 +201,7 @@ def last_arrivals(meetings: Meetings, shift_ns: Ints) -> Ints:
     return np.where(compared, needed, NOBODY)
 
 
-def _of_rows(rows: NDArray[np.int32], entries: NDArray[np.int32], needed: Ints) -> Ints:
+def _of_rows(rows: Indices, entries: Indices, needed: Ints) -> Ints:
     """The last arrival of all entries that share a row: a kernel ends when the last of its messages has."""
     if not len(entries):
         return needed
@@ -211,7 +211,7 @@ def _of_rows(rows: NDArray[np.int32], entries: NDArray[np.int32], needed: Ints) 
     return latest[place]
 
 
-def _incomplete(meetings: Meetings) -> NDArray[np.bool_]:
+def _incomplete(meetings: Meetings) -> Mask:
     """bool[entries]: collectives that some rank of the group has no entry of."""
     sizes = np.array([group.size for group in meetings.groups] or [0], np.int64)
     expected = np.where(meetings.is_message, 2, sizes[meetings.group])
@@ -219,7 +219,7 @@ def _incomplete(meetings: Meetings) -> NDArray[np.bool_]:
 
 
 def _edges(
-    meetings: Meetings, rows: NDArray[np.intp], clock: NDArray[np.int32], steady: bool = False
+    meetings: Meetings, rows: NDArray[np.intp], clock: Indices, steady: bool = False
 ) -> list[tuple[int, int, int]]:
     """(clock, other clock, by how much the other is ahead), the best founded first. In each meeting the first trace is
     compared with the others. ``steady``: 0 ahead where the differences are fewer than three, or vary by as much as half

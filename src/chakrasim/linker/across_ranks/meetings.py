@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import RECV, SEND, LinkedTrace, ProcessGroup
 
-Indices = NDArray[np.int32]
-
-_TIMES_AND_SIZES = ("number", "sequence", "size_bytes", "in_bytes", "out_bytes", "start_ns", "end_ns")
-_COLUMNS = (
-    *("trace", "rank", "entry", "group", "sequence", "ordinal", "operation", "peer"),
-    *("size_bytes", "in_bytes", "out_bytes", "start_ns", "end_ns"),
-)
+_OWN = ("sequence", "ordinal", "operation", "peer", "size_bytes", "in_bytes", "out_bytes", "start_ns", "end_ns")
+_COLUMNS = ("trace", "rank", "entry", "group", *_OWN)
+_TIMES_AND_SIZES = {"number", "size_bytes", "in_bytes", "out_bytes", "start_ns", "end_ns"}
 _NOTHING = np.zeros(0, np.int64)
 
 
@@ -60,7 +57,7 @@ class Meetings:
         return len(self.meeting)
 
     @property
-    def is_message(self) -> NDArray[np.bool_]:
+    def is_message(self) -> Mask:
         """bool[k]: sends and receives."""
         return np.isin(self.operation, (SEND, RECV))
 
@@ -70,7 +67,7 @@ class Meetings:
         return np.bincount(self.meeting, minlength=self.count).astype(np.int32)
 
     @property
-    def agrees(self) -> NDArray[np.bool_]:
+    def agrees(self) -> Mask:
         """bool[count]: meetings whose ranks all carry out one operation (of a message: one sends, one receives)."""
         direction = np.where(self.is_message, 0, self.operation)
         lowest = np.full(self.count, np.iinfo(np.int32).max)
@@ -79,7 +76,7 @@ class Meetings:
         np.maximum.at(highest, self.meeting, direction)
         sends = np.bincount(self.meeting, self.operation == SEND, minlength=self.count)
         receives = np.bincount(self.meeting, self.operation == RECV, minlength=self.count)
-        agrees: NDArray[np.bool_] = (lowest == highest) & (sends <= 1) & (receives <= 1)
+        agrees: Mask = (lowest == highest) & (sends <= 1) & (receives <= 1)
         return agrees
 
 
@@ -101,7 +98,7 @@ def meet(linked: Sequence[LinkedTrace]) -> Meetings:
         part, left = _columns(position, trace, groups)
         columns.append(part)
         alone += left
-    flat = {name: np.concatenate([part[name] for part in columns] or [_NOTHING]) for name in _COLUMNS}
+    flat: dict[str, Any] = {name: np.concatenate([part[name] for part in columns] or [_NOTHING]) for name in _COLUMNS}
     message = np.isin(flat["operation"], (SEND, RECV))
     number = np.where(message, flat["ordinal"], -1)
     repeat = np.zeros(len(number), np.int64)
@@ -121,21 +118,11 @@ def meet(linked: Sequence[LinkedTrace]) -> Meetings:
         for name, ranks in groups
     ]
     flat |= {"meeting": meeting, "number": number}
-    narrow = {name: column[order].astype(np.int32) for name, column in flat.items() if name not in _TIMES_AND_SIZES}
+    kept = {name: column[order] for name, column in flat.items() if name not in ("sequence", "ordinal")}
+    for name in kept.keys() - _TIMES_AND_SIZES:
+        kept[name] = kept[name].astype(np.int32)
     return Meetings(
-        trace=narrow["trace"],
-        rank=narrow["rank"],
-        entry=narrow["entry"],
-        meeting=narrow["meeting"],
-        group=narrow["group"],
-        number=number[order],
-        operation=narrow["operation"],
-        size_bytes=flat["size_bytes"][order],
-        in_bytes=flat["in_bytes"][order],
-        out_bytes=flat["out_bytes"][order],
-        peer=narrow["peer"],
-        start_ns=flat["start_ns"][order],
-        end_ns=flat["end_ns"][order],
+        **kept,
         groups=tuple(known),
         count=int(meeting.max(initial=-1)) + 1,
         alone=alone,
@@ -178,12 +165,7 @@ def _columns(
     group = np.array([*index, -1], np.int64)[found.group]
     message = np.isin(found.operation, (SEND, RECV))
     chosen = np.flatnonzero((group >= 0) & (~message | (found.peer >= 0)))
-    part = {
-        name: getattr(found, name)[chosen].astype(np.int64) for name in ("sequence", "ordinal", "operation", "peer")
-    }
-    part |= {
-        name: getattr(found, name)[chosen] for name in ("size_bytes", "in_bytes", "out_bytes", "start_ns", "end_ns")
-    }
+    part = {name: getattr(found, name)[chosen].astype(np.int64, copy=False) for name in _OWN}
     part |= {"entry": chosen.astype(np.int64), "group": group[chosen]}
     part |= {"trace": np.full(len(chosen), position), "rank": np.full(len(chosen), trace.rank)}
     return part, len(found) - len(chosen)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,28 +17,13 @@ from chakrasim.linker.communication.group_table import MOST_RANKS, GroupTable, c
 from chakrasim.linker.communication.groups import resolve_groups
 from chakrasim.linker.communication.host import host_alone_messages, host_messages
 from chakrasim.linker.communication.join import BY_ORDER, Join, Joiner, launches
-from chakrasim.linker.communication.records import LARGEST, NOTHING, Facts, NodeFacts
+from chakrasim.linker.communication.records import LARGEST, NOTHING, Facts, Message, NodeFacts
 from chakrasim.linker.communication.sources import Sources, sources
 from chakrasim.linker.communication.spans import SpanKind
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, UNKNOWN, Communication, ProcessGroup, RowKind
-
-
-@dataclass(frozen=True)
-class Message:
-    """One collective or message before the groups are settled: its row, what is known, and when it was launched.
-    ``place`` tells apart what may belong to different groups (a stream, a worker thread)."""
-
-    row: int
-    start_ns: int
-    end_ns: int
-    launch_ns: int
-    facts: Facts
-    operation: int
-    evidence: str
-    place: tuple[str, int, int] = ("", 0, 0)
 
 
 def find_communication(
@@ -68,18 +54,13 @@ def find_communication(
     if kineto is not None:
         found = sources(table, kineto, host, groups, nodes)
         messages += _device_messages(table, found, counts)
-        messages += [_message(*message) for message in host_messages(table, found)]
+        messages += host_messages(table, found)
     elif nodes is not None:
-        messages += [_message(*message) for message in host_alone_messages(table, nodes)]
-    messages = _with_groups(messages, groups, counts)
+        messages += host_alone_messages(table, nodes)
+    settled = resolve_groups(messages, groups, counts)
+    messages = [m.of_group(group) for m, group in zip(messages, settled, strict=True)]
     _count(messages, groups, counts)
     return _columns(messages, groups, table), tuple(groups.groups)
-
-
-def _message(
-    row: int, start_ns: int, end_ns: int, launch_ns: int, facts: Facts, evidence: str, place: tuple[str, int, int]
-) -> Message:
-    return Message(row, start_ns, end_ns, launch_ns, facts, operation_of(facts.name), evidence, place)
 
 
 def _device_messages(table: RowTable, found: Sources, counts: dict[str, int]) -> list[Message]:
@@ -132,7 +113,8 @@ def _messages_of(row: int, join: Join, found: Sources, records: dict[int, Facts]
         if join.shared_by > 1:
             facts = _divided(facts, join.share, join.shared_by)
         evidence = "kernel arguments" if own.name else join.evidence
-        messages.append(Message(row, kernel.start_ns, end, kernel.launch_ns, facts, operation, evidence, place))
+        times = (kernel.start_ns, end, kernel.launch_ns)
+        messages.append(Message(row, *times, facts, evidence, place, operation))
     return messages
 
 
@@ -141,16 +123,6 @@ def _divided(facts: Facts, share: int, shared_by: int) -> Facts:
         return size if size < 0 else size // shared_by + (share < size % shared_by)
 
     return replace(facts, in_bytes=part(facts.in_bytes), out_bytes=part(facts.out_bytes))
-
-
-def _with_groups(messages: Sequence[Message], groups: GroupTable, counts: dict[str, int]) -> list[Message]:
-    settled = resolve_groups(
-        [(message.facts, message.operation, message.place) for message in messages], groups, counts
-    )
-    return [
-        replace(message, facts=replace(message.facts, group=group))
-        for message, group in zip(messages, settled, strict=True)
-    ]
 
 
 def sizes_of(operation: int, facts: Facts, members: int) -> tuple[int, int, int]:
@@ -195,30 +167,23 @@ def _columns(messages: Sequence[Message], groups: GroupTable, table: RowTable) -
     ]
     peers = [_peer(message, groups) for message in ordered]
     texts = {text: table.texts.add(text) for m in ordered for text in (m.facts.dtype, m.evidence)}
+    rows = [
+        _entry(m, size, ordinal, peer, texts)
+        for m, size, ordinal, peer in zip(ordered, sizes, _ordinals(ordered, peers), peers, strict=True)
+    ]
+    names = [field.name for field in fields(Communication)]
+    columns: dict[str, Any] = dict(zip(names, np.array(rows, np.int64).reshape(-1, len(names)).T.copy(), strict=True))
+    for name in names:
+        if not name.endswith(("_ns", "_bytes")) and name != "sequence":
+            columns[name] = columns[name].astype(np.int32)
+    return Communication(**columns)
 
-    def narrow(values: list[int]) -> NDArray[np.int32]:
-        return np.array(values, np.int32)
 
-    def wide(values: list[int]) -> NDArray[np.int64]:
-        return np.array(values, np.int64)
-
-    return Communication(
-        row=narrow([m.row for m in ordered]),
-        operation=narrow([m.operation for m in ordered]),
-        size_bytes=wide([size[0] for size in sizes]),
-        in_bytes=wide([size[1] for size in sizes]),
-        out_bytes=wide([size[2] for size in sizes]),
-        group=narrow([m.facts.group for m in ordered]),
-        sequence=wide([m.facts.sequence for m in ordered]),
-        ordinal=narrow(_ordinals(ordered, peers)),
-        peer=narrow(peers),
-        start_ns=wide([m.start_ns for m in ordered]),
-        end_ns=wide([m.end_ns for m in ordered]),
-        dtype=narrow([texts[m.facts.dtype] for m in ordered]),
-        evidence=narrow([texts[m.evidence] for m in ordered]),
-        wait_ns=np.full(len(ordered), -1, np.int64),
-        transfer_ns=np.full(len(ordered), -1, np.int64),
-    )
+def _entry(message: Message, sizes: Sequence[int], ordinal: int, peer: int, texts: dict[str, int]) -> tuple[int, ...]:
+    """What `Communication` holds of a message, in the order of its columns."""
+    facts = message.facts
+    what = (message.row, message.operation, *sizes, facts.group, facts.sequence, ordinal, peer)
+    return (*what, message.start_ns, message.end_ns, texts[facts.dtype], texts[message.evidence], -1, -1)
 
 
 def _peer(message: Message, groups: GroupTable) -> int:

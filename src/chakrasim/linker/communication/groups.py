@@ -9,18 +9,14 @@ from itertools import pairwise
 from chakrasim.collectives.kinds import KINDS, MESSAGE, Whole
 from chakrasim.collectives.spelling import HOST_BACKENDS
 from chakrasim.linker.communication.group_table import MOST_RANKS, GroupTable
-from chakrasim.linker.communication.records import Facts
+from chakrasim.linker.communication.records import Facts, Message
 from chakrasim.trace.linked.columns import ProcessGroup
-
-#: What a collective says of itself: facts, operation, and where it ran: ("stream", device, stream) of a kernel,
-#: ("thread", pid, tid) of a worker thread of a host back end, ("caller", 0, 0) of a message that has neither.
-Item = tuple[Facts, int, tuple[str, int, int]]
 
 #: Worker threads of a gloo group unless the program asks for others.
 _GLOO_THREADS = 2
 
 
-def resolve_groups(items: Sequence[Item], groups: GroupTable, counts: dict[str, int]) -> list[int]:
+def resolve_groups(items: Sequence[Message], groups: GroupTable, counts: dict[str, int]) -> list[int]:
     """The group of each collective, -1 where nothing tells.
 
     Old PyTorch records an address for a group, or nothing. All collectives of one address (of one stream, where there
@@ -29,15 +25,16 @@ def resolve_groups(items: Sequence[Item], groups: GroupTable, counts: dict[str, 
     proves otherwise (a guess, counted). gloo names no group at all, but each has worker threads of its own, made in the
     order of the groups: ``_of_threads``.
     """
-    settled = [facts.group for facts, _, _ in items]
+    settled = [item.facts.group for item in items]
     classes: dict[Hashable, list[int]] = defaultdict(list)
-    for at, (facts, _, place) in enumerate(items):
-        if place[0] == "stream":
-            classes[("identity", facts.identity) if facts.identity != -1 else place].append(at)
+    for at, item in enumerate(items):
+        if item.place[0] == "stream":
+            known = item.facts.identity != -1
+            classes[("identity", item.facts.identity) if known else item.place].append(at)
     guesses = _of_streams(items, settled, classes, groups)
     guesses += _of_threads(items, settled, groups)
-    for at, (_, _, place) in enumerate(items):
-        if place[0] == "caller" and settled[at] < 0:
+    for at, item in enumerate(items):
+        if item.place[0] == "caller" and settled[at] < 0:
             settled[at] = groups.world()
             guesses += settled[at] >= 0 and len(groups) > 1
     counts["communication_groups_guessed"] = guesses
@@ -45,13 +42,13 @@ def resolve_groups(items: Sequence[Item], groups: GroupTable, counts: dict[str, 
     return settled
 
 
-def _complete_default(items: Sequence[Item], settled: Sequence[int], groups: GroupTable) -> None:
+def _complete_default(items: Sequence[Message], settled: Sequence[int], groups: GroupTable) -> None:
     """PyTorch's first group, "0", is that of all ranks: taken so if only its name is known and no size contradicts."""
     index = groups.find("0")
     if index < 0 or groups.size(index) or not 1 <= groups.world_size <= MOST_RANKS:
         return
     of_group = (item for item, group in zip(items, settled, strict=True) if group == index)
-    if {proved_size(facts, operation) for facts, operation, _ in of_group} <= {0, groups.world_size}:
+    if {proved_size(item.facts, item.operation) for item in of_group} <= {0, groups.world_size}:
         groups.add("0", "", range(groups.world_size))
 
 
@@ -66,13 +63,13 @@ def proved_size(facts: Facts, operation: int) -> int:
 
 
 def _of_streams(
-    items: Sequence[Item], settled: list[int], classes: dict[Hashable, list[int]], groups: GroupTable
+    items: Sequence[Message], settled: list[int], classes: dict[Hashable, list[int]], groups: GroupTable
 ) -> int:
     guesses = 0
     open_classes = {key: members for key, members in classes.items() if any(settled[at] < 0 for at in members)}
     for members in open_classes.values():
         known = {settled[at] for at in members} - {-1}
-        sizes = {proved_size(items[at][0], items[at][1]) for at in members} - {0}
+        sizes = {proved_size(items[at].facts, items[at].operation) for at in members} - {0}
         chosen, guessed = -1, True
         if len(known) == 1:
             chosen = known.pop()
@@ -94,13 +91,13 @@ def _of_streams(
     return guesses
 
 
-def _of_threads(items: Sequence[Item], settled: list[int], groups: GroupTable) -> int:
+def _of_threads(items: Sequence[Message], settled: list[int], groups: GroupTable) -> int:
     """Collectives on worker threads: by the only group, by the order of threads, or by what proves their group (or
     another's: a group has so many threads and no more)."""
     of_thread: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for at, (_, _, (place, pid, tid)) in enumerate(items):
-        if place == "thread":
-            of_thread[pid, tid].append(at)
+    for at, item in enumerate(items):
+        if item.place[0] == "thread":
+            of_thread[item.place[1:]].append(at)
     if not of_thread:
         return 0
     candidates = _host_groups(groups)
@@ -146,10 +143,10 @@ def _host_groups(groups: GroupTable) -> list[int]:
 
 
 def _possible(
-    members: Sequence[int], items: Sequence[Item], known: set[int], groups: GroupTable, candidates: Sequence[int]
+    members: Sequence[int], items: Sequence[Message], known: set[int], groups: GroupTable, candidates: Sequence[int]
 ) -> list[int]:
     """The candidates that nothing on a thread speaks against, ``known`` being its groups as far as they are settled."""
-    sizes = {proved_size(items[at][0], items[at][1]) for at in members} - {0}
+    sizes = {proved_size(items[at].facts, items[at].operation) for at in members} - {0}
     return [
         group for group in candidates if known <= {group} and (not groups.size(group) or sizes <= {groups.size(group)})
     ]

@@ -6,27 +6,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.collectives.spelling import NOT_WORK, host_backend_of, operation_of, plain
-from chakrasim.linker.communication.records import NOTHING, Facts, NodeFacts
+from chakrasim.linker.communication.records import NOTHING, Facts, Message, NodeFacts
 from chakrasim.linker.communication.sources import Sources
 from chakrasim.linker.communication.spans import CommunicationSpans, SpanKind
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.trace.kinds import CollectiveType
-from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.columns import Indices, KinetoTrace
 from chakrasim.trace.linked.columns import RECV, SEND, RowKind
 
 #: What DistributedDataParallel hands over from C++.
 _OF_DDP = (CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST)
 
-#: (row, start, end, launch, facts, evidence, place), see `Message`.
-Found = tuple[int, int, int, int, Facts, str, tuple[str, int, int]]
 
-
-def host_messages(table: RowTable, found: Sources) -> Iterator[Found]:
+def host_messages(table: RowTable, found: Sources) -> Iterator[Message]:
     """The collectives of the host in a device trace."""
-    rows = _collective_rows(table)
+    rows = np.flatnonzero((table.kind == RowKind.HOST_COLLECTIVE) & (table.part == 0) & (table.event >= 0))
     kineto, spans = found.kineto, found.spans
     ddp_group = found.ddp_group()
     for row, at in zip(rows.tolist(), handing_operators(kineto, spans, table.event[rows]), strict=True):
@@ -42,7 +38,8 @@ def host_messages(table: RowTable, found: Sources) -> Iterator[Found]:
         else:
             facts = facts.filled(_marked_around(int(kineto.pid[event]), int(kineto.tid[event]), start, found))
         place = _place(facts, int(kineto.pid[event]), int(kineto.tid[event]))
-        yield row, start, start + max(int(kineto.dur_ns[event]), 0), launch, facts, evidence, place
+        end = start + max(int(kineto.dur_ns[event]), 0)
+        yield Message(row, start, end, launch, facts, evidence, place, operation_of(facts.name))
 
 
 def _marked_around(pid: int, tid: int, time_ns: int, found: Sources) -> Facts:
@@ -83,11 +80,7 @@ def _handed_over(facts: Facts, at: int, found: Sources) -> Facts:
     return said
 
 
-def _collective_rows(table: RowTable) -> NDArray[np.intp]:
-    return np.flatnonzero((table.kind == RowKind.HOST_COLLECTIVE) & (table.part == 0) & (table.event >= 0))
-
-
-def handing_operators(kineto: KinetoTrace, spans: CommunicationSpans, events: NDArray[np.int32]) -> list[int]:
+def handing_operators(kineto: KinetoTrace, spans: CommunicationSpans, events: Indices) -> list[int]:
     """The position in ``spans`` of the operator of c10d that hands over each collective of the host, -1: unknown;
     ``events`` are the annotations of the back end. An annotation gets its record function id when the work is made,
     inside the operator: the operator is the last one before it that fits. Without such ids, in order of time."""
@@ -119,7 +112,7 @@ def _hands_over(operator: str, annotation: str) -> bool:
     return asked == done or (asked == CollectiveType.REDUCE_SCATTER and done == CollectiveType.ALL_REDUCE)
 
 
-def host_alone_messages(table: RowTable, nodes: NodeFacts) -> Iterator[Found]:
+def host_alone_messages(table: RowTable, nodes: NodeFacts) -> Iterator[Message]:
     """Collectives in a host trace without a device trace: the records of PyTorch, else the back ends' annotations."""
     trace = nodes.trace
     names = {index: trace.strings[index] for index in np.unique(trace.name).tolist()}
@@ -140,4 +133,4 @@ def host_alone_messages(table: RowTable, nodes: NodeFacts) -> Iterator[Found]:
             facts, evidence = replace(nodes.annotated(node), name=name), "annotation"
             place = _place(facts, 0, 0)
         start = int(table.start_ns[row])
-        yield row, start, int(table.end_ns[row]), start, facts, evidence, place
+        yield Message(row, start, int(table.end_ns[row]), start, facts, evidence, place, operation_of(facts.name))

@@ -54,6 +54,26 @@ class Facts:
 NOTHING = Facts()
 
 
+@dataclass(frozen=True)
+class Message:
+    """One collective or message before the groups are settled: its row, what is known, and when it was launched.
+    ``place``, where it ran: ("stream", device, stream) of a kernel, ("thread", pid, tid) of a worker thread of a host
+    back end, ("caller", 0, 0) of a message that has neither. ``operation``: that of the name, unless more is known."""
+
+    row: int
+    start_ns: int
+    end_ns: int
+    launch_ns: int
+    facts: Facts
+    evidence: str
+    place: tuple[str, int, int]
+    operation: int
+
+    def of_group(self, group: int) -> Message:
+        """The same with its group."""
+        return replace(self, facts=replace(self.facts, group=group))
+
+
 class _Arguments:
     """What PyTorch writes of a collective beside its record. Arguments are called as in device traces; ``NAMES``: how
     the file calls them where that differs."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.linker.communication.group_table import GroupTable
 from chakrasim.linker.communication.records import NOTHING, EventFacts, Facts, NodeFacts
@@ -14,7 +13,7 @@ from chakrasim.linker.communication.spans import CommunicationSpans, SpanKind, c
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.host.group_marks import marked_ddp_group, marked_group
-from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.columns import Indices, KinetoTrace
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +27,7 @@ class Sources:
     spans: CommunicationSpans
     events: EventFacts
     nodes: NodeFacts | None
-    node_of: NDArray[np.int32]
+    node_of: Indices
 
     def record(self, at: int) -> Facts:
         """What the record at position ``at`` of the spans says."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives.spelling import DEVICE_BACKENDS
 from chakrasim.trace.host.group_marks import marked_ddp_group, marked_group
-from chakrasim.trace.kineto.columns import Ints, KinetoTrace
+from chakrasim.trace.kineto.columns import Indices, Ints, KinetoTrace
 
 _WORK = ("cpu_op", "user_annotation")
 
@@ -56,15 +56,15 @@ class CommunicationSpans:
     none. ``threads``: the number of each (pid, tid). ``first`` int32[threads + 1]: where each thread begins.
     """
 
-    event: NDArray[np.int32]
+    event: Indices
     kind: NDArray[np.uint8]
     name: list[str]
-    thread: NDArray[np.int32]
+    thread: Indices
     start_ns: Ints
     end_ns: Ints
-    around: NDArray[np.int32]
+    around: Indices
     threads: dict[tuple[int, int], int]
-    first: NDArray[np.int32]
+    first: Indices
 
     def __len__(self) -> int:
         return len(self.event)
@@ -123,7 +123,7 @@ def communication_spans(kineto: KinetoTrace) -> CommunicationSpans:
     )
 
 
-def _around(thread: NDArray[np.int32], start: Ints, end: Ints) -> NDArray[np.int32]:
+def _around(thread: Indices, start: Ints, end: Ints) -> Indices:
     """The innermost earlier event of the same thread that lasts beyond the start of each."""
     around = np.full(len(thread), -1, np.int32)
     open_events: list[int] = []

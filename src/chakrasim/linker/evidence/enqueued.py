@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
-from chakrasim.trace.kineto.columns import Ints
-
-Indices = NDArray[np.int32]
+from chakrasim.trace.kineto.columns import Indices, Ints
 
 
 @dataclass(frozen=True, eq=False)

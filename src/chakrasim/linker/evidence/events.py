@@ -13,10 +13,8 @@ from chakrasim.errors import InputError
 from chakrasim.linker.memory import LARGE, narrow
 from chakrasim.linker.rows.columns import constant
 from chakrasim.trace.kineto import columns as k
-from chakrasim.trace.kineto.columns import Ints, KinetoTrace
+from chakrasim.trace.kineto.columns import Indices, Ints, KinetoTrace
 from chakrasim.trace.linked.columns import Lane, RowKind
-
-Indices = NDArray[np.int32]
 
 #: What a category is, by its text in lower case. Categories that end so are calls of some device's runtime.
 _OPERATORS = frozenset(("cpu_op", "operator"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.synchronisation import Waits
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints
 from chakrasim.trace.linked.columns import RowKind
 
 
@@ -44,7 +43,7 @@ def count_false_pairs(work: LaneEvents, proven: Waits) -> None:
     work.counts["false_pairs_of_reference"] = int((~around).sum()) + wrong_source
 
 
-def _last_by_id(work: LaneEvents, ids: Ints) -> NDArray[np.int32]:
+def _last_by_id(work: LaneEvents, ids: Ints) -> Indices:
     """The work of the device or host with each External id that starts last."""
     kineto = work.kineto
     rows = np.concatenate((work.host.event, work.device.event))

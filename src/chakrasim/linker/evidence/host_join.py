@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.rows.texts import TextPool
 from chakrasim.trace.host.columns import HostTrace
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import RowKind
-
-Indices = NDArray[np.int32]
 
 #: Nodes that stand for the process and its threads, in host traces of all schemas.
 _FRAME = ("[pytorch|profiler|execution_trace|", "[pytorch|profiler|execution_graph|")
@@ -40,7 +38,7 @@ class HostJoin:
     agreeing: int
 
 
-def frame_nodes(host: HostTrace) -> NDArray[np.bool_]:
+def frame_nodes(host: HostTrace) -> Mask:
     """bool[nodes]: nodes for the process and its threads, which are no operators."""
     return host.strings.each(host.name, lambda name: name.startswith(_FRAME))
 

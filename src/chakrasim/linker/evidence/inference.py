@@ -10,15 +10,13 @@ from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
 from chakrasim.linker.evidence.synchronisation import EVENT, WAIT, SyncRecords, Waits
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
 
-Indices = NDArray[np.int32]
 
-
-def named(work: LaneEvents, *parts: str) -> NDArray[np.bool_]:
+def named(work: LaneEvents, *parts: str) -> Mask:
     """bool[h]: calls whose name contains one of ``parts`` (lower case)."""
-    found: NDArray[np.bool_] = work.host.kind == RowKind.RUNTIME
+    found: Mask = work.host.kind == RowKind.RUNTIME
     names = work.kineto.name[work.host.event[found]]
     found[found] = work.kineto.strings.each(names, lambda text: any(part in text.lower() for part in parts))
     return found
@@ -64,7 +62,7 @@ def _copies(work: LaneEvents, launches: Launches) -> list[Links]:
     ]
 
 
-def _blocking(work: LaneEvents, launches: Launches, queues: Enqueued, recorded: NDArray[np.bool_]) -> list[Links]:
+def _blocking(work: LaneEvents, launches: Launches, queues: Enqueued, recorded: Mask) -> list[Links]:
     """Calls that synchronise by their name but have no record: the work that ended last while they ran; for a whole
     device the last work of every stream."""
     host = work.host

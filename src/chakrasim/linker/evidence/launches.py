@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Nesting, last_at
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints
 from chakrasim.trace.linked.columns import RowKind
-
-Indices = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from chakrasim.jit import kernel, leaf
 from chakrasim.linker.evidence.events import LaneEvents
-from chakrasim.trace.kineto.columns import Ints
-
-Indices = NDArray[np.int32]
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 
 #: Times are rounded when they are written: what disagrees by no more than this is taken as equal.
 TOLERANCE_NS = 1000
@@ -43,7 +41,7 @@ class Pieces:
         """Free the lanes and times, which the rows have by now."""
         self.lane, self.start_ns, self.end_ns = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
 
-    def keep(self, which: NDArray[np.bool_] | slice) -> None:
+    def keep(self, which: Mask | slice) -> None:
         """Drop all other pieces."""
         for name in ("owner", "lane", "start_ns", "end_ns"):
             setattr(self, name, getattr(self, name)[which].copy())

@@ -16,10 +16,8 @@ from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import CallIndex, Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
 from chakrasim.linker.rows.columns import rare_at
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
-
-Indices = NDArray[np.int32]
 
 STREAM, CONTEXT, EVENT, WAIT, OTHER = 0, 1, 2, 3, 4
 _NAMES = {"stream sync": STREAM, "stream synchronize": STREAM, "context sync": CONTEXT, "context synchronize": CONTEXT}
@@ -46,7 +44,7 @@ class SyncRecords:
     source_stream: Ints
     source_lane: Indices
 
-    def take(self, which: NDArray[np.bool_]) -> SyncRecords:
+    def take(self, which: Mask) -> SyncRecords:
         """Some of the records."""
         return SyncRecords(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
@@ -184,7 +182,7 @@ class _Streams:
             targets.append(np.full(len(fit), to, np.int32))
         return np.concatenate(sources), np.concatenate(targets)
 
-    def _pending(self, lane: Indices, time: Ints, last: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def _pending(self, lane: Indices, time: Ints, last: NDArray[np.intp]) -> Mask:
         """Whether the stream had been told to wait after its last work."""
         if not len(self.wait_lane) or not len(lane):
             return np.zeros(len(lane), np.bool_)

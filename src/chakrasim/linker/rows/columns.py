@@ -14,9 +14,7 @@ from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
-from chakrasim.trace.kineto.columns import INTEGER, TEXT, Ints, KinetoTrace, RareColumn
-
-Indices = NDArray[np.int32]
+from chakrasim.trace.kineto.columns import INTEGER, TEXT, Indices, Ints, KinetoTrace, RareColumn
 
 #: Rows that are looked at together.
 _CHUNK = 1 << 18

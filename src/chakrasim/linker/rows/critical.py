@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chakrasim.jit import kernel
 from chakrasim.linker.rows.edges import Edges
 from chakrasim.linker.rows.row_table import RowTable
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints
 from chakrasim.trace.linked.columns import ON_CRITICAL_PATH, EdgeKind, StepPath
 
 #: Edges, or rows, that are looked at together.
@@ -56,7 +56,7 @@ def _last_rows(step: Any, ends: Ints, numbers: Any) -> Ints:
 
 
 @kernel
-def _walk(binding: NDArray[np.int32], source: NDArray[np.int32], row: int, flags: NDArray[np.uint8]) -> None:
+def _walk(binding: Indices, source: Indices, row: int, flags: NDArray[np.uint8]) -> None:
     edge = binding[row]
     while edge >= 0:
         flags[edge] = 1

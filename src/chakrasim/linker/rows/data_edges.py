@@ -12,13 +12,11 @@ from chakrasim.linker.evidence.nesting import TOLERANCE_NS, Nesting, last_at
 from chakrasim.linker.rows.edges import Edges, all_edges, edges_of
 from chakrasim.linker.rows.shape import Shape
 from chakrasim.trace.host.columns import HostTrace
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
 
-Indices = NDArray[np.int32]
 
-
-def tensor_pairs(host: HostTrace, usable: NDArray[np.bool_], start: Ints, end: Ints) -> tuple[Indices, Indices]:
+def tensor_pairs(host: HostTrace, usable: Mask, start: Ints, end: Ints) -> tuple[Indices, Indices]:
     """Pairs (giver, taker) of nodes: the innermost operator that last gave a storage before the taker began, and the
     innermost that takes it. ``start``, ``end`` int64[nodes]: any common clock; ``usable``: nodes that have times."""
     tensors = host.tensors

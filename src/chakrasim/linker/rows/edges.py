@@ -12,9 +12,8 @@ from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, Nesting, Pieces, last_at
 from chakrasim.linker.evidence.threads import Handovers
 from chakrasim.linker.rows.shape import Shape
+from chakrasim.trace.kineto.columns import Indices, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
-
-Indices = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,7 @@ class Edges:
     def __len__(self) -> int:
         return len(self.source)
 
-    def take(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Edges:
+    def take(self, which: Mask | NDArray[np.intp] | slice) -> Edges:
         """Some of the edges."""
         return Edges(self.source[which], self.target[which], self.kind[which], self.evidence[which])
 

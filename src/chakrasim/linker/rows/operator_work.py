@@ -25,12 +25,10 @@ from chakrasim.operators.kinds import FREE, RATES
 from chakrasim.operators.recorded_calls import RecordedSide, describe_recorded, recorded_operator
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import OperatorWorks, RowKind, no_works
 
 Rows = NDArray[np.intp]
-Indices = NDArray[np.int32]
-
 NO_SHAPES: Final = "no shapes"
 NO_FORMULA: Final = "no formula"
 FUSED: Final = "fused kernel"
@@ -150,7 +148,7 @@ def _shares(nodes: Rows, duration_ns: Ints) -> NDArray[np.float64]:
     return shares
 
 
-def _on_the_device(host: HostTrace) -> NDArray[np.bool_]:
+def _on_the_device(host: HostTrace) -> Mask:
     """bool[nodes]: whether a node works on the accelerator, for all that is recorded; in a run without one, on whatever
     there is."""
     tensors = host.tensors

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.jit import kernel
 from chakrasim.linker.rows.edges import Edges
-from chakrasim.trace.kineto.columns import Ints
-
-Indices = NDArray[np.int32]
+from chakrasim.trace.kineto.columns import Indices, Ints
 
 
 def put_in_order(begin_ns: list[Ints], end_ns: list[Ints], parts: list[Edges]) -> tuple[Indices, Edges, int]:

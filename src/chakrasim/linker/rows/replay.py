@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.jit import kernel
 from chakrasim.linker.rows.edges import Edges
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, LinkedTrace
 
 #: Edges that delay the work of their target, but not its start: the target itself waits.
@@ -35,7 +34,7 @@ def run(edges: Edges, duration_ns: Ints, delay_ns: Ints, first_ns: int) -> tuple
     return begin, ready, end
 
 
-def incoming(edges: Edges, rows: int) -> tuple[Ints, NDArray[np.int32], NDArray[np.bool_]]:
+def incoming(edges: Edges, rows: int) -> tuple[Ints, Indices, Mask]:
     """The edges that delay, by target: offsets int64[rows + 1], sources, and whether the target waits in a call."""
     delays = edges.kind != EdgeKind.CONTROL
     source, target, kind = edges.source[delays], edges.target[delays], edges.kind[delays]

@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.linker.rows.texts import TextPool
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints
 from chakrasim.trace.linked.columns import Lane
-
-Indices = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,7 @@ from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import Pieces, last_at
 from chakrasim.linker.evidence.threads import Handovers
-from chakrasim.trace.kineto.columns import Ints
-
-Indices = NDArray[np.int32]
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,7 @@ def _ends(pieces: Pieces, events: int) -> tuple[Indices, Indices]:
 
 def _launch_cuts(
     work: LaneEvents, pieces: Pieces, first: Indices, last: Indices, launches: Launches, waits: Links
-) -> tuple[Indices, Indices, Ints, NDArray[np.bool_]]:
+) -> tuple[Indices, Indices, Ints, Mask]:
     """Of each call that launched something: the call, its piece in which the device began, when, and whether that
     cuts the piece."""
     known = launches.call >= 0

@@ -18,10 +18,8 @@ from chakrasim.linker.rows.edges import Edges
 from chakrasim.linker.rows.order import put_in_order
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.linker.rows.texts import TextPool
-from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.kineto.columns import Indices, Ints
 from chakrasim.trace.linked.columns import RowKind
-
-Indices = NDArray[np.int32]
 
 
 @dataclass

@@ -15,6 +15,8 @@ from chakrasim.text.shown import Shown
 from chakrasim.trace.chakra.graph import StringTable
 
 Ints = NDArray[np.int64]
+Indices = NDArray[np.int32]
+Mask = NDArray[np.bool_]
 
 #: Bits of ``KinetoTrace.flags``.
 HAS_TS, HAS_DUR, HAS_CATEGORY, HAS_NAME, HAS_ARGS = 1, 2, 4, 8, 16
