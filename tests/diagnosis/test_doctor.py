@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import chakrasim
-from chakrasim.diagnosis.checks.delays import check_delays
 from chakrasim.diagnosis.checks.findings import Finding, Severity
+from chakrasim.diagnosis.checks.ranks import check_delays
 from chakrasim.diagnosis.doctor import Diagnosis, diagnose
 from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.errors import InputError

@@ -186,8 +186,7 @@ def _collectives(
     first[collective[::-1]] = kept[::-1]
     groups = [meetings.groups[index] for index in meetings.group[first].tolist()]
     operation = meetings.operation[first].tolist()
-    longest = np.zeros(count, np.int64)
-    np.maximum.at(longest, collective, transfer)
+    longest = _largest(collective, transfer, count)
     earliest = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(earliest, collective, arrival)
     message = meetings.is_message[first]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from chakrasim.analysis.table.intervals import check_times, merge, overlap
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
-from chakrasim.analysis.table.scopes import devices_of, scopes_of, step_notes
+from chakrasim.analysis.table.scopes import devices_of, scope_label, scopes_of, step_notes
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.notes import Notes
 
@@ -48,7 +48,9 @@ def comm_overlap(traces: Traces, *, rank: int | None = None, steps: bool = True)
             for scope in scopes_of(work, steps):
                 part = comm.clip(scope.start_ns, scope.end_ns)
                 hidden = overlap(part, compute)
-                check_times({"exposed_comm": part.total - hidden, "overlap": hidden}, scope.label)
+                check_times(
+                    {"exposed_comm": part.total - hidden, "overlap": hidden}, scope_label(scope.step, scope.partial)
+                )
                 times = part.total, hidden, part.total - hidden
                 rows.append((work.rank, device, scope.step, *times, percentage(hidden, part.total), scope.partial))
     return CommOverlap.of_rows(notes, rows)

@@ -10,7 +10,7 @@ import numpy as np
 from chakrasim.analysis.table.intervals import Union, check_times, merge, time_by_state
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE, MEMORY, OTHER
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
-from chakrasim.analysis.table.scopes import MEAN, Scope, devices_of, scopes_of, step_notes
+from chakrasim.analysis.table.scopes import MEAN, Scope, devices_of, scope_label, scopes_of, step_notes
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
@@ -109,7 +109,7 @@ def parts_of_window(unions: list[Union], scope: Scope) -> tuple[int, ...]:
     }
     times = {name: int(time[which].sum()) for name, which in chosen.items()}
     times |= {"before": first - scope.start_ns, "after": scope.end_ns - last, "span": max(last - first, 0)}
-    check_times(times, f"{scope.label}, {scope.start_ns} to {scope.end_ns} ns")
+    check_times(times, f"{scope_label(scope.step, scope.partial)}, {scope.start_ns} to {scope.end_ns} ns")
     return tuple(times[name] for name in PARTS + SUMS)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from chakrasim.collectives.kernel_names import is_communication_kernel
 from chakrasim.collectives.spelling import host_backend_of
+from chakrasim.linker.rows.columns import look_up
 from chakrasim.trace.kineto.columns import HAS_DUR, Ints, KinetoTrace, Mask
 
 #: By category, in the spellings of all versions and vendors (cuda_runtime, Runtime, mtia_runtime, xpu_driver, ...).
@@ -120,13 +121,8 @@ class DeviceRows:
         found = np.full(len(trace), -1, np.int64)
         calls = np.flatnonzero(self.calls & (trace.correlation > 0))
         work = np.flatnonzero(self.work & (trace.correlation > 0))
-        if len(calls) and len(work):
-            order = calls[np.argsort(trace.correlation[calls], kind="stable")]
-            keys = trace.correlation[order]
-            place = np.searchsorted(keys, trace.correlation[work])
-            place[place == len(keys)] = 0
-            same = keys[place] == trace.correlation[work]
-            found[work[same]] = order[place[same]]
+        calls = calls[np.argsort(trace.correlation[calls], kind="stable")]
+        found[work] = look_up(trace.correlation[calls], calls, trace.correlation[work])
         return found
 
     @cached_property

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from chakrasim.diagnosis.checks.comparison import compare
-from chakrasim.diagnosis.checks.delays import check_delays
 from chakrasim.diagnosis.checks.findings import Finding, Severity, merge
 from chakrasim.diagnosis.checks.ranks import check_ranks
 from chakrasim.diagnosis.checks.subject import ERROR, NOTE
@@ -119,7 +118,6 @@ def judge(found: Survey, examined: Sequence[ExaminedRank], directory: str) -> Di
     facts = tuple(one.facts for one in examined)
     outlines = [one.outline for one in examined if one.outline is not None]
     findings += compare(outlines)
-    findings += check_delays(facts)
     findings += check_ranks(facts, have_one_clock=any(len(trace.communication) for trace in outlines))
     findings.sort(key=lambda finding: (-finding.severity, finding.ranks, finding.code))
     return Diagnosis(directory, facts, tuple(findings), ignored)

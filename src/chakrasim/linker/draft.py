@@ -35,19 +35,7 @@ from chakrasim.trace.kineto.columns import Indices, Ints, KinetoTrace
 from chakrasim.trace.linked.columns import Annotations, EdgeKind, LinkedTrace
 
 #: Columns of the table that the linked trace has as they are.
-_KEPT = (
-    "kind",
-    "part",
-    "head",
-    "lane",
-    "start_ns",
-    "wait_ns",
-    "duration_ns",
-    "inclusive_ns",
-    "parent",
-    "step",
-    "lanes",
-)
+_ROW = ("kind", "part", "head", "lane", "start_ns", "wait_ns", "duration_ns", "inclusive_ns", "parent", "step", "lanes")
 #: Edges that are looked at together.
 _CHUNK = 1 << 18
 
@@ -200,7 +188,7 @@ def finish(draft: Draft, host: HostTrace | None, rank: int | None) -> LinkedTrac
         name=moved[4],
         delay_ns=delay,
         annotation=draft.annotation,
-        **{name: getattr(table, name) for name in _KEPT},
+        **{name: getattr(table, name) for name in _ROW},
         **ids,
         **dict(zip(names, moved[:4], strict=True)),
         communication=replace(communication, dtype=moved[5], evidence=moved[6]),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from chakrasim.diagnosis.device_rows import DeviceRows, busy_ns
 from chakrasim.errors import InputError
+from chakrasim.linker.rows.columns import look_up
 from chakrasim.totals import total, totals
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.host.columns import HostTrace
@@ -207,11 +208,8 @@ def _sort(name: str) -> str:
 
 def _depth(ids: Ints, parent: Ints) -> int:
     """Nodes on the longest chain of parents; chains that run in a circle do not count."""
-    if not len(ids):
-        return 0
     order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], parent), len(ids) - 1)
-    above = np.where(ids[order][place] == parent, order[place], -1)
+    above = look_up(ids[order], order, parent)
     above[above == np.arange(len(ids))] = -1
     depth, front = 0, np.flatnonzero(above < 0)
     level = np.full(len(ids), -1, np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS
+from chakrasim.linker.rows.columns import look_up
 from chakrasim.trace import AttrColumn, Job, NodeType, Trace, type_name
 from chakrasim.trace.kinds import STRING
 
@@ -91,11 +92,10 @@ def workload_info(traces: Sequence[Trace], times: int = 1) -> WorkloadInfo:
     distinct = list({id(trace): trace for trace in traces}.values())
     weights = [times * copies[id(trace)] for trace in distinct]
     versions: Counter[str] = Counter()
-    for trace, weight in zip(distinct, weights, strict=True):
-        versions[trace.version] += weight
     types: Counter[int] = Counter()
     collectives: Counter[tuple[int, int, str]] = Counter()
     for trace, weight in zip(distinct, weights, strict=True):
+        versions[trace.version] += weight
         for number, count in zip(*(a.tolist() for a in np.unique(trace.types, return_counts=True)), strict=True):
             types[number] += count * weight
         for kind, count in _collectives(trace).items():
@@ -211,10 +211,8 @@ def _edges(trace: Trace) -> tuple[Ints, Ints, int]:
     parents, children, unknown = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
     for deps in (trace.data_deps, trace.ctrl_deps):
         node = np.repeat(np.arange(len(trace)), np.diff(deps.offsets))
-        place = np.searchsorted(ids, deps.targets)
-        known = place < len(ids)
-        known[known] = ids[place[known]] == deps.targets[known]
-        unknown += int(np.count_nonzero(~known))
-        parents.append(order[place[known]])
-        children.append(node[known])
+        parent = look_up(ids, order, deps.targets)
+        unknown += int(np.count_nonzero(parent < 0))
+        parents.append(parent[parent >= 0])
+        children.append(node[parent >= 0])
     return np.concatenate(parents), np.concatenate(children), unknown

@@ -22,11 +22,6 @@ class Scope:
     end_ns: int
     partial: bool = False
 
-    @property
-    def label(self) -> str:
-        """The scope in words."""
-        return scope_label(self.step, self.partial)
-
 
 def scopes_of(work: DeviceWork, steps: bool = True) -> Iterator[Scope]:
     """The whole trace, then each step."""

@@ -26,6 +26,7 @@ from chakrasim.analysis.table.kernel_classes import (
 from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import texts
 from chakrasim.collectives.kernel_names import is_fused_kernel, qualified_name
+from chakrasim.linker.rows.columns import look_up
 from chakrasim.trace.kineto.columns import HAS_CATEGORY, HAS_DUR, HAS_TS, TEXT, Ints, KinetoTrace, Mask
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})")
@@ -175,14 +176,7 @@ def launching_rows(kineto: KinetoTrace, row: Ints) -> Ints:
     """
     calls = np.flatnonzero(runtime_rows(kineto) & (kineto.correlation > 0))
     calls = calls[np.lexsort((kineto.ts_ns[calls], kineto.correlation[calls]))]
-    ids = kineto.correlation[calls]
-    wanted = kineto.correlation[row]
-    at = np.searchsorted(ids, wanted, "left")
-    found = at < len(ids)
-    found[found] = ids[at[found]] == wanted[found]
-    result = np.full(len(row), -1, np.int64)
-    result[found] = calls[at[found]]
-    return result
+    return look_up(kineto.correlation[calls], calls, kineto.correlation[row])
 
 
 def _devices(kineto: KinetoTrace, row: Ints) -> Ints:

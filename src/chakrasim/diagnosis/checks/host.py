@@ -11,6 +11,7 @@ import numpy as np
 
 from chakrasim.diagnosis.checks.findings import Finding
 from chakrasim.diagnosis.checks.subject import ERROR, NOTE, WARNING, Subject
+from chakrasim.linker.rows.columns import look_up
 from chakrasim.text import remedies
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import Ints, KinetoTrace
@@ -124,14 +125,11 @@ def _agreement(host: HostTrace, trace: KinetoTrace, rows: Ints) -> tuple[Ints, i
     """
     nodes = np.flatnonzero(host.rf_id > 0)
     keys, first = np.unique(host.rf_id[nodes], return_index=True)
-    if not len(keys) or not len(rows):
-        return np.full(len(rows), -1, np.int64), len(rows)
-    place = np.minimum(np.searchsorted(keys, trace.rf_id[rows]), len(keys) - 1)
-    known = keys[place] == trace.rf_id[rows]
+    node = look_up(keys, nodes[first], trace.rf_id[rows])
     texts = {text: index for index, text in enumerate(host.strings)}
     to_host = np.array([texts.get(text, -1) for text in trace.strings], np.int64)
-    same = to_host[trace.name[rows]] == host.name[nodes[first]][place]
-    return np.where(known, same.astype(np.int64), -1), len(rows)
+    same = to_host[trace.name[rows]] == host.name[node]
+    return np.where(node >= 0, same.astype(np.int64), -1), len(rows)
 
 
 def _by_names(subject: Subject, files: tuple[str, str]) -> Iterator[Finding]:

@@ -10,10 +10,12 @@ from chakrasim.diagnosis.checks.subject import ERROR, WARNING
 from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.text import remedies
 from chakrasim.text.amounts import ranks_text, time_text
+from chakrasim.trace.linked.columns import MOST_DELAY_ONLY
 
 
 def check_ranks(facts: Sequence[RankFacts], *, have_one_clock: bool) -> Iterator[Finding]:
     """Findings over all ranks; ``have_one_clock``: shared collectives tell how their clocks differ."""
+    yield from check_delays(facts)
     yield from _missing(facts)
     yield from _different(facts)
     if not have_one_clock:
@@ -114,3 +116,33 @@ def _windows(facts: Sequence[RankFacts]) -> Iterator[Finding]:
             ranks=(earliest.rank, latest.rank),
             evidence={"gap_ns": gap},
         )
+
+
+def check_delays(facts: Sequence[RankFacts]) -> Iterator[Finding]:
+    """A finding if delays that nothing explains are much of some step's critical path."""
+    high = [
+        (share, fact, step)
+        for fact in facts
+        for step, share in fact.delay_only_share.items()
+        if share > MOST_DELAY_ONLY
+    ]
+    if not high:
+        return
+    share, worst, step = max(high, key=lambda entry: entry[0])
+    numbers = sorted({fact.rank for _, fact, _ in high})
+    others = f" (the most of ranks {ranks_text(numbers)})" if len(numbers) > 1 else ""
+    where = "the whole trace" if step == "-1" else f"step {step}"
+    on_device = worst.kernels > 0
+    source = "waits between streams that were not recorded" if on_device else "threads that waited for a processor"
+    remedy = f"record synchronisation: {remedies.SYNC_EVENTS}" if on_device else "record on a machine that is not busy"
+    yield Finding(
+        "unexplained-delays",
+        WARNING,
+        f"{100 * share:.1f} % of the critical path of {where} on rank {worst.rank} is delay that no dependency explains"
+        + others,
+        f"most often these are {source}: a replay repeats them as they were, so its error says nothing about them; a "
+        "simulation on a machine leaves them out",
+        remedy,
+        tuple(numbers),
+        evidence={"delay_only_share": {str(fact.rank): fact.delay_only_share for fact in facts}},
+    )

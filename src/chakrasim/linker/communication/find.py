@@ -27,10 +27,7 @@ from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, UNKNOWN, Commu
 
 
 def find_communication(
-    table: RowTable,
-    kineto: KinetoTrace | None,
-    host: HostTrace | None,
-    counts: dict[str, int] | None = None,
+    table: RowTable, kineto: KinetoTrace | None, host: HostTrace | None, counts: dict[str, int]
 ) -> tuple[Communication, tuple[ProcessGroup, ...]]:
     """The collectives and messages of one rank, and the process groups that it knows.
 
@@ -47,7 +44,6 @@ def find_communication(
 
     ``counts`` receives what stayed unknown or was guessed.
     """
-    counts = counts if counts is not None else {}
     groups = collect_groups(kineto, host, counts)
     nodes = NodeFacts(host, groups) if host is not None else None
     messages: list[Message] = []

@@ -10,11 +10,12 @@ import numpy as np
 from chakrasim.collectives.spelling import NOT_WORK, host_backend_of, operation_of, plain
 from chakrasim.linker.communication.records import NOTHING, Facts, Message, NodeFacts
 from chakrasim.linker.communication.sources import Sources
-from chakrasim.linker.communication.spans import CommunicationSpans, SpanKind
+from chakrasim.linker.communication.spans import CommunicationSpans, SpanKind, communication_spans
+from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto.columns import Indices, KinetoTrace
-from chakrasim.trace.linked.columns import RECV, SEND, RowKind
+from chakrasim.trace.linked.columns import RECV, SEND, Evidence, RowKind
 
 #: What DistributedDataParallel hands over from C++.
 _OF_DDP = (CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST)
@@ -104,6 +105,30 @@ def handing_operators(kineto: KinetoTrace, spans: CommunicationSpans, events: In
             used.add(at)
             found[number] = operators[at]
     return [int(at) for at in found]
+
+
+def handed_over(work: LaneEvents) -> dict[int, tuple[int, int, Evidence]]:
+    """(thread of the operator, time, evidence) by collective, an index into ``work.host``. The time is the operator's
+    end, or the collective's start where that is earlier. Collectives on the operator's own thread, and those whose
+    operator is not known, are left out."""
+    host = work.host
+    collectives = np.flatnonzero(host.kind == RowKind.HOST_COLLECTIVE)
+    if not len(collectives):
+        return {}
+    spans = communication_spans(work.kineto)
+    operators = handing_operators(work.kineto, spans, host.event[collectives].astype(np.int32))
+    wanted = {int(spans.event[at]) for at in operators if at >= 0}
+    event_of = {int(host.event[at]): int(at) for at in np.flatnonzero(np.isin(host.event, list(wanted)))}
+    numbered = bool((work.kineto.rf_id[host.event[collectives]] > 0).all())
+    evidence = Evidence.CORRELATION if numbered else Evidence.INFERRED
+    found: dict[int, tuple[int, int, Evidence]] = {}
+    for collective, at in zip(collectives.tolist(), operators, strict=True):
+        giver = event_of.get(int(spans.event[at]), -1) if at >= 0 else -1
+        begun = int(host.start_ns[collective])
+        if giver < 0 or host.lane[giver] == host.lane[collective] or host.start_ns[giver] >= begun:
+            continue
+        found[collective] = (int(host.lane[giver]), min(int(host.end_ns[giver]), begun), evidence)
+    return found
 
 
 def _hands_over(operator: str, annotation: str) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Nesting, last_at
+from chakrasim.linker.rows.columns import look_up
 from chakrasim.trace.kineto.columns import Indices, Ints
 from chakrasim.trace.linked.columns import RowKind
 
@@ -33,10 +34,7 @@ class CallIndex:
 
     def find(self, correlation: Ints) -> Indices:
         """int32: the first call with each id; -1 where there is none or the id is unknown (0 or less)."""
-        if not len(self.key):
-            return np.full(len(correlation), -1, np.int32)
-        at = np.minimum(np.searchsorted(self.key, correlation), len(self.key) - 1)
-        return np.where((self.key[at] == correlation) & (correlation > 0), self.call[at], -1).astype(np.int32)
+        return np.where(correlation > 0, look_up(self.key, self.call, correlation), -1).astype(np.int32)
 
 
 def index_calls(work: LaneEvents) -> CallIndex:

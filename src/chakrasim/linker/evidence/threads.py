@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.communication.handing_over import handed_over
+from chakrasim.linker.communication.host import handed_over
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Pieces
 from chakrasim.linker.rows.columns import rare_at

@@ -63,13 +63,16 @@ def _in_parts(value_of: Callable[[Indices], Ints], rows: Indices) -> Ints:
 
 def rare_at(column: RareColumn, rows: Indices) -> Ints:
     """int64 of the same length: the integer in each of these rows, -1 where there is none."""
-    found = np.full(len(rows), -1, np.int64)
     whole = column.kind == INTEGER
-    keys, values = column.rows[whole], column.bits[whole]
-    if len(keys):
-        at = np.minimum(np.searchsorted(keys, rows), len(keys) - 1)
-        found = np.where(keys[at] == rows, values[at], -1)
-    return found
+    return look_up(column.rows[whole], column.bits[whole], rows)
+
+
+def look_up(keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any]) -> Ints:
+    """int64: the value of each wanted key, -1 where there is none. Keys ascend; of equal ones the first counts."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], np.int64(-1))
 
 
 def text_columns(

@@ -9,6 +9,7 @@ from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.host_join import HostJoin
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, Nesting, last_at
+from chakrasim.linker.rows.columns import look_up
 from chakrasim.linker.rows.edges import Edges, all_edges, edges_of
 from chakrasim.linker.rows.shape import Shape
 from chakrasim.trace.host.columns import HostTrace
@@ -40,9 +41,7 @@ def tensor_pairs(host: HostTrace, usable: Mask, start: Ints, end: Ints) -> tuple
 def parents(host: HostTrace) -> NDArray[np.intp]:
     """The row of each node's parent, -1: none."""
     order = np.argsort(host.ids, kind="stable")
-    ids = host.ids[order]
-    at = np.minimum(np.searchsorted(ids, host.parent), max(len(ids) - 1, 0))
-    return np.where(ids[at] == host.parent, order[at], -1) if len(ids) else at
+    return look_up(host.ids[order], order, host.parent)
 
 
 def _innermost(node: Ints, memory: NDArray[np.intp], parent: NDArray[np.intp], memories: int) -> Ints:
