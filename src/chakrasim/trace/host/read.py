@@ -28,8 +28,8 @@ _TENSOR_KINDS: Final = (np.int32, np.bool_, np.int32, *([np.int64] * 5), np.int3
 def read_host(path: str | os.PathLike[str], *, lenient: bool = False, notes: Notes | None = None) -> HostTrace:
     """The host trace in the file ``path`` (plain or gzip; all schemas from 1.0.1 on; also what a linker wrote).
 
-    Damaged files are recovered, with a warning that counts what was lost and says where; ``strict`` raises InputError
-    instead.
+    Raises InputError for damaged files; ``lenient`` recovers them, with a warning that counts what was lost and says
+    where.
     """
     from chakrasim.trace.json.records import Records
 
