@@ -9,12 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from chakrasim.generator.layers.ends import shards
-from chakrasim.generator.layers.parameters import (
-    embedding_parameters,
-    head_parameters,
-    layer_parameters,
-    stage_parameters,
-)
+from chakrasim.generator.layers.parameters import stage_parameters, stage_parts
 from chakrasim.generator.layers.work import Sizes
 from chakrasim.generator.schedule import Turn
 from chakrasim.generator.spec.spec import Spec
@@ -146,13 +141,7 @@ def _gathered(spec: Spec, stage: int) -> int:
     """With ZeRO 3 (2), two units' whole weights (one unit's or bucket's whole gradients)."""
     if spec.parallel.zero < 2:
         return 0
-    chunks = range(stage, spec.chunks, spec.parallel.pp)
-    units = [layer_parameters(spec, layer) for chunk in chunks for layer in spec.layers_of(chunk)]
-    if stage == 0:
-        units.append(embedding_parameters(spec))
-    if stage == spec.parallel.pp - 1:
-        units.append(head_parameters(spec))
-    sizes = sorted((unit.total for unit in units), reverse=True)
+    sizes = sorted((part.total for part in stage_parts(spec, stage)), reverse=True)
     gradients = sizes[0] * spec.gradient_bytes
     if spec.parallel.zero == 2:
         return gradients

@@ -6,94 +6,47 @@ is bound by its bytes, which count each operand once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 from chakrasim.generator.layers.tape import Op
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.work import WorkKind
 
 
-@dataclass(frozen=True)
 class Sizes:
     """Sizes of one micro-batch on one rank of a spec. Elements, unless a name says otherwise."""
 
-    spec: Spec
-
-    @cached_property
-    def tp(self) -> int:
+    def __init__(self, spec: Spec) -> None:
+        model, parallel = spec.model, spec.parallel
+        self.spec = spec
+        self.tp = parallel.tp
         """Ranks that share a matrix."""
-        return self.spec.parallel.tp
-
-    @cached_property
-    def tokens(self) -> int:
+        self.tokens = spec.tokens
         """Tokens of a micro-batch."""
-        return self.spec.tokens
-
-    @cached_property
-    def own_tokens(self) -> int:
+        self.own_tokens = self.tokens // self.tp if parallel.sp else self.tokens
         """Tokens whose norms, residuals and dropout are this rank's work: a part of them with sequence parallelism."""
-        return self.tokens // self.tp if self.spec.parallel.sp else self.tokens
-
-    @cached_property
-    def value_bytes(self) -> int:
+        self.value_bytes = spec.value_bytes
         """Bytes of a value of the spec's dtype."""
-        return self.spec.value_bytes
-
-    @cached_property
-    def hidden(self) -> int:
+        self.hidden = model.hidden
         """Elements of a token."""
-        return self.spec.model.hidden
-
-    @cached_property
-    def heads(self) -> int:
+        self.heads = model.heads // self.tp
         """Query heads of this rank."""
-        return self.spec.model.heads // self.tp
-
-    @cached_property
-    def head_size(self) -> int:
+        self.head_size = model.head_size
         """Elements of a head."""
-        return self.spec.model.head_size
-
-    @cached_property
-    def queries(self) -> int:
+        self.queries = self.heads * self.head_size
         """Elements of a token's queries on this rank."""
-        return self.heads * self.head_size
-
-    @cached_property
-    def qkv(self) -> int:
+        self.qkv = self.queries + 2 * (model.kv_heads // self.tp) * self.head_size
         """Elements of a token's queries, keys and values on this rank."""
-        return self.queries + 2 * (self.spec.model.kv_heads // self.tp) * self.head_size
-
-    @cached_property
-    def scores(self) -> int:
+        self.scores = spec.batch.micro_batch * self.heads * model.sequence**2
         """Attention scores of this rank: all heads, queries and keys, causal or not."""
-        return self.spec.batch.micro_batch * self.heads * self.spec.model.sequence**2
-
-    @cached_property
-    def vocabulary(self) -> int:
+        self.vocabulary = model.vocabulary // self.tp
         """Rows of the embedding on this rank."""
-        return self.spec.model.vocabulary // self.tp
-
-    @cached_property
-    def own_bytes(self) -> int:
+        self.own_bytes = self.own_tokens * self.hidden * self.value_bytes
         """Bytes of a micro-batch's hidden state as this rank keeps it between layers."""
-        return self.own_tokens * self.hidden * self.value_bytes
-
-    @cached_property
-    def sent_bytes(self) -> int:
-        """Bytes of a message to another stage."""
-        return -(-self.own_bytes // self.tp) if self.in_parts else self.own_bytes
-
-    @cached_property
-    def in_parts(self) -> bool:
-        """Whether each rank sends its part of a hidden state that it has whole."""
-        return self.spec.parallel.scatter_gather and not self.spec.parallel.sp and self.tp > 1
-
-    @cached_property
-    def full_bytes(self) -> int:
+        self.full_bytes = self.tokens * self.hidden * self.value_bytes
         """Bytes of a micro-batch's whole hidden state."""
-        return self.tokens * self.hidden * self.value_bytes
+        self.in_parts = parallel.scatter_gather and not parallel.sp and self.tp > 1
+        """Whether each rank sends its part of a hidden state that it has whole."""
+        self.sent_bytes = -(-self.own_bytes // self.tp) if self.in_parts else self.own_bytes
+        """Bytes of a message to another stage."""
 
     # --- work ---
 
