@@ -15,8 +15,8 @@ from chakrasim.generator.layers.parameters import (
     layer_parameters,
     stage_parameters,
 )
+from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.tape import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Outside, Phase, Tape
-from chakrasim.generator.layers.work import Sizes
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType, NodeType
 
