@@ -23,7 +23,8 @@ class Rate:
     formula: str
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
     return frozenset(text.split())
 
 
@@ -140,25 +141,25 @@ RATES: Final[Mapping[str, Rate]] = {
 }
 
 #: Operators whose first tensors give only their shape, not their elements.
-SHAPE_ONLY: Final = _words(
+SHAPE_ONLY: Final = words(
     "zeros_like ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones new_full new_empty"
     " new_empty_strided"
 )
 
 #: In-place operators that overwrite without reading.
-OVERWRITES: Final = _words(
+OVERWRITES: Final = words(
     "copy_ fill_ zero_ normal_ uniform_ random_ exponential_ bernoulli_ geometric_ log_normal_ cauchy_ set_ resize_"
     " _foreach_copy_ _foreach_zero_ copy_data_"
 )
 
 #: Operators that read of their first tensor as many elements as they give.
-READS_ROWS: Final = _words("embedding index index_select gather take _unsafe_index")
+READS_ROWS: Final = words("embedding index index_select gather take _unsafe_index")
 
 #: In-place operators that read and write of their first tensor as many elements as their last tensor has.
-WRITES_ROWS: Final = _words("index_put_ _index_put_impl_ index_add_ scatter_add_ scatter_reduce_ scatter_ index_copy_")
+WRITES_ROWS: Final = words("index_put_ _index_put_impl_ index_add_ scatter_add_ scatter_reduce_ scatter_ index_copy_")
 
 #: Operators that make a tensor without work on it, or that are no work of a device.
-FREE: Final = _words(
+FREE: Final = words(
     "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize_ set_ _unsafe_view lift_fresh"
     " lift alias detach detach_ _reshape_alias record_stream _record_function_enter_new _record_function_enter"
     " _record_function_exit sym_size sym_stride sym_numel sym_storage_offset size stride numel dim storage_offset"
@@ -185,7 +186,7 @@ def kind_by_name(name: str, tags: Any) -> WorkKind:
 
 
 #: Pointwise operators that carry no such tag in every version of PyTorch.
-POINTWISE: Final = _words(
+POINTWISE: Final = words(
     "native_dropout native_dropout_backward bernoulli bernoulli_ normal_ uniform_ random_ rand randn rand_like"
     " randn_like randint randint_like normal exponential_ multinomial gelu_backward silu_backward threshold_backward"
     " tanh_backward sigmoid_backward hardtanh_backward hardswish_backward leaky_relu_backward elu_backward"

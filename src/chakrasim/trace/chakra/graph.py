@@ -121,14 +121,7 @@ class AttrColumn:
         """
         wrong = np.flatnonzero(self.present & ~self.is_integer)
         if len(wrong):
-            at = int(wrong[0])
-            raise InputError(
-                f"attribute {self.name!r} is no integer",
-                file=self.trace.source,
-                place=self.trace.place(at),
-                found=f"{KIND_NAMES[int(self.kind[at])]} {self.value(at)!r}",
-                expected="an integer or bool value",
-            )
+            self._refuse(int(wrong[0]), "an integer or bool value", "is no integer")
         values = self.bits.view(np.int64).copy()
         if default:
             values[~self.present] = default
@@ -155,9 +148,9 @@ class AttrColumn:
         values: list[Any] = self.value(node)
         return values
 
-    def _refuse(self, node: int, expected: str) -> None:
+    def _refuse(self, node: int, expected: str, fault: str = "has the wrong type") -> None:
         raise InputError(
-            f"attribute {self.name!r} has the wrong type",
+            f"attribute {self.name!r} {fault}",
             file=self.trace.source,
             place=self.trace.place(node),
             found=f"{KIND_NAMES[int(self.kind[node])]} {self.value(node)!r}",

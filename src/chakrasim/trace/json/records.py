@@ -334,24 +334,16 @@ class Records:
             raise self.damage
         if self.file.fault and not self.state[js.RECORDS]:
             raise self._gzip_damage()
-        if self.state[js.LISTS]:
-            return
-        self._raise_wrong_document()
+        if not self.state[js.LISTS]:
+            names = [match[1].decode("utf-8", "replace") for raw in self.members if (match := _NAME.match(raw))]
+            raise recognise.wrong_document(names, self.path, self.form.expected)
 
     def refuse_records(self, found: str) -> NoReturn:
         """Raise InputError: what the list holds is not what it should be."""
         raise InputError(f"this is not {self.form.expected}", file=self.path, found=found, expected=self.form.expected)
 
-    def _raise_wrong_document(self) -> NoReturn:
-        names = [name for raw in self.members if (name := next(iter(_keys(raw)), None))]
-        raise recognise.wrong_document(names, self.path, self.form.expected)
 
-
-def _keys(raw: bytes) -> list[str]:
-    match = re.match(rb'"([^"\\]*)"', raw)
-    return [match[1].decode("utf-8", "replace")] if match else []
-
-
+_NAME: Final = re.compile(rb'"([^"\\]+)"')
 _ESCAPE: Final = re.compile(rb'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 
 
