@@ -227,26 +227,6 @@ class Trace(Shown):
             "source": self.source,
         }
 
-    @property
-    def attr_offsets(self) -> Ints:
-        """int64[n + 1]: where each node's attributes start."""
-        return self.attrs.offsets
-
-    @property
-    def attr_name(self) -> NDArray[np.int32]:
-        """int32[k]: string index of each attribute's name."""
-        return self.attrs.name
-
-    @property
-    def attr_kind(self) -> NDArray[np.uint8]:
-        """uint8[k]: field number of each attribute's value."""
-        return self.attrs.kind
-
-    @property
-    def attr_bits(self) -> Words:
-        """uint64[k]: value of each attribute, see `Attributes`."""
-        return self.attrs.bits
-
     @cached_property
     def _attr_names(self) -> dict[str, int]:
         used = np.flatnonzero(np.bincount(self.attrs.name, minlength=1))

@@ -51,6 +51,11 @@ class Format:
     expected: str
     vocabulary: NDArray[np.int16]
 
+    @property
+    def name(self) -> str:
+        """The record without its article."""
+        return self.record.split()[-1]
+
 
 def vocabulary(
     levels: list[tuple[str, ...]], enters: dict[str, int], listed: int, around: list[int], needed: str
@@ -305,7 +310,7 @@ class Records:
 
     def report(self, kept: int, notes: Notes, counts: dict[str, int]) -> None:
         """Say what was lost or repaired."""
-        state, record = self.state, self.form.record.split()[-1]
+        state, record = self.state, self.form.name
         if self.file.fault:
             damage = self._gzip_damage()
             damage.remedy = None
