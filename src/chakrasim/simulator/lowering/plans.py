@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -111,7 +111,16 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
             context.notes.warn(
                 f"the custom {name} runs once for the whole collective: preferred-dataset-splits is not 1"
             )
-        return Plan(use, 1, (), _custom_programs(custom, use, members or range(context.ranks), context))
+        programs = custom_programs(
+            custom,
+            use.type,
+            list(members or range(context.ranks)),
+            use.size_bytes,
+            lambda size: pass_ns(size, context.system.local_mem_bw),
+            context.notes,
+            to_itself=context.carries_messages_to_itself,
+        )
+        return Plan(use, 1, (), programs)
     algorithms = _implementations(use.type, name, context)
     if members is not None and count < context.ranks:
         phases = _group_phases(use, chunk, members, algorithms, context)
@@ -120,22 +129,6 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     if not phases:
         return Plan(use, 0, ())
     return Plan(use, chunks, tuple(phases))
-
-
-def _custom_programs(
-    path: str, use: CollectiveUse, members: Sequence[int], context: Context
-) -> tuple[CustomProgram, ...]:
-    """A custom collective's programs, from a prefix of Chakra traces or an MSCCL file."""
-    bandwidth = context.system.local_mem_bw
-    return custom_programs(
-        path,
-        use.type,
-        list(members),
-        use.size_bytes,
-        lambda size: pass_ns(size, bandwidth),
-        context.notes,
-        to_itself=context.carries_messages_to_itself,
-    )
 
 
 def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import StallError
+from chakrasim.simulator.arena.engine import slot_table
 from chakrasim.simulator.arena.fill import Layout
 from chakrasim.simulator.checks.queues import can_stall, cause_of, remedy_of
 from chakrasim.simulator.context import Context
@@ -17,7 +18,6 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.outcome.gather import slot_table
 
 Ints = NDArray[np.int64]
 
