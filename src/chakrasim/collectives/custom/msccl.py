@@ -241,7 +241,6 @@ def _nops_in_order(
     try:
         return list(TopologicalSorter(waits_for).static_order())
     except CycleError as error:
-        line = min(
-            block.steps[place].line for number, place in error.args[1] for block in blocks if block.number == number
-        )
+        steps_of = {block.number: block.steps for block in blocks}
+        line = min(steps_of[number][place].line for number, place in error.args[1])
         raise InputError("dependency cycle among nop steps", file=algorithm.source, place=f"line {line}") from None
