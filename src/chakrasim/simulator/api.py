@@ -36,6 +36,7 @@ from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
+from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.steps import delay_only_warnings
 from chakrasim.simulator.session import Session
@@ -231,7 +232,7 @@ def _run(
     session, notes = _session(context, job), context.notes
     notes.refuse(strict)
     if check:
-        return session.check()
+        return empty_result(context)
     result = session.run(fold=fold, progress=progress)
     if context.replay is not None:
         notes.warn(*delay_only_warnings(result.steps))
