@@ -100,15 +100,15 @@ class LinkedPath(Shown):
 def linked_critical_path(linked: LinkedTrace, *, annotation: str = "", instance: Instance = None) -> LinkedPath:
     """The critical path of one rank.
 
+    A host row is in the window if it starts in it, a device row if its launch does. Raises InputError if there is no
+    such annotation or instance, or nothing in the window, or if the trace has no times.
+
     Parameters
     ----------
     linked: host and device together, with all dependencies.
     annotation: the part of a name of the annotations that bound the window; "" for the whole trace.
     instance: which of these annotations, counted from 0 by their start; a pair for several, both ends included; None
         for all, from the first one's start to the last one's end.
-
-    A host row is in the window if it starts in it, a device row if its launch does. Raises InputError if there is no
-    such annotation or instance, or nothing in the window, or if the trace has no times.
     """
     _check(linked)
     window = _window(linked, annotation, instance)

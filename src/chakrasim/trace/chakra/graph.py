@@ -132,14 +132,7 @@ class AttrColumn:
         """
         wrong = np.flatnonzero(self.present & ~self.is_integer)
         if len(wrong):
-            at = int(wrong[0])
-            raise InputError(
-                f"attribute {self.name!r} is no integer",
-                file=self.trace.source,
-                place=self.trace.place(at),
-                found=f"{KIND_NAMES[int(self.kind[at])]} {self.value(at)!r}",
-                expected="an integer or bool value",
-            )
+            self._refuse(int(wrong[0]), "an integer or bool value", "is no integer")
         values = self.bits.view(np.int64).copy()
         if default:
             values[~self.present] = default
@@ -166,9 +159,9 @@ class AttrColumn:
         values: list[Any] = self.value(node)
         return values
 
-    def _refuse(self, node: int, expected: str) -> None:
+    def _refuse(self, node: int, expected: str, fault: str = "has the wrong type") -> None:
         raise InputError(
-            f"attribute {self.name!r} has the wrong type",
+            f"attribute {self.name!r} {fault}",
             file=self.trace.source,
             place=self.trace.place(node),
             found=f"{KIND_NAMES[int(self.kind[node])]} {self.value(node)!r}",
@@ -244,26 +237,6 @@ class Trace(Shown):
             "schema": self.version or "not stated",
             "source": self.source,
         }
-
-    @property
-    def attr_offsets(self) -> Ints:
-        """int64[n + 1]: where each node's attributes start."""
-        return self.attrs.offsets
-
-    @property
-    def attr_name(self) -> NDArray[np.int32]:
-        """int32[k]: string index of each attribute's name."""
-        return self.attrs.name
-
-    @property
-    def attr_kind(self) -> NDArray[np.uint8]:
-        """uint8[k]: field number of each attribute's value."""
-        return self.attrs.kind
-
-    @property
-    def attr_bits(self) -> Words:
-        """uint64[k]: value of each attribute, see `Attributes`."""
-        return self.attrs.bits
 
     @cached_property
     def _attr_names(self) -> dict[str, int]:
