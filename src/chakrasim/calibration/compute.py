@@ -128,11 +128,12 @@ def calibrate_compute(
         one, found = _calibrate(device, own, base, holdout, dtype, notes)
         fitted.append(one)
         errors += found
+    whole = sorted({model for model, _ in unsplit})
     return Calibration(
         devices=tuple(fitted),
         errors=tuple(errors),
         configs={model: config.source for model, config in configs.items()},
-        unsplit={model: layers for model, layers in _by_model(unsplit).items() if layers},
+        unsplit={name: tuple(sorted(layer for model, layer in unsplit if model == name)) for name in whole},
         warnings=notes.warnings,
     )
 
@@ -313,10 +314,3 @@ def _named(
         source=f"Efficiencies fitted by chakrasim calibrate compute to {dtype} times of {', '.join(trained)} on "
         f"{device}.{error}\nPeak and bandwidth: {profile.source}",
     )
-
-
-def _by_model(unsplit: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for model, layer in sorted(unsplit):
-        found[model] = (*found.get(model, ()), layer)
-    return found
