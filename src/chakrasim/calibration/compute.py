@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chakrasim.calibration.errors import LayerError, pooled
 from chakrasim.calibration.fit import Samples, fit_efficiency
-from chakrasim.calibration.layers import ITEMSIZE, PROJECTIONS, attention_work, join, layer_work, plain_name, work_for
+from chakrasim.calibration.layers import ITEMSIZE, PROJECTIONS, attention_work, layer_work, plain_name, work_for
 from chakrasim.calibration.measured import PREFILL, Series, read_measured
 from chakrasim.calibration.models import ModelConfig, find_config, load_model_configs, same_model, unlike_built_in
 from chakrasim.calibration.split import unsplit_layers
@@ -128,11 +128,12 @@ def calibrate_compute(
         one, found = _calibrate(device, own, base, holdout, dtype, notes)
         fitted.append(one)
         errors += found
+    whole = sorted({model for model, _ in unsplit})
     return Calibration(
         devices=tuple(fitted),
         errors=tuple(errors),
         configs={model: config.source for model, config in configs.items()},
-        unsplit={model: layers for model, layers in _by_model(unsplit).items() if layers},
+        unsplit={name: tuple(sorted(layer for model, layer in unsplit if model == name)) for name in whole},
         warnings=notes.warnings,
     )
 
@@ -263,24 +264,16 @@ def _fit(timed: Sequence[Timed], base: DeviceProfile) -> DeviceProfile:
     """The base device with the efficiencies that these times show; kinds that were not measured keep the base's."""
     efficiency = dict(base.efficiency)
     for kind, usual in USUAL.items():
-        parts, times = [], []
+        parts = []
         for index, entry in enumerate(entry for entry in timed if entry.fitted):
             rows = np.flatnonzero(entry.work.kind == kind)[index % STRIDE :: STRIDE]
             if len(rows):
-                parts.append(_rows(entry.work, rows))
-                times.append(entry.series.time_ns[rows])
+                work = entry.work
+                columns = (*base.bounds_ns(work), chain_steps(work), work.kernels, entry.series.time_ns)
+                parts.append(np.stack([column[rows] for column in columns]))
         if parts:
-            efficiency[kind] = fit_efficiency(_samples(join(parts), np.concatenate(times), base), usual)
+            efficiency[kind] = fit_efficiency(Samples(*np.concatenate(parts, axis=1)), usual)
     return replace(base, efficiency=efficiency)
-
-
-def _rows(work: Work, rows: NDArray[np.int64]) -> Work:
-    return Work(**{name: getattr(work, name)[rows] for name in Work.__dataclass_fields__})
-
-
-def _samples(work: Work, measured_ns: Floats, base: DeviceProfile) -> Samples:
-    compute_ns, memory_ns = base.bounds_ns(work)
-    return Samples(compute_ns, memory_ns, chain_steps(work), work.kernels.astype(np.float64), measured_ns)
 
 
 def _error(entry: Timed, profile: DeviceProfile, fold: Fold) -> LayerError:
@@ -321,10 +314,3 @@ def _named(
         source=f"Efficiencies fitted by chakrasim calibrate compute to {dtype} times of {', '.join(trained)} on "
         f"{device}.{error}\nPeak and bandwidth: {profile.source}",
     )
-
-
-def _by_model(unsplit: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for model, layer in sorted(unsplit):
-        found[model] = (*found.get(model, ()), layer)
-    return found

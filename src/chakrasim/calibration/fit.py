@@ -34,9 +34,6 @@ class Samples:
     kernels: Floats
     measured_ns: Floats
 
-    def __len__(self) -> int:
-        return len(self.measured_ns)
-
 
 def fit_efficiency(samples: Samples, usual: Efficiency) -> Efficiency:
     """The efficiency that fits best. ``usual`` holds the values that the prior prefers, where the fit begins.

@@ -5,7 +5,6 @@ Names are those of vLLM's and Hugging Face's modules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,9 +149,3 @@ def attention_work(
     read = itemsize * config.head_dim * (heads * queries + 2 * kv_heads * keys)
     written = itemsize * config.head_dim * heads * queries
     return _work(WorkKind.ATTENTION, flops, read, written, dtype, batch=heads, m=queries, n=keys, k=config.head_dim)
-
-
-def join(parts: Sequence[Work]) -> Work:
-    """All work of several, one after another."""
-    names = Work.__dataclass_fields__
-    return Work(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

@@ -111,11 +111,11 @@ switch: Final = Kind(_switch, "switch", {"examples": [0, 1]})
 
 def strings(section: Section, key: str, expected: str, each: str) -> list[str]:
     """A list of strings; ``expected`` is said of what is no list, ``each`` of an item that is no string."""
-    items = section.sequence(key, expected)
-    for index, item in enumerate(items):
+    items = section.listing(key, expected)
+    for index, item in items.entries.items():
         if not isinstance(item, str):
-            section.fail((key, index), "not a string", found=item, expected=each)
-    return [str(item) for item in items]
+            items.refuse(index, "not a string", each)
+    return [str(item) for item in items.entries.values()]
 
 
 STRINGS: Final[dict[str, Any]] = {"type": "array", "items": {"type": "string"}}

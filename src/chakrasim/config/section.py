@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -66,6 +68,10 @@ class Section:
             self.refuse(key, "not a list", expected)
         return list(listed)
 
+    def listing(self, key: object, expected: str) -> Section:
+        """The items of a list by their indices."""
+        return replace(self, entries=dict(enumerate(self.sequence(key, expected))), path=self.at(key))
+
     def below(self, key: object, known: Collection[str]) -> Section:
         """The mapping below ``key``, empty if it is not there; ``known`` are the keys it may have."""
         value = self.entries.get(key, {})
@@ -114,11 +120,26 @@ def open_section(source: object, kind: str, decode: str, notes: Notes | None) ->
     return Section(string_keys(source, name, "$"), name, notes, folder=folder)
 
 
-def shipped_section(text: str, name: str, notes: Notes | None) -> Section:
-    """The section of a configuration that the package ships as YAML; ``name`` stands in messages."""
-    content = decode_yaml(text.encode(), name)
-    assert isinstance(content, Mapping), name
-    return Section(string_keys(content, name, "$"), name, Notes() if notes is None else notes)
+def open_named(
+    source: object, kind: str, known: Collection[str], text: Callable[[str], str], *, label: str, neither: str,
+    notes: Notes | None,
+) -> Section:  # fmt: skip
+    """The same for YAML, or a file that the package ships, by one of the ``known`` names: ``text`` gives what it holds,
+    ``label`` stands before its name in messages. A word that is ``neither`` was most likely meant as a name."""
+    if isinstance(source, str) and source in known:
+        name = f"{label} {source}"
+        content = decode_yaml(text(source).encode(), name)
+        assert isinstance(content, Mapping), name
+        return Section(string_keys(content, name, "$"), name, Notes() if notes is None else notes)
+    if isinstance(source, str) and not re.search(r"[/\\.\x00]", source) and not os.path.exists(source):
+        raise no_such(neither, source, known, "a path, or one of ")
+    return open_section(source, kind, "yaml", notes)
+
+
+def no_such(message: str, found: object, known: Collection[str], expected: str = "one of ") -> InputError:
+    """The refusal of a name that is none of the ``known`` ones."""
+    remedy = near(str(found), known) or None
+    return InputError(message, found=describe(found), expected=expected + ", ".join(known), remedy=remedy)
 
 
 def string_keys(entries: Mapping[object, object], file: str, path: str) -> dict[str, object]:

@@ -182,11 +182,10 @@ def list_of(table: Table, expected: str, what: str) -> Kind:
     known = names(table)
 
     def reader(section: Section, key: str) -> list[Values]:
-        entries = section.sequence(key, expected)
-        if not entries:
+        items = section.listing(key, expected)
+        if not items.entries:
             section.fail(key, f"no {what}", expected="at least one")
-        listing = Section(dict(enumerate(entries)), section.file, section.notes, section.at(key), section.folder)
-        return [read(listing.strictly_below(index, known), table) for index in range(len(entries))]
+        return [read(items.strictly_below(index, known), table) for index in items.entries]
 
     schema = {"type": "array", "minItems": 1, "items": object_schema(table)}
     return Kind(reader, "list", schema, table, "[].")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -50,8 +50,7 @@ def collective_job(kind: str, size_bytes: int, ranks: int, *, repeat: int = 1, r
         _check_nodes(kind, repeat, ranks, repeat)
         return Job((_collective(meaning, size_bytes, ranks, repeat, root),), np.zeros(ranks, np.int64))
     _check_nodes(kind, 2 * repeat * ranks * (1 if kind == "send_recv" else ranks - 1), ranks, repeat)
-    peers = _ring if kind == "send_recv" else _others
-    traces = tuple(_messages(kind, size_bytes, ranks, repeat, rank, peers) for rank in range(ranks))
+    traces = tuple(_messages(kind, size_bytes, ranks, repeat, rank) for rank in range(ranks))
     return Job(traces, np.arange(ranks, dtype=np.int64))
 
 
@@ -94,28 +93,12 @@ def _collective(kind: CollectiveKind, size_bytes: int, ranks: int, repeat: int, 
     return builder.build()
 
 
-def _ring(rank: int, ranks: int) -> tuple[list[int], list[int]]:
-    """To whom a rank sends, and from whom it receives."""
-    return [(rank + 1) % ranks], [(rank - 1) % ranks]
-
-
-def _others(rank: int, ranks: int) -> tuple[list[int], list[int]]:
-    """The same; each rank begins with the next one, so that no rank is everybody's first."""
-    ahead = [(rank + step) % ranks for step in range(1, ranks)]
-    return ahead, ahead[::-1]
-
-
-def _messages(
-    kind: str,
-    size_bytes: int,
-    ranks: int,
-    repeat: int,
-    rank: int,
-    peers: Callable[[int, int], tuple[list[int], list[int]]],
-) -> Trace:
-    """Each round waits for the one before, its messages included."""
+def _messages(kind: str, size_bytes: int, ranks: int, repeat: int, rank: int) -> Trace:
+    """Each round waits for the one before, its messages included. Each rank begins with the next one, so that no rank
+    is everybody's first."""
     builder = _builder(kind, size_bytes, ranks, rank)
-    targets, sources = peers(rank, ranks)
+    steps = range(1, 2 if kind == "send_recv" else ranks)
+    targets, sources = [(rank + step) % ranks for step in steps], [(rank - step) % ranks for step in steps]
     before: list[int] = []
     for number in range(repeat):
         now: list[int] = []

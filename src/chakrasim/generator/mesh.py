@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,15 +34,10 @@ def process_groups(spec: Spec) -> dict[str, Groups]:
         found["expert_dp"] = _strided(by_dp, split.ep)
     if spec.model.tied_embeddings and split.pp > 1:
         found["embedding"] = ranks[[0, -1]].transpose(1, 2, 0).reshape(-1, 2)
-    return {role: _plain(groups) for role, groups in found.items() if groups.shape[1] > 1}
+    return {role: tuple(map(tuple, groups.tolist())) for role, groups in found.items() if groups.shape[1] > 1}
 
 
 def _strided(by_dp: NDArray[np.int64], stride: int) -> NDArray[np.int64]:
     """Every ``stride``-th rank along dp."""
     stages, tp, dp = by_dp.shape
     return by_dp.reshape(stages, tp, dp // stride, stride).transpose(0, 1, 3, 2).reshape(-1, dp // stride)
-
-
-def _plain(groups: NDArray[np.int64]) -> Groups:
-    rows: Iterable[list[int]] = groups.tolist()
-    return tuple(tuple(row) for row in rows)

@@ -28,10 +28,8 @@ def turns(spec: Spec, stage: int) -> list[Turn]:
         return [Turn(forward, stage, batch) for forward in (True, False) for batch in range(count)]
     virtual = spec.parallel.virtual_stages
     total = count * virtual
-    if virtual == 1:
-        warm_up = min(stages - 1 - stage, total)
-    else:
-        warm_up = min(2 * (stages - 1 - stage) + (virtual - 1) * stages, total)
+    behind = stages - 1 - stage
+    warm_up = min(behind if virtual == 1 else 2 * behind + (virtual - 1) * stages, total)
     forward = [_pass(True, k, stage, stages, virtual) for k in range(total)]
     backward = [_pass(False, k, stage, stages, virtual) for k in range(total)]
     steady = [turn for pair in zip(forward[warm_up:], backward, strict=False) for turn in pair]
@@ -40,8 +38,6 @@ def turns(spec: Spec, stage: int) -> list[Turn]:
 
 def _pass(forward: bool, k: int, stage: int, stages: int, virtual: int) -> Turn:
     """The k-th forward or backward pass of a stage."""
-    if virtual == 1:
-        return Turn(forward, stage, k)
     group, within = divmod(k, stages * virtual)
     turn, position = divmod(within, stages)
     chunk = turn if forward else virtual - 1 - turn

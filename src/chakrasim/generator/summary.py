@@ -17,6 +17,7 @@ def summary(generated: Generated) -> dict[str, Any]:
     GEMMs and attention add up to. ``peak_memory_by_class`` is of one rank of each class.
     """
     spec, totals = generated.spec, generated.totals
+    per_stage = spec.parallel.dp * spec.parallel.tp
     by_type: dict[str, int] = {}
     for (what, _), (_, size) in totals.communication.items():
         by_type[what] = by_type.get(what, 0) + size
@@ -50,7 +51,12 @@ def summary(generated: Generated) -> dict[str, Any]:
             for (what, role), (count, size) in totals.communication.items()
         ],
         "peak_memory_by_class": [
-            {"class": stage, "stage": stage, "ranks": _ranks(generated, stage), **memory.to_mapping()}
+            {
+                "class": stage,
+                "stage": stage,
+                "ranks": {"first": stage * per_stage, "count": per_stage},
+                **memory.to_mapping(),
+            }
             for stage, memory in enumerate(totals.memory)
         ],
         "nodes_per_rank_class": list(totals.nodes),
@@ -65,8 +71,3 @@ def _verdict(generated: Generated) -> dict[str, Any]:
     capacity = generated.device.memory_bytes
     fits = max(memory.peak for memory in generated.totals.memory) <= capacity
     return {"device_profile": generated.device.name, "memory_capacity_bytes": capacity, "fits_memory": fits}
-
-
-def _ranks(generated: Generated, stage: int) -> dict[str, int]:
-    count = generated.spec.parallel.dp * generated.spec.parallel.tp
-    return {"first": stage * count, "count": count}

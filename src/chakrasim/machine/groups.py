@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from chakrasim.config.decode import decode_json, printable, read_bytes
 from chakrasim.config.section import INT32_MAX
@@ -85,8 +86,7 @@ def load_groups(source: GroupSource | CommGroups | None, notes: Notes | None = N
         said = Notes() if notes is None else notes
         content = decode_json(read_bytes(source, _KIND, MAX_FILE_BYTES), name, said)  # type: ignore[assignment]
     if not isinstance(content, Mapping):
-        expected = "a mapping of group ids to lists of ranks"
-        raise InputError(f"not a {_KIND}", file=name, place="$", found=describe(content), expected=expected)
+        _fail(f"not a {_KIND}", name, "$", content, "a mapping of group ids to lists of ranks")
     return CommGroups(_checked(content, name), name)
 
 
@@ -104,45 +104,29 @@ def _checked(content: Mapping[int, Iterable[int]] | Mapping[str, Iterable[int]],
 def _group_id(key: object, place: str, file: str) -> int:
     group = int(key) if isinstance(key, str) and _WHOLE.fullmatch(key) else key
     if isinstance(group, bool) or not isinstance(group, int):
-        raise InputError("not a group id", file=file, place=place, found=describe(key), expected="an integer > 0")
+        _fail("not a group id", file, place, key, "an integer > 0")
     if not 0 < group <= INT32_MAX:
         remedy = "group 0 stands for all ranks and cannot be listed" if group == 0 else None
-        expected = f"an integer from 1 to {INT32_MAX}"
-        raise InputError(
-            "the group id is out of range",
-            file=file,
-            place=place,
-            found=describe(key),
-            expected=expected,
-            remedy=remedy,
-        )
+        _fail("the group id is out of range", file, place, key, f"an integer from 1 to {INT32_MAX}", remedy)
     return group
 
 
 def _members(value: object, place: str, file: str) -> tuple[int, ...]:
     listed = as_sequence(value)
     if listed is None:
-        expected = "a list of ranks"
-        raise InputError("not a list", file=file, place=place, found=describe(value), expected=expected)
+        _fail("not a list", file, place, value, "a list of ranks")
     if not listed:
         raise InputError("the group has no members", file=file, place=place, expected="at least one rank")
     ranks = [member if type(member) is int else plain(member) for member in listed]
     for index, member in enumerate(ranks):
         if type(member) is not int or not 0 <= member <= INT32_MAX:
-            here = f"{place}[{index}]"
-            expected = f"an integer from 0 to {INT32_MAX}"
-            raise InputError("not a rank", file=file, place=here, found=describe(member), expected=expected)
+            _fail("not a rank", file, f"{place}[{index}]", member, f"an integer from 0 to {INT32_MAX}")
     if len(set(ranks)) != len(ranks):
-        index = _first_repeat(ranks)
-        message = "the rank is in the group twice"
-        raise InputError(message, file=file, place=f"{place}[{index}]", found=ranks[index], expected="distinct ranks")
+        first: dict[object, int] = {}
+        index = next(index for index, rank in enumerate(ranks) if first.setdefault(rank, index) != index)
+        _fail("the rank is in the group twice", file, f"{place}[{index}]", ranks[index], "distinct ranks")
     return tuple(ranks)  # type: ignore[arg-type]
 
 
-def _first_repeat(values: list[object]) -> int:
-    seen: set[object] = set()
-    for index, value in enumerate(values):
-        if value in seen:
-            return index
-        seen.add(value)
-    raise ValueError("no value is repeated")
+def _fail(message: str, file: str, place: str, found: object, expected: str, remedy: str | None = None) -> NoReturn:
+    raise InputError(message, file=file, place=place, found=describe(found), expected=expected, remedy=remedy)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 from chakrasim.config.kinds import as_plain_integer, text
-from chakrasim.config.section import Section, Source, open_section, resolve, shipped_section
+from chakrasim.config.section import Section, Source, open_named, resolve
 from chakrasim.config.table import Values, names, read
-from chakrasim.config.values import as_sequence, describe
-from chakrasim.errors import InputError, near
+from chakrasim.config.values import as_sequence
+from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm
 from chakrasim.machine.device.file import device_names, load_device
 from chakrasim.machine.device.profile import DeviceProfile
@@ -50,11 +50,8 @@ def load_machine(source: Source | Machine, notes: Notes | None = None) -> Machin
 
 
 def _load(source: Source, notes: Notes) -> Machine:
-    if isinstance(source, str) and source in preset_names():
-        section = shipped_section(preset_text(source), f"preset {source}", notes)
-    else:
-        _check_exists(source)
-        section = open_section(source, KIND, "yaml", notes)
+    neither = "neither a preset nor a machine file"
+    section = open_named(source, KIND, preset_names(), preset_text, label="preset", neither=neither, notes=notes)
     section.refuse_unknown(names(MACHINE), _HINT)
     values = read(section, MACHINE)
     network = _network(section, values["network"])
@@ -78,19 +75,6 @@ def _load(source: Source, notes: Notes) -> Machine:
         values["source"],
         values["compute_scale"],
         values["comm_scale"],
-    )
-
-
-def _check_exists(source: object) -> None:
-    """A word that is neither a preset nor a file was most likely meant as a preset."""
-    if not isinstance(source, str) or re.search(r"[/\\.\x00]", source) or os.path.exists(source):
-        return
-    known = preset_names()
-    raise InputError(
-        "neither a preset nor a machine file",
-        found=describe(source),
-        expected="a path, or one of " + ", ".join(known),
-        remedy=near(source, known) or None,
     )
 
 

@@ -18,10 +18,16 @@ NO_MEMORY_EXPANSION = "NO_MEMORY_EXPANSION"
 PER_NODE = "PER_NODE_MEMORY_EXPANSION"
 PER_NPU = "PER_NPU_MEMORY_EXPANSION"
 MEMORY_POOL = "MEMORY_POOL"
-KINDS = (NO_MEMORY_EXPANSION, PER_NODE, PER_NPU, MEMORY_POOL)
 
-_TIMING_KEYS = ("remote-mem-latency", "remote-mem-bw")
 _NODE_KEYS = ("num-nodes", "num-npus-per-node")
+_IDLE: Final = {
+    NO_MEMORY_EXPANSION: ("remote-mem-latency", "remote-mem-bw", *_NODE_KEYS),
+    PER_NODE: (),
+    PER_NPU: _NODE_KEYS,
+    MEMORY_POOL: _NODE_KEYS,
+}
+"""Keys without effect, by kind."""
+KINDS = tuple(_IDLE)
 
 MEMORY: Final = (
     Key("memory-type", choice(KINDS), Required("one of " + ", ".join(KINDS)),
@@ -91,12 +97,7 @@ class RemoteMemory:
 
     def to_mapping(self) -> dict[str, object]:
         """The memory as ASTRA-sim's JSON file holds it."""
-        mapping: dict[str, object] = {"memory-type": self.kind}
-        if self.kind != NO_MEMORY_EXPANSION:
-            mapping |= {"remote-mem-latency": self.latency_ns, "remote-mem-bw": self.bandwidth}
-        if self.kind == PER_NODE:
-            mapping |= {"num-nodes": self.num_nodes, "num-npus-per-node": self.num_npus_per_node}
-        return mapping
+        return {key.name: getattr(self, key.python_name) for key in MEMORY if key.name not in _IDLE[self.kind]}
 
 
 @lists_too
@@ -115,7 +116,7 @@ def load_memory(source: Source | RemoteMemory | None, notes: Notes | None = None
     kind = values["kind"]
     section.warn_unknown(names(MEMORY))
     for key in section.entries:
-        if (key in _NODE_KEYS and kind != PER_NODE) or (key in _TIMING_KEYS and kind == NO_MEMORY_EXPANSION):
+        if key in _IDLE[kind]:
             section.warn(key, f"the key has no effect with {kind}")
     if kind != NO_MEMORY_EXPANSION and values["bandwidth"] == 0:
         section.warn("remote-mem-bw", "is 0 or missing: an access takes its latency alone, whatever its size")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Final
@@ -17,63 +16,67 @@ from chakrasim.machine.topologies.check import check
 from chakrasim.notes import Notes, lists_too
 
 
-def _column(read_one: Callable[[Section, tuple[str, int], object], Any], shown: str, schema: dict[str, Any]) -> Kind:
+def _column(one: Kind) -> Kind:
     """A list with one value per dimension."""
 
     def reader(section: Section, key: str) -> tuple[Any, ...]:
-        listed = section.sequence(key, "a list with one value per dimension, such as [8]")
-        return tuple(read_one(section, (key, index), value) for index, value in enumerate(listed))
+        items = section.listing(key, "a list with one value per dimension, such as [8]")
+        return tuple(one.read(items, index) for index in items.entries)
 
-    return Kind(reader, f"list of {shown}", {"type": "array", "minItems": 1, "items": schema})
+    return Kind(reader, f"list of {one.shown}", {"type": "array", "minItems": 1, "items": one.schema})
 
 
-def _topology(section: Section, place: str | tuple[str, int], value: object) -> str:
+def _topology(section: Section, key: str) -> str:
+    value = section.entries[key]
     try:
         topology_of(value if isinstance(value, str) else "")
     except InputError as error:
         remedy = error.remedy if isinstance(value, str) else None
-        section.fail(place, error.message, found=value, expected=error.expected or "", remedy=remedy or "")
+        section.refuse(key, error.message, error.expected or "", remedy or "")
     return str(value)
 
 
 _TOPOLOGIES: Final = ", ".join(f"`{name}`" for name in (*TOPOLOGIES, "module:name"))
 _TOPOLOGY: Final = {"anyOf": [{"enum": list(TOPOLOGIES)}, {"type": "string"}]}
 
-topology_name: Final = Kind(lambda section, key: _topology(section, key, section.entries[key]), _TOPOLOGIES, _TOPOLOGY)
+topology_name: Final = Kind(_topology, _TOPOLOGIES, _TOPOLOGY)
 """The name of a topology."""
 
 
-def _count(section: Section, place: tuple[str, int], value: object) -> int:
+def _count(section: Section, key: str) -> int:
+    value = section.entries[key]
     number: object = parse_integer(value) if isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, Integral) or abs(int(number)) > INT32_MAX:
-        section.fail(place, "not a number of NPUs", found=value, expected="an integer of at most 32 bits")
+        section.refuse(key, "not a number of NPUs", "an integer of at most 32 bits")
     return int(number)
 
 
-def _real(section: Section, place: tuple[str, int], value: object, unit: str) -> float:
+def _real(section: Section, key: str, unit: str) -> float:
+    value = section.entries[key]
     number: object = parse_decimal(value) if isinstance(value, str) else value
     expected = f"a finite number in {unit}"
     if isinstance(number, bool) or not isinstance(number, Real):
-        section.fail(place, "not a number", found=value, expected=expected)
+        section.refuse(key, "not a number", expected)
     try:
         converted = float(number)
     except (OverflowError, ValueError):
         converted = math.inf
     if not math.isfinite(converted):
-        section.fail(place, "not a finite number", found=value, expected=expected)
+        section.refuse(key, "not a finite number", expected)
     return converted
 
 
 def _reals(unit: str, shown: str, schema: dict[str, Any]) -> Kind:
-    return _column(lambda section, place, value: _real(section, place, value, unit), shown, schema)
+    return _column(Kind(lambda section, key: _real(section, key, unit), shown, schema))
 
 
 _LISTED: Final = Required("a list with one value per dimension")
+_COUNT: Final = Kind(_count, "integers > 1", {"type": ["integer", "string"], "minimum": 2})
 _NUMBER: Final = {"type": ["number", "string"]}
 
 NETWORK: Final = (
-    Key("topology", _column(_topology, _TOPOLOGIES, _TOPOLOGY), _LISTED, "shape of the dimension"),
-    Key("npus_count", _column(_count, "integers > 1", {"type": ["integer", "string"], "minimum": 2}), _LISTED,
+    Key("topology", _column(topology_name), _LISTED, "shape of the dimension"),
+    Key("npus_count", _column(_COUNT), _LISTED,
         "ranks along it; the product is at most 2^31 - 1"),
     Key("bandwidth", _reals("GB/s (2^30 bytes)", "2^30 B/s, > 0", {**_NUMBER, "exclusiveMinimum": 0}), _LISTED,
         "of each link and direction; used as `bandwidth * 2^30 / 10^9` bytes per ns", "bandwidth_gib"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from chakrasim.config.values import describe
-from chakrasim.errors import InputError, near
+from chakrasim.config.section import no_such
 
 _FOLDER = Path(__file__).parent / "presets"
 _LARGE = ("hgx-h100-1024-400g", "hgx-h100-1024-200g", "hgx-h100-1024-100g")
@@ -24,10 +23,6 @@ def preset_names() -> tuple[str, ...]:
 
 def preset_text(name: str) -> str:
     """The machine file of a preset. Raises :class:`chakrasim.InputError` for an unknown name."""
-    names = preset_names()
-    if name not in names:
-        expected = "one of " + ", ".join(names)
-        raise InputError(
-            "no such preset", found=describe(name), expected=expected, remedy=near(str(name), names) or None
-        )
+    if name not in preset_names():
+        raise no_such("no such preset", name, preset_names())
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")

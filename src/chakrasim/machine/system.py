@@ -163,12 +163,11 @@ def _check_choices(system: System) -> None:
         if getattr(system, name) not in choices:
             _fail(name, getattr(system, name), "one of " + ", ".join(choices))
     for item in fields(system):
-        if item.type == "bool" and not isinstance(getattr(system, item.name), bool):
-            _fail(item.name, getattr(system, item.name), "True or False")
-        if item.name in ("custom", "per_node_custom", "implementations"):
-            value = getattr(system, item.name)
-            if not isinstance(value, Mapping):
-                _fail(item.name, value, "a mapping")
+        value = getattr(system, item.name)
+        if item.type == "bool" and not isinstance(value, bool):
+            _fail(item.name, value, "True or False")
+        if item.name in ("custom", "per_node_custom", "implementations") and not isinstance(value, Mapping):
+            _fail(item.name, value, "a mapping")
     if not isinstance(system.local_mem_trace_filename, str):
         _fail("local_mem_trace_filename", system.local_mem_trace_filename, "a string")
 

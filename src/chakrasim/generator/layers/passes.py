@@ -120,15 +120,12 @@ class ChunkPass:
 
     # --- messages between stages ---
 
-    def _tag(self, boundary: int) -> tuple[int, int]:
-        """Numbers for the messages between chunk ``boundary`` and the next, one for each micro-batch."""
-        return 2 * boundary + int(not self.forward), 2 * self.spec.chunks
-
-    def _message(self, kind: NodeType, chunk: int, boundary: int, after: list[int], control: list[int]) -> int:
-        peer = chunk % self.spec.parallel.pp
+    def _message(self, kind: NodeType, chunk: int, after: list[int], control: list[int]) -> int:
+        """To or from a neighbouring chunk; its tag is of the two chunks, another one for each micro-batch."""
+        peer, dtype = chunk % self.spec.parallel.pp, self.spec.dtype
         size, where = self.sizes.sent_bytes, f"chunk {self.chunk} {self.phase}"
-        dtype = self.spec.dtype
-        return self.tape.message(kind, peer, size, dtype, self._tag(boundary), after, control, self.phase, where)
+        tag = 2 * min(chunk, self.chunk) + int(not self.forward), 2 * self.spec.chunks
+        return self.tape.message(kind, peer, size, dtype, tag, after, control, self.phase, where)
 
     def _receive(self) -> int:
         """The node that has what the pass begins with."""
@@ -136,10 +133,9 @@ class ChunkPass:
         if first:
             return Outside.FORWARD
         before = self.chunk - 1 if self.forward else self.chunk + 1
-        node = self._message(NodeType.COMM_RECV_NODE, before, min(before, self.chunk), [], [Outside.POSTED])
+        node = self._message(NodeType.COMM_RECV_NODE, before, [], [Outside.POSTED])
         if self.sizes.in_parts:
-            kind, size = CollectiveType.ALL_GATHER, self.sizes.sent_bytes
-            where = f"chunk {self.chunk} {self.phase}"
+            kind, size, where = CollectiveType.ALL_GATHER, self.sizes.sent_bytes, f"chunk {self.chunk} {self.phase}"
             node = self.tape.collective("gather", kind, size, "tp", self.spec.dtype, [node], self.phase, where)
         return node
 
@@ -148,7 +144,7 @@ class ChunkPass:
         if last:
             return
         after = self.chunk + 1 if self.forward else self.chunk - 1
-        sent = self._message(NodeType.COMM_SEND_NODE, after, min(after, self.chunk), [node], [])
+        sent = self._message(NodeType.COMM_SEND_NODE, after, [node], [])
         if not self.spec.overlap.pp:
             self.tape.sent = sent
 

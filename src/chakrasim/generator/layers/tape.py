@@ -168,10 +168,8 @@ class Tape:
         if op.kernels != 1:
             values[KERNELS] = op.kernels
         values |= {STREAM: 0, STREAM_RULE: "compute in program order", PHASE: phase, MICRO_BATCH: 0}
-        control = (self.compute_tail, *self._also)
-        self._also = []
-        data = (*after, *self._waiting)
-        self._waiting = []
+        data, control = (*after, *self._waiting), (self.compute_tail, *self._also)
+        self._waiting, self._also = [], []
         node = self._append(f"{where}: {op.name}", NodeType.COMP_NODE, values, {MICRO_BATCH: 1}, data, control)
         self.compute_tail = node
         self._count(op, phase)

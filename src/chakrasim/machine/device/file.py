@@ -12,10 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chakrasim.config.section import Section, open_section, shipped_section
+from chakrasim.config.section import no_such, open_named
 from chakrasim.config.table import names, read
-from chakrasim.config.values import describe
-from chakrasim.errors import InputError, near
 from chakrasim.machine.device.keys import DEVICE, KIND_NAMES
 from chakrasim.machine.device.profile import DeviceProfile
 
@@ -41,10 +39,8 @@ def device_like(name: str) -> str | None:
 
 def device_text(name: str) -> str:
     """The profile of a shipped device, as its file holds it. Raises InputError for an unknown name."""
-    known = device_names()
-    if name not in known:
-        remedy = near(str(name), known) or None
-        raise InputError("no such device", found=describe(name), expected="one of " + ", ".join(known), remedy=remedy)
+    if name not in device_names():
+        raise no_such("no such device", name, device_names())
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
@@ -56,22 +52,12 @@ def load_device(source: str | os.PathLike[str] | Mapping[str, Any] | DeviceProfi
     """
     if isinstance(source, DeviceProfile):
         return source
-    if isinstance(source, str) and source.lower() in device_names():
-        name = source.lower()
-        return _profile(shipped_section(device_text(name), f"device {name}", None))
-    if isinstance(source, str) and not os.path.exists(source) and not {"/", "\\", "."} & set(source):
-        known = device_names()
-        raise InputError(
-            "neither a shipped device nor a file",
-            found=describe(source),
-            expected="a path, or one of " + ", ".join(known),
-            remedy=near(source, known) or None,
-        )
-    opened = Path(source) if isinstance(source, os.PathLike) else source
-    return _profile(open_section(opened, _KIND, "yaml", None))
-
-
-def _profile(section: Section) -> DeviceProfile:
+    if isinstance(source, str):
+        source = source.lower() if source.lower() in device_names() else source
+    elif isinstance(source, os.PathLike):
+        source = Path(source)
+    neither = "neither a shipped device nor a file"
+    section = open_named(source, _KIND, device_names(), device_text, label="device", neither=neither, notes=None)
     section.refuse_unknown(names(DEVICE))
     values = read(section, DEVICE)
     del values["format"]
