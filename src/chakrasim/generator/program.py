@@ -40,10 +40,7 @@ class Strings:
 
     def table(self) -> StringTable:
         """All of them, as a trace keeps them."""
-        raw = [text.encode() for text in self._numbers]
-        offsets = np.zeros(len(raw) + 1, np.int64)
-        np.cumsum([len(text) for text in raw], out=offsets[1:])
-        return StringTable(np.frombuffer(bytearray(b"".join(raw)), np.uint8), offsets)
+        return StringTable.of([text.encode() for text in self._numbers])
 
 
 def ragged(starts: Ints, lengths: Ints) -> Ints:
