@@ -7,7 +7,7 @@ empty string, which is also what the schema means by an absent one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -67,6 +67,17 @@ class StringTable:
 
     def __iter__(self) -> Iterator[str]:
         return (self[index] for index in range(len(self)))
+
+    def each(self, column: NDArray[Any], answer: Callable[[str], Any], kind: Any = np.bool_) -> NDArray[Any]:
+        """What ``answer`` says of the text of each entry of a column of indices; each distinct text is asked about
+        once."""
+        used = np.zeros(len(self), np.bool_)
+        used[column] = True
+        answers = np.zeros(len(self), kind)
+        for index in np.flatnonzero(used).tolist():
+            answers[index] = kind(answer(self[index]))
+        found: NDArray[Any] = answers[column]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from chakrasim.trace.host.columns import HostTrace
 def read_host(path: str | os.PathLike[str], *, lenient: bool = False, notes: Notes | None = None) -> HostTrace:
     """The host trace in the file ``path`` (plain or gzip; all schemas from 1.0.1 on; also what a linker wrote).
 
-    Damaged files are recovered, with a warning that counts what was lost and says where; ``strict`` raises InputError
-    instead.
+    Raises InputError for damaged files; ``lenient`` recovers them, with a warning that counts what was lost and says
+    where.
     """
     from chakrasim.trace.host.taking import FORM, NodeTaker
     from chakrasim.trace.json.records import Records

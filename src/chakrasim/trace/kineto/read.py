@@ -20,8 +20,8 @@ def read_kineto(
     """The trace in the file ``path`` (plain or gzip, told by content).
 
     ``keep``: "all" events, or "work": only those with a duration and a category (no flow arrows, no metadata, no
-    Python stack). Damaged files are recovered, with a warning that counts what was lost and says where; ``strict``
-    raises InputError instead. Memory is that of the columns and a few MiB.
+    Python stack). Raises InputError for damaged files; ``lenient`` recovers them, with a warning that counts what was
+    lost and says where. Memory is that of the columns and a few MiB.
     """
     from chakrasim.trace.json.records import Records
     from chakrasim.trace.kineto.taking import FORM, EventTaker
