@@ -13,9 +13,9 @@ from captures import EXAMPLES
 
 from chakrasim import read, simulate
 from chakrasim.cli.main import main
-from chakrasim.trace.chakra.encode import same_content
 from chakrasim.trace.chakra.files import parse_trace
 from chakrasim.trace.job.file import read_job
+from same_content import same_content
 
 
 def run(folder: Path, *options: str, script: str = "train_pp.py") -> Path:

@@ -22,8 +22,8 @@ from chakrasim.linker.api import link
 from chakrasim.linker.rows.replay import replay as measured
 from chakrasim.notes import Notes
 from chakrasim.trace import NodeType, encode_trace, read_trace
-from chakrasim.trace.chakra.encode import same_content
 from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, UNKNOWN, EdgeKind, LinkedTrace, ProcessGroup, RowKind
+from same_content import same_content
 
 ALL_REDUCE, ALL_GATHER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER, BARRIER = 0, 2, 5, 6, 7, 9
 WORLD = ProcessGroup("0", "default_pg", (0, 1), 2)

@@ -12,7 +12,7 @@ from chakrasim import InputError, Trace, TraceBuilder
 from chakrasim.cli.main import main
 from chakrasim.converter.master import merge_traces, split_trace
 from chakrasim.trace import encode_trace, read, read_trace, write
-from chakrasim.trace.chakra.encode import same_content
+from same_content import same_content
 
 NAMES = st.sampled_from(["", "rank", "num_ops", "is_cpu_op", "0/rank", "schema", "näme"])
 VALUES = st.one_of(

@@ -18,9 +18,9 @@ from chakrasim.linker.rows.operator_work import _parts, _shares
 from chakrasim.machine import load_device
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.compute import work_of
-from chakrasim.trace.chakra.encode import same_content
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.linked.file import read_linked, write_linked
+from same_content import same_content
 
 DEMO = Path(chakrasim.__file__).parent / "demo" / "traces"
 MM = "aten::mm(Tensor self, Tensor mat2) -> Tensor"

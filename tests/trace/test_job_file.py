@@ -17,9 +17,9 @@ import chakrasim as cs
 from chakrasim import InputError, Job, TraceBuilder, read_job, write_job
 from chakrasim.notes import Notes
 from chakrasim.trace import NodeType, expand_job
-from chakrasim.trace.chakra.encode import same_content
 from chakrasim.trace.job.groups import number_groups
 from chakrasim.trace.job.job import PEER
+from same_content import same_content
 
 TP = ((0, 1), (2, 3))
 PP = ((0, 2), (1, 3))

@@ -12,7 +12,7 @@ import pytest
 
 import chakrasim.trace as ct
 from chakrasim.errors import InputError
-from chakrasim.trace.chakra.encode import same_content
+from same_content import same_content
 
 
 def _one(**attrs: object) -> ct.Trace:

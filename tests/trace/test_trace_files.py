@@ -17,7 +17,7 @@ import chakrasim.trace as ct
 from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.notes import Notes
-from chakrasim.trace.chakra.encode import same_content
+from same_content import same_content
 
 
 def _small(ids: int = 3) -> ct.Trace:

@@ -16,7 +16,7 @@ import chakrasim.trace as ct
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.trace.chakra import wire
-from chakrasim.trace.chakra.encode import same_content
+from same_content import same_content
 
 _U64 = st.integers(0, 2**64 - 1)
 _RANGES = {

@@ -9,7 +9,6 @@ from typing import Any
 from chakrasim.files.storage import Stream
 
 MOST = 1 << 22
-MOST_ELEMENT = 1 << 22
 _STEP = 1 << 16
 _BLANK = " \t\r\n"
 
@@ -21,12 +20,11 @@ class Unreadable(ValueError):
 class JsonHead:
     """Text of a file that grows while a value does not fit into what has been read.
 
-    A value longer than MOST characters, or an element of an array longer than MOST_ELEMENT, is Unreadable.
+    A value longer than MOST characters is Unreadable.
     """
 
     def __init__(self, file: Stream) -> None:
         self._file = file
-        self._most = MOST
         self._scanner = json.JSONDecoder()
         self._pending = b""
         self._text = ""
@@ -62,7 +60,7 @@ class JsonHead:
         """Read on, twice as much as is held; False at the end of the file."""
         if self._ended:
             return False
-        if len(self._text) - self.at > self._most:
+        if len(self._text) - self.at > MOST:
             raise Unreadable("one value fills more than is looked at")
         self._text = self._text[self.at :]
         self.at = 0
@@ -106,27 +104,24 @@ class JsonHead:
 
     def members(self) -> Iterator[str]:
         """The keys of the object that begins here; the caller takes the value after each key."""
-        self.expect("{")
-        if self.peek() == "}":
-            self.at += 1
-            return
-        while True:
+        for _ in self._entries("{", "}"):
             key = self.value()
             if not isinstance(key, str):
                 raise Unreadable("a key is no string")
             self.expect(":")
             yield key
-            if self.expect(",", "}") == "}":
-                return
 
     def elements(self) -> Iterator[Any]:
         """The values of the array that begins here."""
-        self.expect("[")
-        self._most = MOST_ELEMENT
-        if self.peek() == "]":
+        for _ in self._entries("[", "]"):
+            yield self.value()
+
+    def _entries(self, opening: str, closing: str) -> Iterator[None]:
+        """Once for each entry of what begins here; the caller takes the entry."""
+        self.expect(opening)
+        if self.peek() == closing:
             self.at += 1
             return
-        while True:
-            yield self.value()
-            if self.expect(",", "]") == "]":
-                return
+        yield
+        while self.expect(",", closing) == ",":
+            yield

@@ -40,8 +40,7 @@ class Strings:
 
     def table(self) -> StringTable:
         """All of them, as a trace keeps them."""
-        raw = [text.encode() for text in self._numbers]
-        return StringTable(np.frombuffer(bytearray(b"".join(raw)), np.uint8), _offsets([len(text) for text in raw]))
+        return StringTable.of([text.encode() for text in self._numbers])
 
 
 def _offsets(lengths: Sequence[int] | Ints) -> Ints:

@@ -110,15 +110,15 @@ def _describe(func: Any, args: Any, kwargs: Any, result: Any, registered: Regist
     if _is_free(func, name, inputs, outputs):
         return OperatorWork(full, WorkKind.OTHER, 0, FlopSource.ELEMENTS, 0, 0, 0, 0, 0, 0, False, dtype, 1, True)
     read, written = traffic(func, name, args, kwargs, result)
-    product = _product(func, namespace, name, args, kwargs, result)
+    product, source = _product(func, namespace, name, args, kwargs, result), FlopSource.CONTRACTION
     counted = registered(func, args, kwargs, result)
     if product is None:
         kind, flops, source, kernels = _elements(func, name, args, kwargs, inputs, outputs)
-        if counted is not None:  # an operator of the user's, registered with PyTorch
-            kind, source, flops = (WorkKind.GEMM, FlopSource.PYTORCH, counted)
-        return OperatorWork(full, kind, flops, source, read, written, 0, 0, 0, 0, False, dtype, kernels, False)
-    source = FlopSource.CONTRACTION if counted is None else FlopSource.PYTORCH
-    flops = product.flops if counted is None else counted
+        # What PyTorch counts is an operator of the user's, registered with it.
+        product = Product(kind if counted is None else WorkKind.GEMM, flops, 0, 0, 0, 0, kernels=kernels)
+    flops = product.flops
+    if counted is not None:
+        flops, source = counted, FlopSource.PYTORCH
     shape = product.batch, product.m, product.n, product.k, product.causal
     return OperatorWork(
         full, product.kind, flops, source, read, written, *shape, dtype, kernels=product.kernels, is_free=False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from chakrasim.trace.chakra.graph import StringTable
 
 
@@ -11,7 +9,7 @@ class TextPool:
     """The texts of ``base`` under the same indices, and more behind them."""
 
     def __init__(self, base: StringTable | None) -> None:
-        self._base = base if base is not None else StringTable(np.zeros(0, np.uint8), np.zeros(2, np.int64))
+        self._base = StringTable.of() if base is None else base
         self._index: dict[bytes, int] | None = None
         self._more: list[bytes] = []
 
@@ -42,12 +40,7 @@ class TextPool:
 
     def build(self) -> StringTable:
         """All texts as one table."""
-        if not self._more:
-            return self._base
-        more = np.frombuffer(b"".join(self._more), np.uint8)
-        ends = np.cumsum([len(text) for text in self._more], dtype=np.int64)
-        blob = np.concatenate((self._base.blob, more))
-        return StringTable(blob, np.concatenate((self._base.offsets, self._base.offsets[-1] + ends)))
+        return self._base.and_more(self._more) if self._more else self._base
 
     def _known(self) -> dict[bytes, int]:
         if self._index is None:

@@ -17,7 +17,7 @@ class Strings:
     """The texts of a table under the same indices, and more behind them; a text added twice stands there once."""
 
     def __init__(self, base: StringTable | None = None) -> None:
-        self._base = base if base is not None else StringTable(np.zeros(0, np.uint8), np.zeros(2, np.int64))
+        self._base = StringTable.of() if base is None else base
         self._more: dict[bytes, int] = {b"": 0}
         self._extra: list[bytes] = []
         self._built = self._base
@@ -36,12 +36,8 @@ class Strings:
 
     def build(self) -> StringTable:
         """All texts as one table."""
-        if len(self._built) == len(self):
-            return self._built
-        more = np.frombuffer(b"".join(self._extra), np.uint8)
-        ends = np.cumsum([len(text) for text in self._extra], dtype=np.int64)
-        offsets = np.concatenate((self._base.offsets, self._base.offsets[-1] + ends))
-        self._built = StringTable(np.concatenate((self._base.blob, more)), offsets)
+        if len(self._built) != len(self):
+            self._built = self._base.and_more(self._extra)
         return self._built
 
 

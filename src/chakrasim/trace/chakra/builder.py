@@ -120,10 +120,6 @@ class TraceBuilder:
 
     def build(self) -> Trace:
         """The trace of all nodes added so far."""
-        raw = list(self._string_index)
-        offsets = np.zeros(len(raw) + 1, np.int64)
-        np.cumsum([len(text) for text in raw], out=offsets[1:])
-        blob = np.frombuffer(bytearray(b"".join(raw)), np.uint8)
         ctrl, data = (
             Csr(np.array(ends, np.int64), np.array(deps, np.uint64))
             for ends, deps in zip(self._dep_offsets, self._deps, strict=True)
@@ -141,7 +137,7 @@ class TraceBuilder:
             outputs=outputs,
             attrs=self._attrs.build(),
             lists=Csr(np.array(self._list_offsets, np.int64), np.array(self._items, np.uint64)),
-            strings=StringTable(blob, offsets),
+            strings=StringTable.of(list(self._string_index)),
             version=self._version.decode(),
             meta=self._meta.build(),
             source=self._source,

@@ -55,11 +55,6 @@ def _too_large(trace: Trace, place: str) -> InputError:
     )
 
 
-def same_content(one: Trace, other: Trace) -> bool:
-    """Whether both hold the same nodes, attributes and metadata in the same order (the source does not count)."""
-    return one is other or (len(one) == len(other) and encode_trace(one) == encode_trace(other))
-
-
 def _nodes(trace: Trace, rows: slice) -> Messages:
     message = Messages(rows.stop - rows.start)
     _numbers(message, 1, trace.ids[rows])

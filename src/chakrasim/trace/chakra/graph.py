@@ -7,7 +7,7 @@ empty string, which is also what the schema means by an absent one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -46,6 +46,17 @@ class StringTable:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes] = (b"",)) -> StringTable:
+        """The table of these texts; the first one is the empty one."""
+        return cls(np.zeros(0, np.uint8), np.zeros(1, np.int64)).and_more(texts)
+
+    def and_more(self, texts: Sequence[bytes]) -> StringTable:
+        """This table with texts behind its own."""
+        ends = self.offsets[-1] + np.cumsum([len(text) for text in texts], dtype=np.int64)
+        more = np.frombuffer(b"".join(texts), np.uint8)
+        return StringTable(np.concatenate((self.blob, more)), np.concatenate((self.offsets, ends)))
 
     def raw(self, index: int) -> bytes:
         """Entry ``index`` as it stood in the file."""

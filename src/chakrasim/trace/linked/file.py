@@ -32,6 +32,11 @@ SCHEMA = "chakrasim-linked-1"
 #: Whoever formats the document anew keeps its first member.
 _BEGINS = re.compile(rb'\s*\{\s*"schema"\s*:\s*"' + SCHEMA.encode() + rb'"')
 _INT32, _INT64, _UINT8 = np.int32, np.int64, np.uint8
+#: What is no table and no text, as it stands in the document.
+_MEMBERS = (
+    *("rank", "world_size", "source", "start_offset_ns", "clock_shift_ns", "step_paths"),
+    *("counts", "header", "lanes", "groups"),
+)
 _PAIRS = ("values", "shapes", "types")
 _ROWS: dict[str, Any] = {
     "kind": _UINT8,
@@ -86,20 +91,10 @@ def _packed(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _document(linked: LinkedTrace) -> Iterator[bytes]:
     """The JSON document in pieces: a value or part of a column each."""
-    scalars = {
-        "rank": linked.rank,
-        "world_size": linked.world_size,
-        "source": linked.source,
-        "start_offset_ns": linked.start_offset_ns,
-        "clock_shift_ns": linked.clock_shift_ns,
-        "step_paths": [asdict(path) for path in linked.step_paths],
-        "counts": linked.counts,
-        "header": linked.header,
-        "lanes": [asdict(lane) for lane in linked.lanes],
-        "groups": [asdict(group) for group in linked.groups],
-    }
     yield f'{{"schema":"{SCHEMA}"'.encode()
-    for name, value in scalars.items():
+    for name in _MEMBERS:
+        value = getattr(linked, name)
+        value = [asdict(one) for one in value] if isinstance(value, tuple) else value
         yield f',\n"{name}":{json.dumps(value, separators=(",", ":"))}'.encode()
     yield b',\n"strings":['
     yield from _texts(linked.strings)
@@ -192,9 +187,6 @@ def _refused(data: bytes | mmap.mmap, source: str) -> InputError:
 
 def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
     texts = [text.encode("utf-8", "surrogateescape") for text in document["strings"]]
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(text) for text in texts], out=offsets[1:])
-    strings = StringTable(np.frombuffer(bytearray(b"".join(texts)), np.uint8), offsets)
     rows = _columns(document["rows"], _ROWS | {f"{name}_{side}": _INT32 for name in _PAIRS for side in ("in", "out")})
     edges, notes, said = (
         _columns(document[name], kinds)
@@ -209,7 +201,7 @@ def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
         rank=rank_number(document["rank"]),
         world_size=rank_number(document["world_size"]),
         source=str(document["source"]),
-        strings=strings,
+        strings=StringTable.of(texts),
         **columns,
         communication=Communication(**said),
         groups=tuple(group(entry) for entry in document["groups"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -91,27 +91,28 @@ def in_parts(linked: LinkedTrace) -> LinkedParts:
     return LinkedParts(without_rows(linked), len(linked), len(linked.edge_source), columns)
 
 
+def _columns(linked: LinkedTrace) -> dict[str, NDArray[Any]]:
+    """What a trace has of rows and edges."""
+    return {name: column for name, column in vars(linked).items() if isinstance(column, np.ndarray)}
+
+
 def without_rows(linked: LinkedTrace) -> LinkedTrace:
     """The trace without rows and edges."""
-    cut: dict[str, Any] = {}
-    for field in fields(linked):
-        value = getattr(linked, field.name)
-        if isinstance(value, np.ndarray):
-            cut[field.name] = np.zeros((0, *value.shape[1:]), value.dtype)
+    cut: dict[str, Any] = {
+        name: np.zeros((0, *column.shape[1:]), column.dtype) for name, column in _columns(linked).items()
+    }
     return replace(linked, **cut)
 
 
 def begun(linked: LinkedTrace) -> LinkedTrace:
     """A trace of at most one row, which begins when the whole does, without texts and edges: with its communication,
     groups and steps enough to compare ranks."""
-    cut: dict[str, Any] = {}
-    for field in fields(linked):
-        value = getattr(linked, field.name)
-        if isinstance(value, np.ndarray):
-            cut[field.name] = value[: 0 if field.name in _EDGES else 1].copy()
+    cut: dict[str, Any] = {
+        name: column[: 0 if name in _EDGES else 1].copy() for name, column in _columns(linked).items()
+    }
     if len(linked):
         cut["start_ns"] = linked.start_ns.min(keepdims=True)
-    return replace(linked, strings=StringTable(np.zeros(0, np.uint8), np.zeros(2, np.int64)), **cut)
+    return replace(linked, strings=StringTable.of(), **cut)
 
 
 def put_away(folder: Path, linked: LinkedTrace) -> None:
