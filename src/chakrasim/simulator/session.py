@@ -167,7 +167,7 @@ def resolve_all(graph: Graph, context: Context, known: dict[CollectiveUse, Plan]
     for u, use in enumerate(graph.uses):
         try:
             if use not in known:
-                replayed = use.type == Collective.BROADCAST and not context.physics
+                replayed = use.type == Collective.BROADCAST and not context.protocol.physics
                 known[use] = Plan(use, 0, ()) if replayed else resolve(use, context)
             plans.append(known[use])
         except InputError as error:

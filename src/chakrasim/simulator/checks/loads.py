@@ -91,7 +91,7 @@ def _messages(plan: Plan, context: Context) -> Messages | None:
 
 def _chunks(plan: Plan, phase: Phase, context: Context) -> tuple[int, int]:
     """How many chunks at least take each of a phase's two variants."""
-    queues = context.queues_per_dim
+    queues = context.protocol.num_queues_per_dim
     if phase.tree_counter >= 0:
         return plan.chunks // 2, plan.chunks // 2
     if phase.queue_rule == at.QUEUE_LAST:

@@ -313,7 +313,7 @@ class _Actions:
         self.kind[nodes] = at.RUN_COLLECTIVE
         self.a[nodes] = found.use
         self.b[nodes] = found.group
-        if not self.context.physics:
+        if not self.context.protocol.physics:
             replayed = np.zeros(len(self.kind), np.bool_)
             replayed[nodes[found.types == int(Collective.BROADCAST)]] = True
             self.kind[replayed] = at.RUN_DELAY
