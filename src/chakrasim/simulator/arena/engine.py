@@ -90,7 +90,7 @@ def _pass_again(m: Ints) -> bool:
     if not slot_table(m)[:, at.SLOT_FREE].any():
         return False
     m[at.PASSED] = 0
-    while not loop.fire_again(m):
+    if not loop.fire_again(m):
         return True
     return before != (int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m))
 

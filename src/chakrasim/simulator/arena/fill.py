@@ -70,7 +70,7 @@ def build(
     ``plans[g][u]`` is graph g's plan for its u-th collective use; ``digits`` are empty for a run of all ranks.
     """
     arena = ArenaBuilder()
-    ranks = simulated_ranks(context.ranks, digits)
+    ranks = np.unique(representatives(context.ranks, digits))
     words = ranks.size * int(max((len(g) for g in graphs), default=0))
     if words > context.limits.max_nodes:
         raise InputError(
@@ -117,13 +117,10 @@ def _reals(context: Context) -> NDArray[np.float64]:
     return np.concatenate([dims.reshape(-1), [context.system.G, LOWER_BUS_GAP]])
 
 
-def simulated_ranks(ranks: int, digits: Sequence[Digit]) -> Ints:
-    """The ranks whose folded digits are all zero, ascending."""
+def representatives(ranks: int, digits: Sequence[Digit]) -> Ints:
+    """By rank: the rank that is simulated for it, all of whose folded digits are zero."""
     every = np.arange(ranks)
-    for digit in digits:
-        if digit.folded:
-            every = every[every // digit.stride % digit.radix == 0]
-    return every
+    return every - sum(every // d.stride % d.radix * d.stride for d in digits if d.folded)
 
 
 def _network(arena: ArenaBuilder, context: Context, header: dict[int, int], slots: int) -> tuple[int, ...]:
