@@ -193,6 +193,8 @@ def replay_recorded(
 
     Nodes wait for what they depend on and nothing else.
 
+    The others are those of `simulate`, and so are the errors.
+
     Parameters
     ----------
     how:
@@ -201,8 +203,6 @@ def replay_recorded(
         ranks has come and take what was not waiting, which needs the traces of all ranks, converted together.
     notes:
         Receives the warnings, which the result has too.
-
-    The others are those of `simulate`, and so are the errors.
     """
     notes, limits = Notes() if notes is None else notes, limits or Limits()
     with without_gc(), _told(notes):

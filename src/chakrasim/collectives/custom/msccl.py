@@ -53,6 +53,9 @@ def lower_msccl(
 ) -> tuple[CustomProgram, ...]:
     """The programs of an MSCCL algorithm, one per member, for a collective of ``data_bytes``.
 
+    Raises `InputError` for a wrong number of members, steps without a peer, sends that nobody receives and the reverse,
+    and dependencies on steps that do not exist or form cycles.
+
     Parameters
     ----------
     data_bytes:
@@ -62,9 +65,6 @@ def lower_msccl(
         How many ns one pass over that many bytes of local memory takes. Local work takes at least 1 ns.
     notes:
         Gets a line if the file is for another kind of collective.
-
-    Raises `InputError` for a wrong number of members, steps without a peer, sends that nobody receives and the reverse,
-    and dependencies on steps that do not exist or form cycles.
     """
     if len(algorithm.gpus) != members:
         raise InputError(

@@ -29,6 +29,9 @@ def lower_traces(
 ) -> tuple[CustomProgram, ...]:
     """The programs of a custom collective.
 
+    Raises `InputError` for nodes that cannot be used: of another type than COMP, COMM_SEND, COMM_RECV, without a needed
+    attribute, with a peer outside the group or the member itself; for duplicate ids, dangling dependencies and cycles.
+
     Parameters
     ----------
     traces:
@@ -40,9 +43,6 @@ def lower_traces(
         Gets a line for everything that was not taken as it stands in a file.
     to_itself:
         Whether the network carries messages from a rank to itself.
-
-    Raises `InputError` for nodes that cannot be used: of another type than COMP, COMM_SEND, COMM_RECV, without a needed
-    attribute, with a peer outside the group or the member itself; for duplicate ids, dangling dependencies and cycles.
     """
     if len(traces) != len(members):
         raise InputError(

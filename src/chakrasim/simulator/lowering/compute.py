@@ -191,15 +191,15 @@ def work_of(
 ) -> Work:
     """What compute nodes do, by the attributes of ``chakrasim.trace.work``.
 
+    An attribute that is missing counts as 0 (kernels: 1). A node that gives no bytes_read and bytes_written has half
+    its tensor_size of each. A node without a kind is a GEMM if it has m, n and k, else of kind OTHER, as is one of
+    unknown kind, which is a warning. Raises InputError for values that are no numbers from 0 to 2^62 - 1.
+
     Parameters
     ----------
     nodes: int64[n], positions in the trace.
     column: how to get an attribute's column, where they are kept already; else ``trace.attr``.
     warn: told what was guessed.
-
-    An attribute that is missing counts as 0 (kernels: 1). A node that gives no bytes_read and bytes_written has half
-    its tensor_size of each. A node without a kind is a GEMM if it has m, n and k, else of kind OTHER, as is one of
-    unknown kind, which is a warning. Raises InputError for values that are no numbers from 0 to 2^62 - 1.
     """
     column = column or trace.attr
     read, written = _traffic(column, nodes)
