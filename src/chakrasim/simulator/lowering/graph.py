@@ -98,7 +98,7 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
     offsets, children, parents = _dependencies(trace, order, ids)
     actions = _Actions(trace, context)
     actions.fill()
-    kind, resource, category, a, b, c, d = actions.columns[:, order]
+    kind, resource, category, a, b, c, d = actions.columns.take(order, axis=1)  # each of them contiguous
     return Graph(
         trace,
         order,
