@@ -6,6 +6,7 @@ To simulate:
     replay_recorded         what was measured, replayed without a machine
     Notes                   what collects warnings and remarks of a function that is given one
     Limits                  bounds of what a run may cost: nodes, events, bytes
+    Protocol                how messages and collectives are carried out: queues, rendezvous, broadcasts
     summary                 what the command line prints of a result, as text
     write_timeline          the run over time, for https://ui.perfetto.dev
     write_parts             a picture: where the time of several results goes
@@ -98,7 +99,7 @@ if TYPE_CHECKING:
     from chakrasim.report.timeline.memory import write_memory_traces
     from chakrasim.report.timeline.simulation import write_timeline
     from chakrasim.simulator.api import replay_recorded, simulate
-    from chakrasim.simulator.context import Limits
+    from chakrasim.simulator.context import Limits, Protocol
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
@@ -111,6 +112,7 @@ __all__ = [
     "Job",
     "Limits",
     "Notes",
+    "Protocol",
     "SimulationResult",
     "StallError",
     "Trace",
@@ -186,7 +188,7 @@ __getattr__, __dir__ = lazily(
         "report.timeline.memory": ("write_memory_traces",),
         "report.timeline.simulation": ("write_timeline",),
         "simulator.api": ("replay_recorded", "simulate"),
-        "simulator.context": ("Limits",),
+        "simulator.context": ("Limits", "Protocol"),
         "simulator.outcome.result": ("SimulationResult",),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),

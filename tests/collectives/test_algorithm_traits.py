@@ -29,7 +29,13 @@ def finish(*algorithms: str, **options: Any) -> list[int]:
     system = {"endpoint-delay": 0, "preferred-dataset-splits": 2, "local-mem-bw": 0, "scheduling-policy": "LIFO"}
     system |= {"collective-optimization": "baseline", "all-reduce-implementation": list(algorithms)}
     result = chakrasim.simulate(
-        all_reduce(), ranks=16, system=system, network=NETWORK, congestion="aware", num_queues_per_dim=2, **options
+        all_reduce(),
+        ranks=16,
+        system=system,
+        network=NETWORK,
+        congestion="aware",
+        protocol=chakrasim.Protocol(2),
+        **options,
     )
     return result.finish_ns.tolist()
 

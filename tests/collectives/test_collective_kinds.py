@@ -61,7 +61,9 @@ def simulated(traces: list[Trace]) -> tuple[float, float]:
     network = {"topology": ["Switch"], "npus_count": [RANKS], "bandwidth": [50.0], "latency": [500.0]}
     kinds = [f"{key}-implementation" for key in COLLECTIVE_KEYS.values()]
     system = {"preferred-dataset-splits": 1, "local-mem-bw": 1600} | {key: ["ring"] for key in kinds}
-    (figures,) = chakrasim.simulate(traces, network=network, system=system, physics=True).collectives
+    (figures,) = chakrasim.simulate(
+        traces, network=network, system=system, protocol=chakrasim.Protocol(physics=True)
+    ).collectives
     return figures.algbw * figures.mean_ns, figures.busbw * figures.mean_ns
 
 

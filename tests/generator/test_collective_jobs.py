@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from step_machines import simulate
 
-from chakrasim import InputError
+from chakrasim import InputError, Protocol
 from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, ROOTED
 from chakrasim.generator.collective import SIZES, collective_job
 from chakrasim.trace import NodeType
@@ -28,7 +28,7 @@ MOVED = {
 
 @pytest.mark.parametrize("kind", MOVED)
 def test_bytes_moved_follow_from_the_meaning_of_the_size(kind: str) -> None:
-    result = simulate(collective_job(kind, MIB, 8), physics=True)
+    result = simulate(collective_job(kind, MIB, 8), protocol=Protocol(physics=True))
     assert result.message_bytes == pytest.approx(MOVED[kind] * MIB, rel=0.02)
 
 
@@ -36,7 +36,12 @@ def test_bytes_moved_follow_from_the_meaning_of_the_size(kind: str) -> None:
 @pytest.mark.parametrize("ranks", [2, 5])
 def test_every_type_runs(kind: str, ranks: int) -> None:
     once, twice = (
-        simulate(collective_job(kind, MIB, ranks, repeat=repeat), gb_per_s=10, latency_ns=500, physics=True)
+        simulate(
+            collective_job(kind, MIB, ranks, repeat=repeat),
+            gb_per_s=10,
+            latency_ns=500,
+            protocol=Protocol(physics=True),
+        )
         for repeat in (1, 2)
     )
     # Without contention, whoever only sends is ready for the next one at once.

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from step_machines import communication, kinds_of, matrix_operations, simulate
 
-from chakrasim import InputError
+from chakrasim import InputError, Protocol
 from chakrasim.generator import formulas, transformer
 from chakrasim.generator.transformer import Generated, generate_transformer
 from chakrasim.trace import NodeType
@@ -87,7 +87,14 @@ def test_every_split_runs_to_its_end(
     job = generate_transformer(spec).job
     assume(job.ranks > 1)
     mode: Literal["aware", "unaware"] = "aware" if congested else "unaware"
-    result = simulate(job, topology=topology, gb_per_s=gb_per_s, latency_ns=500, congestion=mode, rendezvous=rendezvous)
+    result = simulate(
+        job,
+        topology=topology,
+        gb_per_s=gb_per_s,
+        latency_ns=500,
+        congestion=mode,
+        protocol=Protocol(rendezvous=rendezvous),
+    )
     assert (result.finish_ns > 0).all()
 
 

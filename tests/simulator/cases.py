@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import chakrasim
-from chakrasim import SimulationResult, Trace, TraceBuilder
+from chakrasim import Protocol, SimulationResult, Trace, TraceBuilder
 
 UNIT_BANDWIDTH = 1953125 / 2**21
 """A network bandwidth of exactly one byte per ns: times of small messages are whole and coincide easily."""
@@ -84,6 +84,12 @@ def network_of(*dims: tuple[str, int, float, float]) -> dict[str, Any]:
     return {name: [dim[i] for dim in dims] for i, name in enumerate(names)}
 
 
+def with_protocol(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `chakrasim.simulate`, those of `chakrasim.Protocol` in one."""
+    own = {field.name: options[field.name] for field in fields(Protocol) if field.name in options}
+    return {name: value for name, value in options.items() if name not in own} | {"protocol": Protocol(**own)}
+
+
 @dataclass(frozen=True)
 class Case:
     """Everything ``simulate`` is given. ``programs`` holds one list of nodes per rank, or one for all."""
@@ -105,14 +111,13 @@ class Case:
 
     def run(self, **options: Any) -> SimulationResult:
         """Simulate, with these options over the case's own."""
-        keys = {
+        keys: dict[str, Any] = {
             "system": self.system,
             "network": self.network,
             "memory": self.memory,
             "comm_groups": self.groups,
             "congestion": self.congestion,
-            **self.options,
-            **options,
+            **with_protocol({**self.options, **options}),
         }
         if len(self.programs) == 1 and self.ranks > 1:
             return chakrasim.simulate(trace_of(self.programs[0]), ranks=self.ranks, **keys)

@@ -86,6 +86,16 @@ def test_a_broadcast_is_replayed_unless_physics_is_asked_for() -> None:
     assert real.messages > 0 and real.makespan_ns > 7 * 500
 
 
+def test_switches_of_the_protocol_are_keywords_for_one_more_release() -> None:
+    trace, machine = trace_of([collective(0, BROADCAST, 1000)]), "hgx-h100-8"
+    text = r"simulate\(\.\.\., physics=True\) is simulate\(\.\.\., protocol=Protocol\(physics=True\)\)"
+    with pytest.warns(DeprecationWarning, match=text):
+        old = chakrasim.simulate(trace, ranks=8, machine=machine, physics=True)  # type: ignore[call-arg]
+    new = chakrasim.simulate(trace, ranks=8, machine=machine, protocol=chakrasim.Protocol(physics=True))
+    assert old.to_json() == new.to_json()
+    assert old.message_bytes > 0
+
+
 @pytest.mark.parametrize("kind", [1, 3, 4, 8, BARRIER])
 @pytest.mark.parametrize("algorithm", ["ring", "direct"])
 def test_collectives_that_the_reference_does_not_know_are_simulated(kind: int, algorithm: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cases import trace_of
+from cases import trace_of, with_protocol
 
 import chakrasim
 from chakrasim import SimulationResult, Trace
@@ -55,7 +55,7 @@ def _simulate(case: dict[str, Any], traces: list[Trace], mode: str, fold: bool) 
         comm_groups=case.get("comm_group"),
         congestion=mode,  # type: ignore[arg-type]
         fold=fold,
-        **case.get("options", {}),
+        **with_protocol(case.get("options", {})),
     )
 
 
@@ -77,7 +77,7 @@ def _simulate_files(case: dict[str, Any], traces: list[Trace], mode: str, folder
         memory=folder / "memory.json",
         comm_groups=groups,
         congestion=mode,  # type: ignore[arg-type]
-        **case.get("options", {}),
+        **with_protocol(case.get("options", {})),
     )
 
 

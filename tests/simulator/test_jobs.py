@@ -48,8 +48,7 @@ def test_random_jobs_are_their_expanded_traces(random: Random) -> None:
     job = random_job(random)
     keys = {
         "congestion": random.choice(("aware", "unaware")),
-        "physics": random.random() < 0.5,
-        "rendezvous": random.random() < 0.1,
+        "protocol": chakrasim.Protocol(physics=random.random() < 0.5, rendezvous=random.random() < 0.1),
         **machine(max(job.ranks, 2), random.choice([n for n in (1, 2, 3) if job.ranks % n == 0])),
     }
     if job.ranks == 1:

@@ -207,14 +207,15 @@ def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
 
         told = [HAS_NO_MACHINE] * any(value is not None for value in machine.values())
         return given | {"how": options.replay_durations, "notes": Notes(*told)}
-    model = {
-        "congestion": options.congestion,
-        "num_queues_per_dim": options.num_queues_per_dim,
-        "injection_scale": options.injection_scale,
-        "rendezvous": options.rendezvous_protocol,
-        "physics": options.physics,
-    }
-    return given | machine | model
+    from chakrasim.simulator.context import Protocol
+
+    protocol = Protocol(
+        num_queues_per_dim=options.num_queues_per_dim,
+        injection_scale=options.injection_scale,
+        rendezvous=options.rendezvous_protocol,
+        physics=options.physics,
+    )
+    return given | machine | {"congestion": options.congestion, "protocol": protocol}
 
 
 def _workload(options: argparse.Namespace) -> str:

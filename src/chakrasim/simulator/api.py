@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
 from os import PathLike
@@ -34,7 +34,7 @@ from chakrasim.machine import (
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
-from chakrasim.simulator.context import Context, Limits, Replay
+from chakrasim.simulator.context import Context, Limits, Protocol, Replay
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -48,14 +48,22 @@ Congestion = Literal["aware", "unaware"]
 P = ParamSpec("P")
 HAS_NO_MACHINE: Final = "the machine has no effect: measured durations are replayed"
 _OF_MACHINES: Final = ("system", "network", "memory", "machine", "device_profile")
+_OF_PROTOCOL: Final = tuple(one.name for one in fields(Protocol))
 
 
-def _replays_too(function: Callable[P, SimulationResult]) -> Callable[P, SimulationResult]:
-    """For one more release, let ``replay_durations`` turn a simulation into a replay."""
+def _as_before(function: Callable[P, SimulationResult]) -> Callable[P, SimulationResult]:
+    """For one more release, take what `Protocol` holds, and let ``replay_durations`` turn a run into a replay."""
 
     @wraps(function)
     def call(*given: P.args, **named: P.kwargs) -> SimulationResult:
         how: Any = named.pop("replay_durations", None)
+        old: Any = {name: named.pop(name) for name in _OF_PROTOCOL if name in named}
+        if how is None and old:
+            said = ", ".join(f"{name}={value!r}" for name, value in old.items())
+            text = f"simulate(..., {said}) is simulate(..., protocol=Protocol({said})); it goes with the next release"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            protocol: Any = named.get("protocol") or Protocol()
+            named["protocol"] = replace(protocol, **old)
         if how is None:
             return function(*given, **named)
         text = (
@@ -71,7 +79,7 @@ def _replays_too(function: Callable[P, SimulationResult]) -> Callable[P, Simulat
     return call
 
 
-@_replays_too
+@_as_before
 def simulate(
     workload: Workload,
     *,
@@ -83,11 +91,8 @@ def simulate(
     device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None = None,
     ranks: int | None = None,
     congestion: Congestion = "unaware",
+    protocol: Protocol | None = None,
     fold: bool = True,
-    num_queues_per_dim: int = 1,
-    injection_scale: float = 1.0,
-    rendezvous: bool = False,
-    physics: bool = False,
     common_start: bool = False,
     limits: Limits | None = None,
     progress: Progress | None = None,
@@ -117,12 +122,10 @@ def simulate(
         Number of ranks when there is one trace for all of them.
     congestion:
         Whether messages contend for links.
+    protocol:
+        How messages and collectives are carried out, where there is a choice.
     fold:
         Simulate equal ranks once, where that is exact; False simulates every rank.
-    num_queues_per_dim, injection_scale, rendezvous:
-        The reference's options of these names.
-    physics:
-        Run broadcasts as real collectives instead of replaying their recorded duration.
     common_start:
         Let all ranks start at once, whatever the traces say of their start.
     limits:
@@ -147,7 +150,8 @@ def simulate(
     with without_gc(), _told(notes):
         groups = load_groups(comm_groups, notes)
         on = _machine(system, network, memory, machine, device_profile, notes)
-        _check_options(congestion, num_queues_per_dim, injection_scale)
+        if congestion not in ("aware", "unaware"):
+            raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
         job = load_workload(workload, ranks, lenient, notes, max_bytes=limits.max_bytes)
         check_count(job, ranks, on.ranks)
         groups.check_ranks(on.ranks)
@@ -158,10 +162,7 @@ def simulate(
             groups=dict(groups.members),
             ranks=on.ranks,
             aware=congestion == "aware",
-            queues_per_dim=num_queues_per_dim,
-            injection_scale=injection_scale,
-            rendezvous=rendezvous,
-            physics=physics,
+            protocol=protocol or Protocol(),
             compute_scale=on.compute_scale,
             comm_scale=on.comm_scale,
             profile=on.profile,
@@ -300,15 +301,6 @@ def _without_profile(machine: Machine, notes: Notes) -> Machine:
 def _no_machine(ranks: int) -> Machine:
     """What stands for a machine that nothing is asked of; a network has two ends at least."""
     return Machine(Network(("Switch",), (max(ranks, 2),), (1.0,), (0.0,)), System(preferred_dataset_splits=1))
-
-
-def _check_options(congestion: str, num_queues_per_dim: int, injection_scale: float) -> None:
-    if congestion not in ("aware", "unaware"):
-        raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
-    if not 1 <= num_queues_per_dim <= 1 << 16:
-        raise InputError("num_queues_per_dim is out of range", found=num_queues_per_dim, expected="1 to 65536")
-    if not 0 <= injection_scale < 1e9:
-        raise InputError("injection_scale is out of range", found=injection_scale, expected="0 to 10^9")
 
 
 def _used(job: Job) -> tuple[list[Trace], NDArray[np.int64]]:

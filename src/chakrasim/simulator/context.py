@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
 from chakrasim.notes import Notes
 
@@ -27,6 +28,32 @@ class Limits:
         return 12 * 2**30 if self.max_bytes is None else self.max_bytes
 
 
+@dataclass(frozen=True)
+class Protocol:
+    """How messages and collectives are carried out, where there is a choice.
+
+    Raises InputError for numbers out of range.
+
+    Parameters
+    ----------
+    num_queues_per_dim, injection_scale, rendezvous:
+        The reference's options of these names.
+    physics:
+        Run broadcasts as real collectives instead of replaying their recorded duration.
+    """
+
+    num_queues_per_dim: int = 1
+    injection_scale: float = 1.0
+    rendezvous: bool = False
+    physics: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_queues_per_dim <= 1 << 16:
+            raise InputError("num_queues_per_dim is out of range", found=self.num_queues_per_dim, expected="1 to 65536")
+        if not 0 <= self.injection_scale < 1e9:
+            raise InputError("injection_scale is out of range", found=self.injection_scale, expected="0 to 10^9")
+
+
 Replay = Literal["recorded", "transfer"]
 
 
@@ -40,10 +67,7 @@ class Context:
     groups: Mapping[int, tuple[int, ...]]
     ranks: int
     aware: bool = False
-    queues_per_dim: int = 1
-    injection_scale: float = 1.0
-    rendezvous: bool = False
-    physics: bool = False
+    protocol: Protocol = Protocol()
     role_of: Mapping[int, str] = field(default_factory=dict)
     """By group that a job brings: its role."""
     roles: tuple[str, ...] = ()
@@ -73,7 +97,7 @@ class Context:
     @property
     def running_limit(self) -> int:
         """How many chunks of a queue may run at a time."""
-        return -(-self.system.active_chunks_per_dimension // self.queues_per_dim)
+        return -(-self.system.active_chunks_per_dimension // self.protocol.num_queues_per_dim)
 
     def group_text(self, group: int) -> str:
         """A group for messages."""

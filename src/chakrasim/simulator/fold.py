@@ -150,12 +150,10 @@ class SymmetryFinder:
         periods = [p for p in range(1, radix) if radix % p == 0][:MAX_PERIODS_TRIED]
         for period in periods:
             high = Digit(stride * period, radix // period, True)
-            if self._is_symmetry(shifted(self.ranks, high)):
+            sigma = shifted(self.ranks, high)
+            if self._same_work(sigma) and self._same_schedules(sigma):
                 return [high] if period == 1 else [Digit(stride, period, False), high]
         return [Digit(stride, radix, False)]
-
-    def _is_symmetry(self, sigma: Ints) -> bool:
-        return self._same_work(sigma) and self._same_schedules(sigma)
 
     def _same_work(self, sigma: Ints) -> bool:
         """Whether every rank's image runs the same graph, in the image of its groups, with the images of its peers."""
@@ -191,7 +189,8 @@ class SymmetryFinder:
                 if (partner[sigma] != sigma[partner]).any():
                     return False
         follower = members.rank(self.ranks, (index + 1) % members.count)
-        return bool((follower[sigma] == sigma[follower]).all()) or not _has_offsets(schedule)
+        has_offsets = any(program.peer == Peer.OFFSET for program in schedule.programs)
+        return bool((follower[sigma] == sigma[follower]).all()) or not has_offsets
 
     def _groups_apart(self, digits: Sequence[Digit]) -> bool:
         """Whether no rank is in two groups of one orbit: their messages could not be told apart."""
@@ -255,7 +254,3 @@ def is_uniform(schedule: Schedule) -> bool:
 def _xor_peers(program: Program) -> set[int]:
     ops = [op for row in program.rows for op in row.ops] + list(program.start_ops)
     return {op.peer for op in ops} if program.peer == Peer.XOR else set()
-
-
-def _has_offsets(schedule: Schedule) -> bool:
-    return any(p.peer == Peer.OFFSET for p in schedule.programs)

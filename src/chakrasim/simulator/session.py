@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
 from chakrasim.simulator.arena import engine
-from chakrasim.simulator.arena.fill import Layout, build, simulated_ranks
+from chakrasim.simulator.arena.fill import Layout, build, representatives
 from chakrasim.simulator.checks.preflight import calls_by_use, check_ranks, warn_of_slow_memory
 from chakrasim.simulator.checks.queues import warn_of_stalls
 from chakrasim.simulator.checks.traffic import check_totals
@@ -120,7 +120,7 @@ class Session:
         return self.finder.find()
 
     def _attempt(self, folding: Folding, progress: engine.Progress | None) -> tuple[Ints, Layout]:
-        ranks = simulated_ranks(self.context.ranks, folding.digits)
+        ranks = np.unique(representatives(self.context.ranks, folding.digits))
         sizes = np.array([len(graph) for graph in self.graphs], np.int64)
         nodes = int(sizes[self.graph_of[ranks]].sum())
         keys = self.finder.group_keys(folding.digits)
@@ -167,7 +167,7 @@ def resolve_all(graph: Graph, context: Context, known: dict[CollectiveUse, Plan]
     for u, use in enumerate(graph.uses):
         try:
             if use not in known:
-                replayed = use.type == Collective.BROADCAST and not context.physics
+                replayed = use.type == Collective.BROADCAST and not context.protocol.physics
                 known[use] = Plan(use, 0, ()) if replayed else resolve(use, context)
             plans.append(known[use])
         except InputError as error:

@@ -15,7 +15,7 @@ GROWTH = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 8522
 class HashOrder:
     """A set of keys 0 to 2^64 - 1, iterated as ``std::unordered_set<uint64_t>`` iterates.
 
-    ``buckets`` is the bucket count, 1 while the set has never held anything. All operations take O(1) but for growth.
+    ``buckets`` is the bucket count, 1 while the set has never held anything. Insertion takes O(1) but for growth.
     """
 
     def __init__(self, keys: Iterable[int] = ()) -> None:
@@ -46,22 +46,6 @@ class HashOrder:
         if len(self) + 1 > (0 if self.buckets == 1 else self.buckets):
             self._grow()
         self._place(key)
-
-    def erase(self, key: int) -> None:
-        """Remove a key, which must be there; the bucket count stays."""
-        before, after = self._before.pop(key), self._after.pop(key)
-        if before is None:
-            self._first = after
-        else:
-            self._after[before] = after
-        if after is not None:
-            self._before[after] = before
-        bucket = key % self.buckets
-        if self._heads[bucket] == key:
-            if after is not None and after % self.buckets == bucket:
-                self._heads[bucket] = after
-            else:
-                del self._heads[bucket]
 
     def _grow(self) -> None:
         keys = list(self)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 
 import numpy as np
 
@@ -180,23 +181,14 @@ _Position = tuple[int, int]
 
 def _waits(algorithm: MscclAlgorithm, blocks: tuple[Block, ...]) -> dict[_Position, list[int]]:
     """Ids of the nodes that each step waits for. Steps without nodes (nop) pass on what they wait for themselves."""
-    before = {
-        (block.number, place): _before(algorithm, blocks, block, place, step)
-        for block in blocks
-        for place, step in enumerate(block.steps)
-    }
-    last: dict[_Position, int] = {}
-    nops: set[_Position] = set()
-    number = 0
-    for block in blocks:
-        for place, step in enumerate(block.steps):
-            number += max(1, len(_PARTS[step.kind]))
-            last[block.number, place] = number - 1
-            if step.kind == "nop":
-                nops.add((block.number, place))
+    steps = {(block.number, place): step for block in blocks for place, step in enumerate(block.steps)}
+    before = {position: _before(algorithm, steps, position) for position in steps}
+    ends = accumulate(max(1, len(_PARTS[step.kind])) for step in steps.values())
+    last = {position: end - 1 for position, end in zip(steps, ends, strict=True)}
+    nops = {position for position, step in steps.items() if step.kind == "nop"}
     waits: dict[_Position, list[int]] = {}
     edges = 0
-    for position in _nops_in_order(algorithm, blocks, before, nops) + [key for key in before if key not in nops]:
+    for position in _nops_in_order(algorithm, steps, before) + [key for key in steps if key not in nops]:
         found: dict[int, None] = {}
         for earlier in before[position]:
             found.update(dict.fromkeys(waits[earlier] if earlier in nops else (last[earlier],)))
@@ -209,38 +201,32 @@ def _waits(algorithm: MscclAlgorithm, blocks: tuple[Block, ...]) -> dict[_Positi
     return waits
 
 
-def _before(
-    algorithm: MscclAlgorithm, blocks: tuple[Block, ...], block: Block, place: int, step: Step
-) -> list[_Position]:
+def _before(algorithm: MscclAlgorithm, steps: dict[_Position, Step], position: _Position) -> list[_Position]:
     """The steps that a step waits for: that of the other block which it names, and the one before it in its own."""
-    before = [(block.number, place - 1)] if place else []
+    (number, place), step = position, steps[position]
+    before = [(number, place - 1)] if place else []
     if step.wait_block < 0:
         return before
-    other = next((one for one in blocks if one.number == step.wait_block), None)
-    if other is None or step.wait_step >= len(other.steps):
+    if (step.wait_block, step.wait_step) not in steps:
+        count = sum(block == step.wait_block for block, _ in steps)
         raise InputError(
             "dependency on a step that does not exist",
             file=algorithm.source,
             place=f"line {step.line}",
             found=f"depid={step.wait_block}, deps={step.wait_step}",
-            expected="a thread block of the same GPU and a step in it"
-            if other is None
-            else f"deps below {len(other.steps)}",
+            expected=f"deps below {count}" if count else "a thread block of the same GPU and a step in it",
         )
     return [(step.wait_block, step.wait_step), *before]
 
 
 def _nops_in_order(
-    algorithm: MscclAlgorithm,
-    blocks: tuple[Block, ...],
-    before: dict[_Position, list[_Position]],
-    nops: set[_Position],
+    algorithm: MscclAlgorithm, steps: dict[_Position, Step], before: dict[_Position, list[_Position]]
 ) -> list[_Position]:
     """All nops, each after those that it waits for."""
-    waits_for = {nop: [earlier for earlier in before[nop] if earlier in nops] for nop in before if nop in nops}
+    nops = [position for position, step in steps.items() if step.kind == "nop"]
+    waits_for = {nop: [earlier for earlier in before[nop] if steps[earlier].kind == "nop"] for nop in nops}
     try:
         return list(TopologicalSorter(waits_for).static_order())
     except CycleError as error:
-        steps_of = {block.number: block.steps for block in blocks}
-        line = min(steps_of[number][place].line for number, place in error.args[1])
+        line = min(steps[position].line for position in error.args[1])
         raise InputError("dependency cycle among nop steps", file=algorithm.source, place=f"line {line}") from None

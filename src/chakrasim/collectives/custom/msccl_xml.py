@@ -46,7 +46,6 @@ class Block:
     send_peer: int
     receive_peer: int
     channel: int
-    line: int
     steps: list[Step] = field(default_factory=list)
 
 
@@ -54,7 +53,6 @@ class Block:
 class MscclAlgorithm:
     """An MSCCL algorithm: ``gpus[i]`` holds the blocks of member i; ``chunks`` is into how many the data are cut."""
 
-    name: str
     collective: str
     chunks: int
     gpus: tuple[tuple[Block, ...], ...]
@@ -119,7 +117,6 @@ class _Reader:
                 expected=f"ids 0 to {ranks - 1}, each once",
             )
         return MscclAlgorithm(
-            name=self.algo.get("name", ""),
             collective=self.algo.get("coll", ""),
             chunks=self.number(self.algo, "nchunksperloop", low=1) if "nchunksperloop" in self.algo else self.chunks,
             gpus=tuple(tuple(self.gpus[rank].values()) for rank in range(ranks)),
@@ -161,7 +158,6 @@ class _Reader:
             send_peer=self.number(attributes, "send", low=-1, default=-1),
             receive_peer=self.number(attributes, "recv", low=-1, default=-1),
             channel=self.number(attributes, "chan", low=0, default=0),
-            line=self.parser.CurrentLineNumber,
         )
 
     def start_step(self, attributes: dict[str, str]) -> None:

@@ -86,23 +86,20 @@ def _pass_again(m: Ints) -> bool:
     """When the clock has run dry: issue what is free. True if that set anything going."""
     from chakrasim.simulator.kernels import loop
 
-    before = int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m)
-    if not slot_table(m)[:, at.SLOT_FREE].any():
+    slots = slot_table(m)
+    before = int(m[at.NODES_DONE]), int(m[at.EVENTS]), int(slots[:, at.SLOT_ONGOING].sum())
+    if not slots[:, at.SLOT_FREE].any():
         return False
     m[at.PASSED] = 0
-    while not loop.fire_again(m):
+    if not loop.fire_again(m):
         return True
-    return before != (int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m))
+    return before != (int(m[at.NODES_DONE]), int(m[at.EVENTS]), int(slots[:, at.SLOT_ONGOING].sum()))
 
 
 def slot_table(m: Ints) -> Ints:
     """The slot records, one row each."""
     start = int(m[at.SLOT_TABLE])
     return m[start : start + int(m[at.SLOTS]) * at.SLOT_WORDS].reshape(-1, at.SLOT_WORDS)
-
-
-def _in_flight(m: Ints) -> int:
-    return int(slot_table(m)[:, at.SLOT_ONGOING].sum())
 
 
 if sys.byteorder != "little":  # pragma: no cover

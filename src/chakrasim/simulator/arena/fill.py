@@ -70,7 +70,7 @@ def build(
     ``plans[g][u]`` is graph g's plan for its u-th collective use; ``digits`` are empty for a run of all ranks.
     """
     arena = ArenaBuilder()
-    ranks = simulated_ranks(context.ranks, digits)
+    ranks = np.unique(representatives(context.ranks, digits))
     words = ranks.size * int(max((len(g) for g in graphs), default=0))
     if words > context.limits.max_nodes:
         raise InputError(
@@ -117,13 +117,10 @@ def _reals(context: Context) -> NDArray[np.float64]:
     return np.concatenate([dims.reshape(-1), [context.system.G, LOWER_BUS_GAP]])
 
 
-def simulated_ranks(ranks: int, digits: Sequence[Digit]) -> Ints:
-    """The ranks whose folded digits are all zero, ascending."""
+def representatives(ranks: int, digits: Sequence[Digit]) -> Ints:
+    """By rank: the rank that is simulated for it, all of whose folded digits are zero."""
     every = np.arange(ranks)
-    for digit in digits:
-        if digit.folded:
-            every = every[every // digit.stride % digit.radix == 0]
-    return every
+    return every - sum(every // d.stride % d.radix * d.stride for d in digits if d.folded)
 
 
 def _network(arena: ArenaBuilder, context: Context, header: dict[int, int], slots: int) -> tuple[int, ...]:
@@ -215,7 +212,7 @@ def _state_template(graph: Graph, context: Context, record: bool) -> tuple[Ints,
         add(at.SLOT_STARTS, np.full(n, -1, np.int64))
         add(at.SLOT_ENDS, np.full(n, -1, np.int64))
         add(at.SLOT_ISSUED, np.zeros(n, np.int64))
-    add(at.SLOT_QUEUES, np.zeros(at.QUEUE_WORDS * dims * context.queues_per_dim, np.int64))
+    add(at.SLOT_QUEUES, np.zeros(at.QUEUE_WORDS * dims * context.protocol.num_queues_per_dim, np.int64))
     add(at.SLOT_DIM_COUNTERS, np.zeros(3 * dims, np.int64))
     add(at.SLOT_TREE_COUNTERS, np.zeros(10 * dims, np.int64))
     add(at.SLOT_SEQUENCES, np.zeros(max(1, len(graph.groups)), np.int64))
@@ -298,9 +295,9 @@ def _symmetry(
 def _options(context: Context, header: dict[int, int]) -> None:
     system = context.system
     header[at.RUNNING_LIMIT] = context.running_limit
-    header[at.QUEUES_PER_DIM] = context.queues_per_dim
-    header[at.ENDPOINT_NS] = system.scaled_endpoint_delay_ns(context.injection_scale)
-    header[at.RENDEZVOUS] = int(context.rendezvous)
+    header[at.QUEUES_PER_DIM] = context.protocol.num_queues_per_dim
+    header[at.ENDPOINT_NS] = system.scaled_endpoint_delay_ns(context.protocol.injection_scale)
+    header[at.RENDEZVOUS] = int(context.protocol.rendezvous)
     header[at.MEMORY_KIND] = MEMORY_KINDS[context.memory.kind]
     header[at.RANKS_PER_SERVER] = max(1, context.memory.num_npus_per_node)
     header[at.SHARED_BUS] = int(system.model_shared_bus)
@@ -312,7 +309,7 @@ def _options(context: Context, header: dict[int, int]) -> None:
 
 def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence[Plan]], stream_words: int) -> int:
     """Words that one event can take from the arena, at most: what it issues on two ranks."""
-    queues = context.running_limit * context.queues_per_dim
+    queues = context.running_limit * context.protocol.num_queues_per_dim
     most = 0
     if context.replay is not None:
         return 2 * (max(map(_burst, graphs), default=0) + context.ranks + 64) * WORDS_PER_DELAY

@@ -17,7 +17,7 @@ from chakrasim.collectives.custom.program import CustomKind
 from chakrasim.simulator.checks.traffic import sends
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.lowering.plans import Members, Phase, Plan
+from chakrasim.simulator.lowering.plans import Phase, Plan
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -77,7 +77,7 @@ def _messages(plan: Plan, context: Context) -> Messages | None:
     parts = list(_custom(plan, context))
     for phase in plan.phases:
         for schedule, chunks in zip(phase.schedules, _chunks(plan, phase, context), strict=True):
-            ranks = _ranks(phase.members)
+            ranks = phase.members.rank(np.zeros(1, np.int64), np.arange(phase.members.count))  # of rank 0's ring
             number = schedule.program_of
             pairs = sum(len(sends(program)) for program in schedule.programs) * len(ranks) / len(schedule.programs)
             if pairs > MOST_MESSAGES or len(schedule.programs) > MOST_PROGRAMS:
@@ -91,7 +91,7 @@ def _messages(plan: Plan, context: Context) -> Messages | None:
 
 def _chunks(plan: Plan, phase: Phase, context: Context) -> tuple[int, int]:
     """How many chunks at least take each of a phase's two variants."""
-    queues = context.queues_per_dim
+    queues = context.protocol.num_queues_per_dim
     if phase.tree_counter >= 0:
         return plan.chunks // 2, plan.chunks // 2
     if phase.queue_rule == at.QUEUE_LAST:
@@ -99,13 +99,6 @@ def _chunks(plan: Plan, phase: Phase, context: Context) -> tuple[int, int]:
     if phase.queue_rule != at.QUEUE_NEXT or queues == 1:
         return plan.chunks, 0
     return plan.chunks * (queues // 2) // queues, plan.chunks * (queues - queues // 2) // queues
-
-
-def _ranks(members: Members) -> Ints:
-    """Ranks by member index; of strided members, the ring that rank 0 is in."""
-    if members.stride:
-        return np.arange(members.count, dtype=np.int64) * members.stride
-    return np.array(members.listed, np.int64)
 
 
 def _of_program(program: Program, members: Ints, ranks: Ints, chunks: int) -> Iterator[Messages]:

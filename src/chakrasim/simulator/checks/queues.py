@@ -24,7 +24,7 @@ def can_stall(plan: Plan, context: Context) -> bool:
 
 def _is_fed_twice(plan: Plan, context: Context) -> bool:
     """Whether a queue is fed from two sides. What waits in it from the beginning, in order, is none."""
-    if len(plan.phases) < 3 or context.queues_per_dim > 1:
+    if len(plan.phases) < 3 or context.protocol.num_queues_per_dim > 1:
         return False  # with several queues the ways up and down have their own
     sides = Counter(phase.dim for phase in plan.phases[1:])
     return max(sides.values(), default=0) > 1

@@ -35,7 +35,7 @@ class Traffic:
 
     def all_bytes(self, context: Context) -> int:
         """With what asks for a message and grants it, under rendezvous."""
-        return self.size_bytes + (2 * at.CONTROL_BYTES * self.messages if context.rendezvous else 0)
+        return self.size_bytes + (2 * at.CONTROL_BYTES * self.messages if context.protocol.rendezvous else 0)
 
 
 def check_totals(

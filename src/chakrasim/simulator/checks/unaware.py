@@ -12,7 +12,7 @@ from chakrasim.collectives.kinds import KINDS
 from chakrasim.simulator.checks.loads import least_ns
 from chakrasim.simulator.checks.traffic import of_member
 from chakrasim.simulator.context import Context
-from chakrasim.simulator.lowering.plans import Phase, Plan
+from chakrasim.simulator.lowering.plans import Members, Plan
 
 REMEDY = "use --congestion aware"
 TOLERANCE = 0.99
@@ -75,7 +75,8 @@ def warn_of_spans(plans: Iterable[Sequence[Plan]], context: Context) -> None:
     used = {plan.group: plan for own in plans for plan in own if plan.chunks}
     listed = [group for group in used if group in context.groups]
     wide = [group for group, spans in zip(listed, _dims_spanned(listed, context), strict=True) if spans > 1]
-    wide += [group for group, plan in used.items() if any(_is_ring_of_all(phase, context) for phase in plan.phases)]
+    every = Members(context.ranks, 1)  # all ranks at once
+    wide += [group for group, plan in used.items() if any(phase.members == every for phase in plan.phases)]
     if wide:
         others = len(wide) - 1
         more = f" and {others} more group{'s' * (others > 1)} span" if others else " spans"
@@ -83,11 +84,6 @@ def warn_of_spans(plans: Iterable[Sequence[Plan]], context: Context) -> None:
             f"{context.group_text(wide[0])}{more} several dimensions of the network: congestion-unaware messages pay "
             f"for the first dimension in which two ranks differ only; to compare layouts, {REMEDY}"
         )
-
-
-def _is_ring_of_all(phase: Phase, context: Context) -> bool:
-    """Whether a phase takes all ranks of several dimensions at once."""
-    return bool(phase.members.stride) and phase.members.count == context.ranks
 
 
 def _dims_spanned(groups: Sequence[int], context: Context) -> list[int]:

@@ -98,7 +98,7 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
     offsets, children, parents = _dependencies(trace, order, ids)
     actions = _Actions(trace, context)
     actions.fill()
-    kind, resource, category, a, b, c, d = actions.columns[:, order]
+    kind, resource, category, a, b, c, d = actions.columns.take(order, axis=1)  # each of them contiguous
     return Graph(
         trace,
         order,
@@ -212,8 +212,9 @@ class _Actions:
         )
         self._messages(comm & (types != NodeType.COMM_COLL_NODE))
         self._collectives(types == NodeType.COMM_COLL_NODE)
-        if self.context.common_start:
-            self._skip_start_offsets()
+        if self.context.common_start:  # what a rank starts later than the others takes no time
+            offset = self.column("is_start_offset").integers() != 0
+            self.kind[offset], self.a[offset], self.b[offset] = at.RUN_DELAY, 0, 0
         skipped = (types == NodeType.INVALID_NODE) | (types == NodeType.METADATA_NODE)
         self.kind[skipped] = at.RUN_SKIP
 
@@ -233,24 +234,17 @@ class _Actions:
     def _replay(self, chosen: Mask, *, count_gpu: bool) -> None:
         """Nodes that take their recorded duration, or 1 ns where none is recorded."""
         micros = self.trace.duration_micros[chosen]
-        if len(micros) and int(micros.max()) > (TOO_LATE - 1) // 1000:
-            node = int(np.flatnonzero(chosen)[np.argmax(micros)])
-            refuse(
-                self.trace,
-                node,
-                "the duration is beyond the clock's range",
-                found=f"{int(micros.max())} us",
-                expected="less than 2^63 ns",
-            )
+        refuse_where(
+            micros > (TOO_LATE - 1) // 1000,
+            self.trace,
+            "the duration is beyond the clock's range",
+            nodes=np.flatnonzero(chosen),
+            found=lambda i: f"{micros[i]} us",
+            expected="less than 2^63 ns",
+        )
         runtime = np.maximum(micros.astype(np.int64) * 1000, 1)
         self.a[chosen] = runtime
         self.b[chosen] = np.where(self.cpu[chosen], 0, runtime) if count_gpu else 0
-
-    def _skip_start_offsets(self) -> None:
-        """All ranks start at once: what a rank starts later than the others takes no time."""
-        offset = self.column("is_start_offset").integers() != 0
-        self.kind[offset] = at.RUN_DELAY
-        self.a[offset] = self.b[offset] = 0
 
     def _compute(self, comp: Mask) -> None:
         by_model = modelled(self.trace, self.column, comp & ~self.cpu, self.context)
@@ -276,17 +270,11 @@ class _Actions:
         refuse_where(self.a[nodes] >= TOO_LARGE, self.trace, message, nodes=nodes)
 
     def _memory(self, memory: Mask) -> None:
-        if not memory.any():
-            return
         nodes = np.flatnonzero(memory)
         remote = self.context.memory
         if remote.kind == "NO_MEMORY_EXPANSION":
-            refuse(
-                self.trace,
-                int(nodes[0]),
-                "accesses remote memory, but the machine has none (NO_MEMORY_EXPANSION)",
-                remedy="give a remote-memory configuration",
-            )
+            message = "accesses remote memory, but the machine has none (NO_MEMORY_EXPANSION)"
+            refuse_where(memory, self.trace, message, remedy="give a remote-memory configuration")
         size = required(self.column("tensor_size"), nodes, "an access to remote memory").astype(np.float64)
         transfer = np.zeros(len(size)) if remote.bandwidth == 0 else size / float(remote.bandwidth)
         self.kind[nodes] = at.RUN_MEMORY
@@ -313,7 +301,7 @@ class _Actions:
         self.kind[nodes] = at.RUN_COLLECTIVE
         self.a[nodes] = found.use
         self.b[nodes] = found.group
-        if not self.context.physics:
+        if not self.context.protocol.physics:
             replayed = np.zeros(len(self.kind), np.bool_)
             replayed[nodes[found.types == int(Collective.BROADCAST)]] = True
             self.kind[replayed] = at.RUN_DELAY

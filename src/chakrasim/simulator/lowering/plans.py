@@ -61,7 +61,6 @@ class Phase:
     queue_rule: int
     tree_counter: int
     members: Members
-    local: bool
     schedules: tuple[Schedule, Schedule]
     data_bytes: int
 
@@ -181,7 +180,7 @@ def _group_phases(
     root = 0 if use.root < 0 else _root_index(use, listed)
     split = use.type == Collective.ALL_REDUCE and context.system.collective_optimization == "localBWAware"
     rule = at.QUEUE_FIRST if split else at.QUEUE_NEXT
-    return [_phase(use.type, algorithm, 0, rule, members, True, chunk, root, use, context)]
+    return [_phase(use.type, algorithm, 0, rule, members, chunk, root, use, context)]
 
 
 def _root_index(use: CollectiveUse, listed: tuple[int, ...]) -> int:
@@ -199,11 +198,10 @@ def _default_phases(
         root = max(use.root, 0)
         if root >= context.ranks:
             raise InputError("the root of a collective does not exist", found=f"rank {root}")
-        return [_phase(use.type, algorithms[0], 0, at.QUEUE_NEXT, ring, False, chunk, root, use, context)]
+        return [_phase(use.type, algorithms[0], 0, at.QUEUE_NEXT, ring, chunk, root, use, context)]
     rings = _rings(algorithms, context)
-    involved = None if everyone else use.involved
-    if involved is None:
-        involved = (True,) * DEFAULT_INVOLVED_DIMS if not everyone else (True,) * len(rings)
+    given = (True,) * len(rings) if everyone else use.involved
+    involved = (True,) * DEFAULT_INVOLVED_DIMS if given is None else given
     active = [d for d, ring in enumerate(rings) if ring.count > 1 and d < len(involved) and involved[d]]
     if len(rings) > len(involved):
         context.notes.warn(
@@ -220,7 +218,7 @@ def _default_phases(
         steps += [(use.type, d, at.QUEUE_NEXT) for d in dims]
     phases = []
     for collective, d, rule in steps:
-        phase = _phase(collective, algorithms[d], d, rule, rings[d], False, chunk, 0, use, context)
+        phase = _phase(collective, algorithms[d], d, rule, rings[d], chunk, 0, use, context)
         chunk = phase.schedules[0].final_bytes
         phases.append(phase)
     return phases
@@ -245,7 +243,6 @@ def _phase(
     dim: int,
     rule: int,
     members: Members,
-    local: bool,
     data_bytes: int,
     root: int,
     use: CollectiveUse,
@@ -263,7 +260,7 @@ def _phase(
                 data_bytes,
                 clockwise=tree or variant == 0,
                 window=algorithm.window,
-                local=local,
+                local=not members.stride,
                 variant=variant,
                 root=root,
                 shared_bus=context.system.model_shared_bus,
@@ -282,7 +279,6 @@ def _phase(
         rule,
         counter,
         members,
-        local,
         (schedules[0], schedules[1]),
         data_bytes,
     )

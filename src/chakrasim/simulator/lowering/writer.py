@@ -42,7 +42,7 @@ class PlanWriter:
         if len(programs) > 1:
             program_of = self.arena.add(np.array(programs, np.int64)[schedule.program_of])
         listed, find = self._placed(phase.members)
-        local = phase.local and not schedule.endpoint_delay_always
+        local = not phase.members.stride and not schedule.endpoint_delay_always
         return self.arena.add(
             [phase.members.count, phase.members.stride, listed, find, int(local), program_of, 0, programs[0]]
         )

@@ -12,27 +12,17 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS
 from chakrasim.simulator.arena.engine import slot_table
-from chakrasim.simulator.arena.fill import Digit, Layout
+from chakrasim.simulator.arena.fill import Digit, Layout, representatives
 from chakrasim.simulator.checks.unaware import Calls, warn_of_impossible
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.outcome.local_memory import nodes_without_tensors, peak_memory
+from chakrasim.simulator.outcome.local_memory import tensors_of, usage
 from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]
-
-
-def representatives(ranks: int, digits: Sequence[Digit]) -> Ints:
-    """By rank: the rank that is simulated for it."""
-    every = np.arange(ranks)
-    stands_for = every.copy()
-    for digit in digits:
-        if digit.folded:
-            stands_for -= every // digit.stride % digit.radix * digit.stride
-    return stands_for
 
 
 def gather(
@@ -170,13 +160,16 @@ def _records(m: Ints, layout: Layout, slots: Ints) -> tuple[NodeRecord, ...]:
 
 
 def _peak_memory(records: tuple[NodeRecord, ...], classes: Ints, context: Context) -> Ints:
-    ranks = np.bincount(classes).tolist()
-    missing = sum(nodes_without_tensors(record) * copies for record, copies in zip(records, ranks, strict=True))
+    missing = 0
+    for record, copies in zip(records, np.bincount(classes).tolist(), strict=True):
+        trace = record.graph.trace
+        missing += copies * int((~trace.attr("inputs").present & ~trace.attr("outputs").present).sum())
     if missing:
         context.notes.warn(
             f"{missing} nodes name no tensors (attributes inputs and outputs): the peak of local memory leaves them out"
         )
-    return peak_memory(records)[classes]
+    peaks = [usage(tensors_of(record))[1].max(initial=0) for record in records]
+    return np.array(peaks, np.int64)[classes]
 
 
 def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:

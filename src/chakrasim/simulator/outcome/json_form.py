@@ -29,7 +29,7 @@ def json_text(figures: Mapping[str, Any], warnings: Sequence[str]) -> str:
 
     Of a file that a warning names only the last part of the path is kept.
     """
-    kept = [_without_folder(warning) for warning in warnings]
+    kept = [_FILE_PREFIX.sub(r"\1", warning) for warning in warnings]
     content = {**figures, "format": FORMAT, "units": UNITS, "warnings": kept}
     encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_plain).encode
     lines = [f'"{key}": {encode(content[key])}' for key in sorted(content)]
@@ -43,8 +43,3 @@ def _plain(value: object) -> object:
     if isinstance(value, StepTime):
         return {**vars(value), "error_pct": value.error_pct}
     return vars(value)
-
-
-def _without_folder(warning: str) -> str:
-    """A warning whose leading file name has lost its folder."""
-    return _FILE_PREFIX.sub(r"\1", warning)

@@ -8,7 +8,7 @@ tensor; such nodes are counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -86,14 +86,3 @@ def usage(tensors: Iterable[Tensor]) -> tuple[Ints, Ints]:
             changes[tensor.last_read_ns] = changes.get(tensor.last_read_ns, 0) - tensor.size_bytes
     ticks = np.array(sorted(changes), np.int64)
     return ticks, running([changes[tick] for tick in ticks.tolist()], "the bytes of all tensors of a rank")
-
-
-def nodes_without_tensors(record: NodeRecord) -> int:
-    """How many nodes name neither inputs nor outputs."""
-    trace = record.graph.trace
-    return int((~trace.attr("inputs").present & ~trace.attr("outputs").present).sum())
-
-
-def peak_memory(records: Sequence[NodeRecord]) -> Ints:
-    """Most live bytes at the end of a tick, by class."""
-    return np.array([int(usage(tensors_of(record))[1].max(initial=0)) for record in records], np.int64)
