@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_reading, whole_number
-from chakrasim.cli.output import (
-    announce_compilation,
-    check_targets,
-    print_sections,
-    tell_warnings,
-    write_json,
-)
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, tell_warnings, write_json
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
