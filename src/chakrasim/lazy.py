@@ -9,8 +9,8 @@ from chakrasim.startup import without_gc
 
 
 def lazily(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of ``package``: where the public names are, by the module below it. What is in its
-    ``__all__`` and in no module is a package below it.
+    """``__getattr__`` and ``__dir__`` of ``package``: its public names by the module below it that has them. What else
+    its ``__all__`` has are packages below it.
 
     ``dir()``, by which shells complete, is what is public and nothing else, whatever has been loaded meanwhile.
     """

@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
     name = traces_of_param(options)
     check_targets({"--json": options.json, "--csv": options.csv}, [name])
     announce_compilation("trace")
+    shown = sys.stderr.isatty() and not options.quiet
     result = replay(
         name,
         options.ranks,
@@ -84,9 +85,7 @@ def run(options: argparse.Namespace) -> int:
         dry_run=options.dry_run,
         lenient=options.lenient,
         strict=options.strict,
-        progress=partial(count_ranks, "replaying", unit="operations")
-        if sys.stderr.isatty() and not options.quiet
-        else None,
+        progress=partial(count_ranks, "replaying", unit="operations") if shown else None,
     )
     joined = launched()
     if joined is not None and joined.rank > 0:
