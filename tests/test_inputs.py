@@ -189,7 +189,7 @@ def test_events_without_anything_are_counted(tmp_path: Path) -> None:
     path.write_bytes(b'{"traceEvents": [' + b"{}," * 99_999 + b"{}]}")
     assert read_kineto(path).event_count == 100_000
     path.write_bytes(b'{"schema": "1.1.1", "pid": 1, "nodes": [' + b"{}," * 99_999 + b'{"id": 1}]}')
-    assert read_host(path).ids.tolist() == [1]
+    assert read_host(path, lenient=True).ids.tolist() == [1]
 
 
 def test_a_value_before_the_events_is_not_looked_at_without_end(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def random_traces(seed: int, folder: Path) -> list[RankTrace]:
                 damage(random, event)
         path = folder / f"{rank}.json"
         path.write_text(json.dumps(document))
-        traces += analysis.open_traces(path, notes=Notes())
+        traces += analysis.open_traces(path, lenient=True, notes=Notes())
     return traces
 
 

@@ -26,15 +26,21 @@ Tables = Mapping[str, Any]
 """Results by name; None where there is nothing, or values that JSON has."""
 
 
-def add_common(parser: argparse.ArgumentParser, *, traces: bool = True, csv: bool = True, rank: bool = True) -> None:
-    """The options that all analyses have."""
+def add_common(
+    parser: argparse.ArgumentParser, *, traces: bool = True, csv: bool = True, rank: bool = True, compat: bool = True
+) -> None:
+    """The options that all analyses have; ``compat``: whether HTA has this one."""
     if traces:
         parser.add_argument(
             "traces", nargs="+", metavar="TRACE", help="Kineto traces (.json, .json.gz), or folders of them"
         )
     if rank:
         parser.add_argument("--rank", type=whole_number(0, 2**31 - 1), metavar="R", help="only the trace of rank R")
-    parser.add_argument("--compat", choices=COMPAT, help="figures as HTA (newest, or the version Chakra pins) has them")
+    parser.set_defaults(compat=None)
+    if compat:
+        parser.add_argument(
+            "--compat", choices=COMPAT, help="figures as HTA (newest, or the version Chakra pins) has them"
+        )
     parser.add_argument("--json", metavar="FILE", help="write the tables as JSON; '-' is standard output, no tables")
     if csv:
         parser.add_argument("--csv", metavar="FILE", help="write the first table as CSV; '-' is standard output")
@@ -49,13 +55,13 @@ def analyse(
     printed: Callable[[Tables], Tables] = dict,
 ) -> int:
     """Read the traces, carry out the analysis in the chosen mode and put its tables where they belong; ``printed``
-    picks those that people see."""
+    picks those that people see. HTA uses of damaged traces what is intact."""
     check_outputs(options, options.traces)
     notes = Notes()
     if options.compat is None:
         tables = analysis(options, read(options.traces, options.lenient, getattr(options, "rank", None), notes))
     else:
-        tables = as_hta(options, read(options.traces, options.lenient, None, notes))
+        tables = as_hta(options, read(options.traces, True, None, notes))
     return emit(options, tables, notes, printed)
 
 

@@ -191,7 +191,7 @@ def trace_directory(
     progress, told:
         Called with what is done, how often so far, and how often in all; and with the doctor's diagnosis.
 
-    Raises InputError for what cannot be used; then nothing is written.
+    Raises InputError for what cannot be used; then nothing is written. It is long because twelve parameters are.
     """
     check_folder(output, force=force)
     key = key_of(redact)
@@ -265,7 +265,6 @@ def _collect(results: Generator[T, None, None], total: int, progress: Progress |
 
 def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool) -> None:
     """Stop at traces that the doctor calls unusable, and at damaged ones unless they are to be read leniently."""
-
     unusable = [finding for finding in diagnosis.findings if finding.severity == Severity.ERROR]
     damaged = [finding for finding in diagnosis.findings if finding.code == "damaged-file" and not lenient]
     found = unusable or damaged
@@ -284,7 +283,6 @@ def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool
 
 def _warnings(diagnosis: Diagnosis) -> Notes:
     """What the doctor warns of."""
-
     notes = Notes()
     notes.warn(*(str(finding) for finding in diagnosis.findings if finding.severity == Severity.WARNING))
     return notes
