@@ -65,7 +65,7 @@ def report(
 
 def shows(options: argparse.Namespace) -> bool:
     """Whether a command is to print its result for people."""
-    return options.json != "-" and not options.quiet
+    return options.json != "-" and not getattr(options, "quiet", False)
 
 
 def write_json(content: object, path: str) -> None:
