@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import http.server
+import importlib
 import json
 import os
 import shutil
@@ -21,11 +22,13 @@ import pytest
 
 import chakrasim
 from chakrasim.cli.main import main
-from chakrasim.demo import GROUPS, MACHINES, STEP, llm_step
+from chakrasim.demo import GROUPS, MACHINES, STEP
 from chakrasim.demo.layout import table
 from chakrasim.trace import encode_trace
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "docs"))
+make_demo_step = importlib.import_module("make_demo_step")
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +110,20 @@ def test_unknown_names_are_refused() -> None:
 
 def test_the_script_makes_the_shipped_step() -> None:
     # The uncompressed bytes: compressors may differ in theirs.
-    for rank in range(llm_step.RANKS):
+    for rank in range(make_demo_step.RANKS):
         shipped = gzip.decompress(Path(f"{STEP}.{rank}.et.gz").read_bytes())
-        assert shipped == encode_trace(llm_step.rank_trace(rank)), rank
-    assert json.loads(GROUPS.read_text(encoding="utf-8")) == llm_step.groups()
+        assert shipped == encode_trace(make_demo_step.rank_trace(rank)), rank
+    assert json.loads(GROUPS.read_text(encoding="utf-8")) == make_demo_step.groups()
 
 
 def test_pipeline_runs_one_forward_one_backward() -> None:
-    first, last = ([f"{kind[0]}{batch}" for kind, batch in llm_step.schedule(stage)] for stage in (0, 1))
+    first, last = ([f"{kind[0]}{batch}" for kind, batch in make_demo_step.schedule(stage)] for stage in (0, 1))
     assert first == ["f0", "f1", "b0", "f2", "b1", "f3", "b2", "b3"]
     assert last == ["f0", "b0", "f1", "b1", "f2", "b2", "f3", "b3"]
 
 
 def test_every_rank_is_in_one_tensor_and_one_data_group() -> None:
-    groups = llm_step.groups()
+    groups = make_demo_step.groups()
     assert sorted(map(len, groups.values())) == [2] * 8 + [4] * 4
     assert sorted(rank for members in groups.values() for rank in members) == sorted([*range(16), *range(16)])
     assert groups["1"] == [0, 1, 2, 3] and groups["5"] == [0, 4]

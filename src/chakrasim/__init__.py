@@ -193,16 +193,4 @@ __getattr__, __dir__ = lazily(
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),
     },
-    (
-        "analysis",
-        "calibration",
-        "collect",
-        "collectives",
-        "demo",
-        "generator",
-        "machine",
-        "replay",
-        "simulator",
-        "trace",
-    ),
 )

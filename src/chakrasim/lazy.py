@@ -8,16 +8,14 @@ from typing import Any
 from chakrasim.startup import without_gc
 
 
-def lazily(
-    package: str, homes: Mapping[str, Iterable[str]], rooms: Iterable[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of ``package``: its public names by the module below it that has them, and the
-    packages below it (``rooms``) that are public as well.
+def lazily(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of ``package``: its public names by the module below it that has them. What else
+    its ``__all__`` has are packages below it.
 
     ``dir()``, by which shells complete, is what is public and nothing else, whatever has been loaded meanwhile.
     """
     home = {name: f"{package}.{module}" for module, names in homes.items() for name in names}
-    public = {*home, *rooms}
+    public = {*sys.modules[package].__all__}
 
     def get(name: str) -> Any:
         if name not in public:

@@ -15,7 +15,7 @@ from chakrasim.cli.options import prepare
 
 MODULES = [
     *("analyze.main" if name == "analyze" else name for name in COMMANDS),
-    *(f"analyze.{name}" for name in ANALYSES.values()),
+    *(f"analyze.{name.replace('-', '_')}" for name in ANALYSES),
 ]
 
 

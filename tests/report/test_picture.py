@@ -9,8 +9,9 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from chakrasim.compat import chakra_visualizer
 from chakrasim.errors import InputError
-from chakrasim.report.picture.files import compat_dot_texts, compat_graphml_texts, dot_texts, graphml_texts, svg_texts
+from chakrasim.report.picture.files import dot_texts, graphml_texts, svg_texts
 from chakrasim.report.picture.graph import MOST_NODES, Arrow, Box, Picture, picture_of
 from chakrasim.trace import Trace, TraceBuilder, read_trace
 
@@ -99,7 +100,7 @@ def test_graphml_keeps_both_kinds_of_dependency() -> None:
 
 
 def test_compat_graphml_keeps_one_kind_and_names_unknown_nodes() -> None:
-    graph = nx.read_graphml(io.BytesIO("".join(compat_graphml_texts(small())).encode()))
+    graph = nx.read_graphml(io.BytesIO("".join(chakra_visualizer.graphml_texts(small())).encode()))
     assert not graph.is_multigraph()
     assert graph.nodes["99"] == {} and graph.nodes["2"] == {"label": "aten::linear"}
     assert {pair: data["dependency"] for *pair_, data in graph.edges(data=True) for pair in [tuple(pair_)]} == {
@@ -112,7 +113,7 @@ def test_compat_graphml_keeps_one_kind_and_names_unknown_nodes() -> None:
 
 
 def test_compat_dot_quotes_labels_as_the_reference() -> None:
-    text = "".join(compat_dot_texts(small()))
+    text = "".join(chakra_visualizer.dot_texts(small()))
     assert '\t1 [label="\\[pytorch\\|profiler\\|execution_trace\\|thread\\]" id=1 shape=record]\n' in text
     assert '\t4 [label="gemm\\<\\"8\\-8\\", x\\&y\\>" id=4 shape=record]\n' in text
     assert "\t2 -> 3 [arrowhead=normal]\n\t2 -> 3 [arrowhead=tee]\n" in text
@@ -151,5 +152,9 @@ def test_names_with_control_characters() -> None:
     builder = TraceBuilder()
     builder.add(1, name="a\x00\x1bb", type=4)
     trace = builder.build()
-    for texts in (graphml_texts(picture_of(trace)), svg_texts(picture_of(trace)), compat_graphml_texts(trace)):
+    for texts in (
+        graphml_texts(picture_of(trace)),
+        svg_texts(picture_of(trace)),
+        chakra_visualizer.graphml_texts(trace),
+    ):
         assert ElementTree.fromstring("".join(texts).encode())

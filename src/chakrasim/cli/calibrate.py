@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_strict
-from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json
+from chakrasim.cli.output import check_targets, report, tell_warnings
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _compute(options: argparse.Namespace) -> int:
     if options.output == "-":
         raise InputError("--output takes a file", found="-", expected="the profile's name, such as device.yaml")
     from chakrasim.calibration.json_form import calibration_json
+    from chakrasim.report.tables.calibration import calibration_sections
 
     calibration = calibrate_compute(
         options.data,
@@ -90,12 +91,7 @@ def _compute(options: argparse.Namespace) -> int:
     tell_warnings(calibration.warnings, options)
     if options.output is not None:
         _write_profile(calibration, options.output)
-    if options.json is not None:
-        write_json(calibration_json(calibration), options.json)
-    if not options.quiet and options.json != "-":
-        from chakrasim.report.tables.calibration import calibration_sections
-
-        print_sections(calibration_sections(calibration))
+    report(options, lambda: calibration_json(calibration), lambda: calibration_sections(calibration))
     return 0
 
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import nullcontext
 
 from chakrasim.cli.options import add_program_arguments, add_strict, real_number, whole_number
-from chakrasim.cli.output import check_job_outputs, print_sections, tell_warnings, write_json, write_out
+from chakrasim.cli.output import check_job_outputs, report, shows, tell_warnings, write_out
 from chakrasim.cli.progress import progress_line
 
 SUMMARY = "Take one step of a PyTorch script for any number of GPUs, on fake tensors"
@@ -74,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     """Capture, write and print. Raises InputError."""
     check_job_outputs(options.output, options.json, [] if options.module else [options.script])
     from chakrasim.collect.capturing.api import capture
+    from chakrasim.report.tables.capture import sections
 
     if options.traceback:
         os.environ["CHAKRASIM_CAPTURE_TRACEBACK"] = "1"
@@ -95,11 +96,7 @@ def run(options: argparse.Namespace) -> int:
         )
     tell_warnings(done.warnings, options)
     written = done.write(options.output, expand=options.expand, compress=options.compress)
-    if options.json is not None:
-        write_json(done.to_mapping(), options.json)
-    if options.json != "-" and not options.quiet:
-        from chakrasim.report.tables.capture import sections
-
-        print_sections(sections(done))
+    report(options, done.to_mapping, lambda: sections(done))
+    if shows(options):
         write_out(f"\n{options.output}: {len(written):,} files\n")
     return 0

@@ -12,11 +12,13 @@ from chakrasim.cli.output import (
     check_target,
     check_targets,
     json_bytes,
+    refuse_existing,
+    shows,
     tell_warnings,
     write_json,
     write_out,
 )
-from chakrasim.cli.reference_names import add_old_names, new_form
+from chakrasim.compat.option_names import add_old_names, new_form
 from chakrasim.errors import InputError, near
 from chakrasim.notes import Notes
 
@@ -75,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     content = _text(options, source, notes) if kind == "Text" else _pytorch(options, source, notes)
     if options.json is not None:
         write_json({**content, "warnings": list(notes.warnings)}, options.json)
-    if not options.quiet and options.json != "-":
+    if shows(options):
         for line in content.pop("lines"):
             write_out(line, "\n")
     return 0
@@ -131,21 +133,16 @@ def _check_options(options: argparse.Namespace, kind: str) -> None:
         raise InputError("--redact cannot be used with --compat chakra", remedy="leave one of them out")
 
 
-def _refuse_existing(options: argparse.Namespace, paths: list[str]) -> None:
-    if options.force or options.compat:
-        return
-    there = [path for path in paths if os.path.exists(path)]
-    if there:
-        raise InputError("the output exists", file=there[0], remedy="add --force, or name another file")
-
-
 def _pytorch(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
     log = options.log_filename if options.simulate else None
     outputs = {"--output": options.output, "--json": options.json, "--log-filename": log}
     check_targets(outputs, [source, options.redact_key])
-    _refuse_existing(options, [options.output])
+    if not options.force and not options.compat:
+        refuse_existing([options.output])
     if options.compat:
-        return _compat(options, source, log)
+        from chakrasim.compat.chakra_convert.report import convert_and_report
+
+        return convert_and_report(source, options.output, rough_check=options.simulate, log=log)
     from chakrasim.converter.linked.api import write_converted
     from chakrasim.trace.linked.file import read_linked
 
@@ -175,33 +172,6 @@ def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
         )
 
 
-def _compat(options: argparse.Namespace, source: str, log: str | None) -> dict[str, Any]:
-    from chakrasim.compat.chakra_convert.convert import convert_compat
-
-    converted = convert_compat(source, options.output)
-    nodes = len(converted.dependencies)
-    content: dict[str, Any] = {
-        "output": options.output,
-        "nodes": nodes,
-        "lines": [f"{options.output}: {nodes:,} nodes"],
-    }
-    if options.simulate:
-        from chakrasim.compat.chakra_convert.rough_check import Outcome, simulate, write_log
-
-        outcome = Outcome()
-        lines = simulate(converted.nodes, converted.dependencies, outcome)
-        if log is None:
-            for _ in lines:
-                pass
-        else:
-            write_log(log, lines)
-        content |= {"simulated_us": outcome.end}
-        content["lines"].append(
-            f"simulated end at {outcome.end} us: {outcome.host_nodes} CPU and {outcome.device_nodes} GPU nodes"
-        )
-    return content
-
-
 def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
     from chakrasim.converter.text_workload.api import check_counts
 
@@ -210,7 +180,8 @@ def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
     groups_path = f"{options.output}.comm_group.json"
     check_targets({"--json": options.json}, [source])
     check_target(paths[0])
-    _refuse_existing(options, [*paths, groups_path])
+    if not options.force and not options.compat:
+        refuse_existing([*paths, groups_path])
     from chakrasim.converter.text_workload.api import TextTraces, convert_text
     from chakrasim.files.outputs import write_together
     from chakrasim.trace.job.ranks import rank_contents

@@ -10,9 +10,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from chakrasim.cli.files import add_files, files
 from chakrasim.cli.options import add_reading
 from chakrasim.cli.output import announce_compilation, tell_warnings
-from chakrasim.cli.reference_names import add_files, files, new_form
+from chakrasim.compat.option_names import new_form
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -70,7 +71,12 @@ def run(options: argparse.Namespace) -> int:
 
     notes = Notes()
     trace = read_trace(inputs[0], lenient=options.lenient, notes=notes)
-    texts, kind = _compat(trace, output, suffix, notes) if options.compat else _texts(trace, suffix, options.by, notes)
+    if options.compat:
+        from chakrasim.compat.chakra_visualizer import visualized
+
+        texts, kind = visualized(trace, output, suffix, notes)
+    else:
+        texts, kind = _texts(trace, suffix, options.by, notes)
     tell_warnings(notes.warnings, options)
     _write([_rendered(texts, output, kind)] if kind else texts, output)
     return 0
@@ -98,21 +104,6 @@ def _texts(trace: Trace, suffix: str, by: str, notes: Notes) -> tuple[Iterator[s
     if suffix == ".svg" and shutil.which("dot") is None:
         return svg_texts(picture), ""
     return dot_texts(picture), "" if suffix == ".dot" else suffix[1:]
-
-
-def _compat(trace: Trace, output: str, suffix: str, notes: Notes) -> tuple[Iterator[str], str]:
-    """The same as chakra_visualizer has it."""
-    from chakrasim.report.picture.files import compat_dot_texts, compat_graphml_texts
-
-    if suffix == ".graphml":
-        return compat_graphml_texts(trace), ""
-    if shutil.which("dot") is None:
-        if suffix != ".dot":
-            remedy = "install Graphviz, or leave out --compat chakra"
-            raise InputError("the program dot of Graphviz is not installed", file=output, remedy=remedy)
-        notes.warn("the program dot of Graphviz is not installed: the file has no coordinates")
-        return compat_dot_texts(trace), ""
-    return compat_dot_texts(trace), suffix[1:]
 
 
 def _rendered(texts: Iterator[str], output: str, kind: str) -> bytes:

@@ -6,12 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import amount, whole_number
-from chakrasim.cli.output import (
-    check_job_outputs,
-    print_sections,
-    write_json,
-    write_out,
-)
+from chakrasim.cli.output import check_job_outputs, report, shows, write_json, write_out
 
 if TYPE_CHECKING:
     from chakrasim.trace.job.job import Job
@@ -91,6 +86,7 @@ def make_transformer(options: argparse.Namespace) -> int:
     check_job_outputs(options.output, options.json, [options.spec])
     from chakrasim.generator.summary import summary
     from chakrasim.generator.transformer import generate_transformer
+    from chakrasim.report.tables.generated import generated_sections
 
     device = None
     if options.device_profile is not None:
@@ -99,12 +95,7 @@ def make_transformer(options: argparse.Namespace) -> int:
         device = load_device(options.device_profile)
     generated = generate_transformer(options.spec, device=device)
     files = _write(options, generated.job)
-    if options.json is not None:
-        write_json({**summary(generated), "files": files}, options.json)
-    if not options.quiet and options.json != "-":
-        from chakrasim.report.tables.generated import generated_sections
-
-        print_sections(generated_sections(generated, files))
+    report(options, lambda: {**summary(generated), "files": files}, lambda: generated_sections(generated, files))
     return 0
 
 
@@ -131,7 +122,7 @@ def make_collective(options: argparse.Namespace) -> int:
     }
     if options.json is not None:
         write_json(content, options.json)
-    if not options.quiet and options.json != "-":
+    if shows(options):
         size = f" of {size_text(options.size)} ({SIZES[options.type]})" if options.type != "barrier" else ""
         times = f", {options.repeat:,} times" if options.repeat > 1 else ""
         write_out(f"{options.output}: {options.type}{size} on {plural(options.ranks, 'rank')}{times}\n")

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_reading, whole_number
-from chakrasim.cli.output import (
-    announce_compilation,
-    check_targets,
-    print_sections,
-    tell_warnings,
-    write_json,
-)
+from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -95,10 +89,7 @@ def _profile(options: argparse.Namespace, kind: FileKind) -> int:
 
         info = host_info(read_host(options.prefix, lenient=lenient, notes=notes), kind.value)
     tell_warnings(notes.warnings, options)
-    if options.json is not None:
-        write_json(info.to_mapping(), options.json)
-    if options.json != "-":
-        print_sections(profile_sections(info))
+    report(options, info.to_mapping, lambda: profile_sections(info))
     return 0
 
 
@@ -123,8 +114,5 @@ def _workload(options: argparse.Namespace) -> int:
         traces = read(options.prefix, ranks=options.ranks, lenient=options.lenient, notes=notes)
     tell_warnings(notes.warnings, options)
     info = workload_info(traces, times) if job is None else job_info(job)
-    if options.json is not None:
-        write_json(info.to_mapping(), options.json)
-    if options.json != "-":
-        print_sections(info_sections(info))
+    report(options, info.to_mapping, lambda: info_sections(info))
     return 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from chakrasim.cli.files import add_files, files
 from chakrasim.cli.options import add_reading
 from chakrasim.cli.output import announce_compilation, tell_warnings, write_data
-from chakrasim.cli.reference_names import add_files, files
 from chakrasim.notes import Notes
 
 SUMMARY = "Write a Chakra trace as JSON"

@@ -7,16 +7,18 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.cli.options import add_reading, whole_number
+from chakrasim.cli.options import add_reading, step, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
     check_targets,
+    refuse_existing,
+    shows,
     tell_warnings,
     write_json,
     write_out,
 )
 from chakrasim.cli.progress import count_ranks
-from chakrasim.cli.reference_names import add_old_names
+from chakrasim.compat.option_names import add_old_names
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -64,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the rank, if the files do not say, or say it wrong",
     )
     parser.add_argument(
-        "--step", type=_step, default="all", metavar="N|all", help="keep ProfilerStep#N only; default: all"
+        "--step", type=step, default="all", metavar="N|all", help="keep ProfilerStep#N only; default: all"
     )
     parser.add_argument(
         "--compat",
@@ -85,10 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _step(text: str) -> int | str:
-    return text if text == "all" else whole_number(0)(text)
-
-
 def run(options: argparse.Namespace) -> int:
     """Link and write. Raises InputError."""
     if options.directory is not None:
@@ -97,13 +95,13 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, option) is not None:
             raise InputError(f"--{option} is for a folder of traces", remedy="name the folder, or leave it out")
     check_targets({"--output": options.output, "--json": options.json}, [options.host, options.device])
-    if not options.force and options.compat is None and os.path.exists(options.output):
-        raise InputError("the output exists", file=options.output, remedy="add --force, or name another file")
+    if not options.force and options.compat is None:
+        refuse_existing([options.output])
     notes = Notes()
     content = _compat(options, notes) if options.compat else _default(options, notes)
     if options.json is not None:
         write_json({**content, "warnings": list(notes.warnings)}, options.json)
-    if not options.quiet and options.json != "-":
+    if shows(options):
         write_out(f"{options.output}: {content['nodes']:,} nodes")
         write_out(f", {content['dependencies']:,} dependencies\n" if "dependencies" in content else "\n")
     return 0
@@ -152,7 +150,7 @@ def _directory(options: argparse.Namespace) -> int:
     ranks = [{"output": os.path.join(options.output, f"linked.{one.rank}.json"), **_figures(one)} for one in linked]
     if options.json is not None:
         write_json({"ranks": ranks, "warnings": list(notes.warnings)}, options.json)
-    if not options.quiet and options.json != "-":
+    if shows(options):
         lines = (f"{one['output']}: {one['nodes']:,} nodes, {one['dependencies']:,} dependencies\n" for one in ranks)
         write_out(*lines)
     return 0

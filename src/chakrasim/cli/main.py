@@ -23,8 +23,8 @@ from chakrasim import __version__
 from chakrasim.cli.completion import SHELLS
 from chakrasim.cli.options import Parser, near_option, prepare
 from chakrasim.cli.output import tell_warnings, write_out
-from chakrasim.cli.reference_names import old_name_warnings
 from chakrasim.cli.streams import take_streams, tell
+from chakrasim.compat.option_names import old_name_warnings
 from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
 from chakrasim.startup import one_blas_thread, without_gc
 

@@ -85,6 +85,11 @@ def whole_number(low: int, high: int = _LARGEST) -> Callable[[str], int]:
     return parse
 
 
+def step(text: str) -> int | str:
+    """The type of options whose value is a step's number, or all of them."""
+    return text if text == "all" else whole_number(0)(text)
+
+
 def real_number(text: str) -> float:
     """The type of options whose value is a finite number."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from glob import escape, glob
 from typing import TYPE_CHECKING
 
@@ -39,18 +39,33 @@ def tell_warnings(warnings: Iterable[str], options: argparse.Namespace) -> None:
         tell(f"chakrasim: warning: {warning}")
 
 
-def print_sections(sections: Sequence[Section]) -> None:
+def print_sections(sections: Iterable[Section]) -> None:
     """A report: by rich on a terminal, else as plain text."""
     if sys.stdout.isatty():
         from rich.console import Console
 
         from chakrasim.text.layout import rich_text
 
-        Console().print(rich_text(sections), soft_wrap=True)
+        Console().print(rich_text([*sections]), soft_wrap=True)
     else:
         from chakrasim.text.layout import plain_text
 
-        write_out(plain_text(sections))
+        write_out(plain_text([*sections]))
+
+
+def report(
+    options: argparse.Namespace, content: Callable[[], object], sections: Callable[[], Iterable[Section]]
+) -> None:
+    """A command's result: as JSON where --json says, and as tables, unless --quiet or ``--json -`` asks for none."""
+    if options.json is not None:
+        write_json(content(), options.json)
+    if shows(options):
+        print_sections(sections())
+
+
+def shows(options: argparse.Namespace) -> bool:
+    """Whether a command is to print its result for people."""
+    return options.json != "-" and not getattr(options, "quiet", False)
 
 
 def write_json(content: object, path: str) -> None:
@@ -100,6 +115,12 @@ def check_targets(outputs: Mapping[str, str | None], inputs: Iterable[str | None
         if target in seen:
             raise InputError(f"{option} and {seen[target]} name the same file", file=path, remedy="name two files")
         seen[target] = option
+
+
+def refuse_existing(paths: Iterable[str]) -> None:
+    """Raise InputError for an output that is there already."""
+    for path in filter(os.path.exists, paths):
+        raise InputError("the output exists", file=path, remedy="add --force, or name another file")
 
 
 def check_timeline(path: str | None) -> None:

@@ -7,13 +7,7 @@ import os
 from typing import Any
 
 from chakrasim.cli.options import add_reading, whole_number
-from chakrasim.cli.output import (
-    announce_compilation,
-    check_job_outputs,
-    print_sections,
-    tell_warnings,
-    write_json,
-)
+from chakrasim.cli.output import announce_compilation, check_job_outputs, report, tell_warnings
 from chakrasim.errors import InputError
 
 SUMMARY = "Make a job of more or fewer data-parallel ranks from recorded traces"
@@ -67,8 +61,5 @@ def run(options: argparse.Namespace) -> int:
     made = retarget(options.prefix, options.to, **groups, lenient=options.lenient)
     tell_warnings(made.warnings, options)
     files = write_job(options.output, made.job, expand=options.expand)
-    if options.json is not None:
-        write_json({**made.to_json(), "files": files}, options.json)
-    if not options.quiet and options.json != "-":
-        print_sections(retarget_sections(made, files))
+    report(options, lambda: {**made.to_json(), "files": files}, lambda: retarget_sections(made, files))
     return 0

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chakrasim.cli.files import add_files, files
 from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import announce_compilation, check_timeline, tell_warnings
-from chakrasim.cli.reference_names import add_files, files
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from chakrasim.diagnosis.files.sniff import FileKind
     from chakrasim.report.timeline.recorded import RankEvents
 
-_LONGEST_LINE = 1 << 20
 SUMMARY = "Draw traces or a simulation's log on a time line"
 EXAMPLES = """\
 examples:
@@ -174,10 +173,10 @@ def _chakra_ranks(paths: Sequence[str], lenient: bool, notes: Notes) -> Iterator
 
 
 def _log(path: str, output: str, options: argparse.Namespace, notes: Notes) -> None:
-    from chakrasim.compat.astra_sim.read_log import compat_timeline, log_events, read_log
+    from chakrasim.compat.astra_sim.read_log import compat_timeline, log_events, log_lines, megahertz, read_log
 
-    mhz = _mhz(options.npu_frequency)
-    lines = _lines(path)
+    mhz = megahertz(options.npu_frequency)
+    lines = log_lines(path)
     if options.compat:
         if options.num_npus is None or options.npu_frequency is None or mhz != int(mhz):
             raise InputError("--compat chakra needs --num-npus and --npu-frequency, a whole number of MHz")
@@ -193,32 +192,3 @@ def _log(path: str, output: str, options: argparse.Namespace, notes: Notes) -> N
     spans = read_log(lines, path, notes)
     tell_warnings(notes.warnings, options)
     write_chrome(output, log_events(spans, options.num_npus, mhz, path))
-
-
-def _lines(path: str) -> Iterator[str]:
-    """The lines of a log, plain or gzip. Raises InputError if they cannot be read."""
-    from chakrasim.files.storage import Stream
-
-    rest, window = b"", memoryview(bytearray(_LONGEST_LINE))
-    with Stream(path, "a log of a simulation") as file:
-        while size := file.fill(window):
-            *lines, rest = (rest + window[:size]).split(b"\n")
-            if len(rest) > _LONGEST_LINE:
-                raise InputError("a line is too long for a log", file=path, expected=f"at most {_LONGEST_LINE:,} bytes")
-            yield from (line.removesuffix(b"\r").decode("utf-8", "replace") for line in lines)
-        if file.fault:
-            raise InputError(f"the log cannot be read: the gzip data are damaged ({file.fault})", file=path)
-    if rest:
-        yield rest.decode("utf-8", "replace")
-
-
-def _mhz(text: str | None) -> float:
-    """A frequency in MHz: a number is MHz, ``1.5GHz`` and the like are taken as they say."""
-    if text is None:
-        return 1000.0
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([kKmMgG]?)(?:[hH][zZ])?", text, re.ASCII)
-    factor = {"": 1.0, "k": 1e-3, "m": 1.0, "g": 1e3}[match[2].lower()] if match else 0.0
-    value = float(match[1]) * factor if match else 0.0
-    if value <= 0:
-        raise InputError("--npu-frequency is no frequency", found=repr(text), expected="MHz, such as 1000, or 1.5GHz")
-    return value

@@ -6,7 +6,7 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import add_reading, add_redaction, amount, redaction, whole_number
+from chakrasim.cli.options import add_reading, add_redaction, amount, redaction, step, whole_number
 from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json, write_out
 from chakrasim.cli.progress import count_ranks
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--map", metavar="FILE", help="JSON that says which files belong to which rank")
     parser.add_argument(
-        "--step", type=_step, default="all", metavar="N|all", help="keep ProfilerStep#N only; default: all"
+        "--step", type=step, default="all", metavar="N|all", help="keep ProfilerStep#N only; default: all"
     )
     add_reading(parser)
     parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
@@ -55,10 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", metavar="FILE", help="write the report also here; '-' is standard output, no tables")
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
-
-
-def _step(text: str) -> int | str:
-    return text if text == "all" else whole_number(0)(text)
 
 
 def run(options: argparse.Namespace) -> int:

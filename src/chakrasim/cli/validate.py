@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from chakrasim.cli.output import announce_compilation, check_targets, print_sections, write_json
+from chakrasim.cli.output import announce_compilation, check_targets, report
 
 SUMMARY = "Compare predictions with published measurements"
 EXAMPLES = """\
@@ -47,13 +47,9 @@ def _show(done: int, total: int, name: str) -> None:
 def _megatron(options: argparse.Namespace) -> int:
     check_targets({"--json": options.json}, [])
     announce_compilation()
+    from chakrasim.report.tables.validation import validation_sections
     from chakrasim.validation.megatron import validate_megatron
 
     validation = validate_megatron(device=options.device_profile, progress=None if options.quiet else _show)
-    if options.json is not None:
-        write_json(validation.to_json(), options.json)
-    if not options.quiet and options.json != "-":
-        from chakrasim.report.tables.validation import validation_sections
-
-        print_sections(validation_sections(validation))
+    report(options, validation.to_json, lambda: validation_sections(validation))
     return 0

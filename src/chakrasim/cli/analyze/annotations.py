@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chakrasim.cli.analyze.options import add_common, analyse
+from chakrasim.cli.analyze.options import add_common
 
 SUMMARY = "Say how long user annotations take, on the host and on devices"
 EXAMPLES = """\
@@ -21,12 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--work", action="store_true", help="each piece of device work with its annotation instead")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces))
-
-
-def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+def tables(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    """What is printed and written, by name."""
     from chakrasim.analysis.user_annotations import annotated_work, annotation_breakdown
 
     return {"work": annotated_work(traces)} if options.work else {"annotations": annotation_breakdown(traces)}

@@ -13,6 +13,7 @@ from chakrasim.cli.output import (
     check_targets,
     check_timeline,
     print_sections,
+    shows,
     tell_warnings,
     write_json,
 )
@@ -148,6 +149,6 @@ def _show(options: argparse.Namespace, trace: RankTrace, shown: ShownPath) -> in
         write_json({"trace": options.trace, "rank": trace.rank, **window, **shown.figures}, options.json)
     if shown.failure is not None:
         raise InputError(shown.failure, file=source, remedy="analyse without --compat")
-    if options.json != "-" and not options.quiet:
+    if shows(options):
         print_sections(shown.sections)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chakrasim.cli.analyze.options import add_common, analyse
+from chakrasim.cli.analyze.options import add_common
 from chakrasim.cli.options import whole_number
 
 SUMMARY = "Say why streams and devices stand idle"
@@ -28,12 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces))
-
-
-def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+def tables(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    """What is printed and written, by name."""
     from chakrasim.analysis.idle import idle_breakdown
 
     return {"idle": idle_breakdown(traces, kernel_gap_ns=options.kernel_gap_us * 1000)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chakrasim.cli.analyze.options import add_common, analyse
+from chakrasim.cli.analyze.options import add_common
 from chakrasim.cli.options import whole_number
 
 SUMMARY = "Say what launching work costs the host, and how long work takes to start"
@@ -37,12 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces))
-
-
-def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+def tables(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    """What is printed and written, by name."""
     from chakrasim.analysis.launches import launch_list, launch_summary
 
     copies = not options.no_copies

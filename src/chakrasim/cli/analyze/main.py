@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from importlib import import_module
 from typing import Final
+
+from chakrasim.cli.analyze.options import analyse
 
 SUMMARY = "Analyse recorded traces: where time goes, the critical path, who waits for whom"
 EXAMPLES = """\
@@ -15,35 +18,35 @@ examples:
   chakrasim analyze critical-path trace.json.gz --annotation ProfilerStep --instance 0 --compat hta
 """
 
-#: The analyses: name on the command line, and the module of this package that carries it out (SUMMARY, EXAMPLES,
-#: add_arguments, run, like a command's).
-ANALYSES: Final = {
-    "summary": "summary",
-    "temporal": "temporal",
-    "overlap": "overlap",
-    "kernels": "kernels",
-    "idle": "idle",
-    "queue": "queue",
-    "launches": "launches",
-    "bandwidth": "bandwidth",
-    "annotations": "annotations",
-    "operators": "operators",
-    "sequences": "sequences",
-    "compare": "compare",
-    "stragglers": "stragglers",
-    "collectives": "collectives",
-    "critical-path": "critical_path",
-}
+#: The analyses, each a module of this package (with underscores for hyphens): SUMMARY, EXAMPLES, add_arguments, and
+#: either ``tables``, which makes tables of traces, or ``run``, like a command's, where more is to be done.
+ANALYSES: Final = (
+    "summary",
+    "temporal",
+    "overlap",
+    "kernels",
+    "idle",
+    "queue",
+    "launches",
+    "bandwidth",
+    "annotations",
+    "operators",
+    "sequences",
+    "compare",
+    "stragglers",
+    "collectives",
+    "critical-path",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The analyses, each with its options."""
     analyses = parser.add_subparsers(dest="analysis", metavar="ANALYSIS", title="analyses")
-    for name, module_name in ANALYSES.items():
-        module = import_module(f"chakrasim.cli.analyze.{module_name}")
+    for name in ANALYSES:
+        module = import_module(f"chakrasim.cli.analyze.{name.replace('-', '_')}")
         own = analyses.add_parser(name, help=module.SUMMARY, description=f"{module.SUMMARY}.", epilog=module.EXAMPLES)
         module.add_arguments(own)
-        own.set_defaults(analyze=module.run)
+        own.set_defaults(analyze=module.run if hasattr(module, "run") else partial(analyse, module.tables))
     parser.set_defaults(analyze=lambda options: parser.print_help())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chakrasim.cli.analyze.options import add_common, analyse
+from chakrasim.cli.analyze.options import add_common
 
 SUMMARY = "Say which operators launch which kernels, and after what delay"
 EXAMPLES = """\
@@ -20,12 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces))
-
-
-def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+def tables(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    """What is printed and written, by name."""
     from chakrasim.analysis.operators import operator_kernels
 
     return {"operators": operator_kernels(traces)}

@@ -8,13 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.cli.options import add_reading, whole_number
-from chakrasim.cli.output import (
-    announce_compilation,
-    check_targets,
-    print_sections,
-    tell_warnings,
-    write_data,
-)
+from chakrasim.cli.output import announce_compilation, check_targets, print_sections, tell_warnings, write_data
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
@@ -55,8 +49,8 @@ def add_common(
 
 
 def analyse(
+    analysis: Callable[[argparse.Namespace, list[RankTrace]], Tables],
     options: argparse.Namespace,
-    default: Callable[[list[RankTrace]], Tables],
     *,
     printed: Callable[[Tables], Tables] = dict,
 ) -> int:
@@ -65,7 +59,7 @@ def analyse(
     check_outputs(options, options.traces)
     notes = Notes()
     if options.compat is None:
-        tables = default(read(options.traces, options.lenient, getattr(options, "rank", None), notes))
+        tables = analysis(options, read(options.traces, options.lenient, getattr(options, "rank", None), notes))
     else:
         tables = as_hta(options, read(options.traces, True, None, notes))
     return emit(options, tables, notes, printed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chakrasim.cli.analyze.options import add_common, analyse
+from chakrasim.cli.analyze.options import add_common
 from chakrasim.cli.options import whole_number
 
 SUMMARY = "Find sequences of kernels that operators launch again and again"
@@ -32,12 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=whole_number(1), metavar="N", help="the N most frequent of each rank")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces))
-
-
-def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+def tables(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    """What is printed and written, by name."""
     from chakrasim.analysis.sequences import kernel_sequences
 
     return {"sequences": kernel_sequences(traces, options.operator, least=options.least, top=options.top)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from chakrasim.cli.analyze.options import add_common, analyse
+from chakrasim.cli.analyze.options import add_common
 from chakrasim.cli.options import whole_number
 
 SUMMARY = "Say which rank the others wait for"
@@ -31,12 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces))
-
-
-def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+def tables(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+    """What is printed and written, by name."""
     from chakrasim.analysis.stragglers import find_stragglers
 
     return {"stragglers": find_stragglers(traces, steps=options.step)}

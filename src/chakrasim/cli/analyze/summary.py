@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Analyse and print. Raises InputError."""
-    return analyse(options, lambda traces: _default(options, traces), printed=partial(_printed, options))
+    return analyse(_tables, options, printed=partial(_printed, options))
 
 
-def _default(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
+def _tables(options: argparse.Namespace, traces: Any) -> dict[str, Any]:
     from chakrasim.analysis.idle import idle_breakdown
     from chakrasim.analysis.kernels import kernel_breakdown, kernel_types
     from chakrasim.analysis.launches import launch_summary

@@ -16,6 +16,7 @@ _LINE: Final = re.compile(r"\b(issue|callback),(.*)$")
 _NUMBER: Final = r"[^=,]*=\s*([0-9]{1,18})\s*,"
 _CELLS: Final = re.compile(rf"{_NUMBER * 3}[^=,]*=(.*?)(?:,[^=,]*type\s*=\s*([0-9]{{1,9}})\s*)?", re.ASCII)
 _TYPES: Final = {1: "metadata", 2: "memory", 3: "memory", 4: "compute", 5: "communication", 6: "communication"}
+_LONGEST_LINE: Final = 1 << 20
 _ROWS: Final = ("compute", "communication", "memory", "metadata", "other")
 
 
@@ -29,6 +30,35 @@ class Span:
     row: str
     begin: int
     end: int
+
+
+def log_lines(path: str) -> Iterator[str]:
+    """The lines of a log, plain or gzip. Raises InputError if they cannot be read."""
+    from chakrasim.files.storage import Stream
+
+    rest, window = b"", memoryview(bytearray(_LONGEST_LINE))
+    with Stream(path, "a log of a simulation") as file:
+        while size := file.fill(window):
+            *lines, rest = (rest + window[:size]).split(b"\n")
+            if len(rest) > _LONGEST_LINE:
+                raise InputError("a line is too long for a log", file=path, expected=f"at most {_LONGEST_LINE:,} bytes")
+            yield from (line.removesuffix(b"\r").decode("utf-8", "replace") for line in lines)
+        if file.fault:
+            raise InputError(f"the log cannot be read: the gzip data are damaged ({file.fault})", file=path)
+    if rest:
+        yield rest.decode("utf-8", "replace")
+
+
+def megahertz(text: str | None) -> float:
+    """A frequency in MHz: a number is MHz, ``1.5GHz`` and the like are taken as they say."""
+    if text is None:
+        return 1000.0
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([kKmMgG]?)(?:[hH][zZ])?", text, re.ASCII)
+    factor = {"": 1.0, "k": 1e-3, "m": 1.0, "g": 1e3}[match[2].lower()] if match else 0.0
+    value = float(match[1]) * factor if match else 0.0
+    if value <= 0:
+        raise InputError("--npu-frequency is no frequency", found=repr(text), expected="MHz, such as 1000, or 1.5GHz")
+    return value
 
 
 def read_log(lines: Iterable[str], source: str, notes: Notes) -> list[Span]:

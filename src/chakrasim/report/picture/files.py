@@ -9,8 +9,7 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from chakrasim.errors import InputError
-from chakrasim.report.picture.graph import CONTROL, DATA, Arrow, Picture
-from chakrasim.trace import Trace
+from chakrasim.report.picture.graph import CONTROL, Arrow, Picture
 
 #: Fill colours by node type, of a palette that colour-blind people can tell apart.
 COLOURS: Final = {
@@ -55,7 +54,7 @@ def graphml_texts(picture: Picture) -> Iterator[str]:
         ("dependency", "edge", "string"),
         ("count", "edge", "int"),
     ]
-    yield _GRAPHML_HEAD
+    yield GRAPHML_HEAD
     for name, side, kind in keys:
         yield f'<key id="{name}" for="{side}" attr.name="{name}" attr.type="{kind}"/>\n'
     yield '<graph edgedefault="directed">\n'
@@ -70,7 +69,7 @@ def graphml_texts(picture: Picture) -> Iterator[str]:
     yield "</graph>\n</graphml>\n"
 
 
-_GRAPHML_HEAD: Final = (
+GRAPHML_HEAD: Final = (
     "<?xml version='1.0' encoding='utf-8'?>\n"
     '<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
     'xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns '
@@ -79,53 +78,12 @@ _GRAPHML_HEAD: Final = (
 
 
 def _data(cells: tuple[tuple[str, object], ...]) -> str:
-    return "".join(f'<data key="{name}">{_xml(str(value))}</data>' for name, value in cells)
+    return "".join(f'<data key="{name}">{xml_text(str(value))}</data>' for name, value in cells)
 
 
-def _xml(text: str) -> str:
+def xml_text(text: str) -> str:
     """Text as XML 1.0 allows it: control characters, which it does not, become question marks."""
     return escape(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]", "?", text))
-
-
-# -- as the reference --------------------------------------------------------------------------------------------------
-
-
-def compat_graphml_texts(trace: Trace) -> Iterator[str]:
-    """What chakra_visualizer writes: one edge for each pair, control before data; nodes that are only named in
-    dependencies without a label."""
-    labels: dict[int, str | None] = {}
-    edges: dict[tuple[int, int], str] = {}
-    for at, node in enumerate(trace.ids.tolist()):
-        labels[node] = trace.name(at)
-        for deps, kind in ((trace.data_deps, DATA), (trace.ctrl_deps, CONTROL)):
-            for dep in deps[at].tolist():
-                labels.setdefault(dep, None)
-                edges[dep, node] = kind
-    yield _GRAPHML_HEAD
-    yield '<key id="d1" for="edge" attr.name="dependency" attr.type="string"/>\n'
-    yield '<key id="d0" for="node" attr.name="label" attr.type="string"/>\n<graph edgedefault="directed">\n'
-    for node, label in labels.items():
-        yield (
-            f'<node id="{node}">\n  <data key="d0">{_xml(label)}</data>\n</node>\n'
-            if label is not None
-            else (f'<node id="{node}"/>\n')
-        )
-    for (source, target), kind in edges.items():
-        yield f'<edge source="{source}" target="{target}">\n  <data key="d1">{kind}</data>\n</edge>\n'
-    yield "</graph>\n</graphml>\n"
-
-
-def compat_dot_texts(trace: Trace) -> Iterator[str]:
-    """The text that chakra_visualizer gives to Graphviz."""
-    yield "digraph {\n"
-    for at, node in enumerate(trace.ids.tolist()):
-        label = re.sub(r"([{}()<>\[\]|&-])", r"\\\1", trace.name(at))
-        label = label.replace('"', '\\"')
-        yield f'\t{node} [label="{label}" id={node} shape=record]\n'
-        for deps, head in ((trace.data_deps, "normal"), (trace.ctrl_deps, "tee")):
-            for dep in deps[at].tolist():
-                yield f"\t{dep} -> {node} [arrowhead={head}]\n"
-    yield "}\n"
 
 
 # -- SVG ---------------------------------------------------------------------------------------------------------------
@@ -155,11 +113,11 @@ def svg_texts(picture: Picture) -> Iterator[str]:
         yield _svg_arrow(arrow, places)
     for box, (x, y) in zip(picture.boxes, places, strict=True):
         first, _, rest = box.label.partition("\n")
-        title = f"<title>{_xml(box.label)} ({box.kind})</title>"
+        title = f"<title>{xml_text(box.label)} ({box.kind})</title>"
         lines = [first, rest] if rest else [first]
         text = "".join(
             f'<text x="{x + _WIDTH // 2}" y="{y + 24 + 8 * (1 - len(lines)) + 14 * number}" text-anchor="middle">'
-            f"{_xml(_cut(line))}</text>"
+            f"{xml_text(_cut(line))}</text>"
             for number, line in enumerate(lines)
         )
         yield (

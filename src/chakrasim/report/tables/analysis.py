@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from chakrasim.analysis.table.result import Result
 from chakrasim.analysis.table.scopes import scope_label
-from chakrasim.text.amounts import number_text, plural, size_text, time_text
+from chakrasim.report.tables.cut import brief, more_line
+from chakrasim.text.amounts import number_text, size_text, time_text
 from chakrasim.text.layout import Section
 
 MOST_ROWS: Final = 40
@@ -23,10 +24,7 @@ def result_section(result: Result, title: str = "", most: int = MOST_ROWS) -> Se
     names = [name for name in result.columns() if name not in result.NOT_IN_TABLES and not _is_tacit(name, rows)]
     shown = [tuple(_cell(result, name, row[name]) for name in names) for row in rows]
     left = tuple(i for i, name in enumerate(names) if any(isinstance(row[name], str) for row in rows))
-    more = len(result) - len(shown)
-    lines = [f"... and {plural(more, 'row')} more (--json or --csv has all)"] if more > 0 else []
-    if not shown:
-        lines.append("nothing to show")
+    lines = more_line(result, shown, "row", " (--json or --csv has all)") + (() if shown else ("nothing to show",))
     heads = tuple(name if result.AS_IT_IS else _head(name) for name in names)
     return Section(title or result.TITLE, heads if shown else (), tuple(shown), left, (*lines, *result.notes))
 
@@ -91,5 +89,4 @@ def _cell(result: Result, name: str, value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    text = " ".join(text.split()).removeprefix("void ")
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 3]}..."
+    return brief(" ".join(text.split()).removeprefix("void "), MOST_LETTERS)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 def sections(capture: Capture) -> list[Section]:
     """The tables of a capture."""
     found = capture.captured
-    timed = capture.profile is not None
     rows = []
     for index, entry in enumerate(found.classes):
         summary = entry.result.summary
@@ -31,18 +30,11 @@ def sections(capture: Capture) -> list[Section]:
             row += (time_text(summary.compute_ns or 0), "fits" if verdict[0] else "OUT OF MEMORY")
         rows.append(row)
     columns: tuple[str, ...] = ("class", "ranks", "nodes", "TFLOP", "moved", "peak memory")
-    if timed:
+    if capture.profile is not None:
         columns += ("compute", f"on {capture.profile.name}")
-    made = [
-        Section(
-            f"{plural(found.world, 'rank')}, {plural(len(found.classes), 'trace')}", columns, tuple(rows), left=(1,)
-        )
-    ]
-    made.append(_kinds(capture))
-    made.append(_traffic(capture))
-    made.append(_memory(capture))
-    made.append(Section("Assumed", lines=capture.assumptions))
-    return made
+    title = f"{plural(found.world, 'rank')}, {plural(len(found.classes), 'trace')}"
+    assumed = Section("Assumed", lines=capture.assumptions)
+    return [Section(title, columns, tuple(rows), (1,)), _kinds(capture), _traffic(capture), _memory(capture), assumed]
 
 
 def _kinds(capture: Capture) -> Section:

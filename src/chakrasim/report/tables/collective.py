@@ -11,7 +11,8 @@ from chakrasim.text.layout import Section
 
 def collective_sections(split: CollectiveSplit, most: int = 20) -> list[Section]:
     """The share of waiting, the ranks, the ``most`` collectives that cost the others most, and notes."""
-    return [_headline(split), _ranks(split.ranks), _costliest(split.collectives, most), _notes(split)]
+    notes = Section("Notes", lines=split.notes, loud=True)
+    return [_headline(split), _ranks(split.ranks), _costliest(split.collectives, most), notes]
 
 
 def _headline(split: CollectiveSplit) -> Section:
@@ -63,7 +64,3 @@ def _costliest(table: Collectives, most: int) -> Section:
     shown = f"The {len(chosen)} that cost most" if len(chosen) < len(records) else "All, the costliest first"
     columns = ("group", "operation", "size", "ranks", "last", "late by", "cost others", "transfer", "bus GB/s")
     return Section(shown, columns, tuple(rows), left=(0, 1))
-
-
-def _notes(split: CollectiveSplit) -> Section:
-    return Section("Notes", lines=split.notes, loud=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chakrasim.analysis.critical_path.path import CAUSES, LinkedPath
+from chakrasim.report.tables.cut import brief
 from chakrasim.text.amounts import share_text, time_text
 from chakrasim.text.layout import Section
 from chakrasim.trace.linked.columns import EdgeKind, LinkedTrace, RowKind
@@ -33,13 +34,9 @@ def _largest(linked: LinkedTrace, path: LinkedPath, most: int) -> tuple[tuple[st
         entry[1] += 1
     largest = sorted(sums.items(), key=lambda item: (-item[1][0], item[0]))[:most]
     return tuple(
-        (_brief(name), time_text(time), share_text(time, path.total_ns), str(count), CAUSES[cause])
+        (brief(name, 60), time_text(time), share_text(time, path.total_ns), str(count), CAUSES[cause])
         for (name, cause), (time, count) in largest
     )
-
-
-def _brief(name: str, longest: int = 60) -> str:
-    return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
 def _syncs(linked: LinkedTrace, path: LinkedPath) -> tuple[tuple[str, ...], ...]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from chakrasim.diagnosis.checks.findings import Finding, Severity, merge
 from chakrasim.diagnosis.doctor import Diagnosis
 from chakrasim.diagnosis.facts import RankFacts
-from chakrasim.text.amounts import plural, ranks_text, share_text, time_text
+from chakrasim.report.tables.cut import more_line
+from chakrasim.text.amounts import ranks_text, share_text, time_text
 from chakrasim.text.layout import Section
 
 MOST_RANKS = 64
@@ -59,7 +60,7 @@ def _ranks(ranks: Sequence[RankFacts]) -> Iterator[Section]:
         )
         for facts in ranks[:MOST_RANKS]
     )
-    more = (f"... and {plural(len(ranks) - MOST_RANKS, 'rank')} more",) if len(ranks) > MOST_RANKS else ()
+    more = more_line(ranks, rows, "rank")
     columns = ("rank", "host trace", "device trace", "paired by", "steps", "operators", "kernels", "collectives")
     yield Section("Ranks", (*columns, "span", "device busy", "delay only"), rows, (1, 2, 3, 4), more)
 
@@ -86,7 +87,4 @@ def finding_sections(findings: Sequence[Finding]) -> Iterator[Section]:
 def _ignored(diagnosis: Diagnosis) -> Section:
     shown = diagnosis.ignored[:MOST_IGNORED]
     lines = tuple(f"{file}: {why}" for file, why in shown)
-    more = len(diagnosis.ignored) - len(shown)
-    return Section(
-        "Files left out" if lines else "", lines=lines + ((f"... and {plural(more, 'file')} more",) if more else ())
-    )
+    return Section("Files left out" if lines else "", lines=lines + more_line(diagnosis.ignored, shown, "file"))

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chakrasim.analysis.info.workload import WorkloadInfo
+from chakrasim.report.tables.cut import more_line
 from chakrasim.text.amounts import number_text, plural, size_text, time_text
 from chakrasim.text.layout import Section
 
 MOST_COLLECTIVES = 40
 
 
-def info_sections(info: WorkloadInfo) -> list[Section]:
+def info_sections(info: WorkloadInfo) -> Iterator[Section]:
     """The tables of ``chakrasim info``."""
-    return [*_sections(info)]
-
-
-def _sections(info: WorkloadInfo) -> Iterator[Section]:
     low, mean, high = (time_text(micros * 1000) for micros in info.compute_micros)
     versions = ", ".join(f"{version or 'none stated'} ({count:,})" for version, count in info.versions.items())
     rows = [
@@ -60,7 +57,6 @@ def _sections(info: WorkloadInfo) -> Iterator[Section]:
         )
         for c in shown
     )
-    more = len(info.collectives) - len(shown)
-    rest = (f"... and {plural(more, 'kind')} more of fewer bytes",) if more else ()
+    rest = more_line(info.collectives, shown, "kind", " of fewer bytes")
     columns = ("collective", "size", "group", "count", "bytes")
     yield Section("Collectives (all ranks), most bytes first", columns, collectives, (0, 2), rest)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chakrasim.analysis.info.profile import ProfileInfo
+from chakrasim.report.tables.cut import brief, more_line
 from chakrasim.text.amounts import number_text, plural, ranks_text, share_text, size_text, time_text
 from chakrasim.text.layout import Section
 
 MOST_ROWS = 20
 
 
-def profile_sections(info: ProfileInfo) -> list[Section]:
+def profile_sections(info: ProfileInfo) -> Iterator[Section]:
     """The tables of ``chakrasim info`` for a host, device or linked trace."""
-    return [*_sections(info)]
-
-
-def _sections(info: ProfileInfo) -> Iterator[Section]:
     timed = info.span_ns > 0
     rows = [("kind", info.kind + (f", schema {info.schema}" if info.schema else ""))]
     joined = bool(info.edges)
@@ -41,7 +38,7 @@ def _sections(info: ProfileInfo) -> Iterator[Section]:
     ):
         columns = (name, "count", "time") if timed else (name, "count")
         table = tuple(
-            (_short(amount.name), f"{amount.count:,}", time_text(amount.total_ns))[: len(columns)]
+            (brief(amount.name, 80), f"{amount.count:,}", time_text(amount.total_ns))[: len(columns)]
             for amount in amounts[:MOST_ROWS]
         )
         yield Section(title, columns, table)
@@ -57,15 +54,5 @@ def _sections(info: ProfileInfo) -> Iterator[Section]:
         )
         for calls in info.collectives[:MOST_ROWS]
     )
-    more = len(info.collectives) - len(collectives)
-    yield Section(
-        "Collectives",
-        ("collective", "size", "group", "count", "time"),
-        collectives,
-        (0, 2),
-        (f"... and {plural(more, 'kind')} more",) if more else (),
-    )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 80 else f"{name[:77]}..."
+    rest = more_line(info.collectives, collectives, "kind")
+    yield Section("Collectives", ("collective", "size", "group", "count", "time"), collectives, (0, 2), rest)

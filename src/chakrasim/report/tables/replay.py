@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chakrasim.replay.result import CollectiveRow, Latency, ReplayResult
+from chakrasim.report.tables.cut import more_line
 from chakrasim.text.amounts import number_text, plural, size_text, time_text
 from chakrasim.text.layout import Section
 
 MOST_ROWS = 40
 
 
-def replay_sections(result: ReplayResult) -> list[Section]:
+def replay_sections(result: ReplayResult) -> Iterator[Section]:
     """The tables of ``chakrasim replay``."""
-    return [*_sections(result)]
-
-
-def _sections(result: ReplayResult) -> Iterator[Section]:
     plan = result.plan
     where = "nothing was run" if result.dry_run else f"on {result.device}, PyTorch {result.torch}"
     rows = [
@@ -29,8 +26,7 @@ def _sections(result: ReplayResult) -> Iterator[Section]:
         rows.append(("all together", _times(result.pipelined)))
     yield Section("Dry run" if result.dry_run else "Replay", rows=tuple(rows), left=(0, 1))
     shown = result.collectives[:MOST_ROWS]
-    more = len(result.collectives) - len(shown)
-    rest: tuple[str, ...] = (f"... and {plural(more, 'kind')} more of fewer bytes",) if more else ()
+    rest = more_line(result.collectives, shown, "kind", " of fewer bytes")
     head = ("collective", "size", "ranks", "dtype", "count")
     if result.dry_run:
         table = tuple(_what(row) for row in shown)
@@ -58,10 +54,7 @@ def _measured(row: CollectiveRow) -> tuple[str, ...]:
     latency = row.latency
     if latency is None:
         return ("-",) * 8
-    times = (
-        *(latency.min_ns, latency.mean_ns, latency.p50_ns, latency.p95_ns, latency.p99_ns),
-        latency.max_ns,
-    )
+    times = (latency.min_ns, latency.mean_ns, latency.p50_ns, latency.p95_ns, latency.p99_ns, latency.max_ns)
     rates = ("-" if rate is None else number_text(rate) for rate in (row.algbw_gb_s, row.busbw_gb_s))
     return (*(time_text(round(value)) for value in times), *rates)
 

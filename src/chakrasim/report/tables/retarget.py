@@ -10,12 +10,8 @@ from chakrasim.text.amounts import plural
 from chakrasim.text.layout import Section
 
 
-def retarget_sections(made: Retargeted, files: Sequence[str]) -> list[Section]:
+def retarget_sections(made: Retargeted, files: Sequence[str]) -> Iterator[Section]:
     """The tables of ``chakrasim retarget``."""
-    return [*_sections(made, files)]
-
-
-def _sections(made: Retargeted, files: Sequence[str]) -> Iterator[Section]:
     rows = (
         ("ranks", f"{made.ranks:,} of {made.ranks_before:,} in {made.source}"),
         ("traces", f"{plural(len(made.job.traces), 'distinct trace')}"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.report.tables.cut import more_line
 from chakrasim.report.tables.steps import step_section
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -140,8 +141,7 @@ def _by_class(result: SimulationResult) -> Section:
         finish, exposed_ns = time_text(int(result.finish_ns[rank])), int(result.exposed_comm_ns[rank])
         exposed = time_text(exposed_ns) if exposed_ns >= 0 else "n/a"
         rows.append((ranks_text(ranks.tolist()), f"{len(ranks):,}", finish, *times, exposed))
-    more = len(result.class_ranks) - len(members)
-    lines: tuple[str, ...] = (f"... and {plural(more, 'class')} more",) if more > 0 else ()
+    lines = more_line(result.class_ranks, members, "class")
     columns = ("ranks", "count", "finish", *(PARTS[i] for i in parts), "ASTRA-sim exposed")
     return Section("By rank (ranks that do the same in one row)", columns, tuple(rows), (0,), lines)
 
@@ -168,12 +168,10 @@ def _collectives(result: SimulationResult) -> Section:
         )
         for figures in shown
     )
-    more = len(result.collectives) - len(shown)
-    lines: tuple[str, ...] = (
+    lines = (
+        *more_line(result.collectives, shown, "kind", ", which took less time"),
         "calls: over all ranks; algbw and busbw in GB/s (10^9 bytes per second) as the NCCL tests define them",
     )
-    if more > 0:
-        lines = (f"... and {plural(more, 'kind')} more, which took less time", *lines)
     columns = ("collective", "size", "groups x members", "algorithm", "calls", "mean time", "algbw", "busbw")
     return Section("Collectives, most time first", columns, rows, (0, 2, 3), lines if rows else ())
 

@@ -123,18 +123,14 @@ def kineto_events(rank: int, trace: KinetoTrace) -> RankEvents:
     tracks += _device_tracks(trace, chosen[on_device[chosen]], position)
     work = np.flatnonzero(rows.launch_of >= 0)
     arrows = np.stack([position[rows.launch_of[work]], position[work]], axis=1)
-    texts: dict[int, str] = {}
-    names = []
-    for index in trace.name[chosen].tolist():
-        if index not in texts:
-            texts[index] = json.dumps(trace.strings[index])
-        names.append(texts[index])
+    indices = trace.name[chosen]
+    names = {index: json.dumps(trace.strings[index]) for index in np.unique(indices).tolist()}
     correlation = trace.correlation[chosen].tolist()
     return RankEvents(
         rank=rank,
         start_ns=trace.ts_ns[chosen],
         duration_ns=trace.dur_ns[chosen],
-        names=names,
+        names=[names[index] for index in indices.tolist()],
         args=[f',"correlation":{number}' if number > 0 else "" for number in correlation],
         tracks=tracks,
         arrows=[(cause, effect) for cause, effect in arrows.tolist() if cause >= 0 and effect >= 0],
@@ -188,7 +184,7 @@ def linked_events(linked: LinkedTrace) -> RankEvents:
         process = "host" if lane.device < 0 else f"device {lane.device}"
         tracks += [Track(process, part, at) for part, at in _apart(lane.name, linked.start_ns, lengths, mine)]
     drawn = np.isin(linked.edge_kind, _DRAWN) & shown[linked.edge_source] & shown[linked.edge_target]
-    names = {int(index): json.dumps(linked.strings[int(index)]) for index in np.unique(linked.name)}
+    names = {index: json.dumps(linked.strings[index]) for index in np.unique(linked.name).tolist()}
     return RankEvents(
         rank=linked.rank,
         start_ns=linked.start_ns,

@@ -1,64 +1,13 @@
-"""Names that other tools have for what our commands take: their options run as they are, so that a command line of
-theirs needs another program's name only. An option that asks for what is always so, or cannot be, adds a warning."""
+"""The input and the output of commands that may be called as the reference's are, or as ours."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from chakrasim.cli.output import check_targets
+from chakrasim.compat.option_names import new_form
 from chakrasim.errors import InputError
-
-
-def add_old_names(
-    parser: argparse.ArgumentParser,
-    same: Mapping[str, str] | None = None,
-    flags: Mapping[str, str] | None = None,
-    valued: Mapping[str, str] | None = None,
-) -> None:
-    """Take options of other tools, which the help does not list: those of ``same`` stand for the options of these
-    destinations; ``flags`` and, with a value, ``valued`` have no effect, for the reason that is given with each."""
-    known = {action.dest: action for action in parser._actions}
-    for old, dest in (same or {}).items():
-        own = known[dest]
-        parser.add_argument(
-            old, dest=dest, type=own.type or str, choices=own.choices, default=argparse.SUPPRESS, help=argparse.SUPPRESS
-        )
-    for names, nargs in ((flags, 0), (valued, None)):
-        for old, reason in (names or {}).items():
-            parser.add_argument(
-                *(old, *_also(old)), dest="without_effect", action=_WithoutEffect, nargs=nargs, const=reason,
-                default=argparse.SUPPRESS, help=argparse.SUPPRESS,
-            )  # fmt: skip
-
-
-def _also(option: str) -> tuple[str, ...]:
-    """The same option with hyphens for underscores, if it has any."""
-    other = option.replace("_", "-")
-    return () if other == option else (other,)
-
-
-class _WithoutEffect(argparse.Action):
-    """Notes that an option was given, and why nothing comes of it."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
-    ) -> None:
-        noted = getattr(namespace, self.dest, [])
-        setattr(namespace, self.dest, [*noted, f"{option} has no effect: {self.const}"])
-
-
-def old_name_warnings(options: argparse.Namespace) -> list[str]:
-    """What to say of options of other tools that were given and have no effect."""
-    said: list[str] = getattr(options, "without_effect", [])
-    return said
-
-
-def new_form(*words: str) -> str:
-    """A command line of ours, to be pasted."""
-    return f"chakrasim {shlex.join(words)}"
 
 
 def add_files(parser: argparse.ArgumentParser, input_help: str, output_help: str, *, several: bool = False) -> None:

@@ -1,6 +1,6 @@
 """How the traces of the demo were recorded: a real training run on a few CPU ranks (gloo). Needs PyTorch.
 
-    torchrun --nproc-per-node 4 -m chakrasim.demo.record FOLDER
+    torchrun --nproc-per-node 4 docs/record_demo.py FOLDER
 
 writes ``host.R.json.gz``, ``device.R.json.gz`` and ``manifest.R.json`` of every rank R: three steps of data-parallel
 training of a small convolutional network, after two steps of warm-up.

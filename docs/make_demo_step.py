@@ -1,7 +1,7 @@
 """One training step of a transformer on 16 ranks, as Chakra traces: the workload of the demo.
 
 Tensor parallel 4, data parallel 2, pipeline parallel 2, four micro-batches in the 1F1B order. Rank = tensor + 4 data +
-8 pipeline, so tensor parallelism stays among neighbours. ``python -m chakrasim.demo.llm_step FOLDER`` writes the files
+8 pipeline, so tensor parallelism stays among neighbours. ``python docs/make_demo_step.py FOLDER`` writes the files
 that are shipped in ``step/``.
 
 Every compute node carries ``num_ops`` and ``tensor_size`` for machines with a roofline, and a duration for those
