@@ -5,7 +5,10 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,26 +132,34 @@ def _in_order(trace: Trace) -> tuple[Ints, Ints, Ints]:
     number[by_id] = np.arange(n)
     if (number[parent] < number[child]).all():
         return by_id, parents, ends
-    return _sorted(trace, number, by_id, parents, ends), parents, ends
+    return _sorted(trace, number, parents, ends), parents, ends
 
 
-def _sorted(trace: Trace, number: Ints, by_id: Ints, parents: Ints, ends: Ints) -> Ints:
+def ordered(left: list[int], followers: Sequence[Iterable[int]], key: Sequence[Any]) -> list[int]:
+    """Places so that each comes after those that it follows, of which ``left`` counts the ones not listed yet; of those
+    that can come next the one with the smallest key. Those of a circle are missing."""
+    ready = [(key[place], place) for place, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, place = heapq.heappop(ready)
+        order.append(place)
+        for then in followers[place]:
+            left[then] -= 1
+            if not left[then]:
+                heapq.heappush(ready, (key[then], then))
+    return order
+
+
+def _sorted(trace: Trace, number: Ints, parents: Ints, ends: Ints) -> Ints:
     n = len(number)
     left = np.diff(ends).tolist()
     child = np.repeat(np.arange(n), np.diff(ends))
     by_parent = np.argsort(parents, kind="stable")
     begins = np.searchsorted(parents[by_parent], np.arange(n + 1)).tolist()
     children = child[by_parent].tolist()
-    ready = [int(number[node]) for node in range(n) if not left[node]]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        node = int(by_id[heapq.heappop(ready)])
-        order.append(node)
-        for at in range(begins[node], begins[node + 1]):
-            left[children[at]] -= 1
-            if not left[children[at]]:
-                heapq.heappush(ready, int(number[children[at]]))
+    followers = [children[begin:end] for begin, end in pairwise(begins)]
+    order = ordered(left, followers, number.tolist())
     if len(order) < n:
         stuck = next(node for node in range(n) if left[node])
         raise InputError("dependencies form a circle", file=trace.source, place=trace.place(stuck))

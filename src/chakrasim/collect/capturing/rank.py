@@ -115,7 +115,7 @@ def capture_rank(program: UserProgram, rank: int, world: int, received: Objects,
         distributed.install(made)
         install_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
-        stack.enter_context(graph.memory.watch_resizes())
+        graph.memory.watch_resizes(made)
         stack.enter_context(labelled(graph.memory))
         stack.enter_context(recorder.hooks())
         stack.enter_context(watch.running(lambda: len(graph.nodes)))
@@ -165,17 +165,10 @@ class _Recorder:
     @contextmanager
     def hooks(self) -> Iterator[None]:
         """See optimizers' steps."""
-        handles = [
-            register_optimizer_step_pre_hook(self._before),
-            register_optimizer_step_post_hook(self._after),
-        ]
-        if self.program.step <= 1 and self.program.function is None:
-            self.begin()
-        try:
+        with register_optimizer_step_pre_hook(self._before), register_optimizer_step_post_hook(self._after):
+            if self.program.step <= 1 and self.program.function is None:
+                self.begin()
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _before(self, *_: Any) -> None:
         self.graph.optimizing = True
@@ -206,7 +199,8 @@ def _run(program: UserProgram, mode: DeviceMode, recorder: _Recorder) -> None:
             if program.function is not None:
                 _run_function(program.function, program, recorder)
             else:
-                _run_script(program)
+                assert program.script is not None
+                run_main(program.script, program.is_module)
         if program.function is None:
             _ended_early(program, recorder)
     except _StepIsOver:
@@ -230,11 +224,6 @@ def _run_function(function: Callable[[], object], program: UserProgram, recorder
     recorder.begin()
     function()
     recorder.end()
-
-
-def _run_script(program: UserProgram) -> None:
-    assert program.script is not None
-    run_main(program.script, program.is_module)
 
 
 def _ended_early(program: UserProgram, recorder: _Recorder) -> None:

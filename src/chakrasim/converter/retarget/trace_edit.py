@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from chakrasim.trace.chakra.assemble import Strings, metadata
 from chakrasim.trace.chakra.graph import Attributes, Ints, Trace
-from chakrasim.trace.kinds import STRING
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +96,3 @@ def _changed(trace: Trace, attrs: Attributes, change: Change, strings: Strings) 
         np.insert(bits, behind, values[~there].astype(np.int64).view(np.uint64)),
         np.insert(attrs.doc, behind, np.int32(0)),
     )
-
-
-def text_change(name: str, nodes: Ints, text: str) -> Change:
-    """A change to one text."""
-    return Change(name, STRING, nodes, text)
