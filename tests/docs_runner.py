@@ -46,8 +46,6 @@ class Page:
     """One page while its blocks run in the current folder; ``problems`` collects what went wrong."""
 
     path: Path
-    left_out: str = ""
-    """Python blocks that contain this text are not run."""
     names: dict[str, Any] = field(default_factory=dict)
     printed: str = ""
     problems: list[str] = field(default_factory=list)
@@ -59,8 +57,6 @@ class Page:
             if "file" in block.options:
                 Path(block.options["file"]).write_text(block.text, encoding="utf-8")
             elif block.language == "python":
-                if self.left_out and self.left_out in block.text:
-                    continue
                 self._python(block)
             elif block.language == "console":
                 self._console(block)

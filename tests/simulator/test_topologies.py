@@ -106,8 +106,16 @@ WRONG = {
     },
     "the route from 0 to 2 comes to 0 a second time": {"route": lambda here, to, members: (here, here % 2)},
     "ZeroDivisionError: integer division or modulo by zero": {"route": lambda here, to, members: (here, to // 0)},
-    "no mesh of four": {"ports": lambda members: (_ for _ in ()).throw(ValueError("no mesh of four"))},
 }
+
+
+def test_a_number_of_members_that_cannot_be_is_said(known: Callable[[Topology], str]) -> None:
+    def ports(members: int) -> int:
+        raise ValueError("no mesh of four")
+
+    name = known(replace(MESH, name="Wrong", ports=ports))
+    with pytest.raises(chakrasim.InputError, match=r"topology Wrong of 4 members cannot be: no mesh of four"):
+        _meshes(name).run()
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -177,11 +177,14 @@ def _check_topology(section: Section, place: tuple[str, int], topology: Topology
     """Those of the package are checked by its tests."""
     if topology in BUILT_IN:
         return
+    fault = "cannot be"
     try:
+        topology.ports(members)
+        fault = "does not do what it says"
         check(topology, members)
     except Exception as error:
         what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        section.fail(place, f"topology {topology.name} of {members} members does not do what it says: {what}")
+        section.fail(place, f"topology {topology.name} of {members} members {fault}: {what}")
 
 
 def _check_ranges(section: Section, keys: list[str], values: Values) -> None:

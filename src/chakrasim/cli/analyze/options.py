@@ -32,15 +32,21 @@ Tables = Mapping[str, Any]
 """Results by name; None where there is nothing, or values that JSON has."""
 
 
-def add_common(parser: argparse.ArgumentParser, *, traces: bool = True, csv: bool = True, rank: bool = True) -> None:
-    """The options that all analyses have."""
+def add_common(
+    parser: argparse.ArgumentParser, *, traces: bool = True, csv: bool = True, rank: bool = True, compat: bool = True
+) -> None:
+    """The options that all analyses have; ``compat``: whether HTA has this one."""
     if traces:
         parser.add_argument(
             "traces", nargs="+", metavar="TRACE", help="Kineto traces (.json, .json.gz), or folders of them"
         )
     if rank:
         parser.add_argument("--rank", type=whole_number(0, 2**31 - 1), metavar="R", help="only the trace of rank R")
-    parser.add_argument("--compat", choices=COMPAT, help="figures as HTA (newest, or the version Chakra pins) has them")
+    parser.set_defaults(compat=None)
+    if compat:
+        parser.add_argument(
+            "--compat", choices=COMPAT, help="figures as HTA (newest, or the version Chakra pins) has them"
+        )
     parser.add_argument("--json", metavar="FILE", help="write the tables as JSON; '-' is standard output, no tables")
     if csv:
         parser.add_argument("--csv", metavar="FILE", help="write the first table as CSV; '-' is standard output")
