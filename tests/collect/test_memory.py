@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from chakrasim.collect.capturing.pretended.patches import patches  # noqa: E402
+from chakrasim.collect.capturing.pretended.patches import Patches  # noqa: E402
 from chakrasim.collect.capturing.recorded.memory import (  # noqa: E402
     ACTIVATIONS,
     COMMUNICATION,
@@ -83,7 +83,7 @@ def recorded(program: Callable[[Callable[[], None]], None]) -> list[int]:
 
 def test_peak_of_fake_steps_is_that_of_the_profiler() -> None:
     timeline, marks = MemoryTimeline(), []
-    with patches() as made, FakeTensorMode(), labelled(timeline), Recording(timeline):
+    with Patches() as made, FakeTensorMode(), labelled(timeline), Recording(timeline):
         timeline.watch_resizes(made)
         training(lambda: marks.append(timeline.mark()))
     peaks = [timeline.peak(first, last) for first, last in pairwise(marks)]
@@ -116,7 +116,7 @@ def test_gradients_are_named() -> None:
 def test_storage_that_is_resized() -> None:
     """FSDP2 gives parameters' memory back by resizing their storage, which no operator shows."""
     timeline = MemoryTimeline()
-    with patches() as made, Recording(timeline):
+    with Patches() as made, Recording(timeline):
         timeline.watch_resizes(made)
         whole = torch.empty(1000)
         timeline.label([whole], COMMUNICATION)

@@ -158,11 +158,12 @@ def capture(
     """
     from chakrasim.collect.capturing.workers import require_fork
     from chakrasim.collect.observing.job import require_torch
+    from chakrasim.machine.device.file import load_device
 
     require_fork()
     require_torch()
     chosen = _chosen(ranks, world_size)
-    profile = _profile(device_profile)
+    profile = None if device_profile is None else load_device(device_profile)
     _preload()
     from chakrasim.collect.capturing.job import JobCapture, assumptions
     from chakrasim.collect.capturing.rank import UserProgram
@@ -217,14 +218,6 @@ def _patience(given_s: float | None) -> float:
     if not given_s > 0:
         raise InputError("no such time", found=given_s, expected="more than 0 seconds", place="patience_s")
     return given_s
-
-
-def _profile(source: Any) -> Any:
-    if source is None:
-        return None
-    from chakrasim.machine.device.file import load_device
-
-    return load_device(source)
 
 
 def _preload() -> None:

@@ -23,7 +23,7 @@ from chakrasim.collect.capturing.workers import End, Say, run_all
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.operators.flops import unknown_warning
-from chakrasim.text.amounts import plural
+from chakrasim.text.amounts import first_of, plural
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.linked.columns import RECV, SEND
@@ -149,7 +149,7 @@ class JobCapture:
         """Capture these ranks, and those whose objects they need."""
         wanted = [rank for rank in ranks if rank not in self.results]
         while wanted:
-            self.progress(f"rank{'s' * (len(wanted) > 1)} {_listed(wanted)}")
+            self.progress(f"rank{'s' * (len(wanted) > 1)} {first_of(wanted)}")
             known = len(self.objects)
             blocked: dict[int, int] = {}
             for rank, result in run_all(self._task, wanted, self.workers, self._say).items():
@@ -224,8 +224,7 @@ class JobCapture:
         merged: dict[str, dict[tuple[int, ...], None]] = {}
         for _, result in sorted(self.results.items()):
             for role, groups in result.roles.items():
-                own = merged.setdefault(role, {})
-                own.update(dict.fromkeys(groups))
+                merged.setdefault(role, {}).update(dict.fromkeys(groups))
         return {role: tuple(groups) for role, groups in merged.items()}
 
     def _job(
@@ -257,11 +256,6 @@ def _difference(one: RankResult, other: RankResult) -> str:
         return "as many nodes and FLOPs, but others"
     (nodes, flops), (nodes_of_other, flops_of_other) = figures
     return f"{nodes:,} nodes and {flops:,} FLOPs, not {nodes_of_other:,} and {flops_of_other:,}"
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8]))
-    return shown + (", ..." if len(ranks) > 8 else "")
 
 
 def assumptions(captured: CapturedJob, representative: bool) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import random
-import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,12 +16,13 @@ from typing import Any, Final
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from chakrasim.collect.capturing.loops import is_foreign, is_pythons
 from chakrasim.collect.capturing.precision import Precision
 from chakrasim.collect.capturing.pretended.attention import install_attention
 from chakrasim.collect.capturing.pretended.cuda import Redirect, redirect_cuda
 from chakrasim.collect.capturing.pretended.device import DeviceMode
 from chakrasim.collect.capturing.pretended.distributed import Distributed, NeedsRank, Objects
-from chakrasim.collect.capturing.pretended.patches import patches
+from chakrasim.collect.capturing.pretended.patches import Patches
 from chakrasim.collect.capturing.pretended.surroundings import install_surroundings
 from chakrasim.collect.capturing.recorded.graph import Graph, Node
 from chakrasim.collect.capturing.recorded.groups import Groups
@@ -109,7 +109,7 @@ def capture_rank(program: UserProgram, rank: int, world: int, received: Objects,
     graph.look = watch.operator
     with ExitStack() as stack:
         stack.enter_context(_silence())
-        made = stack.enter_context(patches())
+        made = stack.enter_context(Patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
         install_attention(made, program.with_gpu)
         distributed.install(made)
@@ -242,9 +242,6 @@ def _ended_early(program: UserProgram, recorder: _Recorder) -> None:
     )
 
 
-_LIBRARY: Final = sysconfig.get_paths()["stdlib"] + "/"
-
-
 _REMEDIES: Final = {
     "Cannot access accelerator device": 'write torch.device("cuda", 0) for torch.device(0)',
     "operator torchvision::": "install the torchvision that belongs to this PyTorch: without capture it fails too",
@@ -254,13 +251,9 @@ _REMEDIES: Final = {
 
 def failure(error: BaseException, program: UserProgram) -> InputError:
     """What a program's exception is told as: where in the program, what, and what it may come from."""
-    place = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        parts = frame.filename.split("/")
-        is_pythons = frame.filename.startswith(_LIBRARY) and "site-packages" not in parts
-        if not {"torch", "chakrasim"} & set(parts) and not is_pythons and not frame.filename.startswith("<"):
-            place = f"{frame.filename}:{frame.lineno}"
-            break
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    own = (frame for frame in frames if not is_foreign(frame.filename) and not is_pythons(frame.filename))
+    place = next((f"{frame.filename}:{frame.lineno}" for frame in own), "")
     text = " ".join(str(error).split())[:400]
     remedies = [remedy for words, remedy in _REMEDIES.items() if words in text]
     return InputError(

@@ -75,10 +75,8 @@ def _changed(trace: Trace, attrs: Attributes, change: Change, strings: Strings) 
         values = np.full(len(change.nodes), strings.add(values), np.int64)
     indices = _named(trace, attrs, change.name)
     places = np.flatnonzero(np.isin(attrs.name, indices))
-    owners = _owners(attrs)[places]
-    first = np.ones(len(owners), np.bool_)
-    first[1:] = owners[1:] != owners[:-1]
-    places, owners = places[first], owners[first]
+    owners, first = np.unique(_owners(attrs)[places], return_index=True)
+    places = places[first]
     there = np.isin(change.nodes, owners)
     at = places[np.searchsorted(owners, change.nodes[there])]
     kind, bits = attrs.kind.copy(), attrs.bits.copy()
