@@ -77,12 +77,11 @@ def kernel(function: F) -> F:
     """
     if not enabled():
         return function
-    compiled: Any = _njit()(error_model="numpy", nogil=True, _nrt=False)(function)
+    compiled = _njit(function)
     folder = kept(room_of(function.__module__))
     if folder is not None:
         _keep(compiled, function, folder)
-    result: F = compiled
-    return result
+    return compiled
 
 
 def _keep(compiled: Any, function: Callable[..., Any], folder: Store) -> None:
@@ -142,20 +141,14 @@ def _file_digest(path: str) -> str:
 
 def inner(function: F) -> F:
     """A part of a kernel, called only by kernels: compiled into them, with nothing for Python to call."""
-    if not enabled():
-        return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: F = _njit()(error_model="numpy", nogil=True, _nrt=False, **options)(function)
-    return compiled
+    return _njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True) if enabled() else function
 
 
 def leaf(function: F) -> F:
     """A small part of a kernel that is always put in place of its call: calls cost more than such functions do."""
     if not enabled():
         return function
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-    compiled: F = _njit()(error_model="numpy", nogil=True, _nrt=False, **options)(function)
-    return compiled
+    return _njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
 _PLAIN: list[Callable[..., int]] = []
@@ -199,8 +192,9 @@ def caller() -> Any:
     return called
 
 
-def _njit() -> Any:
-    """Numba's compiler, imported when first needed; its stubs do not know all options."""
+def _njit(function: F, **options: bool) -> F:
     import numba
 
-    return numba.njit
+    njit: Any = numba.njit  # its stubs do not know all options
+    compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
+    return compiled

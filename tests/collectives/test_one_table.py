@@ -23,7 +23,6 @@ OTHERS = {
     "collect/capturing/pretended/distributed.py": "names of FSDP2's streams",
     "converter/retarget/traces.py": "what growing a job assumes of each kind",
     "converter/text_workload/loops.py": "the four that ASTRA-sim's text workloads have",
-    "generator/reference_set.py": "the six that the reference's generator writes",
     "validation/selene.py": "algorithms of one machine",
 }
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrasim.trace as ct
+from chakrasim.compat.chakra_jsonize import concatenated_texts, indented
 from chakrasim.trace.chakra import json_text
 
 WORD = st.text(max_size=8)
@@ -76,8 +77,8 @@ def ours(found: list[Any]) -> ct.Trace:
 @given(messages())
 def test_indented_texts_are_those_of_protobuf(found: list[Any]) -> None:
     trace = ours(found)
-    texts = [json_text.metadata_text(trace, 2), *json_text.node_texts(trace, 2)]
-    assert texts == [json_format.MessageToJson(message) for message in found]
+    texts = [json_text.metadata_text(trace), *json_text.node_texts(trace)]
+    assert list(map(indented, texts)) == [json_format.MessageToJson(message) for message in found]
 
 
 @settings(max_examples=100)
@@ -95,13 +96,14 @@ def test_32_bit_numbers_have_their_shortest_digits(bits: int) -> None:
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
     node = official.Node(id=1)
     node.attr.add(name="f", float_val=value)
-    assert list(json_text.node_texts(ours([official.GlobalMetadata(), node]), 2)) == [json_format.MessageToJson(node)]
+    (text,) = json_text.node_texts(ours([official.GlobalMetadata(), node]))
+    assert indented(text) == json_format.MessageToJson(node)
     assert math.isfinite(value)
 
 
 def test_compat_stops_at_a_node_without_fields_as_the_reference_does() -> None:
     found = [official.GlobalMetadata(), official.Node(id=1), official.Node(), official.Node(id=2)]
     skipped: list[int] = []
-    text = "".join(json_text.concatenated_texts(ours(found), skipped.append))
+    text = "".join(concatenated_texts(ours(found), skipped.append))
     assert text == '{}{\n  "id": "1"\n}'
     assert skipped == [2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,8 +105,8 @@ def _rate(rank: int, device: int, kind: str, copies: _Copies, chosen: Ints) -> B
     # What remains of a sum of rates that have all been taken off again is rounding.
     total = np.where(np.abs(total) < 1e-9 * np.abs(change).max(initial=0), 0.0, total)
     size = int(last.sum())
-    where = {"rank": np.full(size, rank), "device": np.full(size, device), "copy": (kind,) * size}
-    return BandwidthSeries.of((), **where, ts_ns=ts[last], gbps=total[last])
+    where: dict[str, Any] = {"rank": np.full(size, rank), "device": np.full(size, device), "copy": (kind,) * size}
+    return BandwidthSeries(**where, ts_ns=ts[last], gbps=total[last])
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,8 +144,8 @@ def _joined(a: _Table, b: _Table, notes: tuple[str, ...]) -> TraceComparison:
     order = np.argsort(-np.abs(figures[:, 3] - figures[:, 1]), kind="stable")
     figures, keys = figures[order], [keys[i] for i in order.tolist()]
     change = tuple(_change(*row) for row in figures.tolist())
-    return TraceComparison.of(
-        notes,
+    return TraceComparison(
+        notes=notes,
         kind=tuple(kind for kind, _ in keys),
         name=tuple(name for _, name in keys),
         count_a=figures[:, 0],

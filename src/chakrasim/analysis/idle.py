@@ -64,8 +64,7 @@ def _by_cause(rank: int, device: Ints, stream: Ints, cause: Ints, length: Ints) 
     found = group_statistics(length, group, len(first))
     stream_of, head = group_keys(device[first], stream[first])
     sums = np.bincount(stream_of, found.total, minlength=len(head))
-    return IdleBreakdown.of(
-        (),
+    return IdleBreakdown(
         rank=np.full(len(first), rank),
         device=device[first],
         stream=stream[first],

@@ -95,17 +95,10 @@ def _of_rank(one: RankTrace, top: int | None, notes: Notes) -> KernelBreakdown:
         notes.note(f"rank {one.rank}: {len(order) - top:,} more kernels take {rest:,} ns together")
         order = order[:top]
     example = busy[first[order]]
-    return KernelBreakdown.of(
-        (),
+    return KernelBreakdown(
         rank=np.full(len(order), one.rank),
         kind=tuple(CLASS_NAMES[kind] for kind in work.kind[example].tolist()),
         name=work.names(work.row[example]),
-        count=found.count[order],
-        total_ns=found.total[order],
         pct=percentage(found.total, int(length.sum()))[order],
-        min_ns=found.least[order],
-        mean_ns=found.mean[order],
-        median_ns=found.median[order],
-        max_ns=found.most[order],
-        std_ns=found.std[order],
+        **found.in_order(order),
     )

@@ -78,8 +78,7 @@ def _of_rank(work: DeviceWork, copies: bool) -> Launches:
     at = at[np.argsort(work.kineto.ts_ns[work.launch[at]], kind="stable")]
     call = work.launch[at]
     took = np.maximum(work.kineto.dur_ns[call], 0)
-    return Launches.of(
-        (),
+    return Launches(
         rank=np.full(len(at), work.rank),
         device=work.device[at],
         stream=work.stream[at],
@@ -126,4 +125,4 @@ def launch_summary(
     order = np.lexsort((-call.count, ranks))
     names = tuple(all_.call[row] for row in first[order].tolist())
     ordered = {name: column[order] for name, column in columns.items()}
-    return LaunchSummary.of(all_.notes, rank=ranks[order], call=names, **ordered)
+    return LaunchSummary(notes=all_.notes, rank=ranks[order], call=names, **ordered)

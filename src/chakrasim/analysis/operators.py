@@ -80,8 +80,7 @@ def _of_rank(work: DeviceWork, notes: Notes) -> OperatorKernels:
         np.add.at(work_ns, group, np.add.reduceat(work.end_ns[at] - work.start_ns[at], head))
     ranked = np.argsort(-launch.count, kind="stable")
     chosen = first[ranked].tolist()
-    return OperatorKernels.of(
-        (),
+    return OperatorKernels(
         rank=np.full(size, work.rank),
         operator=work.names(holder[head[first[ranked]]]),
         work=tuple(" -> ".join(work.names(work.row[at[offsets[i] : offsets[i + 1]]])) for i in chosen),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from chakrasim.analysis.table.intervals import check_times, merge, overlap
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.table.result import Flags, Ints, Reals, Result, percentage
@@ -51,9 +49,6 @@ def comm_overlap(traces: Traces, *, rank: int | None = None, steps: bool = True)
                 part = comm.clip(scope.start_ns, scope.end_ns)
                 hidden = overlap(part, compute)
                 check_times({"exposed_comm": part.total - hidden, "overlap": hidden}, scope.label)
-                rows.append((work.rank, device, scope.step, part.total, hidden, part.total - hidden, scope.partial))
-    table = np.array(rows, np.int64).reshape(-1, 7)
-    names = ("rank", "device", "step", "communication_ns", "overlapped_ns", "exposed_ns")
-    columns = {name: table[:, i].copy() for i, name in enumerate(names)}
-    share = percentage(columns["overlapped_ns"], columns["communication_ns"])
-    return CommOverlap.of(notes, **columns, overlap_pct=share, partial=table[:, 6] != 0)
+                times = part.total, hidden, part.total - hidden
+                rows.append((work.rank, device, scope.step, *times, percentage(hidden, part.total), scope.partial))
+    return CommOverlap.of_rows(notes, rows)

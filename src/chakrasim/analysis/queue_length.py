@@ -79,8 +79,8 @@ def summarise(series: QueueSeries, full: int = FULL_QUEUE) -> QueueSummary:
     span = series.ts_ns[last] - series.ts_ns[first]
     held = np.add.reduceat((series.length * lasts).astype(np.float64), first)
     blocked = np.add.reduceat(np.where(series.length >= full, lasts, 0), first)
-    return QueueSummary.of(
-        series.notes,
+    return QueueSummary(
+        notes=series.notes,
         **{name: column[first] for name, column in keys.items()},
         launches=(last - first + 1) // 2,
         span_ns=span,
@@ -104,8 +104,7 @@ def _series(work: DeviceWork, notes: Notes) -> QueueSeries:
     device, stream = np.tile(work.device[at], 2), np.tile(work.stream[at], 2)
     event = work.kineto.index[np.concatenate([work.launch[at], work.row[at]])].astype(np.int64)
     order = np.lexsort((-step, ts, stream, device))
-    return QueueSeries.of(
-        (),
+    return QueueSeries(
         rank=np.full(2 * count, work.rank),
         device=device[order],
         stream=stream[order],

@@ -72,8 +72,7 @@ def _of_rank(work: DeviceWork, operator: str, least: int, top: int | None) -> Ke
         np.add.at(operator_ns, group, kineto.dur_ns[root[head]])
     ranked = np.lexsort((-work_ns, -times))[:top]
     chosen = first[ranked].tolist()
-    return KernelSequences.of(
-        (),
+    return KernelSequences(
         rank=np.full(len(ranked), work.rank),
         operator=work.names(root[head[first[ranked]]]),
         work=tuple(" | ".join(work.names(work.row[at[offsets[i] : offsets[i + 1]]])) for i in chosen),

@@ -76,8 +76,8 @@ def find_stragglers(traces: Traces, *, steps: list[int] | None = None) -> Stragg
     waited, spent = _sums(rank, wait, many), _sums(rank, length, many)
     made = _sums(rank[latest], caused[group[latest]], many)
     worst = np.argsort(-made, kind="stable")
-    return Stragglers.of(
-        notes,
+    return Stragglers(
+        notes=tuple(notes),
         rank=np.array([one.rank for one in ranks], np.int64)[worst],
         collectives=np.bincount(rank, minlength=many)[worst],
         last=np.bincount(rank[latest], minlength=many)[worst],
@@ -131,8 +131,8 @@ def _of_hosts(ranks: list[RankTrace], steps: list[int] | None, notes: Notes) -> 
     notes.note("no device communicates: the collectives of the host are compared, on clocks that they agree on")
     found = split.ranks
     worst = np.argsort(-found.wait_caused_ns, kind="stable")
-    return Stragglers.of(
-        notes,
+    return Stragglers(
+        notes=tuple(notes),
         rank=found.rank[worst],
         collectives=found.collectives[worst],
         last=found.times_last[worst],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,10 +67,10 @@ def temporal_breakdown(traces: Traces, *, rank: int | None = None, steps: bool =
             rows += _of_device(one.work, device, steps)
     table = np.array(rows, np.int64).reshape(-1, 5 + len(PARTS) + len(SUMS))
     names = ("rank", "device", "step", "window_ns", *(f"{part}_ns" for part in PARTS + SUMS))
-    columns = {name: table[:, i].copy() for i, name in enumerate(names)}
+    columns: dict[str, Any] = {name: table[:, i].copy() for i, name in enumerate(names)}
     shown = ("compute", "exposed_comm", "idle")
     shares = {f"{part}_pct": percentage(columns[f"{part}_ns"], columns["window_ns"]) for part in shown}
-    return TemporalBreakdown.of(notes, **columns, **shares, partial=table[:, -1] != 0)
+    return TemporalBreakdown(notes=tuple(notes), **columns, **shares, partial=table[:, -1] != 0)
 
 
 def _of_device(work: DeviceWork, device: int, steps: bool) -> list[tuple[int, ...]]:

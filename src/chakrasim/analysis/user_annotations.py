@@ -65,18 +65,11 @@ def _by_name(one: RankTrace, side: str) -> AnnotationBreakdown:
     group, first = group_keys(one.kineto.name[rows])
     found = group_statistics(np.maximum(one.kineto.dur_ns[rows], 0), group, len(first))
     order = np.argsort(-found.total, kind="stable")
-    return AnnotationBreakdown.of(
-        (),
+    return AnnotationBreakdown(
         rank=np.full(len(order), one.rank),
         side=(side,) * len(order),
         name=one.work.names(rows[first[order]]),
-        count=found.count[order],
-        total_ns=found.total[order],
-        min_ns=found.least[order],
-        mean_ns=found.mean[order],
-        median_ns=found.median[order],
-        max_ns=found.most[order],
-        std_ns=found.std[order],
+        **found.in_order(order),
     )
 
 
@@ -96,8 +89,7 @@ def _labelled(one: RankTrace) -> AnnotatedWork:
     at = np.flatnonzero(work.busy)
     label, on_device = _labels(one, at)
     source = np.where(label < 0, 0, np.where(on_device, 2, 1))
-    return AnnotatedWork.of(
-        (),
+    return AnnotatedWork(
         rank=np.full(len(at), one.rank),
         event=work.kineto.index[work.row[at]].astype(np.int64),
         name=work.names(work.row[at]),

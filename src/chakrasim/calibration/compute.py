@@ -93,6 +93,8 @@ def calibrate_compute(
 ) -> Calibration:
     """Fit how well a device does matrix products and other layers, and predict models that the fit has not seen.
 
+    Raises InputError.
+
     Parameters
     ----------
     data: folder DEVICE/ORGANISATION/MODEL/tpN/layers.csv, or one of its folders; see `read_measured`.
@@ -102,8 +104,6 @@ def calibrate_compute(
     gpu: which of the data's devices; default: all that have times of the held-out models.
     device_profile: peak and bandwidth of the device; default: the shipped device that the data's folder is named after.
     dtype: the type that was measured in.
-
-    Raises InputError.
     """
     if dtype not in ITEMSIZE:
         raise InputError("unknown type", found=repr(dtype), expected="one of " + ", ".join(ITEMSIZE))

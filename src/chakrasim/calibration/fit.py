@@ -43,16 +43,9 @@ def fit_efficiency(samples: Samples, usual: Efficiency) -> Efficiency:
 
     Shares and times that the samples say nothing about (operations that never count, no chain of steps) stay as usual.
     """
-    free = np.array(
-        [
-            True,
-            bool((samples.steps > 0).any()),
-            bool((samples.compute_ns > 0.1 * samples.memory_ns).any()),
-            bool((samples.memory_ns > 0).any()),
-            bool((samples.compute_ns > 0.1 * samples.memory_ns).any()),
-            bool((samples.steps > 0).any()),
-        ]
-    )
+    chains = bool((samples.steps > 0).any())
+    operations = bool((samples.compute_ns > 0.1 * samples.memory_ns).any())
+    free = np.array([True, chains, operations, bool((samples.memory_ns > 0).any()), operations, chains])
     usual_point = _point(usual)
     logs = np.log(samples.measured_ns)
 

@@ -42,12 +42,8 @@ def _figures(errors: Sequence[LayerError]) -> dict[str, Any]:
         "roofline_mape_percent": mean.roofline_mape_percent if mean else None,
         "points": mean.points if mean else 0,
         "held_out": all(error.held_out for error in errors) if errors else False,
-        "layers": {error.layer: error.mape_percent for error in errors} if len({*map(_key, errors)}) == 1 else {},
+        "layers": {error.layer: error.mape_percent for error in errors} if len(grouped(errors)) == 1 else {},
     }
-
-
-def _key(error: LayerError) -> tuple[str, str, int]:
-    return error.device, error.model, error.parts
 
 
 def _device(one: FittedDevice, errors: Sequence[LayerError]) -> dict[str, Any]:

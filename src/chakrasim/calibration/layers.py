@@ -109,27 +109,28 @@ def _check_size(where: str, *amounts: int) -> None:
 def work_for(layer: LayerWork, tokens: Ints, dtype: str, where: str = "layer") -> Work:
     """The layer's work at each number of tokens. Raises InputError, about ``where``, for work beyond 64 bits."""
     itemsize = ITEMSIZE[dtype]
-    count = len(tokens)
-    product = layer.n > 0
     rows = int(tokens.max(initial=0))
     _check_size(where, 8 * rows * layer.n * layer.k, 8 * (rows + layer.n) * (layer.k + layer.n))
     _check_size(where, rows * max(layer.bytes_per_token, layer.flops_per_token))
     n, k = layer.n, layer.k
-    read = itemsize * (tokens * k + n * k) if product else tokens * (layer.bytes_per_token // 2)
-    written = itemsize * tokens * n if product else tokens * (layer.bytes_per_token - layer.bytes_per_token // 2)
-    return Work(
-        kind=np.full(count, layer.kind, np.int64),
-        flops=2 * tokens * n * k if product else tokens * layer.flops_per_token,
-        bytes_read=read,
-        bytes_written=written,
-        batch=np.ones(count, np.int64),
-        m=tokens if product else np.zeros(count, np.int64),
-        n=np.full(count, n, np.int64),
-        k=np.full(count, k, np.int64),
-        causal=np.zeros(count, np.bool_),
-        dtype=np.full(count, dtype),
-        kernels=np.full(count, layer.kernels, np.int64),
-    )
+    if n:
+        read, written, flops = itemsize * (tokens * k + n * k), itemsize * tokens * n, 2 * tokens * n * k
+        return _work(layer.kind, flops, read, written, dtype, m=tokens, n=n, k=k, kernels=layer.kernels)
+    half = layer.bytes_per_token // 2
+    flops, read, written = tokens * layer.flops_per_token, tokens * half, tokens * (layer.bytes_per_token - half)
+    return _work(layer.kind, flops, read, written, dtype, kernels=layer.kernels)
+
+
+def _work(
+    kind: WorkKind, flops: Ints, read: Ints, written: Ints, dtype: str, *, batch: int = 1, m: Ints | int = 0,
+    n: Ints | int = 0, k: int = 0, kernels: int = 1,
+) -> Work:  # fmt: skip
+    def column(value: Ints | int) -> Ints:
+        return np.full(len(flops), value, np.int64)
+
+    shape = {"batch": column(batch), "m": column(m), "n": column(n), "k": column(k)}
+    causal, types = np.zeros(len(flops), np.bool_), np.full(len(flops), dtype)
+    return Work(column(kind), flops, read, written, **shape, causal=causal, dtype=types, kernels=column(kernels))
 
 
 def attention_work(
@@ -146,20 +147,9 @@ def attention_work(
     longest = int(max(queries.max(initial=0), keys.max(initial=0)))
     _check_size(where, 4 * heads * config.head_dim * longest**2, 24 * config.head_dim * heads * longest)
     flops = 4 * heads * config.head_dim * queries * keys
-    count = len(queries)
-    return Work(
-        kind=np.full(count, WorkKind.ATTENTION, np.int64),
-        flops=flops,
-        bytes_read=itemsize * config.head_dim * (heads * queries + 2 * kv_heads * keys),
-        bytes_written=itemsize * config.head_dim * heads * queries,
-        batch=np.full(count, heads, np.int64),
-        m=queries,
-        n=keys,
-        k=np.full(count, config.head_dim, np.int64),
-        causal=np.zeros(count, np.bool_),
-        dtype=np.full(count, dtype),
-        kernels=np.ones(count, np.int64),
-    )
+    read = itemsize * config.head_dim * (heads * queries + 2 * kv_heads * keys)
+    written = itemsize * config.head_dim * heads * queries
+    return _work(WorkKind.ATTENTION, flops, read, written, dtype, batch=heads, m=queries, n=keys, k=config.head_dim)
 
 
 def join(parts: Sequence[Work]) -> Work:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,8 +115,42 @@ def _place(path: Path) -> tuple[str, str, int | None]:
     return device, f"{organisation}/{model}", parts
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line numbers and rows of a CSV file with a header."""
+@dataclass(frozen=True)
+class _Row:
+    """A row of a CSV file with a header, and its line."""
+
+    file: str
+    line: int
+    values: dict[str, str]
+
+    def fail(self, message: str, found: object, expected: object, line: int = 0) -> NoReturn:
+        place = f"line {line or self.line}"
+        raise InputError(message, file=self.file, place=place, found=found, expected=expected)
+
+    def column(self, names: Sequence[str], what: str) -> str:
+        """The first of the names that is a column's."""
+        for name in names:
+            if name in self.values:
+                return name
+        self.fail(f"no column with {what}", ", ".join(self.values)[:120], " or ".join(names), line=1)
+
+    def whole(self, column: str, low: int = 1) -> int:
+        text = self.values[column].strip()
+        if not text.isascii() or not text.isdigit() or len(text) > 12 or not low <= int(text) <= _LARGEST:
+            self.fail(f"{column} is no number", repr(text[:40]), f"an integer of {low} or more")
+        return int(text)
+
+    def time_ns(self, column: str, factor: float) -> float:
+        try:
+            time_ns = float(self.values[column]) * factor
+        except ValueError:
+            time_ns = math.nan
+        if not 0 < time_ns < 1e18:
+            self.fail(f"{column} is no time", repr(self.values[column][:40]), "a number above 0")
+        return time_ns
+
+
+def _rows(path: Path) -> Iterator[_Row]:
     try:
         text = read_unpacked(str(path), expected="a CSV file", held=32).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -124,33 +158,13 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     reader = csv.reader(io.StringIO(text))
     try:
         header = [name.strip() for name in next(reader, [])]
-        for row in reader:
-            if not row:
-                continue
+        for row in filter(None, reader):
+            read = _Row(str(path), reader.line_num, dict(zip(header, row, strict=False)))
             if len(row) != len(header):
-                raise InputError(
-                    "the row has another number of fields than the header",
-                    file=str(path),
-                    place=f"line {reader.line_num}",
-                    found=len(row),
-                    expected=len(header),
-                )
-            yield reader.line_num, dict(zip(header, row, strict=True))
+                read.fail("the row has another number of fields than the header", len(row), len(header))
+            yield read
     except csv.Error as error:
         raise InputError(f"not CSV: {error}", file=str(path), place=f"line {reader.line_num}") from None
-
-
-def _column(path: Path, row: dict[str, str], names: Sequence[str], what: str) -> str:
-    for name in names:
-        if name in row:
-            return name
-    raise InputError(
-        f"no column with {what}",
-        file=str(path),
-        place="line 1",
-        found=", ".join(row)[:120],
-        expected=" or ".join(names),
-    )
 
 
 def _read_layers(path: Path) -> list[Series]:
@@ -158,24 +172,23 @@ def _read_layers(path: Path) -> list[Series]:
     collected: dict[tuple[str, int], list[tuple[int, float]]] = {}
     names: tuple[str, str, str] | None = None
     parts_column: str | None = None
-    for line, row in _rows(path):
+    for row in _rows(path):
         if names is None:
             names = (
-                _column(path, row, _LAYER, "the layer"),
-                _column(path, row, _TOKENS, "the number of tokens"),
-                _column(path, row, tuple(_TIMES), "the time"),
+                row.column(_LAYER, "the layer"),
+                row.column(_TOKENS, "the number of tokens"),
+                row.column(tuple(_TIMES), "the time"),
             )
-            parts_column = next((name for name in _PARTS if name in row), None)
+            parts_column = next((name for name in _PARTS if name in row.values), None)
             if parts_column is None and folder_parts is None:
                 raise InputError(
                     "nothing says over how many devices the layers are split",
                     file=str(path),
                     expected="a folder tpN, or a column " + " or ".join(_PARTS),
                 )
-        layer, tokens = row[names[0]].strip(), _whole(path, line, row, names[1])
-        parts = _whole(path, line, row, parts_column) if parts_column else int(folder_parts or 1)
-        time_ns = _time(path, line, row, names[2], _TIMES[names[2]])
-        collected.setdefault((layer, parts), []).append((tokens, time_ns))
+        layer, tokens = row.values[names[0]].strip(), row.whole(names[1])
+        parts = row.whole(parts_column) if parts_column else int(folder_parts or 1)
+        collected.setdefault((layer, parts), []).append((tokens, row.time_ns(names[2], _TIMES[names[2]])))
     if not collected:
         raise InputError("no rows", file=str(path))
     return [_series(device, model, parts, layer, rows, path) for (layer, parts), rows in collected.items()]
@@ -192,45 +205,16 @@ def _read_attention(path: Path, notes: Notes) -> list[Series]:
     device, model, folder_parts = _place(path)
     prefill: list[tuple[int, int, float]] = []
     others, time_column = 0, ""
-    for line, row in _rows(path):
-        time_column = time_column or _column(path, row, tuple(_PREFILL), "the median time")
+    for row in _rows(path):
+        time_column = time_column or row.column(tuple(_PREFILL), "the median time")
         for name in ("prefill_chunk_size", "kv_cache_size", "batch_size", "is_prefill"):
-            _column(path, row, (name,), "the attention's " + name)
-        keys = _whole(path, line, row, "kv_cache_size", low=0)
-        if row["is_prefill"].strip().lower() not in ("true", "1") or row["batch_size"].strip() != "1" or not keys:
+            row.column((name,), "the attention's " + name)
+        keys, values = row.whole("kv_cache_size", low=0), row.values
+        if values["is_prefill"].strip().lower() not in ("true", "1") or values["batch_size"].strip() != "1" or not keys:
             others += 1
             continue
-        chunk = _whole(path, line, row, "prefill_chunk_size")
-        prefill.append((chunk, keys, _time(path, line, row, time_column, _PREFILL[time_column])))
+        chunk = row.whole("prefill_chunk_size")
+        prefill.append((chunk, keys, row.time_ns(time_column, _PREFILL[time_column])))
     if others:
         notes.warn(f"{path}: {others:,} rows are not used: decoding, several sequences, or no keys")
     return [_series(device, model, folder_parts or 1, PREFILL, prefill, path)] if prefill else []
-
-
-def _whole(path: Path, line: int, row: dict[str, str], column: str, low: int = 1) -> int:
-    text = row[column].strip()
-    if not text.isascii() or not text.isdigit() or len(text) > 12 or not low <= int(text) <= _LARGEST:
-        raise InputError(
-            f"{column} is no number",
-            file=str(path),
-            place=f"line {line}",
-            found=repr(text[:40]),
-            expected=f"an integer of {low} or more",
-        )
-    return int(text)
-
-
-def _time(path: Path, line: int, row: dict[str, str], column: str, factor: float) -> float:
-    try:
-        time_ns = float(row[column]) * factor
-    except ValueError:
-        time_ns = math.nan
-    if not 0 < time_ns < 1e18:
-        raise InputError(
-            f"{column} is no time",
-            file=str(path),
-            place=f"line {line}",
-            found=repr(row[column][:40]),
-            expected="a number above 0",
-        )
-    return time_ns

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _reference_set(options: argparse.Namespace) -> int:
-    from chakrasim.generator.reference_set import Defaults, file_names, write_reference_set
+    from chakrasim.compat.chakra_generator import Defaults, file_names, write_reference_set
 
     names = file_names(options.num_npus)
     if not options.output_dir:

@@ -34,8 +34,9 @@ def run(options: argparse.Namespace) -> int:
     """Read and write. Raises InputError."""
     inputs, output = files(options)
     announce_compilation("trace")
+    from chakrasim.compat.chakra_jsonize import concatenated_texts
     from chakrasim.trace import read_trace
-    from chakrasim.trace.chakra.json_text import concatenated_texts, document_texts
+    from chakrasim.trace.chakra.json_text import document_texts
 
     notes = Notes()
     trace = read_trace(inputs[0], lenient=options.lenient, notes=notes)

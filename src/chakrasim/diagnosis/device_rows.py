@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.kernel_names import is_communication_kernel
+from chakrasim.collectives.spelling import host_backend_of
 from chakrasim.trace.kineto.columns import HAS_DUR, Ints, KinetoTrace
 
 Mask = NDArray[np.bool_]
@@ -37,7 +39,11 @@ class DeviceRows:
 
     def _category(self, pattern: re.Pattern[str]) -> Mask:
         trace = self.trace
-        return select(trace, trace.category, lambda text: pattern.fullmatch(text) is not None) & self.timed
+        return trace.strings.each(trace.category, lambda text: pattern.fullmatch(text) is not None) & self.timed
+
+    def named(self, wanted: Callable[[str], Any]) -> Mask:
+        """Rows whose name is one that is wanted."""
+        return self.trace.strings.each(self.trace.name, wanted)
 
     @cached_property
     def timed(self) -> Mask:
@@ -77,21 +83,27 @@ class DeviceRows:
     @cached_property
     def launches(self) -> Mask:
         """Calls that launch kernels, outside of captures of a graph."""
-        named = select(self.trace, self.trace.name, lambda text: _LAUNCH.search(text) is not None)
-        return self.calls & named & ~self._captured
+        return self.calls & self.named(_LAUNCH.search) & ~self._captured
 
     @cached_property
     def blocking(self) -> Mask:
         """Calls that wait for the device, by their names."""
-        return self.calls & select(self.trace, self.trace.name, lambda text: _BLOCKING.search(text) is not None)
+        return self.calls & self.named(_BLOCKING.search)
+
+    @cached_property
+    def collectives(self) -> Mask:
+        """Communication kernels, and collectives that the host carries out (``gloo:all_reduce``)."""
+        on_host = self.annotations & self.named(host_backend_of)
+        on_host &= self.trace.strings.each(self.trace.category, lambda text: not text.startswith("gpu_"))
+        return self.kernels & self.named(is_communication_kernel) | on_host
 
     @cached_property
     def _captured(self) -> Mask:
         """Calls while their thread captures a graph: what they launch does not run."""
         trace = self.trace
         inside = np.zeros(len(trace), np.bool_)
-        begins = self.calls & select(trace, trace.name, lambda text: "StreamBeginCapture" in text)
-        ends = self.calls & select(trace, trace.name, lambda text: "StreamEndCapture" in text)
+        begins = self.calls & self.named(lambda text: "StreamBeginCapture" in text)
+        ends = self.calls & self.named(lambda text: "StreamEndCapture" in text)
         for row in np.flatnonzero(begins).tolist():
             later = trace.ts_ns[ends & (trace.tid == trace.tid[row]) & (trace.ts_ns >= trace.ts_ns[row])]
             until = later.min() if len(later) else np.iinfo(np.int64).max
@@ -132,8 +144,7 @@ class DeviceRows:
     def steps(self) -> tuple[Ints, Ints]:
         """Rows of the profiler's steps by start, int64[s], and their numbers, int64[s]."""
         trace = self.trace
-        host = self.annotations | self.operators
-        rows = np.flatnonzero(host & select(trace, trace.name, lambda text: _STEP.match(text) is not None))
+        rows = np.flatnonzero((self.annotations | self.operators) & self.named(_STEP.match))
         rows = rows[np.argsort(trace.ts_ns[rows], kind="stable")]
         numbers = [int(_STEP.match(trace.strings[int(trace.name[row])])[1]) for row in rows]  # type: ignore[index]
         return rows, np.array(numbers, np.int64)
@@ -148,11 +159,11 @@ class DeviceRows:
         return np.where(inside, place, -1)
 
 
-def select(trace: KinetoTrace, column: NDArray[np.int32], wanted: Callable[[str], bool]) -> Mask:
-    """bool[n]: rows whose text satisfies ``wanted``; each distinct text is asked about once."""
-    if not len(column):
-        return np.zeros(0, np.bool_)
-    answers = np.zeros(len(trace.strings), np.bool_)
-    for index in np.unique(column).tolist():
-        answers[index] = wanted(trace.strings[index])
-    return answers[column]
+def busy_ns(starts_ns: Ints, ends_ns: Ints) -> int:
+    """Length of the union of spans."""
+    if not len(starts_ns):
+        return 0
+    order = np.argsort(starts_ns, kind="stable")
+    start, end = starts_ns[order], np.maximum.accumulate(ends_ns[order])
+    before = np.concatenate([start[:1], end[:-1]])
+    return int(np.maximum(0, end - np.maximum(start, before)).sum())

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.diagnosis.collective_rows import busy_ns, collective_rows
-from chakrasim.diagnosis.device_rows import DeviceRows
+from chakrasim.diagnosis.device_rows import DeviceRows, busy_ns
 from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.diagnosis.files.sniff import distributed_rank
 from chakrasim.trace.host.columns import HostTrace
@@ -102,7 +101,7 @@ def _device_facts(rows: DeviceRows) -> dict[str, Any]:
         "operators": int(rows.operators.sum()),
         "kernels": int(kernels.sum()),
         "copies": int(copies.sum()),
-        "collectives": int(collective_rows(rows).sum()),
+        "collectives": int(rows.collectives.sum()),
         "start_ns": first,
         "span_ns": int(end.max()) - first if len(end) else 0,
         "busy_ns": busy_ns(trace.ts_ns[rows.work], rows.end_ns[rows.work]),

@@ -41,11 +41,7 @@ _unnamed: Final[set[str]] = set()
 def sweep() -> None:
     """Remove what this process has not given a name: for the end after an interruption, which can come anywhere."""
     with undisturbed():
-        for path in _unnamed:
-            if os.path.isdir(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                _remove(path)
+        _remove(*_unnamed)
         _unnamed.clear()
 
 
@@ -120,9 +116,13 @@ def _beside(target: str) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def _remove(*paths: str) -> None:
+    """Remove files and folders as far as that is possible."""
     for path in paths:
-        with suppress(OSError):
-            os.unlink(path)
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                os.unlink(path)
 
 
 def bring_to_disk(file: BinaryIO) -> None:
@@ -334,11 +334,7 @@ def clean(folder: _Path, names: Collection[str]) -> None:
         for entry in os.listdir(folder or "."):
             match = _TEMPORARY.fullmatch(entry)
             if match and match[1] in kept and match[3] == _surroundings() and not _lives(int(match[2])):
-                path = os.path.join(folder, entry)
-                if os.path.isdir(path):
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    os.unlink(path)
+                _remove(os.path.join(folder, entry))
 
 
 def _lives(process: int) -> bool:

@@ -26,14 +26,14 @@ SIZES: Final[Mapping[str, str]] = {
 def collective_job(kind: str, size_bytes: int, ranks: int, *, repeat: int = 1, root: int = 0) -> Job:
     """A job whose ranks all run one collective, ``repeat`` times one after another.
 
+    Raises InputError for what is out of range.
+
     Parameters
     ----------
     kind: one of `SIZES`: a collective; "send_recv": each rank sends to the next and receives from the one before, in a
         ring; "all_pairs": each rank sends to every other.
     size_bytes: ``comm_size``, whose meaning is in `SIZES`.
     root: of a collective that has one.
-
-    Raises InputError for what is out of range.
     """
     if kind not in SIZES:
         raise InputError("no such type of collective", found=repr(kind), expected="one of " + ", ".join(SIZES))

@@ -9,13 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from chakrasim.generator.layers.ends import shards
-from chakrasim.generator.layers.parameters import (
-    embedding_parameters,
-    head_parameters,
-    layer_parameters,
-    stage_parameters,
-)
-from chakrasim.generator.layers.work import Sizes
+from chakrasim.generator.layers.parameters import stage_parameters, stage_parts
+from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.schedule import Turn
 from chakrasim.generator.spec.spec import Spec
 
@@ -89,7 +84,7 @@ def chunk_activations(spec: Spec, chunk: int) -> int:
     sizes = Sizes(spec)
     kept = sum(layer_activations(spec, layer) for layer in spec.layers_of(chunk))
     if chunk == 0 and spec.model.dropout:
-        kept += sizes.own_tokens * sizes.hidden
+        kept += sizes.own_elements
     if chunk == spec.chunks - 1:
         kept += 2 * sizes.own_bytes + 4 * sizes.tokens * sizes.vocabulary
     return kept
@@ -110,7 +105,7 @@ def _attention(sizes: Sizes, mode: str) -> int:
     size, dropout = sizes.value_bytes, spec.model.dropout
     kept = 2 * sizes.own_bytes + sizes.tokens * (sizes.qkv + sizes.queries) * size
     if dropout:
-        kept += sizes.own_tokens * sizes.hidden
+        kept += sizes.own_elements
     if spec.flash_attention:
         return kept + 4 * sizes.tokens * sizes.heads
     if mode == "selective":
@@ -123,7 +118,7 @@ def _feed_forward(sizes: Sizes, layer: int) -> int:
     spec = sizes.spec
     model, size, tp = spec.model, sizes.value_bytes, sizes.tp
     ways = 3 if model.gated else 2
-    mask = sizes.own_tokens * sizes.hidden if model.dropout else 0
+    mask = sizes.own_elements if model.dropout else 0
     moe = model.moe
     if moe is None or not model.has_experts(layer):
         return 2 * sizes.own_bytes + sizes.tokens * ways * (model.feed_forward // tp) * size + mask
@@ -146,13 +141,7 @@ def _gathered(spec: Spec, stage: int) -> int:
     """With ZeRO 3 (2), two units' whole weights (one unit's or bucket's whole gradients)."""
     if spec.parallel.zero < 2:
         return 0
-    chunks = range(stage, spec.chunks, spec.parallel.pp)
-    units = [layer_parameters(spec, layer) for chunk in chunks for layer in spec.layers_of(chunk)]
-    if stage == 0:
-        units.append(embedding_parameters(spec))
-    if stage == spec.parallel.pp - 1:
-        units.append(head_parameters(spec))
-    sizes = sorted((unit.total for unit in units), reverse=True)
+    sizes = sorted((part.total for part in stage_parts(spec, stage)), reverse=True)
     gradients = sizes[0] * spec.gradient_bytes
     if spec.parallel.zero == 2:
         return gradients

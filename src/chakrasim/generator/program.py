@@ -41,9 +41,12 @@ class Strings:
     def table(self) -> StringTable:
         """All of them, as a trace keeps them."""
         raw = [text.encode() for text in self._numbers]
-        offsets = np.zeros(len(raw) + 1, np.int64)
-        np.cumsum([len(text) for text in raw], out=offsets[1:])
-        return StringTable(np.frombuffer(bytearray(b"".join(raw)), np.uint8), offsets)
+        return StringTable(np.frombuffer(bytearray(b"".join(raw)), np.uint8), _offsets([len(text) for text in raw]))
+
+
+def _offsets(lengths: Sequence[int] | Ints) -> Ints:
+    """int64[n + 1]: where lists of these lengths, end to end, begin and end."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def ragged(starts: Ints, lengths: Ints) -> Ints:
@@ -115,9 +118,8 @@ class _Deps:
 
     @classmethod
     def of(cls, listed: Sequence[Sequence[int]]) -> _Deps:
-        offsets = np.zeros(len(listed) + 1, np.int64)
-        np.cumsum([len(deps) for deps in listed], out=offsets[1:])
-        return cls(offsets, np.array([dep for deps in listed for dep in deps], np.int64))
+        targets = np.array([dep for deps in listed for dep in deps], np.int64)
+        return cls(_offsets([len(deps) for deps in listed]), targets)
 
     def gather(self, rows: Ints, owner: Ints, base: Ints, outside: Ints) -> Csr:
         counts = np.diff(self.offsets)[rows]
@@ -126,9 +128,7 @@ class _Deps:
         step = owner[node]
         absolute = np.where(targets >= 0, base[step] + targets, outside[step, np.maximum(-targets - 1, 0)])
         there = absolute >= 0
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(np.bincount(node[there], minlength=len(rows)), out=offsets[1:])
-        return Csr(offsets, absolute[there].astype(np.uint64))
+        return Csr(_offsets(np.bincount(node[there], minlength=len(rows))), absolute[there].astype(np.uint64))
 
 
 class _Columns:
@@ -143,25 +143,20 @@ class _Columns:
         self.data = _Deps.of([row.data for row in rows])
         self.control = _Deps.of([row.control for row in rows])
         table: list[tuple[int, int, int, int]] = []
-        counts = []
         for row in rows:
-            counts.append(len(row.values))
             growth = row.per_micro_batch
             for name, value in row.values.items():
                 table.append((strings[name], *_value(value, strings), growth.get(name, 0)))
-        self.offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(counts, out=self.offsets[1:])
+        self.offsets = _offsets([len(row.values) for row in rows])
         self.name, self.kind, self.bits, self.growth = np.array(table, np.int64).reshape(-1, 4).T
 
     def attributes(self, rows: Ints, micro_batch: Ints) -> Attributes:
         """Those of the nodes that repeat ``rows``, each for its micro-batch."""
         counts = np.diff(self.offsets)[rows]
         at = ragged(self.offsets[rows], counts)
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
         bits = self.bits[at] + self.growth[at] * np.repeat(micro_batch, counts)
         return Attributes(
-            offsets,
+            _offsets(counts),
             self.name[at].astype(np.int32),
             self.kind[at].astype(np.uint8),
             bits.view(np.uint64),

@@ -105,7 +105,7 @@ def generate_transformer(
     `chakrasim.generator.layers.condense.condense` does.
     """
     if device is not None and rewrite is None:
-        from chakrasim.generator.timing import timed
+        from chakrasim.generator.layers.condense import timed
 
         rewrite = partial(timed, durations_ns=device.durations_ns)
     chosen = spec if isinstance(spec, Spec) else load_spec(spec)

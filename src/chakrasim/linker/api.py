@@ -31,6 +31,8 @@ def link(
 ) -> LinkedTrace:
     """What one rank did, from its host trace (ExecutionTraceObserver), its device trace (Kineto), or both.
 
+    Raises InputError if a file cannot be used, there is nothing in it, or there is no such step.
+
     Parameters
     ----------
     host, device:
@@ -46,8 +48,6 @@ def link(
         Treat every warning as an error.
     notes:
         Receives what was dropped, repaired or guessed, in sentences; the figures are in ``LinkedTrace.counts``.
-
-    Raises InputError if a file cannot be used, there is nothing in it, or there is no such step.
     """
     said = Notes() if notes is None else notes
     if host is None and device is None:

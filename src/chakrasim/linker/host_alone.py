@@ -19,26 +19,19 @@ from chakrasim.trace.linked.columns import EdgeKind, Evidence, Lane, RowKind
 
 Indices = NDArray[np.int32]
 
-_STEP = re.compile(rb"ProfilerStep#(\d{1,9})")
-_NAMES_ONLY = re.compile(rb"ProfilerStep#\d+|Optimizer\.(step|zero_grad)#.*|enumerate\(DataLoader\)#.*|## .* ##")
-_HOST_COLLECTIVES = (b"gloo:", b"mpi:")
+_STEP = re.compile(r"ProfilerStep#([0-9]{1,9})")
+_NAMES_ONLY = re.compile(r"ProfilerStep#[0-9]+|Optimizer\.(step|zero_grad)#.*|enumerate\(DataLoader\)#.*|## .* ##")
+_HOST_COLLECTIVES = ("gloo:", "mpi:")
 #: Names around names around names: more levels than this are a circle of a damaged trace.
 _DEEPEST = 10_000
 
 
 def rows_of_host(host: HostTrace, counts: dict[str, int]) -> tuple[RowTable, Edges]:
     """Rows in the order of their ids (in which operators start), all times 0, and their edges."""
-    named = np.zeros(len(host.strings), np.bool_)
-    step_of = np.full(len(host.strings), -1, np.int32)
-    kind_of = np.full(len(host.strings), RowKind.OPERATOR, np.uint8)
-    for index in np.unique(host.name).tolist():
-        text = host.strings.raw(index)
-        named[index] = _NAMES_ONLY.fullmatch(text) is not None
-        match = _STEP.fullmatch(text)
-        step_of[index] = int(match[1]) if match else -1
-        if text.startswith(_HOST_COLLECTIVES):
-            kind_of[index] = RowKind.HOST_COLLECTIVE
-    work = ~frame_nodes(host) & ~named[host.name]
+    named = host.strings.each(host.name, lambda name: _NAMES_ONLY.fullmatch(name) is not None)
+    step = host.strings.each(host.name, _step_named, np.int32)
+    carried_out = host.strings.each(host.name, lambda name: name.startswith(_HOST_COLLECTIVES))
+    work = ~frame_nodes(host) & ~named
     nodes = np.flatnonzero(work)
     nodes = nodes[np.argsort(host.ids[nodes], kind="stable")]
     row = np.full(len(host) + 1, -1, np.int32)
@@ -57,7 +50,7 @@ def rows_of_host(host: HostTrace, counts: dict[str, int]) -> tuple[RowTable, Edg
     parent = back[row[_ancestor(above, work)[nodes]]]
     table = RowTable(
         texts=TextPool(host.strings),
-        kind=kind_of[host.name[nodes]],
+        kind=np.where(carried_out[nodes], RowKind.HOST_COLLECTIVE, RowKind.OPERATOR).astype(np.uint8),
         part=constant(0, n, np.int32),
         head=np.arange(n, dtype=np.int32),
         name=host.name[nodes],
@@ -68,13 +61,18 @@ def rows_of_host(host: HostTrace, counts: dict[str, int]) -> tuple[RowTable, Edg
         inclusive_ns=zeros.copy(),
         # In a damaged trace a node may come before its parent.
         parent=np.where(parent < np.arange(n), parent, np.int32(-1)),
-        step=_steps(step_of[host.name], above)[nodes],
+        step=_steps(step, above)[nodes],
         event=np.full(n, -1, np.int32),
         host_node=nodes.astype(np.int32),
         launch=np.full(n, -1, np.int32),
         lanes=lanes,
     )
     return table, edges
+
+
+def _step_named(name: str) -> int:
+    match = _STEP.fullmatch(name)
+    return int(match[1]) if match else -1
 
 
 def _threads(host: HostTrace, nodes: NDArray[np.intp]) -> tuple[Indices, tuple[Lane, ...]]:

@@ -46,6 +46,8 @@ class RemoteMemory:
     One access of S bytes takes latency_ns + trunc(S / bandwidth) ns; a bandwidth of 0 leaves the latency alone
     (astra-system.md section 4).
 
+    Raises :class:`chakrasim.InputError` when built from values outside these ranges.
+
     Parameters
     ----------
     kind:
@@ -59,8 +61,6 @@ class RemoteMemory:
         For PER_NODE: rank r uses memory node r // num_npus_per_node.
     source:
         The file, for messages.
-
-    Raises :class:`chakrasim.InputError` when built from values outside these ranges.
     """
 
     kind: str = NO_MEMORY_EXPANSION

@@ -89,6 +89,8 @@ _FIELDS: Final = tuple(replace(key, name=key.python_name) for key in NETWORK)
 class Network:
     """A network of one or more dimensions; element 0 is the innermost (fastest varying in the rank number).
 
+    Raises :class:`chakrasim.InputError` when built from values outside these ranges.
+
     Parameters
     ----------
     topology:
@@ -99,8 +101,6 @@ class Network:
         Bandwidth of each link and direction in GiB/s (2^30 bytes a second: what ASTRA-sim calls GB/s here), each > 0.
     latency_ns:
         Latency of each link, one way, in ns (fractions allowed), each >= 0.
-
-    Raises :class:`chakrasim.InputError` when built from values outside these ranges.
     """
 
     topology: tuple[str, ...]

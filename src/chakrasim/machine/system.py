@@ -35,6 +35,8 @@ _INTEGER_RANGES = {
 class System:
     """What the system layer of every rank is configured with.
 
+    Raises :class:`chakrasim.InputError` when built from values outside these ranges.
+
     Parameters
     ----------
     scheduling_policy:
@@ -61,8 +63,6 @@ class System:
         By collective key: prefix of Chakra traces, or path of an MSCCL ``.xml``, that replaces the algorithm.
     per_node_custom:
         By trace node id: the same for a single collective.
-
-    Raises :class:`chakrasim.InputError` when built from values outside these ranges.
     """
 
     scheduling_policy: str = "LIFO"

@@ -258,6 +258,10 @@ def _recurrent(passes: int) -> Callable[[Arguments, Any], Product]:
     return product
 
 
+def _counted(formula: str, product: Callable[[Arguments, Any], Product], names: str) -> dict[str, Contraction]:
+    return dict.fromkeys(names.split(), Contraction(formula, product))
+
+
 _MM = "2 m n k"
 _CONV = "2 x pixels of the output (of the input if transposed) x elements of the weight"
 _SDPA = "2 x batch x heads x queries x keys x (head size + value size), causal or not"
@@ -265,103 +269,78 @@ _SDPA_BACKWARD = "2 x batch x heads x queries x keys x (3 head size + 2 value si
 _BACKWARD_CONV = "the forward's for each gradient asked for (input, weight)"
 
 CONTRACTIONS: Final[Mapping[str, Contraction]] = {
-    "mm": Contraction(_MM, _two_matrices("self", "mat2")),
-    "addmm": Contraction(_MM, _two_matrices("mat1", "mat2")),
-    "_addmm_activation": Contraction(_MM, _two_matrices("mat1", "mat2")),
-    "_sparse_addmm": Contraction(_MM + " as if dense", _two_matrices("mat1", "mat2")),
-    "_int_mm": Contraction(_MM, _two_matrices("self", "mat2")),
-    "_sparse_mm": Contraction(_MM + " as if dense", _two_matrices("sparse", "dense")),
-    "_scaled_mm": Contraction(_MM, _two_matrices("self", "mat2")),
-    "_scaled_mm_v2": Contraction(_MM, _two_matrices("self", "mat2")),
-    "bmm": Contraction("2 b m n k", _two_batches("self", "mat2")),
-    "baddbmm": Contraction("2 b m n k", _two_batches("batch1", "batch2")),
-    "addbmm": Contraction("2 b m n k", _two_batches("batch1", "batch2")),
-    "mv": Contraction("2 m k", _matrix_vector("self")),
-    "addmv": Contraction("2 m k", _matrix_vector("mat")),
-    "dot": Contraction("2 k", _dot),
-    "vdot": Contraction("2 k", _dot),
-    "addr": Contraction("2 m n", _outer("vec1", "vec2")),
-    "outer": Contraction("2 m n", _outer("self", "vec2")),
-    "ger": Contraction("2 m n", _outer("self", "vec2")),
-    "linear": Contraction(_MM, _last_by_weight("input", "weight")),
-    "mkldnn_linear": Contraction(_MM, _last_by_weight("self", "weight")),
-    "matmul": Contraction("2 b m n k", _matmul),
-    "_grouped_mm": Contraction("2 m n k over all groups together", _grouped),
-    "_scaled_grouped_mm": Contraction("2 m n k over all groups together", _grouped),
-    "_scaled_grouped_mm_v2": Contraction("2 m n k over all groups together", _grouped),
-    "_weight_int4pack_mm": Contraction(_MM, _last_by_weight("self", "mat2")),
-    "_weight_int4pack_mm_for_cpu": Contraction(_MM, _last_by_weight("self", "mat2")),
-    "_weight_int8pack_mm": Contraction(_MM, _last_by_weight("self", "mat2")),
-    "_mixed_dtypes_linear": Contraction(_MM, _last_by_weight("input", "weight")),
-    "_cslt_sparse_mm": Contraction(_MM + " as if dense", _last_by_weight("dense_B", "compressed_A")),
-    "_sparse_semi_structured_linear": Contraction(_MM + " as if dense", _last_by_weight("input", "weight")),
-    "_sparse_semi_structured_mm": Contraction(_MM + " as if dense", _last_by_weight("mat2", "mat1")),
-    "_trilinear": Contraction("3 per element of the broadcast product", _trilinear),
-    "bilinear": Contraction("2 rows x outputs x left x (right + 1)", _bilinear),
-    "_cdist_forward": Contraction("3 b m n k", _pairs),
-    "convolution": Contraction(_CONV, _convolution()),
-    "_convolution": Contraction(_CONV, _convolution()),
-    "_convolution_mode": Contraction(_CONV, _convolution()),
-    "convolution_overrideable": Contraction(_CONV, _convolution()),
-    "cudnn_convolution": Contraction(_CONV, _convolution("self")),
-    "cudnn_convolution_relu": Contraction(_CONV, _convolution("self")),
-    "cudnn_convolution_add_relu": Contraction(_CONV, _convolution("self")),
-    "miopen_convolution": Contraction(_CONV, _convolution("self")),
-    "miopen_depthwise_convolution": Contraction(_CONV, _convolution("self")),
-    "mkldnn_convolution": Contraction(_CONV, _convolution("self")),
-    "_slow_conv2d_forward": Contraction(_CONV, _convolution("self")),
-    "slow_conv3d_forward": Contraction(_CONV, _convolution("self")),
-    "_conv_depthwise2d": Contraction(_CONV, _convolution("self")),
-    "conv_depthwise3d": Contraction(_CONV, _convolution("self")),
-    "slow_conv_dilated2d": Contraction(_CONV, _convolution("self")),
-    "slow_conv_dilated3d": Contraction(_CONV, _convolution("self")),
-    "conv1d": Contraction(_CONV, _convolution()),
-    "conv2d": Contraction(_CONV, _convolution()),
-    "conv3d": Contraction(_CONV, _convolution()),
-    "conv_transpose1d": Contraction(_CONV, _transposed_convolution),
-    "conv_transpose2d": Contraction(_CONV, _transposed_convolution),
-    "conv_transpose3d": Contraction(_CONV, _transposed_convolution),
-    "slow_conv_transpose2d": Contraction(_CONV, _transposed_convolution),
-    "slow_conv_transpose3d": Contraction(_CONV, _transposed_convolution),
-    "cudnn_convolution_transpose": Contraction(_CONV, _transposed_convolution),
-    "miopen_convolution_transpose": Contraction(_CONV, _transposed_convolution),
-    "convolution_backward": Contraction(_BACKWARD_CONV, _convolution_backward(whole_weight=True)),
-    "convolution_backward_overrideable": Contraction(_BACKWARD_CONV, _convolution_backward(whole_weight=False)),
-    "_slow_conv2d_backward": Contraction(_BACKWARD_CONV, _convolution_backward(whole_weight=False)),
-    **{
-        name: Contraction(_SDPA, _attention(2, 1))
-        for name in (
-            "scaled_dot_product_attention",
-            "_scaled_dot_product_flash_attention",
-            "_scaled_dot_product_efficient_attention",
-            "_scaled_dot_product_cudnn_attention",
-            "_scaled_dot_product_flash_attention_for_cpu",
-            "_scaled_dot_product_fused_attention_overrideable",
-            "_scaled_dot_product_attention_math_for_mps",
-            "flex_attention",
-        )
-    },
-    **{
-        name: Contraction(_SDPA_BACKWARD, _attention(5, 3))
-        for name in (
-            "_scaled_dot_product_flash_attention_backward",
-            "_scaled_dot_product_efficient_attention_backward",
-            "_scaled_dot_product_cudnn_attention_backward",
-            "_scaled_dot_product_flash_attention_for_cpu_backward",
-            "_scaled_dot_product_fused_attention_overrideable_backward",
-            "flex_attention_backward",
-        )
-    },
-    "_flash_attention_forward": Contraction(_SDPA, _attention(2, 1, heads=2)),
-    "_efficient_attention_forward": Contraction(_SDPA, _attention(2, 1, heads=2)),
-    "_cudnn_attention_forward": Contraction(_SDPA, _attention(2, 1)),
-    "_flash_attention_backward": Contraction(_SDPA_BACKWARD, _attention(5, 3, heads=2)),
-    "_efficient_attention_backward": Contraction(_SDPA_BACKWARD, _attention(5, 3, heads=2)),
-    "_cudnn_attention_backward": Contraction(_SDPA_BACKWARD, _attention(5, 3)),
-    "mkldnn_rnn_layer": Contraction("2 x rows x elements of the weights", _recurrent(1)),
-    "_cudnn_rnn": Contraction("2 x rows x elements of the weights", _recurrent(1)),
-    "miopen_rnn": Contraction("2 x rows x elements of the weights", _recurrent(1)),
-    "mkldnn_rnn_layer_backward": Contraction("4 x rows x elements of the weights", _recurrent(2)),
-    "_cudnn_rnn_backward": Contraction("4 x rows x elements of the weights", _recurrent(2)),
-    "miopen_rnn_backward": Contraction("4 x rows x elements of the weights", _recurrent(2)),
+    **_counted(_MM, _two_matrices("self", "mat2"), "mm"),
+    **_counted(_MM, _two_matrices("mat1", "mat2"), "addmm _addmm_activation"),
+    **_counted(_MM + " as if dense", _two_matrices("mat1", "mat2"), "_sparse_addmm"),
+    **_counted(_MM, _two_matrices("self", "mat2"), "_int_mm"),
+    **_counted(_MM + " as if dense", _two_matrices("sparse", "dense"), "_sparse_mm"),
+    **_counted(_MM, _two_matrices("self", "mat2"), "_scaled_mm _scaled_mm_v2"),
+    **_counted("2 b m n k", _two_batches("self", "mat2"), "bmm"),
+    **_counted("2 b m n k", _two_batches("batch1", "batch2"), "baddbmm addbmm"),
+    **_counted("2 m k", _matrix_vector("self"), "mv"),
+    **_counted("2 m k", _matrix_vector("mat"), "addmv"),
+    **_counted("2 k", _dot, "dot vdot"),
+    **_counted("2 m n", _outer("vec1", "vec2"), "addr"),
+    **_counted("2 m n", _outer("self", "vec2"), "outer ger"),
+    **_counted(_MM, _last_by_weight("input", "weight"), "linear"),
+    **_counted(_MM, _last_by_weight("self", "weight"), "mkldnn_linear"),
+    **_counted("2 b m n k", _matmul, "matmul"),
+    **_counted("2 m n k over all groups together", _grouped, "_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2"),
+    **_counted(
+        _MM,
+        _last_by_weight("self", "mat2"),
+        "_weight_int4pack_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
+    ),
+    **_counted(_MM, _last_by_weight("input", "weight"), "_mixed_dtypes_linear"),
+    **_counted(_MM + " as if dense", _last_by_weight("dense_B", "compressed_A"), "_cslt_sparse_mm"),
+    **_counted(_MM + " as if dense", _last_by_weight("input", "weight"), "_sparse_semi_structured_linear"),
+    **_counted(_MM + " as if dense", _last_by_weight("mat2", "mat1"), "_sparse_semi_structured_mm"),
+    **_counted("3 per element of the broadcast product", _trilinear, "_trilinear"),
+    **_counted("2 rows x outputs x left x (right + 1)", _bilinear, "bilinear"),
+    **_counted("3 b m n k", _pairs, "_cdist_forward"),
+    **_counted(_CONV, _convolution(), "convolution _convolution _convolution_mode convolution_overrideable"),
+    **_counted(
+        _CONV,
+        _convolution("self"),
+        "cudnn_convolution cudnn_convolution_relu cudnn_convolution_add_relu miopen_convolution"
+        " miopen_depthwise_convolution mkldnn_convolution _slow_conv2d_forward slow_conv3d_forward _conv_depthwise2d"
+        " conv_depthwise3d slow_conv_dilated2d slow_conv_dilated3d",
+    ),
+    **_counted(_CONV, _convolution(), "conv1d conv2d conv3d"),
+    **_counted(
+        _CONV,
+        _transposed_convolution,
+        "conv_transpose1d conv_transpose2d conv_transpose3d slow_conv_transpose2d slow_conv_transpose3d"
+        " cudnn_convolution_transpose miopen_convolution_transpose",
+    ),
+    **_counted(_BACKWARD_CONV, _convolution_backward(whole_weight=True), "convolution_backward"),
+    **_counted(
+        _BACKWARD_CONV,
+        _convolution_backward(whole_weight=False),
+        "convolution_backward_overrideable _slow_conv2d_backward",
+    ),
+    **_counted(
+        _SDPA,
+        _attention(2, 1),
+        "scaled_dot_product_attention _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention"
+        " _scaled_dot_product_cudnn_attention _scaled_dot_product_flash_attention_for_cpu"
+        " _scaled_dot_product_fused_attention_overrideable _scaled_dot_product_attention_math_for_mps flex_attention",
+    ),
+    **_counted(
+        _SDPA_BACKWARD,
+        _attention(5, 3),
+        "_scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward"
+        " _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_flash_attention_for_cpu_backward"
+        " _scaled_dot_product_fused_attention_overrideable_backward flex_attention_backward",
+    ),
+    **_counted(_SDPA, _attention(2, 1, heads=2), "_flash_attention_forward _efficient_attention_forward"),
+    **_counted(_SDPA, _attention(2, 1), "_cudnn_attention_forward"),
+    **_counted(_SDPA_BACKWARD, _attention(5, 3, heads=2), "_flash_attention_backward _efficient_attention_backward"),
+    **_counted(_SDPA_BACKWARD, _attention(5, 3), "_cudnn_attention_backward"),
+    **_counted("2 x rows x elements of the weights", _recurrent(1), "mkldnn_rnn_layer _cudnn_rnn miopen_rnn"),
+    **_counted(
+        "4 x rows x elements of the weights",
+        _recurrent(2),
+        "mkldnn_rnn_layer_backward _cudnn_rnn_backward miopen_rnn_backward",
+    ),
 }

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from chakrasim.operators.kinds import words
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-COMPOSITE: Final = _words(
+COMPOSITE: Final = words(
     "__and__ __iand__ __ior__ __ixor__ __or__ __xor__ _add_batch_dim _autocast_to_full_precision "
     "_autocast_to_reduced_precision _backward _batch_norm_impl_index _batch_norm_impl_index_backward _cast_Byte "
     "_cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short _choose_qparams_per_tensor "
@@ -86,7 +83,7 @@ COMPOSITE: Final = _words(
 """Operators of ATen that are nothing but calls of others (CompositeImplicitAutograd): these calls do the work. With an
 overload ("max.other", "linear.default") where other overloads of the name do work of their own."""
 
-POINTWISE: Final = _words(
+POINTWISE: Final = words(
     "__ilshift__ __lshift__ __rshift__ _conj_physical abs acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul "
     "addcmul_ angle asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ bitwise_and bitwise_and_ "
     "bitwise_left_shift bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift "

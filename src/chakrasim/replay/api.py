@@ -57,6 +57,11 @@ def replay(
 ) -> ReplayResult:
     """Run the communication of a trace on ``torch.distributed`` and measure it.
 
+    Raises InputError for unusable input (and ranks that do not agree, before anything runs), StallError for a rank that
+    fails or waits for longer than the timeout: it says who waits in what.
+
+    Long because all its options are described here.
+
     Parameters
     ----------
     source:
@@ -87,11 +92,6 @@ def replay(
         Treat every warning as an error, before anything runs.
     progress:
         Called with operations begun and operations in all.
-
-    Raises InputError for unusable input (and ranks that do not agree, before anything runs), StallError for a rank that
-    fails or waits for longer than the timeout: it says who waits in what.
-
-    Long because all its options are described here.
     """
     _check(compute, warmup, iterations, timeout_s)
     joined = _joined(ranks)

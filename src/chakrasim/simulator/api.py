@@ -36,6 +36,7 @@ from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, Replay
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
+from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.steps import delay_only_warnings
 from chakrasim.simulator.session import Session
@@ -191,6 +192,8 @@ def replay_recorded(
 
     Nodes wait for what they depend on and nothing else.
 
+    The others are those of `simulate`, and so are the errors.
+
     Parameters
     ----------
     how:
@@ -199,8 +202,6 @@ def replay_recorded(
         ranks has come and take what was not waiting, which needs the traces of all ranks, converted together.
     notes:
         Receives the warnings, which the result has too.
-
-    The others are those of `simulate`, and so are the errors.
     """
     notes, limits = Notes() if notes is None else notes, limits or Limits()
     with without_gc(), _told(notes):
@@ -231,7 +232,7 @@ def _run(
     session, notes = _session(context, job), context.notes
     notes.refuse(strict)
     if check:
-        return session.check()
+        return empty_result(context)
     result = session.run(fold=fold, progress=progress)
     if context.replay is not None:
         notes.warn(*delay_only_warnings(result.steps))

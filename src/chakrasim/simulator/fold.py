@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,10 +48,7 @@ class Folding:
     @property
     def classes_share(self) -> int:
         """Ranks per class."""
-        share = 1
-        for digit in self.digits:
-            share *= digit.radix if digit.folded else 1
-        return share
+        return prod(digit.radix for digit in self.digits if digit.folded)
 
 
 class SymmetryFinder:
@@ -62,11 +60,12 @@ class SymmetryFinder:
         self.context = context
         self.graphs = graphs
         self.graph_of = graph_of_rank
-        self.plans = plans
+        self.plans = list({id(plan): plan for own in plans for plan in own}.values())
+        self.phases = [phase for plan in self.plans for phase in plan.phases]
         self.ranks = np.arange(context.ranks)
         shapes: dict[bytes, int] = {}
         self.shape = np.array([shapes.setdefault(s, len(shapes)) for s in by_columns(graphs, self._shape)], np.int64)
-        self.images = _GroupImages(context, plans)
+        self.images = _GroupImages(context, self.plans)
 
     def find(self) -> Folding:
         """All digits, each folded if its shift is a symmetry."""
@@ -110,7 +109,7 @@ class SymmetryFinder:
             (graph.kind == at.RUN_MEMORY).any() for graph in self.graphs
         ):
             return "ranks share a memory server"
-        if any(plan.programs for own in self.plans for plan in own):
+        if any(plan.programs for plan in self.plans):
             return "there are custom collectives"
         kinds = self.context.network.kinds
         if all(kind.symmetry == Symmetry.NONE for kind in kinds):
@@ -120,13 +119,11 @@ class SymmetryFinder:
     def _candidates(self) -> Iterator[tuple[int, int, bool]]:
         """Stride and radix of the digits, ascending, refining the network's dimensions; whether to try to fold them."""
         stride = 1
-        for d, (kind, count) in enumerate(
-            zip(self.context.network.kinds, self.context.network.npus_count, strict=True)
-        ):
+        for kind, count in zip(self.context.network.kinds, self.context.network.npus_count, strict=True):
             end = stride * count
             cuts = {stride, end}
             if kind.symmetry == Symmetry.PERMUTATIONS:
-                cuts |= self._group_cuts(stride, end) | self._binary_cuts(d, stride, end)
+                cuts |= self._group_cuts(stride, end) | self._binary_cuts(stride, end)
             chain = [stride]
             for cut in sorted(cuts):
                 if cut > chain[-1] and cut % chain[-1] == 0 and end % cut == 0:
@@ -143,12 +140,9 @@ class SymmetryFinder:
                 cuts |= {step, step * len(members)}
         return {cut for cut in cuts if low < cut < high}
 
-    def _binary_cuts(self, dim: int, low: int, high: int) -> set[int]:
-        for own in self.plans:
-            for plan in own:
-                for phase in plan.phases:
-                    if any(p.peer == Peer.XOR for s in phase.schedules for p in s.programs):
-                        return {low << i for i in range((high // low).bit_length())}
+    def _binary_cuts(self, low: int, high: int) -> set[int]:
+        if any(p.peer == Peer.XOR for phase in self.phases for s in phase.schedules for p in s.programs):
+            return {low << i for i in range((high // low).bit_length())}
         return set()
 
     def _fold(self, stride: int, radix: int) -> list[Digit]:
@@ -178,17 +172,12 @@ class SymmetryFinder:
         return True
 
     def _same_schedules(self, sigma: Ints) -> bool:
-        seen: set[tuple[Members, int]] = set()
-        for own in self.plans:
-            for plan in own:
-                for phase in plan.phases:
-                    for schedule in phase.schedules:
-                        key = (phase.members, id(schedule))
-                        if phase.members.stride and key not in seen:
-                            seen.add(key)
-                            if not self._commutes(phase.members, schedule, sigma):
-                                return False
-        return True
+        return all(
+            self._commutes(phase.members, schedule, sigma)
+            for phase in self.phases
+            for schedule in phase.schedules
+            if phase.members.stride
+        )
 
     def _commutes(self, members: Members, schedule: Schedule, sigma: Ints) -> bool:
         """Whether the partners of a rank's image are the images of its partners, in a schedule of all ranks."""
@@ -207,11 +196,7 @@ class SymmetryFinder:
     def _groups_apart(self, digits: Sequence[Digit]) -> bool:
         """Whether no rank is in two groups of one orbit: their messages could not be told apart."""
         keys = self.group_keys(digits)
-        for graph in self.graphs:
-            own = [keys[group] for group in graph.groups]
-            if len(set(own)) < len(own):
-                return False
-        return True
+        return all(len({keys[group] for group in graph.groups}) == len(graph.groups) for graph in self.graphs)
 
     def group_keys(self, digits: Sequence[Digit]) -> dict[int, int]:
         """A number for every group, the same for groups that shifts map onto each other; 0 is for point to point."""
@@ -230,12 +215,11 @@ class SymmetryFinder:
 class _GroupImages:
     """Which group a permutation maps a group onto."""
 
-    def __init__(self, context: Context, plans: Sequence[Sequence[Plan]]) -> None:
+    def __init__(self, context: Context, plans: Sequence[Plan]) -> None:
         self.members = context.groups
         exact = {
             plan.group
-            for own in plans
-            for plan in own
+            for plan in plans
             for phase in plan.phases
             for schedule in phase.schedules
             if not phase.members.stride and not (is_uniform(schedule) and schedule.programs[0].peer == Peer.OFFSET)

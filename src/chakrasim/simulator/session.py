@@ -27,7 +27,7 @@ from chakrasim.simulator.lowering.meetings import hold_meetings
 from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
-from chakrasim.simulator.outcome.gather import empty_result, gather
+from chakrasim.simulator.outcome.gather import gather
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, waiting_entries
 from chakrasim.trace import Trace
@@ -54,27 +54,25 @@ class Session:
         self.context = context
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
-        check_ranks(context, self.graphs, self.graph_of, self.plans)
         calls = by_columns(self.graphs, calls_by_use)
+        check_ranks(context, self.graphs, self.graph_of, self.plans, calls)
         check_totals(context, self.graphs, self.graph_of, self.plans, calls)
         warn_of_stalls(self.plans, context)
         warn_of_spans(self.plans, context)
         if context.replay is None:
             warn_of_slow_memory(context, self.plans)
-        self._count()
+        self._count(calls)
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
-    def _count(self) -> None:
+    def _count(self, calls: Sequence[Ints]) -> None:
         """Count, over all ranks, what takes another way than its name says."""
         ranks = np.bincount(self.graph_of, minlength=len(self.graphs)).tolist()
-        every = by_columns(self.graphs, calls_by_use)
-        for graph, plans, copies, calls in zip(self.graphs, self.plans, ranks, every, strict=True):
-            at_once = sum(int(count) for plan, count in zip(plans, calls, strict=True) if not plan.chunks)
-            self.context.counts["collectives completed at once (one member, or nothing to move)"] += at_once * copies
-            self.context.counts["broadcasts replayed with their recorded duration"] += graph.replayed * copies
-            self.context.counts["measured latencies (delay_ns) left out: only replays wait them"] += (
-                graph.latencies * copies
-            )
+        counts = self.context.counts
+        for graph, plans, copies, own in zip(self.graphs, self.plans, ranks, calls, strict=True):
+            at_once = sum(int(count) for plan, count in zip(plans, own, strict=True) if not plan.chunks)
+            counts["collectives completed at once (one member, or nothing to move)"] += at_once * copies
+            counts["broadcasts replayed with their recorded duration"] += graph.replayed * copies
+            counts["measured latencies (delay_ns) left out: only replays wait them"] += graph.latencies * copies
         roofline = self.context.system.roofline_enabled and not self.context.system.replay_only
         if self.context.replay is None and (self.context.profile is not None or roofline):
             self._count_compute(ranks)
@@ -89,8 +87,7 @@ class Session:
         model = "the device profile" if self.context.profile is not None else "the roofline"
         self.context.counts[f"compute nodes timed by {model}"] += tally.timed
         self.context.counts["compute nodes that keep their recorded duration"] += tally.kept
-        for warning in tally.warnings(self.context):
-            self.context.notes.warn(warning)
+        self.context.notes.warn(*tally.warnings(self.context))
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
@@ -121,10 +118,6 @@ class Session:
             # Ranks whose nodes take equally long may still have measured other steps.
             return Folding((), "every rank simulated: measured durations are each rank's own")
         return self.finder.find()
-
-    def check(self) -> SimulationResult:
-        """A result without times: the input has been checked, nothing has run."""
-        return empty_result(self.context)
 
     def _attempt(self, folding: Folding, progress: engine.Progress | None) -> tuple[Ints, Layout]:
         ranks = simulated_ranks(self.context.ranks, folding.digits)
@@ -180,8 +173,8 @@ def resolve_all(graph: Graph, context: Context, known: dict[CollectiveUse, Plan]
         except InputError as error:
             if error.file is not None:
                 raise
-            number = int(np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (graph.a == u))[0])
-            place = f"{graph.place(number)}: {error.place}" if error.place else graph.place(number)
+            place = graph.place(graph.first_call(u))
+            place = f"{place}: {error.place}" if error.place else place
             raise InputError(
                 error.message,
                 file=graph.trace.source,

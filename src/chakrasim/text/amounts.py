@@ -13,8 +13,8 @@ def time_text(ns: float) -> str:
     """A time in the unit that suits it, with four digits: ``1.235 ms``."""
     for unit_ns, unit in _TIMES:
         if abs(ns) >= unit_ns:
-            return f"{_digits(ns / unit_ns)} {unit}"
-    return f"{ns:.0f} ns" if ns == int(ns) else f"{_digits(ns)} ns"
+            return f"{number_text(ns / unit_ns)} {unit}"
+    return f"{ns:.0f} ns" if ns == int(ns) else f"{number_text(ns)} ns"
 
 
 def size_text(count: float) -> str:
@@ -23,7 +23,7 @@ def size_text(count: float) -> str:
     while abs(count) >= 1024 and power < len(_SIZES) - 1:
         count /= 1024
         power += 1
-    return f"{count:.0f} B" if power == 0 else f"{_digits(count)} {_SIZES[power]}"
+    return f"{count:.0f} B" if power == 0 else f"{number_text(count)} {_SIZES[power]}"
 
 
 def share_text(part: float, whole: float) -> str:
@@ -34,11 +34,6 @@ def share_text(part: float, whole: float) -> str:
 def percent_text(share: float | None) -> str:
     """A share from 0 to 1 as a percentage; "n/a" where it is not known."""
     return "n/a" if share is None else f"{100 * share:.1f} %"
-
-
-def number_text(value: float) -> str:
-    """A real number with four digits."""
-    return _digits(value)
 
 
 def plural(count: int, word: str) -> str:
@@ -71,7 +66,8 @@ def ranks_text(ranks: Sequence[int], most: int = 4) -> str:
     return text + (", ..." if len(spans) > most else "")
 
 
-def _digits(value: float) -> str:
+def number_text(value: float) -> str:
+    """A real number with four digits."""
     magnitude = abs(value)
     if 0 < magnitude < 0.1:
         return f"{value:.3g}"

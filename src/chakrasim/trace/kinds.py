@@ -48,24 +48,8 @@ OPERATION_NAMES: Final[dict[int, str]] = {
 
 #: Name of each member of the attribute's value oneof, by field number; 0 stands for an attribute without a value.
 KIND_NAMES: Final[dict[int, str]] = {0: "none"}
-_SCALARS = [
-    "double",
-    "float",
-    "int32",
-    "int64",
-    "uint32",
-    "uint64",
-    "sint32",
-    "sint64",
-    "fixed32",
-    "fixed64",
-    "sfixed32",
-    "sfixed64",
-    "bool",
-    "string",
-    "bytes",
-]
-for _position, _name in enumerate(_SCALARS):
+_SCALARS = "double float int32 int64 uint32 uint64 sint32 sint64 fixed32 fixed64 sfixed32 sfixed64 bool string bytes"
+for _position, _name in enumerate(_SCALARS.split()):
     KIND_NAMES[3 + 2 * _position] = f"{_name}_val"
     KIND_NAMES[4 + 2 * _position] = f"{_name}_list"
 
@@ -74,7 +58,6 @@ KIND_NUMBERS: Final[dict[str, int]] = {name: number for number, name in KIND_NAM
 DOUBLE, FLOAT, INT32, INT64, UINT32, UINT64 = 3, 5, 7, 9, 11, 13
 SINT32, SINT64, FIXED32, FIXED64, SFIXED32, SFIXED64 = 15, 17, 19, 21, 23, 25
 BOOL, STRING, BYTES = 27, 29, 31
-LAST_KIND = 32
 
 #: Kinds whose value is an integer or a truth value: what converts to the integer that a simulator asks for.
 INTEGER_KINDS: Final[frozenset[int]] = frozenset(range(INT32, BOOL + 1, 2))

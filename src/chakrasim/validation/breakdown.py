@@ -31,24 +31,14 @@ def breakdown(result: SimulationResult, rank: int) -> Breakdown:
     start, end, nodes = record.start_ns[ran], record.end_ns[ran], order[ran]
     types = trace.types[nodes]
     computes = types == NodeType.COMP_NODE
-    parts = {name: int(_numbers(trace, nodes[computes], f"{name}_ns").sum()) for name in COMPUTE_PARTS}
+    parts = {name: int(trace.attr(f"{name}_ns").integers()[nodes[computes]].sum()) for name in COMPUTE_PARTS}
     # Nodes take whole microseconds, their parts add up to the nanosecond.
     parts["other_compute"] += int((end - start)[computes].sum()) - sum(parts.values())
     tensor = types == NodeType.COMM_COLL_NODE
-    tensor[tensor] = _role(trace, nodes[tensor]) == "tp"
+    tensor[tensor] = _texts(trace, nodes[tensor], "pg_name") == "tp"
     parts["tensor_parallel"] = _exposed(start[computes], end[computes], start[tensor], end[tensor])
     parts["pipeline"] = result.makespan_ns - sum(parts.values())
     return {name: parts[name] / 1e9 for name in PARTS}
-
-
-def _numbers(trace: Trace, nodes: Ints, name: str) -> Ints:
-    """An integer attribute of nodes, 0 where it is missing."""
-    column = trace.attr(name)
-    return np.where(column.present[nodes], column.bits[nodes].astype(np.int64), 0)
-
-
-def _role(trace: Trace, nodes: Ints) -> NDArray[np.str_]:
-    return _texts(trace, nodes, "pg_name")
 
 
 def _texts(trace: Trace, nodes: Ints, name: str) -> NDArray[np.str_]:

@@ -101,15 +101,15 @@ class LinkedPath(Shown):
 def linked_critical_path(linked: LinkedTrace, *, annotation: str = "", instance: Instance = None) -> LinkedPath:
     """The critical path of one rank.
 
+    A host row is in the window if it starts in it, a device row if its launch does. Raises InputError if there is no
+    such annotation or instance, or nothing in the window, or if the trace has no times.
+
     Parameters
     ----------
     linked: host and device together, with all dependencies.
     annotation: the part of a name of the annotations that bound the window; "" for the whole trace.
     instance: which of these annotations, counted from 0 by their start; a pair for several, both ends included; None
         for all, from the first one's start to the last one's end.
-
-    A host row is in the window if it starts in it, a device row if its launch does. Raises InputError if there is no
-    such annotation or instance, or nothing in the window, or if the trace has no times.
     """
     _check(linked)
     window = _window(linked, annotation, instance)
@@ -160,8 +160,7 @@ def _window(linked: LinkedTrace, annotation: str, instance: Instance) -> tuple[i
     if annotation == "":
         return int(linked.start_ns.min()), int(linked.end_ns.max())
     notes = linked.annotations
-    wanted = [index for index in np.unique(notes.name).tolist() if annotation in linked.strings[index]]
-    found = np.flatnonzero(np.isin(notes.name, wanted))
+    found = np.flatnonzero(linked.strings.each(notes.name, lambda name: annotation in name))
     found = found[np.argsort(notes.start_ns[found], kind="stable")]
     if not len(found):
         raise InputError(
@@ -170,7 +169,9 @@ def _window(linked: LinkedTrace, annotation: str, instance: Instance) -> tuple[i
             found=_some(linked, notes.name),
             remedy="name another one, or '' for the whole trace",
         )
-    first, last = (0, len(found) - 1) if instance is None else _pair(instance)
+    if isinstance(instance, int):
+        instance = instance, instance
+    first, last = (0, len(found) - 1) if instance is None else instance
     if not 0 <= first <= last < len(found):
         raise InputError(
             f"there is no instance {first if first == last else f'{first}:{last}'} of {annotation!r}",
@@ -179,10 +180,6 @@ def _window(linked: LinkedTrace, annotation: str, instance: Instance) -> tuple[i
         )
     chosen = found[first : last + 1]
     return int(notes.start_ns[chosen].min()), int((notes.start_ns[chosen] + notes.duration_ns[chosen]).max())
-
-
-def _pair(instance: int | tuple[int, int]) -> tuple[int, int]:
-    return instance if isinstance(instance, tuple) else (instance, instance)
 
 
 def _some(linked: LinkedTrace, names: Indices, most: int = 6) -> str:
@@ -194,9 +191,7 @@ def _some(linked: LinkedTrace, names: Indices, most: int = 6) -> str:
 
 def _inside(linked: LinkedTrace, window: tuple[int, int]) -> NDArray[np.bool_]:
     inside = (linked.start_ns >= window[0]) & (linked.start_ns <= window[1])
-    launches = np.flatnonzero(linked.edge_kind == EdgeKind.LAUNCH)
-    device = linked.is_device[linked.edge_target[launches]]
-    launches = launches[device]
+    launches = np.flatnonzero((linked.edge_kind == EdgeKind.LAUNCH) & linked.is_device[linked.edge_target])
     inside[linked.edge_target[launches]] = inside[linked.edge_source[launches]]
     return np.asarray(inside, np.bool_)
 

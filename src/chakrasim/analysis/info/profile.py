@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.diagnosis.collective_rows import busy_ns
-from chakrasim.diagnosis.device_rows import DeviceRows
+from chakrasim.diagnosis.device_rows import DeviceRows, busy_ns
 from chakrasim.errors import InputError
 from chakrasim.totals import total, totals
 from chakrasim.trace.chakra.graph import StringTable
@@ -90,6 +89,7 @@ def kineto_info(trace: KinetoTrace) -> ProfileInfo:
     busy = rows.operators | rows.calls | rows.work
     starts, ends = trace.ts_ns[busy], rows.end_ns[busy]
     span = int(ends.max() - starts.min()) if len(starts) else 0
+    named = rows.work if rows.work.any() else rows.operators
     depth, outermost_ns = _nesting(rows)
     work_ns = int(trace.dur_ns[rows.work].sum())
     streams = np.stack([trace.device[rows.work].astype(np.int64), trace.stream[rows.work]], axis=1)
@@ -97,8 +97,8 @@ def kineto_info(trace: KinetoTrace) -> ProfileInfo:
         file=trace.source,
         kind="Kineto device trace",
         elements=trace.event_count,
-        by_kind=_amounts(trace, trace.category, np.ones(len(trace), np.bool_)),
-        top=_amounts(trace, trace.name, rows.work if rows.work.any() else rows.operators)[:10],
+        by_kind=_amounts(trace.strings, trace.category, trace.dur_ns, "(none)"),
+        top=_amounts(trace.strings, trace.name[named], trace.dur_ns[named], "(none)")[:10],
         threads=len(np.unique(trace.tid[rows.operators | rows.calls])),
         streams=len(np.unique(streams, axis=0)),
         steps=tuple(rows.steps[1].tolist()),
@@ -110,15 +110,16 @@ def kineto_info(trace: KinetoTrace) -> ProfileInfo:
     )
 
 
-def _amounts(trace: KinetoTrace, column: NDArray[np.int32], chosen: NDArray[np.bool_]) -> tuple[Amount, ...]:
-    """Counts and durations by the texts of a column, most time first, then most."""
-    keys, at = np.unique(column[chosen], return_inverse=True)
+def _amounts(
+    names: Sequence[str] | StringTable, column: NDArray[Any], durations: Ints, nameless: str
+) -> tuple[Amount, ...]:
+    """Counts and durations by the names of a column, most time first, then most."""
+    keys, at = np.unique(column, return_inverse=True)
+    sums = totals(at, durations, len(keys))
     counts = np.bincount(at, minlength=len(keys)).tolist()
-    sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, at, trace.dur_ns[chosen])
     found = [
-        Amount(trace.strings[key] or "(none)", count, total)
-        for key, count, total in zip(keys.tolist(), counts, sums.tolist(), strict=True)
+        Amount(names[key] or nameless, count, spent)
+        for key, count, spent in zip(keys.tolist(), counts, sums, strict=True)
     ]
     return tuple(sorted(found, key=lambda amount: (-amount.total_ns, -amount.count, amount.name)))
 
@@ -239,8 +240,8 @@ def linked_info(linked: LinkedTrace, file: str) -> ProfileInfo:
         file=file,
         kind="linked trace",
         elements=len(linked),
-        by_kind=_sums([RowKind(kind).name.lower() for kind in range(len(RowKind))], linked.kind, linked.duration_ns),
-        top=_sums(linked.strings, linked.name, linked.duration_ns)[:10],
+        by_kind=_amounts([kind.name.lower() for kind in RowKind], linked.kind, linked.duration_ns, "(gap)"),
+        top=_amounts(linked.strings, linked.name, linked.duration_ns, "(gap)")[:10],
         threads=sum(lane.device < 0 for lane in linked.lanes),
         streams=sum(lane.device >= 0 for lane in linked.lanes),
         steps=tuple(np.unique(linked.step[linked.step >= 0]).tolist()),
@@ -254,17 +255,6 @@ def linked_info(linked: LinkedTrace, file: str) -> ProfileInfo:
             for (kind, evidence), count in zip(edges.tolist(), counts.tolist(), strict=True)
         ),
     )
-
-
-def _sums(names: Sequence[str] | StringTable, column: NDArray[Any], durations: Ints) -> tuple[Amount, ...]:
-    keys, at = np.unique(column, return_inverse=True)
-    sums = totals(at, durations, len(keys))
-    counts = np.bincount(at, minlength=len(keys)).tolist()
-    found = [
-        Amount(names[key] or "(gap)", count, spent)
-        for key, count, spent in zip(keys.tolist(), counts, sums, strict=True)
-    ]
-    return tuple(sorted(found, key=lambda amount: (-amount.total_ns, -amount.count, amount.name)))
 
 
 def _longest_chain(linked: LinkedTrace) -> tuple[int, int]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kernel_names import is_communication_kernel
-from chakrasim.trace.chakra.graph import StringTable
 
 Classes = NDArray[np.uint8]
 
@@ -37,10 +35,3 @@ def class_of_name(name: str) -> int:
     if is_communication_kernel(name):
         return COMMUNICATION
     return OTHER if _SPAN.match(name) else COMPUTE
-
-
-def classify(names: NDArray[np.int32], strings: StringTable, rule: Callable[[str], int] = class_of_name) -> Classes:
-    """uint8[n]: the class of each name, each distinct one looked at once."""
-    distinct, inverse = np.unique(names, return_inverse=True)
-    found = [rule(strings[index]) for index in distinct.tolist()]
-    return np.array(found, np.uint8)[inverse] if len(found) else np.zeros(0, np.uint8)

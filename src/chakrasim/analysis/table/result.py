@@ -50,17 +50,13 @@ class Result(Shown):
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @classmethod
-    def of(cls, notes: Iterable[str], **columns: Column) -> Self:
-        """A result from its columns by name."""
-        return cls(**columns, notes=tuple(notes))
-
-    @classmethod
     def of_rows(cls, notes: Iterable[str], rows: Sequence[Sequence[Any]]) -> Self:
         """A result from its rows, each with a value for every column in order."""
         kinds = {f.name: str(f.type) for f in fields(cls) if f.name != "notes"}
         values = list(zip(*rows, strict=True)) or [()] * len(kinds)
-        named = zip(kinds.items(), values, strict=True)
-        return cls.of(notes, **{name: np.array(v, _TYPES[kind]) if kind in _TYPES else v for (name, kind), v in named})
+        columns: dict[str, Column] = dict(zip(kinds, values, strict=True))
+        columns |= {name: np.array(columns[name], _TYPES[kind]) for name, kind in kinds.items() if kind in _TYPES}
+        return cls(**columns, notes=tuple(notes))
 
     @classmethod
     def join(cls, notes: Iterable[str], parts: Sequence[Self]) -> Self:
@@ -71,7 +67,7 @@ class Result(Shown):
             if f.name != "notes":
                 kind = _TYPES.get(str(f.type))
                 columns[f.name] = tuple(chain.from_iterable(pieces)) if kind is None else stack(pieces, kind)
-        return cls.of(notes, **columns)
+        return cls(**columns, notes=tuple(notes))
 
     def columns(self) -> dict[str, Column]:
         """The columns by name."""

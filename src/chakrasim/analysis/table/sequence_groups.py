@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.analysis.table.statistics import group_keys
+from chakrasim.analysis.table.statistics import group_keys, in_order_of_appearance
 from chakrasim.trace.kineto.columns import Ints
 
 _MULTIPLIERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
@@ -21,11 +21,7 @@ def equal_sequences(values: Ints, offsets: Ints, label: Ints) -> tuple[Ints, Int
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     place = np.arange(len(values)) - np.repeat(offsets[:-1], count)
     hashes = [np.add.reduceat(_mixed(values, place, m), offsets[:-1]).view(np.int64) for m in _MULTIPLIERS]
-    group, first = group_keys(label, count, *hashes)
-    order = np.argsort(first, kind="stable")
-    number = np.empty(len(order), np.int64)
-    number[order] = np.arange(len(order))
-    group, first = number[group], first[order]
+    group, first = in_order_of_appearance(*group_keys(label, count, *hashes))
     like = np.repeat(offsets[:-1][first[group]], count) + place
     if bool(np.all(values == values[like])):
         return group, first

@@ -22,7 +22,7 @@ from chakrasim.analysis.table.kernel_classes import (
     SYNC_CATEGORIES,
     WAIT,
     Classes,
-    classify,
+    class_of_name,
 )
 from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import texts
@@ -128,7 +128,7 @@ def device_work(kineto: KinetoTrace, rank: int = 0) -> DeviceWork:
     row = row[np.argsort(kineto.ts_ns[row], kind="stable")]
     start = kineto.ts_ns[row]
     length = kineto.dur_ns[row]
-    kind = classify(kineto.name[row], kineto.strings)
+    kind = kineto.strings.each(kineto.name[row], class_of_name, np.uint8)
     kind[copies[row]] = MEMORY
     kind[sync[row]] = WAIT
     launch = launching_rows(kineto, row)
@@ -163,10 +163,9 @@ def device_work(kineto: KinetoTrace, rank: int = 0) -> DeviceWork:
 
 def runtime_rows(kineto: KinetoTrace) -> NDArray[np.bool_]:
     """bool[events]: calls of a runtime or driver (of any maker)."""
-    distinct = np.unique(kineto.category)
-    endings = (b"_runtime", b"_driver", b"Runtime", b"runtime")
-    wanted = [index for index in distinct.tolist() if kineto.strings.raw(index).endswith(endings)]
-    return np.isin(kineto.category, wanted) & kineto.has(HAS_TS) & kineto.has(HAS_DUR)
+    endings = ("_runtime", "_driver", "Runtime", "runtime")
+    calls = kineto.strings.each(kineto.category, lambda category: category.endswith(endings))
+    return calls & kineto.has(HAS_TS) & kineto.has(HAS_DUR)
 
 
 def launching_rows(kineto: KinetoTrace, row: Ints) -> Ints:
@@ -283,10 +282,7 @@ def _step_intervals(kineto: KinetoTrace, timed: NDArray[np.bool_]) -> tuple[Ints
 def _calls_without_work(kineto: KinetoTrace, row: Ints) -> Ints:
     """Rows of calls that launch work, by what the trace shows of their name, whose work it does not hold."""
     calls = np.flatnonzero(runtime_rows(kineto) & (kineto.correlation > 0))
-    named = {
-        index
-        for index in np.unique(kineto.name[calls]).tolist()
-        if _LAUNCHES.search(text := kineto.strings[index]) and not _NO_LAUNCH.search(text)
-    }
-    calls = calls[np.isin(kineto.name[calls], list(named))]
-    return calls[~np.isin(kineto.correlation[calls], kineto.correlation[row])]
+    names = kineto.name[calls]
+    launch = kineto.strings.each(names, lambda name: _LAUNCHES.search(name) and not _NO_LAUNCH.search(name))
+    found: Ints = calls[launch & ~np.isin(kineto.correlation[calls], kineto.correlation[row])]
+    return found

@@ -132,6 +132,10 @@ def capture(
 ) -> Capture:
     """Run one step of a program on fake tensors and a fake process group.
 
+    Raises InputError for a program that fails or that cannot be captured; it names the line of the program.
+
+    Long because all its options are described here.
+
     Parameters
     ----------
     program: a script, which is run unchanged as `torchrun` would run each rank; or a function, called once for each
@@ -151,10 +155,6 @@ def capture(
     progress: is told which ranks come next, and twice a second what each is at.
     patience_s: how long a loop may go on whose end hangs on values, which there are not; 20 times as long may pass
         without a step of an optimizer. Default: 40.
-
-    Raises InputError for a program that fails or that cannot be captured; it names the line of the program.
-
-    Long because all its options are described here.
     """
     from chakrasim.collect.capturing.workers import require_fork
     from chakrasim.collect.observing.job import require_torch

@@ -187,6 +187,10 @@ def observe(
     the ``active`` steps has ended: operators with shapes, kernels and synchronisation events of the GPU where there is
     one, process groups. Files appear whole or not at all.
 
+    Raises InputError where PyTorch is missing, for a folder that holds other files or cannot be written. A loop that
+    ends too early gives a warning with counts; the complete steps are kept. An exception in the block goes on, with a
+    note that says what was not recorded.
+
     Parameters
     ----------
     folder: made if it does not exist; one for all ranks.
@@ -194,10 +198,6 @@ def observe(
     force: replace earlier traces in the folder.
     verdict: rank 0 waits until all ranks have written, for ``patience_s`` seconds at most, and prints what the doctor
         thinks of the traces; what it found is ``steps.diagnosis``.
-
-    Raises InputError where PyTorch is missing, for a folder that holds other files or cannot be written. A loop that
-    ends too early gives a warning with counts; the complete steps are kept. An exception in the block goes on, with a
-    note that says what was not recorded.
     """
     with observing(Path(fspath(folder)), Schedule(wait, warmup, active), force=force) as steps:
         yield steps

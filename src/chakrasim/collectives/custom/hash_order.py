@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-_GROWTH = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933, 351061, 712697, 1447153)
+GROWTH = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933, 351061, 712697, 1447153)
 
 
 class HashOrder:
@@ -87,5 +87,5 @@ class HashOrder:
 def _grown(buckets: int) -> int:
     """The bucket count that follows ``buckets``; past the known list, which ends above a million, odd numbers serve."""
     if buckets == 1:
-        return _GROWTH[0]
-    return next((count for count in _GROWTH if count >= 2 * buckets), 2 * buckets + 1)
+        return GROWTH[0]
+    return next((count for count in GROWTH if count >= 2 * buckets), 2 * buckets + 1)

@@ -21,6 +21,8 @@ def custom_programs(
 ) -> tuple[CustomProgram, ...]:
     """The programs of the custom collective at ``path``, one per member in ascending order of rank.
 
+    Raises `InputError` for files that are missing or cannot be used.
+
     Parameters
     ----------
     path:
@@ -34,8 +36,6 @@ def custom_programs(
 
     to_itself:
         Whether the network carries messages from a rank to itself (only one kind does).
-
-    Raises `InputError` for files that are missing or cannot be used.
     """
     # Imported here: few runs have custom collectives.
     if path.lower().endswith(".xml"):

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
 from chakrasim.collectives.custom.msccl_xml import Block, MscclAlgorithm, Step
-from chakrasim.collectives.custom.program import CustomKind, CustomProgram, link
+from chakrasim.collectives.custom.program import CustomKind, CustomProgram, linked
 from chakrasim.collectives.kinds import KINDS
 from chakrasim.collectives.schedule import Collective
 from chakrasim.collectives.spelling import operation_of
@@ -39,6 +39,7 @@ _PARTS: dict[str, tuple[CustomKind, ...]] = {
     "cpy": (CustomKind.COMP,),
     "nop": (),
 }
+_COLUMNS = ("kind", "peer", "size_bytes", "tag", "delay_ns")
 
 
 def lower_msccl(
@@ -51,6 +52,9 @@ def lower_msccl(
 ) -> tuple[CustomProgram, ...]:
     """The programs of an MSCCL algorithm, one per member, for a collective of ``data_bytes``.
 
+    Raises `InputError` for a wrong number of members, steps without a peer, sends that nobody receives and the reverse,
+    and dependencies on steps that do not exist or form cycles.
+
     Parameters
     ----------
     data_bytes:
@@ -60,9 +64,6 @@ def lower_msccl(
         How many ns one pass over that many bytes of local memory takes. Local work takes at least 1 ns.
     notes:
         Gets a line if the file is for another kind of collective.
-
-    Raises `InputError` for a wrong number of members, steps without a peer, sends that nobody receives and the reverse,
-    and dependencies on steps that do not exist or form cycles.
     """
     if len(algorithm.gpus) != members:
         raise InputError(
@@ -123,46 +124,34 @@ def _peer(algorithm: MscclAlgorithm, rank: int, block: Block, step: Step, peer: 
     )
 
 
-@dataclass
-class _Graph:
-    """The nodes of one GPU as they are found; a node's id is its number with the nops counted in."""
-
-    ids: list[int] = field(default_factory=list)
-    parents: list[list[int]] = field(default_factory=list)
-    kind: list[int] = field(default_factory=list)
-    peer: list[int] = field(default_factory=list)
-    size_bytes: list[int] = field(default_factory=list)
-    tag: list[int] = field(default_factory=list)
-    delay_ns: list[int] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-
 def _lower_gpu(
     algorithm: MscclAlgorithm, blocks: tuple[Block, ...], total: int, pass_ns: Callable[[int], int]
 ) -> CustomProgram:
-    graph = _Graph()
+    # A node's id is its number with the nops counted in.
+    ids: list[int] = []
+    lines: list[int] = []
+    parents: list[list[int]] = []
+    rows: list[tuple[int, int, int, int, int]] = []
     waits = _waits(algorithm, blocks)
     number = 0
     for block in blocks:
         for place, step in enumerate(block.steps):
-            parents = waits[block.number, place]
+            before = waits[block.number, place]
             size = _message_bytes(algorithm, step, total)
             for part in _PARTS[step.kind]:
-                work_ns = _work_ns(algorithm, step, size, pass_ns) if part == CustomKind.COMP else 0
-                _add(graph, number, parents, part, size, block, step, work_ns)
-                parents = [number]
+                ids.append(number)
+                lines.append(step.line)
+                parents.append(before)
+                if part == CustomKind.COMP:
+                    rows.append((part, -1, 0, 0, _work_ns(algorithm, step, size, pass_ns)))
+                else:
+                    peer = block.send_peer if part == CustomKind.SEND else block.receive_peer
+                    rows.append((part, peer, size, block.channel, 0))
+                before = [number]
                 number += 1
             number += not _PARTS[step.kind]
-    links = link(graph.ids, graph.parents, algorithm.source, lambda node: f"line {graph.lines[node]}")
-    return CustomProgram(
-        kind=np.array(graph.kind, np.int64),
-        peer=np.array(graph.peer, np.int64),
-        size_bytes=np.array(graph.size_bytes, np.int64),
-        tag=np.array(graph.tag, np.int64),
-        delay_ns=np.array(graph.delay_ns, np.int64),
-        source=algorithm.source,
-        **vars(links),
-    )
+    columns = dict(zip(_COLUMNS, np.array(rows, np.int64).reshape(-1, len(_COLUMNS)).T.copy(), strict=True))
+    return linked(ids, parents, algorithm.source, lambda node: f"line {lines[node]}", **columns)
 
 
 def _message_bytes(algorithm: MscclAlgorithm, step: Step, total: int) -> int:
@@ -183,27 +172,6 @@ def _too_large(algorithm: MscclAlgorithm, step: Step, found: str) -> InputError:
     return InputError(
         "a step is absurdly large", file=algorithm.source, place=f"line {step.line}", found=found, expected="below 2^62"
     )
-
-
-def _add(
-    graph: _Graph,
-    number: int,
-    parents: list[int],
-    part: CustomKind,
-    size: int,
-    block: Block,
-    step: Step,
-    work_ns: int,
-) -> None:
-    works = part == CustomKind.COMP
-    graph.ids.append(number)
-    graph.parents.append(parents)
-    graph.kind.append(part)
-    graph.peer.append(-1 if works else block.send_peer if part == CustomKind.SEND else block.receive_peer)
-    graph.size_bytes.append(0 if works else size)
-    graph.tag.append(0 if works else block.channel)
-    graph.delay_ns.append(work_ns if works else 0)
-    graph.lines.append(step.line)
 
 
 _Position = tuple[int, int]
@@ -269,19 +237,10 @@ def _nops_in_order(
     nops: set[_Position],
 ) -> list[_Position]:
     """All nops, each after those that it waits for."""
-    followers: dict[_Position, list[_Position]] = {}
-    left = {nop: sum(earlier in nops for earlier in before[nop]) for nop in before if nop in nops}
-    for nop in left:
-        for earlier in before[nop]:
-            followers.setdefault(earlier, []).append(nop)
-    order = [nop for nop, count in left.items() if count == 0]
-    for nop in order:
-        for follower in followers.get(nop, ()):
-            left[follower] -= 1
-            if left[follower] == 0:
-                order.append(follower)
-    if len(order) < len(left):
-        number, place = next(nop for nop, count in left.items() if count)
-        line = next(block for block in blocks if block.number == number).steps[place].line
-        raise InputError("dependency cycle among nop steps", file=algorithm.source, place=f"line {line}")
-    return order
+    waits_for = {nop: [earlier for earlier in before[nop] if earlier in nops] for nop in before if nop in nops}
+    try:
+        return list(TopologicalSorter(waits_for).static_order())
+    except CycleError as error:
+        steps_of = {block.number: block.steps for block in blocks}
+        line = min(steps_of[number][place].line for number, place in error.args[1])
+        raise InputError("dependency cycle among nop steps", file=algorithm.source, place=f"line {line}") from None

@@ -13,7 +13,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives.custom.hash_order import HashOrder
+from chakrasim.collectives.custom.hash_order import GROWTH, HashOrder
 from chakrasim.errors import InputError
 
 Ints = NDArray[np.int64]
@@ -66,25 +66,24 @@ class CustomProgram:
         return len(self.kind)
 
 
-@dataclass(frozen=True)
-class Links:
-    """The dependency part of a `CustomProgram`."""
+def linked(
+    ids: Sequence[int], parents: Sequence[Sequence[int]], file: str, place: Callable[[int], str], **columns: Ints
+) -> CustomProgram:
+    """The program of nodes with ``ids`` that depend on the nodes with the ids ``parents``, both in file order.
 
-    hash_keys: Ints
-    parents_count: Ints
-    child_offsets: Ints
-    children: Ints
-    free: Ints
-    free_buckets: int
-
-
-def link(ids: Sequence[int], parents: Sequence[Sequence[int]], file: str, place: Callable[[int], str]) -> Links:
-    """Resolve the dependencies of nodes with ``ids`` on the nodes with the ids ``parents``, both in file order.
-
-    ``place`` names a node, by its index, in messages. Raises `InputError` for duplicate ids, dependencies on nodes that
-    do not exist, and cycles.
+    ``columns`` are what the nodes do: kind, peer, size_bytes, tag, delay_ns. ``place`` names a node, by its index, in
+    messages. Raises `InputError` for duplicate ids, dependencies on nodes that do not exist, and cycles.
     """
-    index = _index(ids, file, place)
+    index: dict[int, int] = {}
+    for node, key in enumerate(ids):
+        if index.setdefault(key, node) != node:
+            raise InputError(
+                "two nodes with the same id",
+                file=file,
+                place=place(node),
+                found=f"id {key}, which {place(index[key])} has",
+                expected="ids that occur once",
+            )
     waiting = HashOrder()  # the keys of the map "node -> its unfinished parents", in its order
     children: list[HashOrder] = [HashOrder() for _ in ids]
     counts = np.zeros(len(ids), np.int64)
@@ -106,7 +105,9 @@ def link(ids: Sequence[int], parents: Sequence[Sequence[int]], file: str, place:
     free = HashOrder(key for key in waiting if counts[index[key]] == 0)
     lists = [[index[child] for child in kids] for kids in children]
     _refuse_cycles(counts, lists, file, place)
-    return Links(
+    return CustomProgram(
+        **columns,
+        source=file,
         hash_keys=_hash_keys(ids, file, place),
         parents_count=counts,
         child_offsets=np.cumsum([0, *(len(kids) for kids in lists)], dtype=np.int64),
@@ -114,20 +115,6 @@ def link(ids: Sequence[int], parents: Sequence[Sequence[int]], file: str, place:
         free=np.array([index[key] for key in free], np.int64),
         free_buckets=free.buckets,
     )
-
-
-def _index(ids: Sequence[int], file: str, place: Callable[[int], str]) -> dict[int, int]:
-    index: dict[int, int] = {}
-    for node, key in enumerate(ids):
-        if index.setdefault(key, node) != node:
-            raise InputError(
-                "two nodes with the same id",
-                file=file,
-                place=place(node),
-                found=f"id {key}, which {place(index[key])} has",
-                expected="ids that occur once",
-            )
-    return index
 
 
 def _refuse_cycles(counts: Ints, children: list[list[int]], file: str, place: Callable[[int], str]) -> None:
@@ -165,7 +152,7 @@ def _on_cycle(left: list[int], children: list[list[int]]) -> int:
     return node
 
 
-_SMALL_BUCKET_COUNTS = (13, 29, 59, 127, 257, 541, 1109)
+_SMALL_BUCKET_COUNTS = GROWTH[:7]
 
 
 def _hash_keys(ids: Sequence[int], file: str, place: Callable[[int], str]) -> Ints:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives.custom.program import CustomKind, CustomProgram, Ints, link
+from chakrasim.collectives.custom.program import CustomKind, CustomProgram, Ints, linked
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.chakra.refusal import refuse_where
 
 _KINDS = {4: CustomKind.COMP, 5: CustomKind.SEND, 6: CustomKind.RECV}
 """By node type of the schema."""
@@ -28,6 +29,9 @@ def lower_traces(
 ) -> tuple[CustomProgram, ...]:
     """The programs of a custom collective.
 
+    Raises `InputError` for nodes that cannot be used: of another type than COMP, COMM_SEND, COMM_RECV, without a needed
+    attribute, with a peer outside the group or the member itself; for duplicate ids, dangling dependencies and cycles.
+
     Parameters
     ----------
     traces:
@@ -39,9 +43,6 @@ def lower_traces(
         Gets a line for everything that was not taken as it stands in a file.
     to_itself:
         Whether the network carries messages from a rank to itself.
-
-    Raises `InputError` for nodes that cannot be used: of another type than COMP, COMM_SEND, COMM_RECV, without a needed
-    attribute, with a peer outside the group or the member itself; for duplicate ids, dangling dependencies and cycles.
     """
     if len(traces) != len(members):
         raise InputError(
@@ -72,18 +73,25 @@ def lower_trace(trace: Trace, members: int, notes: Notes) -> CustomProgram:
     destination = _number(trace, "comm_dst", sends, 32, notes)
     source = _number(trace, "comm_src", receives, 32, notes)
     peer = np.where(sends, destination, np.where(receives, source, -1))
-    _refuse_strangers(trace, peer, members)
+    refuse_where(
+        peer >= members,
+        trace,
+        "a message to or from a rank outside the group",
+        found=lambda node: f"peer {int(peer[node])}",
+        expected=f"0 to {members - 1}",
+    )
     ids = trace.ids.tolist()
     parents = [trace.data_deps[node].tolist() + trace.ctrl_deps[node].tolist() for node in range(len(trace))]
-    links = link(ids, parents, trace.source, trace.place)
-    return CustomProgram(
+    return linked(
+        ids,
+        parents,
+        trace.source,
+        trace.place,
         kind=kind,
         peer=peer,
         size_bytes=_number(trace, "comm_size", messages, 63, notes),
         tag=_reduced_tag(_number(trace, "comm_tag", messages, 32, notes)),
         delay_ns=_delays(trace, kind == CustomKind.COMP),
-        source=trace.source,
-        **vars(links),
     )
 
 
@@ -91,16 +99,13 @@ def _kinds(trace: Trace) -> Ints:
     kind = np.full(len(trace), -1, np.int64)
     for number, meaning in _KINDS.items():
         kind[trace.types == number] = meaning
-    wrong = np.flatnonzero(kind < 0)
-    if len(wrong):
-        node = int(wrong[0])
-        raise InputError(
-            "a custom collective cannot hold this node",
-            file=trace.source,
-            place=trace.place(node),
-            found=f"node type {int(trace.types[node])}",
-            expected="COMP_NODE (4), COMM_SEND_NODE (5) or COMM_RECV_NODE (6)",
-        )
+    refuse_where(
+        kind < 0,
+        trace,
+        "a custom collective cannot hold this node",
+        found=lambda node: f"node type {int(trace.types[node])}",
+        expected="COMP_NODE (4), COMM_SEND_NODE (5) or COMM_RECV_NODE (6)",
+    )
     return kind
 
 
@@ -110,33 +115,24 @@ def _number(trace: Trace, name: str, needed: NDArray[np.bool_], bits: int, notes
     Numbers of more than 32 bits are cut to 32 as the reference does, with a warning; those of more than 63 are refused.
     """
     column = trace.attr(name)
-    missing = np.flatnonzero(needed & ~(column.present & column.is_integer))
-    if len(missing):
-        node = int(missing[0])
-        found = repr(column.value(node)) if column.present[node] else "none"
-        raise InputError(
-            f"{name} is missing or no integer",
-            file=trace.source,
-            place=trace.place(node),
-            found=found,
-            expected=f"an integer attribute {name}",
-        )
+    refuse_where(
+        needed & ~(column.present & column.is_integer),
+        trace,
+        f"{name} is missing or no integer",
+        found=lambda node: repr(column.value(node)) if column.present[node] else "none",
+        expected=f"an integer attribute {name}",
+    )
     values = np.where(needed, column.bits, np.uint64(0))
-    large = np.flatnonzero(values >> np.uint64(bits))
-    if len(large):
-        node = int(large[0])
-        if bits != 32:
-            raise InputError(
-                f"{name} is negative or absurdly large",
-                file=trace.source,
-                place=trace.place(node),
-                found=str(column.value(node)),
-                expected="0 to 2^63 - 1",
-            )
+    large = values >> np.uint64(bits) > 0
+    if bits != 32:
+        message = f"{name} is negative or absurdly large"
+        refuse_where(large, trace, message, found=column.value, expected="0 to 2^63 - 1")
+    elif large.any():
+        node = int(large.argmax())
         values &= np.uint64(0xFFFFFFFF)
         notes.warn(
             f"{trace.source}: {trace.place(node)}: {name} {column.value(node)} does not fit 32 bits and is read as "
-            f"{int(values[node])} ({len(large)} nodes)"
+            f"{int(values[node])} ({large.sum()} nodes)"
         )
     return values.astype(np.int64)
 
@@ -149,40 +145,21 @@ def _reduced_tag(tag: Ints) -> Ints:
 
 def _delays(trace: Trace, comps: NDArray[np.bool_]) -> Ints:
     micros = np.where(comps, trace.duration_micros, np.uint64(0))
-    absurd = np.flatnonzero(micros > np.uint64(((1 << 63) - 1) // _NS_PER_MICRO))
-    if len(absurd):
-        node = int(absurd[0])
-        raise InputError(
-            "duration of 2^63 ns or more",
-            file=trace.source,
-            place=trace.place(node),
-            found=f"duration_micros {int(micros[node])}",
-            expected="less than 292 years",
-        )
+    refuse_where(
+        micros > np.uint64(((1 << 63) - 1) // _NS_PER_MICRO),
+        trace,
+        "duration of 2^63 ns or more",
+        found=lambda node: f"duration_micros {int(micros[node])}",
+        expected="less than 292 years",
+    )
     return np.where(comps, np.maximum(micros.astype(np.int64) * _NS_PER_MICRO, 1), 0)
 
 
-def _refuse_strangers(trace: Trace, peer: Ints, members: int) -> None:
-    wrong = np.flatnonzero(peer >= members)
-    if len(wrong):
-        node = int(wrong[0])
-        raise InputError(
-            "a message to or from a rank outside the group",
-            file=trace.source,
-            place=trace.place(node),
-            found=f"peer {int(peer[node])}",
-            expected=f"0 to {members - 1}",
-        )
-
-
 def _refuse_messages_to_itself(trace: Trace, program: CustomProgram, rank: int, members: Sequence[int]) -> None:
-    own = np.flatnonzero((program.peer >= 0) & (np.asarray(members)[program.peer] == rank))
-    if len(own):
-        node = int(own[0])
-        raise InputError(
-            "a message of a rank to itself",
-            file=trace.source,
-            place=trace.place(node),
-            found=f"peer {int(program.peer[node])}, which is rank {rank} itself",
-            expected="another rank; groups that use a custom collective list their ranks in ascending order",
-        )
+    refuse_where(
+        (program.peer >= 0) & (np.asarray(members)[program.peer] == rank),
+        trace,
+        "a message of a rank to itself",
+        found=lambda node: f"peer {int(program.peer[node])}, which is rank {rank} itself",
+        expected="another rank; groups that use a custom collective list their ranks in ascending order",
+    )

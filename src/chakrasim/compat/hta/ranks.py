@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.analysis.table.kernel_classes import Classes, classify
+from chakrasim.analysis.table.kernel_classes import Classes
 from chakrasim.analysis.table.result import texts
 from chakrasim.analysis.table.statistics import GroupStatistics
 from chakrasim.analysis.table.traces import Traces, open_traces
@@ -58,7 +58,7 @@ class HtaRank:
     def kind(self) -> Classes:
         """uint8[k]: the classes of ``device``."""
         rule = hta_class_of_name if self.table.version == "new" else pinned_hta_class_of_name
-        return classify(self.table.name[self.device], self.table.kineto.strings, rule)
+        return self.table.kineto.strings.each(self.table.name[self.device], rule, np.uint8)
 
     def of_kind(self, kind: int) -> NDArray[np.int64]:
         """Positions of device rows of a class."""

@@ -52,6 +52,8 @@ def critical_path(
 ) -> CriticalPath:
     """HTA's critical path of one rank.
 
+    Where HTA itself fails, the result's ``failure`` says how. Raises InputError.
+
     Parameters
     ----------
     kineto: all events of the trace (``read_kineto(path, keep="all")``).
@@ -61,8 +63,6 @@ def critical_path(
     zero_weight_launch_edges: also link launches that delay nothing.
     data_load_events: parts of names of events that load data ("new" only; as regular expressions they also decide what
         the breakdown calls data loading).
-
-    Where HTA itself fails, the result's ``failure`` says how. Raises InputError.
     """
     loads = tuple(data_load_events or ()) if version == "new" else ()
     try:

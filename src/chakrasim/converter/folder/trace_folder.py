@@ -167,6 +167,8 @@ def trace_directory(
 ) -> TraceReport:
     """Make Chakra traces of all ranks whose PyTorch traces are in ``directory``.
 
+    Raises InputError for what cannot be used; then nothing is written. It is long because twelve parameters are.
+
     Parameters
     ----------
     directory:
@@ -190,8 +192,6 @@ def trace_directory(
         Most processes, and bytes of memory that they may take together.
     progress, told:
         Called with what is done, how often so far, and how often in all; and with the doctor's diagnosis.
-
-    Raises InputError for what cannot be used; then nothing is written. It is long because twelve parameters are.
     """
     check_folder(output, force=force)
     key = key_of(redact)

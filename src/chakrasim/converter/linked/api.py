@@ -47,6 +47,8 @@ def convert(
 ) -> Trace:
     """The Chakra trace of one rank.
 
+    Raises InputError for a linked trace whose edges do not all go forward.
+
     Parameters
     ----------
     linked:
@@ -59,8 +61,6 @@ def convert(
         same pseudonym under the same key: these bytes (16 or more), or (True) one of this call that nobody keeps.
     notes:
         Receives what could not be converted as it is, with counts.
-
-    Raises InputError for a linked trace whose edges do not all go forward.
     """
     conversion = Conversion(in_parts(linked), rank, redact=redact)
     if notes is not None:

@@ -84,6 +84,8 @@ def retarget(
     that are data-parallel grow: they have the members of all replicas. All others every replica has for itself. What
     becomes of sizes is said in `RULES`; fewer ranks is the inverse.
 
+    Raises InputError where that cannot be done, or where the members of groups are not known.
+
     Parameters
     ----------
     source:
@@ -98,8 +100,6 @@ def retarget(
         ranks that lie apart does.
     lenient:
         As in `chakrasim.read`.
-
-    Raises InputError where that cannot be done, or where the members of groups are not known.
     """
     notes = Notes()
     job = source if isinstance(source, Job) else load_job(source, comm_group=comm_group, lenient=lenient, notes=notes)

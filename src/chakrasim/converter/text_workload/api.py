@@ -45,16 +45,16 @@ class TextTraces:
 def convert_text(path: str | os.PathLike[str], ranks: int, passes: int, *, notes: Notes | None = None) -> TextTraces:
     """The Chakra traces of a text workload.
 
+    Times are microseconds and sizes bytes, as in the reference. Collectives in which only some dimensions of the
+    network take part (HYBRID_DATA_MODEL, HYBRID_MODEL_DATA) say so in ``involved_dim``; those of a transformer's model
+    and data groups name a group in ``pg_name``. Raises InputError with line and column.
+
     Parameters
     ----------
     path: the text workload.
     ranks: number of ranks.
     passes: how often the network is trained (or asked, DISTRIBUTED_INFERENCE).
     notes: receives what was left out, with counts.
-
-    Times are microseconds and sizes bytes, as in the reference. Collectives in which only some dimensions of the
-    network take part (HYBRID_DATA_MODEL, HYBRID_MODEL_DATA) say so in ``involved_dim``; those of a transformer's model
-    and data groups name a group in ``pg_name``. Raises InputError with line and column.
     """
     workload = read_workload(path)
     program = run_loop(workload, ranks, passes)

@@ -12,8 +12,7 @@ from chakrasim.diagnosis.checks.findings import Finding
 from chakrasim.diagnosis.checks.host import profiler_steps
 from chakrasim.diagnosis.checks.subject import ERROR, NOTE, TOLERANCE_NS, WARNING, Subject
 from chakrasim.diagnosis.checks.time import check_time
-from chakrasim.diagnosis.collective_rows import collective_rows
-from chakrasim.diagnosis.device_rows import DeviceRows, select
+from chakrasim.diagnosis.device_rows import DeviceRows
 from chakrasim.diagnosis.facts import step_kernels
 from chakrasim.text import remedies
 from chakrasim.trace.kineto.columns import Ints
@@ -277,7 +276,7 @@ def _sync_events(subject: Subject) -> Iterator[Finding]:
     if not rows.work.any():
         return
     if not rows.sync_records.any():
-        waits = rows.calls & select(trace, trace.name, lambda text: "StreamWaitEvent" in text)
+        waits = rows.calls & rows.named(lambda text: "StreamWaitEvent" in text)
         blocking, waiting = int(rows.blocking.sum()), int(waits.sum())
         if blocking or waiting:
             yield subject.finding(
@@ -292,7 +291,7 @@ def _sync_events(subject: Subject) -> Iterator[Finding]:
                 stream_waits=waiting,
             )
         return
-    waits = rows.sync_records & select(trace, trace.name, lambda text: text in ("Stream Wait Event", "Event Sync"))
+    waits = rows.sync_records & trace.where(trace.name, "Stream Wait Event", "Event Sync")
     sources = trace.rare_column("wait_on_cuda_event_record_corr_id").integers(len(trace))
     unresolved = int((waits & (sources < 0)).sum())
     if unresolved:
@@ -355,7 +354,7 @@ def _identifiers(subject: Subject) -> Iterator[Finding]:
 
 def _process_groups(subject: Subject) -> Iterator[Finding]:
     rows, trace = subject.rows, subject.rows.trace
-    count = int(collective_rows(rows).sum())
+    count = int(rows.collectives.sum())
     if not count:
         return
     info = trace.header.get("distributedInfo")

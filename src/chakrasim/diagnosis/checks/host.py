@@ -76,8 +76,7 @@ def check_host(rank: int, file: str, host: HostTrace) -> Iterator[Finding]:
 
 def profiler_steps(host: HostTrace) -> int:
     """How many steps of a profiler the observer saw, whether or not the profiler recorded them."""
-    named = [index for index in np.unique(host.name).tolist() if host.strings.raw(index).startswith(b"ProfilerStep")]
-    return int(np.isin(host.name, named).sum())
+    return int(host.strings.each(host.name, lambda name: name.startswith("ProfilerStep")).sum())
 
 
 def check_pair(subject: Subject, host_file: str) -> Iterator[Finding]:

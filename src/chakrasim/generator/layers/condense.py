@@ -6,6 +6,7 @@ A device profile gives their times beforehand, so that the step takes exactly as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -65,17 +66,31 @@ def condense(tape: Tape, durations_ns: Callable[[Work], Ints], contention: Conte
     durations_ns: the times of work, such as a device profile's.
     contention: what collectives cost the kernels beside them; None: nothing.
     """
-    rows = tape.rows
-    computes = [i for i, row in enumerate(rows) if row.type == NodeType.COMP_NODE]
-    times = np.zeros(len(rows), np.int64)
-    times[computes] = durations_ns(work_of_rows([rows[i] for i in computes]))
+    computes, durations = _durations(tape, durations_ns)
+    times = np.zeros(len(tape.rows), np.int64)
+    times[computes] = durations
     if contention is not None:
-        _slow_down(rows, times, contention)
+        _slow_down(tape.rows, times, contention)
     target = _targets(tape, computes)
     return _rewritten(tape, target, times)
 
 
-def work_of_rows(rows: Sequence[Row]) -> Work:
+def timed(tape: Tape, durations_ns: Callable[[Work], Ints]) -> Tape:
+    """The same pass, whose compute nodes say how long they take by ``durations_ns``."""
+    other = copy(tape)
+    other.rows = list(tape.rows)
+    for i, time_ns in zip(*_durations(tape, durations_ns), strict=True):
+        other.rows[i] = replace(tape.rows[i], values={**tape.rows[i].values, DURATION: int(time_ns)})
+    return other
+
+
+def _durations(tape: Tape, durations_ns: Callable[[Work], Ints]) -> tuple[list[int], Ints]:
+    """The compute rows, and the time of each."""
+    computes = [i for i, row in enumerate(tape.rows) if row.type == NodeType.COMP_NODE]
+    return computes, durations_ns(_work([tape.rows[i] for i in computes]))
+
+
+def _work(rows: Sequence[Row]) -> Work:
     """What compute rows do. Raises InputError for more than a trace can state."""
 
     def whole(name: str, missing: int = 0) -> Ints:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from chakrasim.generator.layers.dense import Part
 from chakrasim.generator.layers.parameters import Held
-from chakrasim.generator.layers.tape import Op
+from chakrasim.generator.layers.part import Part
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
@@ -16,23 +15,22 @@ class Embedding(Part):
     def forward(self, *after: int) -> int:
         """Look up and add; returns the node that has the result."""
         sizes = self.sizes
-        op = sizes.elementwise("embedding", sizes.tokens * sizes.hidden, 1, 1, 1, WorkKind.EMBEDDING)
-        node = self.leave("embedding", self.tape.compute(op, after, self.phase, self.where))
+        node = self.elementwise("embedding", sizes.tokens * sizes.hidden, 1, 1, *after, kind=WorkKind.EMBEDDING)
+        node = self.leave("embedding", node)
         if self.spec.model.position == "learned" or self.spec.model.dropout:
-            node = self.elementwise("positions and dropout", sizes.own_tokens * sizes.hidden, 2, 1, node)
+            node = self.elementwise("positions and dropout", sizes.own_elements, 2, 1, node)
         return node
 
     def backward(self, node: int) -> int:
         """The gradient of the matrix."""
         sizes = self.sizes
         if self.spec.model.position == "learned" or self.spec.model.dropout:
-            node = self.elementwise("positions and dropout gradient", sizes.own_tokens * sizes.hidden, 2, 1, node)
+            node = self.elementwise("positions and dropout gradient", sizes.own_elements, 2, 1, node)
         node = self.enter("embedding gradient", node)
         elements = sizes.tokens * sizes.hidden
         read = elements * (sizes.value_bytes + self.spec.gradient_bytes)
         written = elements * self.spec.gradient_bytes
-        op = Op("embedding gradient", WorkKind.EMBEDDING, elements, read, written, dtype=self.spec.dtype)
-        return self.tape.compute(op, [node], self.phase, self.where)
+        return self.compute("embedding gradient", WorkKind.EMBEDDING, elements, read, written, node)
 
 
 class Head(Part):
@@ -46,7 +44,7 @@ class Head(Part):
         """Logits and loss; returns the node that has the loss."""
         sizes = self.sizes
         node = self.enter("head", self.norm("head", node))
-        node = self.matrix_of_vocabulary(node)
+        node = self.gemm("head", sizes.tokens, sizes.vocabulary, sizes.hidden, node)  # no bias
         low = self.sizes.value_bytes
         node = self._logits("logits in float32", low, 4, node) if low < 4 else node
         node = self._logits("largest logit", 4, 0, node)
@@ -57,8 +55,8 @@ class Head(Part):
         node = self._logits("sum of exponentials", 4, 0, node)
         node = self._share("sum of exponentials", node)
         node = self._logits("probabilities", 4, 4, node)
-        loss = Op("loss", WorkKind.REDUCTION, 3 * sizes.tokens, 12 * sizes.tokens, 4 * sizes.tokens, dtype="float32")
-        return self.tape.compute(loss, [node], self.phase, self.where)
+        tokens = sizes.tokens
+        return self.compute("loss", WorkKind.REDUCTION, 3 * tokens, 12 * tokens, 4 * tokens, node, dtype="float32")
 
     def backward(self, node: int) -> int:
         """Gradients of logits, matrix and norm; returns the node that has the gradient of the input."""
@@ -66,24 +64,18 @@ class Head(Part):
         node = self._logits("logits gradient", 4, 4, node, 2)
         node = self._logits(f"logits gradient in {self.spec.dtype}", 4, low, node) if low < 4 else node
         left = self.first_gradients("head", self.sizes.vocabulary, node)
-        return self.tape.compute(self.sizes.norm_backward("head norm gradient"), [left], self.phase, self.where)
-
-    def matrix_of_vocabulary(self, node: int) -> int:
-        """Hidden states times the matrix, which has no bias."""
-        op = self.sizes.gemm("head", self.sizes.tokens, self.sizes.vocabulary, self.sizes.hidden)
-        return self.tape.compute(op, [node], self.phase, self.where)
+        return self.norm_gradient("head", left)
 
     def _logits(self, name: str, reads: int, writes: int, node: int, operations: int = 1) -> int:
         """Work on this rank's logits, of each of which so many bytes are read and written."""
         elements = self.sizes.tokens * self.sizes.vocabulary
-        op = Op(name, WorkKind.ELEMENTWISE, operations * elements, reads * elements, writes * elements, dtype="float32")
-        return self.tape.compute(op, [node], self.phase, self.where)
+        read, written = reads * elements, writes * elements
+        return self.compute(name, WorkKind.ELEMENTWISE, operations * elements, read, written, node, dtype="float32")
 
     def _share(self, what: str, node: int) -> int:
         if not self._split:
             return node
-        kind, size = CollectiveType.ALL_REDUCE, 4 * self.sizes.tokens
-        return self.tape.collective(what, kind, size, "tp", "float32", [node], self.phase, self.where)
+        return self.collective(what, CollectiveType.ALL_REDUCE, 4 * self.sizes.tokens, node, dtype="float32")
 
 
 class Optimizer(Part):
@@ -113,8 +105,7 @@ class Optimizer(Part):
         written = own * (state + weight)
         operations = 12 if self.spec.optimizer == "adamw" else 2
         name = f"{self.spec.optimizer} step"
-        op = Op(name, WorkKind.OPTIMIZER, own * operations, read, written, dtype="float32")
-        node = self.tape.compute(op, after, self.phase, self.where)
+        node = self.compute(name, WorkKind.OPTIMIZER, own * operations, read, written, *after, dtype="float32")
         return self._gradients("zero gradients", own if self.spec.parallel.zero >= 2 else held.total, 0, 1, [node])
 
     def _prepare(self, own: int, after: list[int]) -> list[int]:
@@ -128,14 +119,12 @@ class Optimizer(Part):
 
     def _gradients(self, name: str, count: int, reads: int, writes: int, after: list[int]) -> int:
         size = count * self.spec.gradient_bytes
-        op = Op(name, WorkKind.OPTIMIZER, count, reads * size, writes * size, dtype="float32")
-        return self.tape.compute(op, after, self.phase, self.where)
+        return self.compute(name, WorkKind.OPTIMIZER, count, reads * size, writes * size, *after, dtype="float32")
 
     def _reduce(self, what: str, parameters: int, role: str, after: list[int]) -> int:
         dtype, size = self.spec.gradient_dtype, parameters * self.spec.gradient_bytes
-        return self.tape.collective(
-            what, CollectiveType.ALL_REDUCE, size, role, dtype, after, self.phase, self.where, [self.tape.compute_tail]
-        )
+        control = [self.tape.compute_tail]
+        return self.collective(what, CollectiveType.ALL_REDUCE, size, *after, role=role, dtype=dtype, control=control)
 
 
 def shards(spec: Spec) -> tuple[int, int]:

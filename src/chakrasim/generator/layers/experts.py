@@ -10,8 +10,8 @@ all-to-all dispatcher; without sequence parallelism the parts are cut before and
 from __future__ import annotations
 
 from chakrasim.generator.layers.dense import FeedForward
-from chakrasim.generator.layers.tape import Op, Tape
-from chakrasim.generator.layers.work import Sizes
+from chakrasim.generator.layers.sizes import Sizes
+from chakrasim.generator.layers.tape import Tape
 from chakrasim.generator.spec.spec import Experts
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
@@ -58,28 +58,25 @@ class ExpertFeedForward(FeedForward):
         node = self._exchange("dispatch gradient", self._scatter("dispatch gradient", node))
         node = self._route_gradient(self._permute("permute gradient", node))
         node = self._whole("feed-forward gradient", node)
-        return self.norm_gradient("feed-forward", node, *inputs, residual)
+        return self.norm_gradient_sum("feed-forward", node, *inputs, residual)
 
     def _route(self, node: int) -> int:
-        hidden, experts = self.sizes.hidden, self.moe.experts
-        router = self.sizes.gemm("router", self.part, experts, hidden)
-        node = self.tape.compute(router, [node], self.phase, self.where)
-        choice = self.sizes.elementwise("top experts", self.part * experts, 1, 1, 5, WorkKind.SOFTMAX)
-        return self.tape.compute(choice, [node], self.phase, self.where)
+        experts = self.moe.experts
+        node = self.gemm("router", self.part, experts, self.sizes.hidden, node)
+        kind = WorkKind.SOFTMAX
+        return self.elementwise("top experts", self.part * experts, 1, 1, node, operations=5, kind=kind)
 
     def _route_gradient(self, node: int) -> int:
         hidden, experts = self.sizes.hidden, self.moe.experts
-        node = self.elementwise("top experts gradient", self.part * experts, 2, 1, node, 5)
-        gradient = self.sizes.gemm("router input gradient", self.part, hidden, experts)
-        found = self.tape.compute(gradient, [node], self.phase, self.where)
-        weights = self.sizes.weight_gradient("router weight gradient", hidden, experts, self.part)
-        self.tape.compute(weights, [node], self.phase, self.where)
+        node = self.elementwise("top experts gradient", self.part * experts, 2, 1, node, operations=5)
+        found = self.gemm("router input gradient", self.part, hidden, experts, node)
+        self.gemm("router weight gradient", hidden, experts, self.part, node, added=True)
         return found
 
     def _permute(self, name: str, node: int) -> int:
         """Copies of tokens in the order of their experts, or back."""
-        op = self.sizes.elementwise(name, self.part * self.moe.top_k * self.sizes.hidden, 1, 1, 1, WorkKind.COPY)
-        return self.tape.compute(op, [node], self.phase, self.where)
+        elements = self.part * self.moe.top_k * self.sizes.hidden
+        return self.elementwise(name, elements, 1, 1, node, kind=WorkKind.COPY)
 
     @property
     def _sent_bytes(self) -> int:
@@ -88,45 +85,37 @@ class ExpertFeedForward(FeedForward):
     def _exchange(self, what: str, node: int) -> int:
         if self.spec.parallel.ep == 1:
             return node
-        kind, size = CollectiveType.ALL_TO_ALL, self._sent_bytes
-        return self.tape.collective(what, kind, size, "ep", self.spec.dtype, [node], self.phase, self.where)
+        return self.collective(what, CollectiveType.ALL_TO_ALL, self._sent_bytes, node, role="ep")
 
     def _gather(self, what: str, node: int) -> int:
         """All tensor ranks' tokens of this rank's experts."""
         if not self._split:
             return node
-        return self._tp(f"{what} gather", CollectiveType.ALL_GATHER, self._sent_bytes, node)
+        return self.collective(f"{what} gather", CollectiveType.ALL_GATHER, self._sent_bytes, node)
 
     def _scatter(self, what: str, node: int) -> int:
         """The sums over tensor ranks, each rank with its own tokens."""
         if not self._split:
             return node
-        return self._tp(f"{what} scatter", CollectiveType.REDUCE_SCATTER, self._sent_bytes * self.sizes.tp, node)
+        return self.collective(f"{what} scatter", CollectiveType.REDUCE_SCATTER, self._sent_bytes * self.sizes.tp, node)
 
     def _whole(self, what: str, node: int) -> int:
         """Without sequence parallelism, all tensor ranks continue with all tokens."""
         if not self._split or self.spec.parallel.sp:
             return node
         size = self.part * self.sizes.hidden * self.sizes.value_bytes
-        return self._tp(f"{what} gather", CollectiveType.ALL_GATHER, size, node)
+        return self.collective(f"{what} gather", CollectiveType.ALL_GATHER, size, node)
 
-    def _grouped(self, name: str, n: int, k: int, *, weights: bool = False) -> list[Op]:
-        """All local experts' products of tokens with a k x n matrix; two nodes if tokens do not come out even."""
+    def _grouped(self, name: str, n: int, k: int, node: int, *, weights: bool = False) -> int:
+        """All local experts' products of tokens with a k x n matrix, or gradients of that; two nodes if tokens do not
+        come out even, the last of which is returned."""
         each, more = divmod(self.routed, self.local)
-        ops = []
+        last = node
         for batch, tokens in ((more, each + 1), (self.local - more, each)):
             if batch and tokens:
-                if weights:
-                    ops.append(self.sizes.weight_gradient(name, k, n, tokens, batch))
-                else:
-                    ops.append(self.sizes.gemm(name, tokens, n, k, batch))
-        return ops
-
-    def _all(self, ops: list[Op], *after: int) -> int:
-        node = after[0]
-        for op in ops:
-            node = self.tape.compute(op, after, self.phase, self.where)
-        return node
+                sizes = (k, n, tokens) if weights else (tokens, n, k)
+                last = self.gemm(name, *sizes, node, batch=batch, added=weights)
+        return last
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -135,16 +124,18 @@ class ExpertFeedForward(FeedForward):
 
     def _experts(self, node: int) -> int:
         hidden, (size, width) = self.sizes.hidden, self._widths
-        node = self._all(self._grouped("experts up", width, hidden), node)
-        node = self.elementwise("experts activation", self.routed * size, 2 if self.spec.model.gated else 1, 1, node, 8)
-        return self._all(self._grouped("experts down", hidden, size), node)
+        node = self._grouped("experts up", width, hidden, node)
+        reads = 2 if self.spec.model.gated else 1
+        node = self.elementwise("experts activation", self.routed * size, reads, 1, node, operations=8)
+        return self._grouped("experts down", hidden, size, node)
 
     def _experts_backward(self, node: int) -> int:
         hidden, (size, width) = self.sizes.hidden, self._widths
-        gradient = self._all(self._grouped("experts down input gradient", size, hidden), node)
-        self._all(self._grouped("experts down weight gradient", hidden, size, weights=True), node)
+        gradient = self._grouped("experts down input gradient", size, hidden, node)
+        self._grouped("experts down weight gradient", hidden, size, node, weights=True)
         reads, writes = (3, 2) if self.spec.model.gated else (2, 1)
-        gradient = self.elementwise("experts activation gradient", self.routed * size, reads, writes, gradient, 8)
-        found = self._all(self._grouped("experts up input gradient", hidden, width), gradient)
-        self._all(self._grouped("experts up weight gradient", width, hidden, weights=True), gradient)
+        elements = self.routed * size
+        gradient = self.elementwise("experts activation gradient", elements, reads, writes, gradient, operations=8)
+        found = self._grouped("experts up input gradient", hidden, width, gradient)
+        self._grouped("experts up weight gradient", width, hidden, gradient, weights=True)
         return found

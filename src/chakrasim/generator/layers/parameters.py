@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from chakrasim.generator.spec.spec import Spec
 
@@ -25,12 +25,7 @@ class Held:
     experts_copied: int = 0
 
     def __add__(self, other: Held) -> Held:
-        return Held(
-            self.split + other.split,
-            self.copied + other.copied,
-            self.experts + other.experts,
-            self.experts_copied + other.experts_copied,
-        )
+        return Held(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def dense(self) -> int:
@@ -92,21 +87,17 @@ def head_parameters(spec: Spec) -> Held:
     return Held(model.vocabulary // spec.parallel.tp * model.hidden if alone else 0, norm_parameters(spec))
 
 
+def stage_parts(spec: Spec, stage: int) -> list[Held]:
+    """Of each layer that a pipeline stage holds, and of the ends that it has."""
+    chunks = range(stage, spec.chunks, spec.parallel.pp)
+    parts = [layer_parameters(spec, layer) for chunk in chunks for layer in spec.layers_of(chunk)]
+    if stage == 0:
+        parts.append(embedding_parameters(spec))
+    if stage == spec.parallel.pp - 1:
+        parts.append(head_parameters(spec))
+    return parts
+
+
 def stage_parameters(spec: Spec, stage: int) -> Held:
     """Of all that a pipeline stage holds."""
-    held = Held()
-    for chunk in range(stage, spec.chunks, spec.parallel.pp):
-        held += chunk_parameters(spec, chunk)
-    return held
-
-
-def chunk_parameters(spec: Spec, chunk: int) -> Held:
-    """Of a piece of the model: its layers, and the ends that it has."""
-    held = Held()
-    for layer in spec.layers_of(chunk):
-        held += layer_parameters(spec, layer)
-    if chunk == 0:
-        held += embedding_parameters(spec)
-    if chunk == spec.chunks - 1:
-        held += head_parameters(spec)
-    return held
+    return sum(stage_parts(spec, stage), Held())

@@ -15,8 +15,8 @@ from chakrasim.generator.layers.parameters import (
     layer_parameters,
     stage_parameters,
 )
+from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.tape import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Outside, Phase, Tape
-from chakrasim.generator.layers.work import Sizes
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType, NodeType
 
@@ -181,8 +181,25 @@ class ChunkPass:
         self._bucket, self._bucket_names = Held(), []
         if not names:
             return
-        what = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        reduce_gradients(self._collective, self.spec, held, f"{what} gradients", [self.tape.compute_tail])
+        what = (names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}") + " gradients"
+        self._reduce(what, held, [self.tape.compute_tail])
+
+    def _reduce(self, what: str, held: Held, after: list[int]) -> None:
+        """Sums over replicas; each rank keeps a part of the sums with ZeRO."""
+        split, value = self.spec.parallel, self.spec.gradient_bytes
+        replicas = split.dp // split.fsdp
+        nodes: list[int] = []
+        for role, parameters, ranks in reductions(self.spec, held):
+            if not parameters:
+                continue
+            shard = -(-parameters // ranks) * value
+            if ranks > 1 and split.zero == 0:
+                nodes.append(self._collective(what, CollectiveType.ALL_REDUCE, parameters * value, role, after, []))
+            elif ranks > 1:
+                nodes.append(self._collective(what, CollectiveType.REDUCE_SCATTER, shard * ranks, role, after, []))
+            if role == "fsdp" and replicas > 1:
+                scattered = nodes[-1:] or after
+                self._collective(f"{what} of replicas", CollectiveType.ALL_REDUCE, shard, "dp", scattered, [])
 
     def _collective(
         self, what: str, kind: CollectiveType, size: int, role: str, after: list[int], control: list[int]
@@ -199,30 +216,6 @@ def reductions(spec: Spec, held: Held) -> list[tuple[str, int, int]]:
     if split.ep == 1:
         return [(dense[0], held.total, dense[2])]
     return [dense, ("expert_dp", held.experts, split.dp // split.ep)]
-
-
-def reduce_gradients(
-    collective: Callable[[str, CollectiveType, int, str, list[int], list[int]], int],
-    spec: Spec,
-    held: Held,
-    what: str,
-    after: list[int],
-) -> None:
-    """Sums over replicas; each rank keeps a part of the sums with ZeRO."""
-    nodes: list[int] = []
-    for role, parameters, ranks in reductions(spec, held):
-        size = parameters * spec.gradient_bytes
-        shard = -(-parameters // ranks) * spec.gradient_bytes
-        if not parameters:
-            continue
-        if ranks > 1:
-            kind = CollectiveType.ALL_REDUCE if spec.parallel.zero == 0 else CollectiveType.REDUCE_SCATTER
-            size = size if spec.parallel.zero == 0 else shard * ranks
-            nodes.append(collective(what, kind, size, role, after, []))
-        replicas = spec.parallel.dp // spec.parallel.fsdp
-        if role == "fsdp" and replicas > 1:
-            scattered = nodes[-1:] or after
-            nodes.append(collective(f"{what} of replicas", CollectiveType.ALL_REDUCE, shard, "dp", scattered, []))
 
 
 def optimizer_pass(spec: Spec, stage: int) -> Tape:

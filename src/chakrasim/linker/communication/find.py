@@ -104,14 +104,12 @@ def _kernel_rows(table: RowTable, kineto: KinetoTrace) -> NDArray[np.intp]:
     rows = np.flatnonzero(table.kind == RowKind.KERNEL)
     rows = rows[table.event[rows] >= 0]
     names = kineto.name[table.event[rows]]
-    known = np.zeros(len(kineto.strings), np.bool_)
-    for index in np.unique(names).tolist():
-        known[index] = is_communication_kernel(kineto.strings[index])
+    known = kineto.strings.each(names, is_communication_kernel)
     described = np.isin(table.event[rows], kineto.rare_column("Collective name").rows)
     parent = table.parent[rows]
     recorded = np.where(parent >= 0, table.event[np.maximum(parent, 0)], -1)
     of_record = (recorded >= 0) & (kineto.name[np.maximum(recorded, 0)] == kineto.find("record_param_comms"))
-    chosen: NDArray[np.intp] = rows[known[names] | described | of_record]
+    chosen: NDArray[np.intp] = rows[known | described | of_record]
     return chosen
 
 

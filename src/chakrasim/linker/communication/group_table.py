@@ -189,10 +189,8 @@ def _init_texts(host: HostTrace | None) -> list[str]:
     """The texts that the nodes ``## process_group:init ##`` hold."""
     if host is None or not len(host):
         return []
-    names = np.unique(host.name)
-    wanted = [index for index in names.tolist() if b"process_group:init" in host.strings.raw(index)]
     texts = []
-    for node in np.flatnonzero(np.isin(host.name, wanted)).tolist():
+    for node in np.flatnonzero(host.strings.each(host.name, lambda name: "process_group:init" in name)).tolist():
         try:
             values = json.loads(host.span(node, SPAN_IN_VALUES) or "[]")
         except (ValueError, RecursionError):

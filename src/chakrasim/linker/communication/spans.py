@@ -28,10 +28,11 @@ class SpanKind(IntEnum):
     """``nccl:all_reduce``: the back end at work."""
     GROUP = 4
     """What `chakrasim.collect.observe` writes around the call of a collective: it names the process group."""
+    NOTHING = 255
 
 
-def span_kind(name: str) -> SpanKind | None:
-    """What an event of this name says of communication, if anything."""
+def span_kind(name: str) -> SpanKind:
+    """What an event of this name says of communication."""
     if name == "record_param_comms":
         return SpanKind.RECORD
     if name.startswith("c10d::"):
@@ -43,7 +44,7 @@ def span_kind(name: str) -> SpanKind | None:
     head, colon, tail = name.partition(":")
     if colon and head in DEVICE_BACKENDS and not tail.startswith(":"):
         return SpanKind.ANNOTATION
-    return None
+    return SpanKind.NOTHING
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +99,8 @@ class CommunicationSpans:
 def communication_spans(kineto: KinetoTrace) -> CommunicationSpans:
     """Find them."""
     rows = np.flatnonzero(kineto.where(kineto.category, *_WORK))
-    kind_of = np.full(len(kineto.strings), 255, np.uint8)
-    for index in np.unique(kineto.name[rows]).tolist():
-        kind = span_kind(kineto.strings[index])
-        if kind is not None:
-            kind_of[index] = kind
-    rows = rows[kind_of[kineto.name[rows]] != 255]
+    kind = kineto.strings.each(kineto.name[rows], span_kind, np.uint8)
+    rows, kind = rows[kind != SpanKind.NOTHING], kind[kind != SpanKind.NOTHING]
     pids, tids = kineto.pid[rows], kineto.tid[rows]
     pairs = sorted(set(zip(pids.tolist(), tids.tolist(), strict=True)))
     threads = {pair: index for index, pair in enumerate(pairs)}
@@ -115,7 +112,7 @@ def communication_spans(kineto: KinetoTrace) -> CommunicationSpans:
     end = start + duration[order]
     return CommunicationSpans(
         rows.astype(np.int32),
-        kind_of[kineto.name[rows]],
+        kind[order],
         [kineto.strings[index] for index in kineto.name[rows].tolist()],
         thread,
         start,

@@ -169,15 +169,11 @@ def _slim(kineto: KinetoTrace) -> KinetoTrace:
 
 
 def _roles(kineto: KinetoTrace, counts: dict[str, int]) -> NDArray[np.uint8]:
-    role_of = np.full(len(kineto.strings), _IGNORED, np.uint8)
-    for index in np.flatnonzero(np.bincount(kineto.category, minlength=1)):
-        role_of[index] = _role(kineto.strings[int(index)])
-    role = role_of[kineto.category]
+    role = kineto.strings.each(kineto.category, _role, np.uint8)
     role[~np.isin(kineto.phase, _PHASES)] = _IGNORED
-    annotated = role == _ANNOTATION
-    for index in np.unique(kineto.name[annotated]):
-        if kineto.strings.raw(int(index)).startswith(tuple(text.encode() for text in _HOST_COLLECTIVES)):
-            role[annotated & (kineto.name == index)] = RowKind.HOST_COLLECTIVE
+    annotated = np.flatnonzero(role == _ANNOTATION)
+    carried_out = kineto.strings.each(kineto.name[annotated], lambda name: name.startswith(_HOST_COLLECTIVES))
+    role[annotated[carried_out]] = RowKind.HOST_COLLECTIVE
     meant = role != _IGNORED
     timeless = meant & ((kineto.flags & (k.HAS_TS | k.HAS_DUR)) != (k.HAS_TS | k.HAS_DUR))
     absurd = meant & ((np.abs(kineto.ts_ns) > _LIMIT_NS) | (kineto.dur_ns > _LIMIT_NS))

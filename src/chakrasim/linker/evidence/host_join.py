@@ -42,16 +42,11 @@ class HostJoin:
 
 def frame_nodes(host: HostTrace) -> NDArray[np.bool_]:
     """bool[nodes]: nodes for the process and its threads, which are no operators."""
-    frame = np.zeros(len(host.strings), np.bool_)
-    for index in np.unique(host.name).tolist():
-        frame[index] = host.strings.raw(index).startswith(tuple(text.encode() for text in _FRAME))
-    return frame[host.name]
+    return host.strings.each(host.name, lambda name: name.startswith(_FRAME))
 
 
-def names_in(host: HostTrace, texts: TextPool, same: bool = False) -> Indices:
-    """int32[nodes]: names as indices into ``texts``; ``same``: which begins with the host trace's own texts."""
-    if same:
-        return host.name
+def names_in(host: HostTrace, texts: TextPool) -> Indices:
+    """int32[nodes]: names as indices into ``texts``."""
     index_of = np.zeros(len(host.strings), np.int32)
     for index in np.unique(host.name).tolist():
         index_of[index] = texts.add(host.strings.raw(index))

@@ -18,14 +18,9 @@ Indices = NDArray[np.int32]
 
 def named(work: LaneEvents, *parts: str) -> NDArray[np.bool_]:
     """bool[h]: calls whose name contains one of ``parts`` (lower case)."""
-    kineto = work.kineto
-    calls = work.host.kind == RowKind.RUNTIME
-    names = kineto.name[work.host.event]
-    hit = np.zeros(len(kineto.strings), np.bool_)
-    for index in np.unique(names[calls]).tolist():
-        text = kineto.strings.raw(index).lower()
-        hit[index] = any(part.encode() in text for part in parts)
-    found: NDArray[np.bool_] = calls & hit[names]
+    found: NDArray[np.bool_] = work.host.kind == RowKind.RUNTIME
+    names = work.kineto.name[work.host.event[found]]
+    found[found] = work.kineto.strings.each(names, lambda text: any(part in text.lower() for part in parts))
     return found
 
 
@@ -59,21 +54,14 @@ def _copies(work: LaneEvents, launches: Launches) -> list[Links]:
     call = launches.call[copies]
     blocking, asynchronous = named(work, "memcpy")[call], named(work, "async")[call]
     late = device.end_ns[copies] - host.end_ns[call]
-    pinned = _texts_with(work, copies, b"Pinned") | _texts_with(work, copies, b"Device -> Device")
+    names = work.kineto.name[device.event[copies]]
+    pinned = work.kineto.strings.each(names, lambda text: "Pinned" in text or "Device -> Device" in text)
     sure = np.flatnonzero(blocking & ~asynchronous & (late <= TOLERANCE_NS))
     likely = np.flatnonzero(blocking & asynchronous & ~pinned & (late <= 0))
     return [
         links(copies[sure], call[sure], EdgeKind.SYNC_COPY, Evidence.CORRELATION),
         links(copies[likely], call[likely], EdgeKind.SYNC_COPY, Evidence.INFERRED),
     ]
-
-
-def _texts_with(work: LaneEvents, which: NDArray[np.intp], part: bytes) -> NDArray[np.bool_]:
-    names = work.kineto.name[work.device.event[which]]
-    hit = np.zeros(len(work.kineto.strings), np.bool_)
-    for index in np.unique(names).tolist():
-        hit[index] = part in work.kineto.strings.raw(index)
-    return hit[names]
 
 
 def _blocking(work: LaneEvents, launches: Launches, queues: Enqueued, recorded: NDArray[np.bool_]) -> list[Links]:

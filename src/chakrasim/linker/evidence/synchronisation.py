@@ -58,9 +58,6 @@ def read_records(work: LaneEvents, calls: CallIndex) -> SyncRecords:
     """The records of the trace."""
     kineto = work.kineto
     rows = work.syncs
-    what_of = np.full(len(kineto.strings), OTHER, np.uint8)
-    for index in np.unique(kineto.name[rows]).tolist():
-        what_of[index] = _NAMES.get(kineto.strings[index].lower(), OTHER)
     call = calls.find(kineto.correlation[rows])
     time = np.where(call >= 0, work.host.start_ns[call], kineto.ts_ns[rows]) if len(work.host) else kineto.ts_ns[rows]
     order = np.argsort(time, kind="stable")
@@ -68,7 +65,7 @@ def read_records(work: LaneEvents, calls: CallIndex) -> SyncRecords:
     device = np.where(kineto.device[rows] >= 0, kineto.device[rows], np.maximum(kineto.pid[rows], 0)).astype(np.int64)
     waited = rare_at(kineto.rare_column("wait_on_stream"), rows)
     recorded = calls.find(rare_at(kineto.rare_column("wait_on_cuda_event_record_corr_id"), rows))
-    what = what_of[kineto.name[rows]]
+    what = kineto.strings.each(kineto.name[rows], lambda name: _NAMES.get(name.lower(), OTHER), np.uint8)
     work.counts["sync_records"] = len(rows)
     work.counts["sync_records_of_unknown_kind"] = int((what == OTHER).sum())
     lane = _lanes(work, device, kineto.stream[rows], elsewhere=False)

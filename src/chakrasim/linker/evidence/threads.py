@@ -21,6 +21,7 @@ RETURN_NS = 50_000
 COLLECTIVE_RETURN_NS = 1_000_000
 #: More threads than this are not compared with one another: the busiest are.
 _MOST_THREADS = 64
+_ENGINE = "autograd::engine::evaluate_function"
 
 
 @dataclass
@@ -108,13 +109,9 @@ def _forward_and_backward(work: LaneEvents) -> dict[tuple[int, int], int]:
     forward_thread = rare_at(kineto.rare_column("Fwd thread id"), host.event)
     sequence = rare_at(kineto.rare_column("Sequence number"), host.event)
     backward = (forward_thread > 0) & (sequence >= 0)
-    engine = [
-        index
-        for index in np.unique(kineto.name[host.event[host.kind == RowKind.OPERATOR]]).tolist()
-        if kineto.strings.raw(index).startswith(b"autograd::engine::evaluate_function")
-    ]
+    engine = kineto.strings.each(kineto.name[host.event], lambda name: name.startswith(_ENGINE))
     pairs: dict[tuple[int, int], int] = {}
-    for thread in np.unique(host.lane[np.isin(kineto.name[host.event], engine) | backward]).tolist():
+    for thread in np.unique(host.lane[engine | backward]).tolist():
         pairs[work.main, thread] = Evidence.INFERRED
         numbers = np.unique(sequence[backward & (host.lane == thread)])
         same = ~backward & (sequence >= 0) & np.isin(sequence, numbers)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import fields
 from enum import IntEnum
 from typing import Any, Final
@@ -155,8 +154,7 @@ def _on_the_device(host: HostTrace) -> NDArray[np.bool_]:
     """bool[nodes]: whether a node works on the accelerator, for all that is recorded; in a run without one, on whatever
     there is."""
     tensors = host.tensors
-    accelerator = _by_text(host, tensors.device, lambda name: int(bool(name) and not name.startswith(("cpu", "meta"))))
-    chosen = accelerator > 0
+    chosen = host.strings.each(tensors.device, lambda name: bool(name) and not name.startswith(("cpu", "meta")))
     if not chosen.any():
         return np.ones(len(host), np.bool_)
     found = np.ones(len(host), np.bool_)
@@ -184,31 +182,25 @@ def _owners(host: HostTrace) -> Rows:
     return owner
 
 
-def _roles(host: HostTrace, above: Rows) -> NDArray[np.int64]:
+def _roles(host: HostTrace, above: Rows) -> Ints:
     """int64[nodes]: the `_Role` of each."""
-    role = np.maximum(_by_text(host, host.op_schema, _role), _by_text(host, host.name, _role_by_name))
+    each = host.strings.each
+    role = np.maximum(each(host.op_schema, _role, np.int64), each(host.name, _role_by_name, np.int64))
     role[(host.kernel_backend > 0) & (role == _Role.NOTHING)] = _Role.FUSED
     leaves = np.ones(len(host), np.bool_)
     up = np.unique(above[role > _Role.NOTHING])
     while len(up := up[(up >= 0) & leaves[up]]):
         leaves[up] = False
         up = np.unique(above[up])
-    may_work = (role == _Role.MAY_CALL) | ((role == _Role.CALLS) & (_by_text(host, host.op_schema, _contracts) > 0))
+    may_work = (role == _Role.MAY_CALL) | ((role == _Role.CALLS) & each(host.op_schema, _contracts))
     role[may_work & leaves] = _Role.WORKS
-    return role
+    found: Ints = role
+    return found
 
 
-def _by_text(host: HostTrace, column: Indices, number_of: Callable[[str], int]) -> NDArray[np.int64]:
-    """int64: a number for each entry of a column of string indices, worked out once for each text."""
-    numbers = np.zeros(len(host.strings), np.int64)
-    for index in np.unique(column).tolist():
-        numbers[index] = number_of(host.strings[index])
-    return numbers[column]
-
-
-def _contracts(schema: str) -> int:
+def _contracts(schema: str) -> bool:
     operator = recorded_operator(schema)
-    return int(operator is not None and operator.plain_name in CONTRACTIONS)
+    return operator is not None and operator.plain_name in CONTRACTIONS
 
 
 def _role(schema: str) -> _Role:

@@ -10,7 +10,7 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.diagnosis.device_rows import DeviceRows, select
+from chakrasim.diagnosis.device_rows import DeviceRows
 from chakrasim.errors import InputError
 from chakrasim.linker.across_ranks.clocks import align
 from chakrasim.linker.api import link
@@ -115,7 +115,7 @@ def kineto_events(rank: int, trace: KinetoTrace) -> RankEvents:
     rows = DeviceRows(trace)
     shown = rows.timed & ~trace.where(trace.category, *_LEFT_OUT) & (trace.category > 0)
     on_device = rows.work | rows.sync_records
-    shown &= ~select(trace, trace.category, lambda text: text.startswith("gpu_user"))
+    shown &= ~trace.strings.each(trace.category, lambda text: text.startswith("gpu_user"))
     chosen = np.flatnonzero(shown)
     position = np.full(len(trace), -1, np.int64)
     position[chosen] = np.arange(len(chosen))

@@ -17,11 +17,10 @@ class ArenaBuilder:
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
-        self._patches: dict[int, int] = {}
         self.top = at.HEADER_WORDS
 
     def add(self, words: Block | Sequence[int]) -> int:
-        """Append a block; returns the index of its first word."""
+        """Append a block; returns the index of its first word. An array of words may be filled in until `build`."""
         block = np.ascontiguousarray(words, dtype=np.int64).reshape(-1)
         start = self.top
         self._blocks.append(block)
@@ -32,16 +31,9 @@ class ArenaBuilder:
         """Append so many zeros."""
         return self.add(np.zeros(words, np.int64))
 
-    def patch(self, index: int, word: int) -> None:
-        """Overwrite one word, once the arena is built."""
-        self._patches[index] = word
-
     def build(self, spare_words: int) -> Block:
         """The arena, with room to grow behind the blocks."""
         arena = np.zeros(self.top + spare_words, np.int64)
-        if self._blocks:
-            np.concatenate(self._blocks, out=arena[at.HEADER_WORDS : self.top])
-        for index, word in self._patches.items():
-            arena[index] = word
+        np.concatenate(self._blocks, out=arena[at.HEADER_WORDS : self.top])
         arena[at.TOP] = self.top
         return arena

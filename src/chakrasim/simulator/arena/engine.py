@@ -87,7 +87,7 @@ def _pass_again(m: Ints) -> bool:
     from chakrasim.simulator.kernels import loop
 
     before = int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m)
-    if not _slots(m)[:, at.SLOT_FREE].any():
+    if not slot_table(m)[:, at.SLOT_FREE].any():
         return False
     m[at.PASSED] = 0
     while not loop.fire_again(m):
@@ -95,13 +95,14 @@ def _pass_again(m: Ints) -> bool:
     return before != (int(m[at.NODES_DONE]), int(m[at.EVENTS]), _in_flight(m))
 
 
-def _slots(m: Ints) -> Ints:
+def slot_table(m: Ints) -> Ints:
+    """The slot records, one row each."""
     start = int(m[at.SLOT_TABLE])
     return m[start : start + int(m[at.SLOTS]) * at.SLOT_WORDS].reshape(-1, at.SLOT_WORDS)
 
 
 def _in_flight(m: Ints) -> int:
-    return int(_slots(m)[:, at.SLOT_ONGOING].sum())
+    return int(slot_table(m)[:, at.SLOT_ONGOING].sum())
 
 
 if sys.byteorder != "little":  # pragma: no cover

@@ -15,10 +15,10 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import EXACT_WORDS, LEVEL_WORDS
 from chakrasim.simulator.kernels.routes import dim_words
 from chakrasim.simulator.kernels.symmetry import DIGIT_WORDS
-from chakrasim.simulator.lowering.custom import custom_reserve, write_custom
 from chakrasim.simulator.lowering.graph import Graph
-from chakrasim.simulator.lowering.plans import Plan, PlanWriter
+from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.lowering.sharing import by_columns
+from chakrasim.simulator.lowering.writer import PlanWriter
 
 Ints = NDArray[np.int64]
 
@@ -81,7 +81,7 @@ def build(
     header: dict[int, int] = {}
     ports = _network(arena, context, header, ranks.size)
     _clock(arena, header, ranks.size)
-    writer = PlanWriter(arena, context, write_custom)
+    writer = PlanWriter(arena, context)
     meetings = arena.add([word for missing in context.meetings for word in (missing, 0)])
     graph_of = graph_of_rank[ranks]
     used = np.unique(graph_of).tolist()
@@ -240,7 +240,7 @@ def _slots(
     slots[:, at.SLOT_RANK] = ranks
     slots[:, at.SLOT_NODES] = [nodes[g] for g in graph_of.tolist()]
     slots[:, at.SLOT_OWN] = [own[g] for g in graph_of.tolist()]
-    bus: list[tuple[int, Ints]] = []
+    header[at.SLOT_TABLE] = table = arena.add(slots)  # not copied: it is filled in from here on
     shared = np.array([id(graphs[g].columns) for g in graph_of.tolist()], np.int64)
     for first in np.sort(np.unique(shared, return_index=True)[1]).tolist():
         members = np.flatnonzero(shared == shared[first])
@@ -248,16 +248,12 @@ def _slots(
         state = np.tile(template, (len(members), 1))
         starts = arena.top + np.arange(len(members)) * len(template)
         if at.SLOT_BUS in pointers:
-            bus.append((pointers[at.SLOT_BUS], members))
-            _wire_buses(state, pointers[at.SLOT_BUS], starts)
+            _wire_buses(state, pointers[at.SLOT_BUS], starts, table + members * at.SLOT_WORDS)
         arena.add(state)
         for field, offset in pointers.items():
             slots[members, field] = starts + offset
         for field, value in values.items():
             slots[members, field] = value
-    header[at.SLOT_TABLE] = arena.add(slots)
-    for offset, members in bus:
-        _own_buses(arena, header[at.SLOT_TABLE], slots, offset, members)
     header[at.SLOTS] = len(ranks)
     header[at.FINISH_ORDER] = arena.zeros(len(ranks))
     servers = 0
@@ -268,22 +264,16 @@ def _slots(
     header[at.SERVERS] = arena.zeros(servers * at.SERVER_WORDS)
 
 
-def _wire_buses(state: Ints, offset: int, starts: Ints) -> None:
-    """Four endpoints a rank: NPU and memory side of the upper bus, the same of the lower."""
+def _wire_buses(state: Ints, offset: int, starts: Ints, slots: Ints) -> None:
+    """Four endpoints a rank, whose slot stands at ``slots``: NPU and memory side of the upper bus, the same of the
+    lower."""
     first = starts + offset
     for side, (partner, lower, kind) in enumerate(((1, 2, 0), (0, -1, 0), (3, -1, 1), (2, -1, 1))):
         words = offset + side * at.BUS_WORDS
         state[:, words + at.BUS_PARTNER] = first + partner * at.BUS_WORDS
         state[:, words + at.BUS_LOWER] = first + lower * at.BUS_WORDS if lower >= 0 else 0
         state[:, words + at.BUS_LOWER_KIND] = kind
-
-
-def _own_buses(arena: ArenaBuilder, table: int, slots: Ints, offset: int, members: Ints) -> None:
-    """Tell every endpoint which slot it belongs to, now that the slots have their places."""
-    for slot in members:
-        for side in range(4):
-            word = int(slots[slot, at.SLOT_BUS]) + side * at.BUS_WORDS + at.BUS_SLOT
-            arena.patch(word, table + int(slot) * at.SLOT_WORDS)
+        state[:, words + at.BUS_SLOT] = slots
 
 
 def _symmetry(
@@ -336,8 +326,10 @@ def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence
             running = min(plan.chunks, 2 * queues * max(1, len(plan.phases)))
             collective = max(collective, plan.chunks * stream_words + (running * start + burst) * WORDS_PER_OPERATION)
         most = max(most, receives * WORDS_PER_OPERATION + collective)
-    every_plan = [plan for own in plans for plan in own]
-    return 2 * most + 64 * WORDS_PER_OPERATION + custom_reserve(every_plan, WORDS_PER_OPERATION)
+    # A pass over a custom graph takes its nodes and its list of free ones.
+    longest = max((len(program) for own in plans for plan in own for program in plan.programs), default=0)
+    custom = 2 * longest * (WORDS_PER_OPERATION + 2) + at.CSTATE_FREE_LIST if longest else 0
+    return 2 * most + 64 * WORDS_PER_OPERATION + custom
 
 
 def _burst(graph: Graph) -> int:

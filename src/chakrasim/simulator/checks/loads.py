@@ -7,7 +7,7 @@ congestion-aware network sends messages (`machine/topologies`), so they are what
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,7 @@ MOST_PROGRAMS = 20_000
 """The same for one whose members run more different programs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Messages:
+class Messages(NamedTuple):
     """Some messages: ranks, and bytes as real numbers, which do not wrap."""
 
     source: Ints
@@ -87,9 +86,7 @@ def _messages(plan: Plan, context: Context) -> Messages | None:
                 parts += _of_program(program, np.flatnonzero(number == index), ranks, chunks)
     if not parts:
         return None
-    columns = zip(*((part.source, part.destination, part.size_bytes) for part in parts), strict=True)
-    source, destination, sizes = (np.concatenate(column) for column in columns)
-    return Messages(source, destination, sizes)
+    return Messages(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _chunks(plan: Plan, phase: Phase, context: Context) -> tuple[int, int]:

@@ -9,21 +9,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives.kinds import COLLECTIVE_KEYS, KINDS
+from chakrasim.collectives.kinds import KINDS
 from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.lowering.sharing import by_columns
-from chakrasim.simulator.outcome.stall import ranks_text
+from chakrasim.simulator.outcome.stall import describe, ranks_text
 
 Ints = NDArray[np.int64]
 
 
-def check_ranks(context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]]) -> None:
-    """Raise InputError for what no run could make sense of."""
+def check_ranks(
+    context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]], calls: Sequence[Ints]
+) -> None:
+    """Raise InputError for what no run could make sense of; ``calls[g][u]``: how many nodes of graph g ask for its u-th
+    collective."""
     for g, graph in enumerate(graphs):
         if not len(graph):
             context.notes.warn(f"{graph.trace.source}: the trace has no nodes: its ranks finish at once")
@@ -31,7 +33,7 @@ def check_ranks(context: Context, graphs: Sequence[Graph], graph_of: Ints, plans
         _check_own_rank(graph, ranks)
         _check_self_messages(graph, ranks, context)
         _check_membership(graph, ranks, context)
-    _check_groups_agree(context, graphs, graph_of, plans)
+    _check_groups_agree(context, graphs, graph_of, plans, calls)
 
 
 def warn_of_slow_memory(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
@@ -52,10 +54,9 @@ def _check_own_rank(graph: Graph, ranks: Ints) -> None:
         wrong = ranks[ranks != named]
         if len(wrong):
             sending = graph.kind[number] == at.RUN_SEND
-            raise InputError(
+            graph.refuse(
+                number,
                 f"{'comm_src of a send' if sending else 'comm_dst of a receive'} is not the rank that runs it",
-                file=graph.trace.source,
-                place=graph.place(number),
                 found=f"rank {named} in the trace of rank {int(wrong[0])}",
                 expected=f"{int(wrong[0])}",
             )
@@ -69,10 +70,9 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
     if len(selves):
         messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
         number = int(np.flatnonzero(messages & np.isin(graph.a, selves))[0])
-        raise InputError(
+        graph.refuse(
+            number,
             "a rank sends a message to itself",
-            file=graph.trace.source,
-            place=graph.place(number),
             found=f"peer {graph.peer(number)}",
             expected="another rank (only a congestion-aware one-dimensional Switch carries such messages)",
         )
@@ -85,20 +85,17 @@ def _check_membership(graph: Graph, ranks: Ints, context: Context) -> None:
         outside = ranks[~np.isin(ranks, context.groups[group])]
         if len(outside):
             use = next(i for i, use in enumerate(graph.uses) if use.group == group)
-            number = int(np.flatnonzero((graph.kind == at.RUN_COLLECTIVE) & (graph.a == use))[:1].sum())
-            raise InputError(
+            graph.refuse(
+                graph.first_call(use),
                 f"rank {int(outside[0])} runs a collective of {context.group_text(group)}, of which it is not a member",
-                file=graph.trace.source,
-                place=graph.place(number),
                 expected=f"members {list(context.groups[group])[:8]}",
             )
 
 
 def _check_groups_agree(
-    context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]]
+    context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]], calls: Sequence[Ints]
 ) -> None:
     """All members of a group run the same multiset of collectives: else some would wait for ever."""
-    calls = by_columns(graphs, calls_by_use)
     tallies = [_tally(own, count) for own, count in zip(plans, calls, strict=True)]
     distinct = {id(plan): plan for own in plans for plan in own if plan.chunks}
     dims_of: dict[int, list[frozenset[int]]] = {}
@@ -190,10 +187,9 @@ def _check_share(
         signature = next(iter((expected.calls - found.calls) or (found.calls - expected.calls)))
         use = expected.uses.get(signature) or found.uses[signature]
         one, other = members[graph_of[members] == reference], members[graph_of[members] == g]
-        what = f"the {COLLECTIVE_KEYS[use.type]} of {use.size_bytes} bytes"
         raise InputError(
             f"the members of {name} do not run the same collectives: {ranks_text(tuple(one.tolist()))} "
-            f"run{'s' if len(one) == 1 else ''} {what} {expected.calls[signature]} times, "
+            f"run{'s' if len(one) == 1 else ''} {describe(use)} {expected.calls[signature]} times, "
             f"{ranks_text(tuple(other.tolist()))} {found.calls[signature]} times",
             file=graphs[g].trace.source,
             expected="the same types and sizes, equally often, on all members",

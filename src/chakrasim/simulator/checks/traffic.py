@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives import Op, Program, Schedule
 from chakrasim.collectives.custom.program import CustomKind
-from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.graph import Graph
@@ -59,10 +58,9 @@ def check_totals(
     if sum(sent) > LARGEST:
         worst = max(range(len(sent)), key=sent.__getitem__)
         number = _largest(graphs[worst], [of_plan[id(plan)] for plan in plans[worst]])
-        raise InputError(
+        graphs[worst].refuse(
+            number,
             "the messages of the run have more bytes than can be counted",
-            file=graphs[worst].trace.source,
-            place=graphs[worst].place(number),
             found=f"{sum(sent)} bytes in all, most of them by ranks that run this trace",
             expected="less than 2^63",
             remedy="look for absurd sizes",

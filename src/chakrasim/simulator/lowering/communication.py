@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
 from chakrasim.simulator.context import Context
-from chakrasim.simulator.lowering.attributes import TOO_LARGE, refuse, required, scaled
+from chakrasim.simulator.lowering.attributes import TOO_LARGE, required, scaled
 from chakrasim.trace import NodeType, Trace
 from chakrasim.trace.chakra.graph import AttrColumn
+from chakrasim.trace.chakra.refusal import refuse, refuse_where
 from chakrasim.trace.job.groups import is_number
 from chakrasim.trace.job.job import PEER
 
@@ -71,9 +72,7 @@ class Messages:
 def collectives(trace: Trace, column: Column, nodes: Ints, context: Context) -> CollectiveNodes:
     """The collectives that ``nodes`` ask for. Raises InputError with the node at fault."""
     types = required(column("comm_type"), nodes, "a collective")
-    unknown = np.flatnonzero((types < 0) | (types > int(Collective.BARRIER)))
-    if len(unknown):
-        refuse(trace, int(nodes[unknown[0]]), "unknown collective type", found=int(types[unknown[0]]))
+    refuse_where(types > int(Collective.BARRIER), trace, "unknown collective type", nodes=nodes, found=types.item)
     numbers = group_numbers(trace, column, nodes, context)
     groups = _in_order_of_use(trace, nodes, numbers)
     local = {group: i for i, group in enumerate(groups)}
@@ -115,10 +114,14 @@ def _bytes(column: Column, nodes: Ints, what: str, context: Context) -> Ints:
     """comm_size, scaled as the machine says; what has a byte keeps one."""
     size = required(column("comm_size"), nodes, what)
     found = np.maximum(scaled(size, context.comm_scale), np.minimum(size, 1))
-    late = np.flatnonzero(found >= TOO_LARGE)
-    if len(late):
-        node, said = int(nodes[late[0]]), f"{size[late[0]]} bytes times {context.comm_scale:g}"
-        refuse(column("comm_size").trace, node, "comm_size is out of range", found=said, expected="less than 2^62")
+    refuse_where(
+        found >= TOO_LARGE,
+        column("comm_size").trace,
+        "comm_size is out of range",
+        nodes=nodes,
+        found=lambda i: f"{size[i]} bytes times {context.comm_scale:g}",
+        expected="less than 2^62",
+    )
     return found
 
 
@@ -203,9 +206,8 @@ def messages(trace: Trace, column: Column, nodes: Ints, context: Context) -> Mes
         ranks = said.integers()
         own_rank |= {int(node): int(ranks[node]) for node in some[said.present[some]]}
         tag[chosen] = required(column("comm_tag"), some, what)
-        signed = np.flatnonzero(tag[chosen] >= 2**31)
-        if len(signed):
-            refuse(trace, int(some[signed[0]]), "the tag is out of range", found=int(tag[chosen][signed[0]]))
+        own_tag = tag[chosen]
+        refuse_where(own_tag >= 2**31, trace, "the tag is out of range", nodes=some, found=own_tag.item)
         size[chosen] = _bytes(column, some, what, context)
     distinct, which = np.unique(np.stack([role, peer], axis=1), axis=0, return_inverse=True)
     order = np.array(_in_order_of_use(trace, nodes, which.reshape(-1)), np.int64)
@@ -224,16 +226,8 @@ def _peers(trace: Trace, column: Column, nodes: Ints, what: str, name: str, cont
     if shared.any():
         peer[shared] = required(column(PEER), nodes[shared], what)
         role[shared] = group_numbers(trace, column, nodes[shared], context)
-    numbered = np.flatnonzero(role > 0)
-    if len(numbered):
-        refuse(trace, int(nodes[numbered[0]]), f"{PEER} is no position in the group of a role", found=int(role.max()))
-    outside = np.flatnonzero(peer >= context.ranks)
-    if len(outside):
-        refuse(
-            trace,
-            int(nodes[outside[0]]),
-            f"{what} names a rank that does not exist",
-            found=int(peer[outside[0]]),
-            expected=f"0 to {context.ranks - 1}",
-        )
+    message = f"{PEER} is no position in the group of a role"
+    refuse_where(role > 0, trace, message, nodes=nodes, found=lambda _: int(role.max()))
+    message, most = f"{what} names a rank that does not exist", context.ranks - 1
+    refuse_where(peer > most, trace, message, nodes=nodes, found=peer.item, expected=f"0 to {most}")
     return peer, role

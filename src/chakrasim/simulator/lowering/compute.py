@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.simulator.context import Context
-from chakrasim.simulator.lowering.attributes import TOO_LARGE, optional, refuse, required
+from chakrasim.simulator.lowering.attributes import TOO_LARGE, optional, required
 from chakrasim.trace import Trace
 from chakrasim.trace import work as names
 from chakrasim.trace.chakra.graph import AttrColumn
+from chakrasim.trace.chakra.refusal import refuse_where
 from chakrasim.trace.kinds import STRING, NodeType
 from chakrasim.trace.work import Work, WorkKind
 
@@ -152,9 +153,8 @@ def compute_ns(trace: Trace, column: Column, nodes: Ints, context: Context) -> t
     """
     if context.profile is not None:
         times = context.profile.durations_ns(work_of(trace, nodes, column=column, warn=context.notes.warn))
-        late = np.flatnonzero(times >= TOO_LARGE)
-        if len(late):
-            refuse(trace, int(nodes[late[0]]), "the device profile gives a time beyond the clock's range")
+        message = "the device profile gives a time beyond the clock's range"
+        refuse_where(times >= TOO_LARGE, trace, message, nodes=nodes)
         return times, np.zeros(len(nodes), np.bool_)
     off = "switch the roofline off (roofline-enabled: 0) to run on the recorded durations"
     ops = required(column(names.FLOPS), nodes, ROOFLINE, off).astype(np.float64)
@@ -175,15 +175,14 @@ def _roofline_ns(trace: Trace, nodes: Ints, ops: Floats, size: Floats, context: 
             "the roofline model has no peak-perf or no local-mem-bw: compute takes no time, as in ASTRA-sim"
         )
     runtime = np.where(np.isinf(runtime) | (size == 0), 0.0, runtime)
-    bad = np.flatnonzero(~(runtime < float(TOO_LATE)))
-    if len(bad):
-        refuse(
-            trace,
-            int(nodes[bad[0]]),
-            "the roofline model gives a time beyond the clock's range",
-            found=f"num_ops {ops[bad[0]]:.0f}, tensor_size {size[bad[0]]:.0f}",
-            expected="num_ops > 0 and a time of less than 2^63 ns",
-        )
+    refuse_where(
+        ~(runtime < float(TOO_LATE)),
+        trace,
+        "the roofline model gives a time beyond the clock's range",
+        nodes=nodes,
+        found=lambda i: f"num_ops {ops[i]:.0f}, tensor_size {size[i]:.0f}",
+        expected="num_ops > 0 and a time of less than 2^63 ns",
+    )
     return runtime.astype(np.int64)
 
 
@@ -192,15 +191,15 @@ def work_of(
 ) -> Work:
     """What compute nodes do, by the attributes of ``chakrasim.trace.work``.
 
+    An attribute that is missing counts as 0 (kernels: 1). A node that gives no bytes_read and bytes_written has half
+    its tensor_size of each. A node without a kind is a GEMM if it has m, n and k, else of kind OTHER, as is one of
+    unknown kind, which is a warning. Raises InputError for values that are no numbers from 0 to 2^62 - 1.
+
     Parameters
     ----------
     nodes: int64[n], positions in the trace.
     column: how to get an attribute's column, where they are kept already; else ``trace.attr``.
     warn: told what was guessed.
-
-    An attribute that is missing counts as 0 (kernels: 1). A node that gives no bytes_read and bytes_written has half
-    its tensor_size of each. A node without a kind is a GEMM if it has m, n and k, else of kind OTHER, as is one of
-    unknown kind, which is a warning. Raises InputError for values that are no numbers from 0 to 2^62 - 1.
     """
     column = column or trace.attr
     read, written = _traffic(column, nodes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,12 @@ from chakrasim.collectives import Collective
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
-from chakrasim.simulator.lowering.attributes import TOO_LARGE, refuse, required, scaled
+from chakrasim.simulator.lowering.attributes import TOO_LARGE, required, scaled
 from chakrasim.simulator.lowering.communication import CollectiveUse, collectives, messages
 from chakrasim.simulator.lowering.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
 from chakrasim.simulator.lowering.measured import measured
 from chakrasim.trace import NodeType, Trace
+from chakrasim.trace.chakra.refusal import refuse, refuse_where
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -73,6 +75,14 @@ class Graph:
         """A node's name for messages."""
         return self.trace.place(int(self.order[number]))
 
+    def first_call(self, use: int) -> int:
+        """The first node that asks for a collective of ``uses``; 0 if none does."""
+        return int(((self.kind == at.RUN_COLLECTIVE) & (self.a == use)).argmax())
+
+    def refuse(self, number: int, message: str, **details: Any) -> NoReturn:
+        """Raise an InputError about a node; ``details`` are what was found, what was expected, and a remedy."""
+        refuse(self.trace, int(self.order[number]), message, **details)
+
     def peer(self, number: int) -> int:
         """The rank at the other end of a message."""
         return int(self.peers[self.a[number]])
@@ -88,16 +98,17 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
     offsets, children, parents = _dependencies(trace, order, ids)
     actions = _Actions(trace, context)
     actions.fill()
+    kind, resource, category, a, b, c, d = actions.columns[:, order]
     return Graph(
         trace,
         order,
-        actions.kind[order],
-        actions.resource[order],
-        actions.category[order],
-        actions.a[order],
-        actions.b[order],
-        actions.c[order],
-        actions.d[order],
+        kind,
+        resource,
+        category,
+        a,
+        b,
+        c,
+        d,
         offsets,
         children,
         parents,
@@ -160,13 +171,9 @@ class _Actions:
         self.trace = trace
         self.column = cache(trace.attr)
         self.context = context
-        self.kind = np.full(n, at.RUN_DELAY, np.int64)
-        self.resource = np.full(n, at.COMM, np.int64)
-        self.category = np.full(n, at.CAT_NONE, np.int64)
-        self.a = np.zeros(n, np.int64)
-        self.b = np.zeros(n, np.int64)
-        self.c = np.zeros(n, np.int64)
-        self.d = np.zeros(n, np.int64)
+        self.columns = np.zeros((7, n), np.int64)
+        self.kind, self.resource, self.category, self.a, self.b, self.c, self.d = self.columns
+        self.kind[:], self.resource[:], self.category[:] = at.RUN_DELAY, at.COMM, at.CAT_NONE
         self.uses: tuple[CollectiveUse, ...] = ()
         self.groups: tuple[int, ...] = ()
         self.peers = self.peer_roles = np.zeros(0, np.int64)
@@ -175,10 +182,8 @@ class _Actions:
 
     def fill(self) -> None:
         types = self.trace.types
-        known = (types >= 0) & (types <= int(NodeType.COMM_COLL_NODE))
-        if not known.all():
-            node = int(np.flatnonzero(~known)[0])
-            refuse(self.trace, node, "unknown node type", found=int(types[node]), expected="0 to 7")
+        unknown = (types < 0) | (types > int(NodeType.COMM_COLL_NODE))
+        refuse_where(unknown, self.trace, "unknown node type", found=types.item, expected="0 to 7")
         self.cpu = self.column("is_cpu_op").integers() != 0
         comp = types == NodeType.COMP_NODE
         memory = (types == NodeType.MEM_LOAD_NODE) | (types == NodeType.MEM_STORE_NODE)
@@ -199,14 +204,12 @@ class _Actions:
         self._compute(comp)
         self._scale(comp)
         self._memory(memory)
-        if (comm & self.cpu).any():
-            node = int(np.flatnonzero(comm & self.cpu)[0])
-            refuse(
-                self.trace,
-                node,
-                "a communication node is marked as a CPU operation (is_cpu_op)",
-                remedy="set is_cpu_op to false on communication nodes, or replay the trace ('replay-only': 1)",
-            )
+        refuse_where(
+            comm & self.cpu,
+            self.trace,
+            "a communication node is marked as a CPU operation (is_cpu_op)",
+            remedy="set is_cpu_op to false on communication nodes, or replay the trace ('replay-only': 1)",
+        )
         self._messages(comm & (types != NodeType.COMM_COLL_NODE))
         self._collectives(types == NodeType.COMM_COLL_NODE)
         if self.context.common_start:
@@ -265,14 +268,12 @@ class _Actions:
     def _scale(self, comp: Mask) -> None:
         """Compute nodes take the time that the machine's factor makes of theirs; what a rank starts later is none."""
         factor = self.context.compute_scale
-        nodes = np.flatnonzero(comp & (self.column("is_start_offset").integers() == 0)) if factor != 1.0 else ()
-        if not len(nodes):
+        if factor == 1.0:
             return
+        nodes = np.flatnonzero(comp & (self.column("is_start_offset").integers() == 0))
         self.a[nodes], self.b[nodes] = scaled(self.a[nodes], factor), scaled(self.b[nodes], factor)
-        late = np.flatnonzero(self.a[nodes] >= TOO_LARGE)
-        if len(late):
-            message = f"the time times compute-scale {factor:g} is beyond the clock's range"
-            refuse(self.trace, int(nodes[late[0]]), message)
+        message = f"the time times compute-scale {factor:g} is beyond the clock's range"
+        refuse_where(self.a[nodes] >= TOO_LARGE, self.trace, message, nodes=nodes)
 
     def _memory(self, memory: Mask) -> None:
         if not memory.any():
@@ -286,7 +287,7 @@ class _Actions:
                 "accesses remote memory, but the machine has none (NO_MEMORY_EXPANSION)",
                 remedy="give a remote-memory configuration",
             )
-        size = self._required("tensor_size", nodes, "an access to remote memory").astype(np.float64)
+        size = required(self.column("tensor_size"), nodes, "an access to remote memory").astype(np.float64)
         transfer = np.zeros(len(size)) if remote.bandwidth == 0 else size / float(remote.bandwidth)
         self.kind[nodes] = at.RUN_MEMORY
         self.a[nodes] = remote.latency_ns + transfer.astype(np.int64)
@@ -318,7 +319,3 @@ class _Actions:
             self.kind[replayed] = at.RUN_DELAY
             self._replay(replayed, count_gpu=False)
             self.replayed = int(replayed.sum())
-
-    def _required(self, name: str, nodes: Ints, what: str) -> Ints:
-        """An attribute that every one of the nodes must have, as a number below 2^62."""
-        return required(self.column(name), nodes, what)

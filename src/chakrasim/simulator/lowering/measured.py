@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.errors import InputError
 from chakrasim.trace import NodeType, Trace
+from chakrasim.trace.chakra.refusal import refuse_where
 
 Ints = NDArray[np.int64]
 
 LONGEST_NS = 1 << 62
+_IN_RANGE = "0 to 2^62 - 1 ns"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,8 @@ def measured(trace: Trace, *, common_start: bool) -> Measured:
     ``common_start`` leaves out what a rank started later than the earliest. Raises InputError with the node at fault.
     """
     micros = trace.duration_micros
-    if len(micros) and int(micros.max()) >= LONGEST_NS // 1000:
-        _refuse(trace, int(np.argmax(micros)), "the duration is beyond the clock's range")
+    late = micros >= LONGEST_NS // 1000
+    refuse_where(late, trace, "the duration is beyond the clock's range", expected=_IN_RANGE)
     duration = _times(trace, "duration_ns", micros.astype(np.int64) * 1000)
     delay = _times(trace, "delay_ns", np.zeros(len(trace), np.int64))
     if common_start:
@@ -54,11 +55,6 @@ def measured(trace: Trace, *, common_start: bool) -> Measured:
 def _times(trace: Trace, name: str, default: Ints) -> Ints:
     column = trace.attr(name)
     times = np.where(column.present, column.integers(), default)
-    wrong = np.flatnonzero((times < 0) | (times >= LONGEST_NS))
-    if len(wrong):
-        _refuse(trace, int(wrong[0]), f"attribute {name!r} is no time", int(times[wrong[0]]))
+    wrong = (times < 0) | (times >= LONGEST_NS)
+    refuse_where(wrong, trace, f"attribute {name!r} is no time", found=times.item, expected=_IN_RANGE)
     return times
-
-
-def _refuse(trace: Trace, node: int, message: str, found: int | None = None) -> None:
-    raise InputError(message, file=trace.source, place=trace.place(node), found=found, expected="0 to 2^62 - 1 ns")

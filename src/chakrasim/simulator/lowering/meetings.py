@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import Root, numbers_of
-from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.graph import Graph
@@ -71,23 +70,19 @@ def _roles(rank: Ints, meeting: Ints, kind: Ints, root: Ints) -> Ints:
 
 def _check_transfers(graphs: Sequence[Graph], context: Context) -> None:
     """Count communication without a transfer time; none at all is an error."""
-    with_transfer = without = 0
-    example = None
-    for graph in graphs:
-        communicates = graph.trace.types[graph.order] >= int(NodeType.COMM_SEND_NODE)
-        lacking = np.flatnonzero(communicates & (graph.kind != at.RUN_MEETING))
-        with_transfer += int((graph.kind == at.RUN_MEETING).sum())
-        without += len(lacking)
-        if len(lacking) and example is None:
-            example = (graph, int(lacking[0]))
-    if example is not None and not with_transfer:
-        graph, number = example
-        raise InputError(
+    meets = [graph.kind == at.RUN_MEETING for graph in graphs]
+    lacking = [
+        (graph, number)
+        for graph, own in zip(graphs, meets, strict=True)
+        for number in np.flatnonzero((graph.trace.types[graph.order] >= NodeType.COMM_SEND_NODE) & ~own).tolist()
+    ]
+    if lacking and not any(own.any() for own in meets):
+        graph, number = lacking[0]
+        graph.refuse(
+            number,
             "no collective or message has a transfer time",
-            file=graph.trace.source,
-            place=graph.place(number),
             expected="attributes transfer_ns and meeting, which comparing all ranks gives",
             remedy="convert all ranks together, from traces that record process groups (see chakrasim doctor DIR), or "
             "replay recorded durations",
         )
-    context.counts["collectives and messages without a transfer time (their recorded duration is used)"] += without
+    context.counts["collectives and messages without a transfer time (their recorded duration is used)"] += len(lacking)

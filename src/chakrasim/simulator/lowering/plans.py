@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Collective, Peer, Program, Request, Schedule, build, traits_of
+from chakrasim.collectives import Collective, Request, Schedule, build, traits_of
 from chakrasim.collectives.custom.load import custom_programs
 from chakrasim.collectives.custom.program import CustomProgram
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS, KINDS
 from chakrasim.collectives.schedule import WITHOUT_REFERENCE
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
-from chakrasim.simulator.arena.builder import ArenaBuilder
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
@@ -111,7 +109,16 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
             context.notes.warn(
                 f"the custom {name} runs once for the whole collective: preferred-dataset-splits is not 1"
             )
-        return Plan(use, 1, (), _custom_programs(custom, use, members or range(context.ranks), context))
+        programs = custom_programs(
+            custom,
+            use.type,
+            list(members or range(context.ranks)),
+            use.size_bytes,
+            lambda size: pass_ns(size, context.system.local_mem_bw),
+            context.notes,
+            to_itself=context.carries_messages_to_itself,
+        )
+        return Plan(use, 1, (), programs)
     algorithms = _implementations(use.type, name, context)
     if members is not None and count < context.ranks:
         phases = _group_phases(use, chunk, members, algorithms, context)
@@ -120,22 +127,6 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     if not phases:
         return Plan(use, 0, ())
     return Plan(use, chunks, tuple(phases))
-
-
-def _custom_programs(
-    path: str, use: CollectiveUse, members: Sequence[int], context: Context
-) -> tuple[CustomProgram, ...]:
-    """A custom collective's programs, from a prefix of Chakra traces or an MSCCL file."""
-    bandwidth = context.system.local_mem_bw
-    return custom_programs(
-        path,
-        use.type,
-        list(members),
-        use.size_bytes,
-        lambda size: pass_ns(size, bandwidth),
-        context.notes,
-        to_itself=context.carries_messages_to_itself,
-    )
 
 
 def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
@@ -310,90 +301,3 @@ def pass_ns(size_bytes: int, local_mem_bw: float) -> int:
             remedy="raise local-mem-bw (in a machine file, the bandwidth of memory)",
         )
     return int(spent_ns)
-
-
-def reduce_ns(size_bytes: int, local_mem_bw: float) -> int:
-    """Three passes over local memory, one of them truncated to ns, then tripled (9.4)."""
-    return 3 * pass_ns(size_bytes, local_mem_bw)
-
-
-CustomWriter = Callable[[ArenaBuilder, "PlanWriter", Plan, Context], list[int]]
-
-
-class PlanWriter:
-    """Writes plans into the arena, each distinct piece once."""
-
-    def __init__(self, arena: ArenaBuilder, context: Context, custom: CustomWriter) -> None:
-        self.arena = arena
-        self.context = context
-        self.custom = custom
-        self.max_phases = 1
-        self._programs: dict[Program, int] = {}
-        self._members: dict[Members, tuple[int, int]] = {}
-        self._signatures: dict[tuple[int, int], int] = {}
-
-    def write(self, plan: Plan, group_key: int) -> int:
-        """Write one plan; ``group_key`` tells its group's messages from those of other groups."""
-        signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
-        if plan.programs:
-            rows = self.custom(self.arena, self, plan, self.context)
-            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, *rows])
-        words = [plan.chunks, len(plan.phases), group_key, signature]
-        for phase in plan.phases:
-            schedules = [self._schedule(phase, schedule) for schedule in phase.schedules]
-            words += [phase.dim, phase.queue_rule, phase.tree_counter, *schedules]
-        self.max_phases = max(self.max_phases, len(plan.phases))
-        return self.arena.add(words)
-
-    def _schedule(self, phase: Phase, schedule: Schedule) -> int:
-        programs = [self._program(program) for program in schedule.programs]
-        program_of = 0
-        if len(programs) > 1:
-            program_of = self.arena.add(np.array(programs, np.int64)[schedule.program_of])
-        listed, find = self.members(phase.members)
-        local = phase.local and not schedule.endpoint_delay_always
-        return self.arena.add(
-            [phase.members.count, phase.members.stride, listed, find, int(local), program_of, 0, programs[0]]
-        )
-
-    def members(self, members: Members) -> tuple[int, int]:
-        """The list of a group's ranks, and the same sorted by rank for look-up; zeros for strided members."""
-        if members.stride:
-            return 0, 0
-        if members not in self._members:
-            ranks = np.array(members.listed, np.int64)
-            order = np.argsort(ranks)
-            find = np.stack([ranks[order], order], axis=1)
-            self._members[members] = (self.arena.add(ranks), self.arena.add(find))
-        return self._members[members]
-
-    def _program(self, program: Program) -> int:
-        if program not in self._programs:
-            self._programs[program] = self._write_program(program)
-        return self._programs[program]
-
-    def _write_program(self, program: Program) -> int:
-        start, start_end = self._ops(program.start_ops)
-        rows: list[int] = []
-        for row in program.rows:
-            delay = reduce_ns(row.bundle_bytes, self.context.system.local_mem_bw) if row.reduce else -1
-            rows += [row.repeat, row.bundle_bytes, delay, int(row.from_memory), int(row.send_back), *self._ops(row.ops)]
-        table = self.arena.add(rows)
-        return self.arena.add(
-            [
-                program.initial_bundles,
-                program.bundles,
-                start,
-                start_end,
-                program.gate_rows,
-                program.gate_receives,
-                program.gate_burst,
-                int(program.peer == Peer.XOR),
-                table,
-            ]
-        )
-
-    def _ops(self, ops: tuple[object, ...]) -> tuple[int, int]:
-        words = [int(x) for op in ops for x in op]  # type: ignore[attr-defined]
-        start = self.arena.add(words)
-        return start, start + len(words)

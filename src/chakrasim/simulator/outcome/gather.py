@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS
+from chakrasim.simulator.arena.engine import slot_table
 from chakrasim.simulator.arena.fill import Digit, Layout
 from chakrasim.simulator.checks.unaware import Calls, warn_of_impossible
 from chakrasim.simulator.context import Context
@@ -21,12 +23,6 @@ from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]
-
-
-def slot_table(m: Ints) -> Ints:
-    """The slot records, one row each."""
-    start = int(m[at.SLOT_TABLE])
-    return m[start : start + int(m[at.SLOTS]) * at.SLOT_WORDS].reshape(-1, at.SLOT_WORDS)
 
 
 def representatives(ranks: int, digits: Sequence[Digit]) -> Ints:
@@ -69,19 +65,15 @@ def gather(
         finish_order=_finish_order(m, layout, slots, context.ranks, digits),
         classes=classes,
         fold_reason=reason,
-        congestion="aware" if context.aware else "unaware",
         messages=int(m[at.MESSAGES]) * (context.ranks // len(layout.ranks)),
         message_bytes=int(m[at.MESSAGE_BYTES]) * (context.ranks // len(layout.ranks)),
         events=int(m[at.EVENTS]),
-        warnings=context.notes.warnings,
-        counts={name: count for name, count in sorted(context.counts.items()) if count},
         links=_links(m, layout, context) if context.aware else None,
         collectives=_collectives(calls, context),
         records=records,
         class_ranks=layout.ranks,
-        system=context.system,
         peak_memory_bytes=peak,
-        replay=context.replay,
+        **_of_context(context),
     )
 
 
@@ -98,20 +90,20 @@ def empty_result(context: Context) -> SimulationResult:
         finish_order=np.zeros(0, np.int64),
         classes=np.arange(context.ranks),
         fold_reason="checked only, nothing was simulated",
-        congestion="aware" if context.aware else "unaware",
-        messages=0,
-        message_bytes=0,
-        events=0,
-        warnings=context.notes.warnings,
-        counts={name: count for name, count in sorted(context.counts.items()) if count},
-        links=None,
-        collectives=(),
-        records=(),
         class_ranks=np.arange(context.ranks),
-        system=context.system,
-        peak_memory_bytes=None,
-        replay=context.replay,
+        **_of_context(context),
     )
+
+
+def _of_context(context: Context) -> dict[str, Any]:
+    """What a result says of how it was asked for, and of the way to it."""
+    return {
+        "congestion": "aware" if context.aware else "unaware",
+        "warnings": context.notes.warnings,
+        "counts": {name: count for name, count in sorted(context.counts.items()) if count},
+        "system": context.system,
+        "replay": context.replay,
+    }
 
 
 def _parts(times: Ints, finish: Ints) -> Ints:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.errors import InputError
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.outcome.records import NodeRecord
 from chakrasim.totals import running
@@ -53,12 +52,8 @@ def tensors_of(record: NodeRecord) -> list[Tensor]:
             tensor.reads.append((start, end, number))
         for name, size in _pairs(graph, number, "outputs"):
             if name in tensors:
-                raise InputError(
-                    f"tensor {name!r} is written twice",
-                    file=graph.trace.source,
-                    place=graph.place(number),
-                    remedy="give each write a name of its own, or switch track-local-mem off",
-                )
+                remedy = "give each write a name of its own, or switch track-local-mem off"
+                graph.refuse(number, f"tensor {name!r} is written twice", remedy=remedy)
             tensors[name] = Tensor(name, size, (start, end), number)
     return list(tensors.values())
 
@@ -71,15 +66,11 @@ def _pairs(graph: Graph, number: int, attribute: str) -> Iterable[tuple[str, int
     values = column.list(node)
     try:
         sizes = [int(size) for size in values[1::2]]
-        if len(values) % 2 or any(size < 0 for size in sizes):
-            raise ValueError
     except (TypeError, ValueError):
-        raise InputError(
-            f"attribute {attribute!r} does not list tensors",
-            file=graph.trace.source,
-            place=graph.place(number),
-            expected="name and size in bytes in turn",
-        ) from None
+        sizes = [-1]
+    if len(values) % 2 or any(size < 0 for size in sizes):
+        message = f"attribute {attribute!r} does not list tensors"
+        graph.refuse(number, message, expected="name and size in bytes in turn")
     return [(name, size) for name, size in zip(values[::2], sizes, strict=True) if size]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -57,18 +57,18 @@ class SimulationResult(Shown):
     classes: Ints
     fold_reason: str
     congestion: str
-    messages: int
-    message_bytes: int
-    events: int
     warnings: tuple[str, ...]
     counts: dict[str, int]
-    links: LinkFigures | None
-    collectives: tuple[CollectiveFigures, ...]
-    records: tuple[NodeRecord, ...] = field(repr=False)
     class_ranks: Ints = field(repr=False)
     """The simulated rank of each class."""
     system: System = field(repr=False)
-    peak_memory_bytes: Ints | None
+    messages: int = 0
+    message_bytes: int = 0
+    events: int = 0
+    links: LinkFigures | None = None
+    collectives: tuple[CollectiveFigures, ...] = ()
+    records: tuple[NodeRecord, ...] = field(default=(), repr=False)
+    peak_memory_bytes: Ints | None = None
     """int64 by rank: most bytes of live tensors at a time, where local memory is tracked."""
     replay: str | None = None
     """Which measured durations took the place of the machine; None: the machine was simulated."""
@@ -122,25 +122,10 @@ class SimulationResult(Shown):
         return text
 
     def _figures(self) -> dict[str, Any]:
-        figures = {
-            "bytes_sent": self.bytes_sent,
-            "classes": self.classes,
-            "collectives": self.collectives,
-            "comm_ns": self.comm_ns,
-            "congestion": self.congestion,
-            "counts": self.counts,
-            "events": self.events,
-            "exposed_comm_ns": self.exposed_comm_ns,
-            "finish_ns": self.finish_ns,
-            "finish_order": self.finish_order,
-            "fold_reason": self.fold_reason,
-            "gpu_ns": self.gpu_ns,
-            "links": self.links,
+        figures = {one.name: getattr(self, one.name) for one in fields(self) if one.repr and one.name != "replay"}
+        figures |= {
             "makespan_ns": self.makespan_ns,
-            "message_bytes": self.message_bytes,
-            "messages": self.messages,
             "parts_ns": {name: self.parts_ns[:, i] for i, name in enumerate(PARTS)},
-            "peak_memory_bytes": self.peak_memory_bytes,
             "ranks": len(self.finish_ns),
             "simulated": len(self.finish_order) > 0,
         }
@@ -158,10 +143,7 @@ class SimulationResult(Shown):
         except ImportError:
             raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
         columns = {
-            "finish_ns": self.finish_ns,
-            "exposed_comm_ns": self.exposed_comm_ns,
-            "gpu_ns": self.gpu_ns,
-            "comm_ns": self.comm_ns,
+            **{name: getattr(self, name) for name in ("finish_ns", "exposed_comm_ns", "gpu_ns", "comm_ns")},
             # The part named exposed_comm is not ASTRA-sim's number of that name, so the parts have a prefix.
             **{f"part_{name}_ns": self.parts_ns[:, i] for i, name in enumerate(PARTS)},
             "bytes_sent": self.bytes_sent,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import StallError
+from chakrasim.simulator.arena.engine import slot_table
 from chakrasim.simulator.arena.fill import Layout
 from chakrasim.simulator.checks.queues import can_stall, cause_of, remedy_of
 from chakrasim.simulator.context import Context
@@ -17,7 +19,6 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.outcome.gather import slot_table
 
 Ints = NDArray[np.int64]
 
@@ -57,27 +58,14 @@ def stall_error(m: Ints, layout: Layout, context: Context, plans: Sequence[Seque
 
 def find_cycle(waits: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
     """Ranks that wait for each other in a circle, or nothing. Each rank's first way that leads on is followed."""
-    clear: set[int] = set()
-    for start in waits:
-        path: list[int] = []
-        position: dict[int, int] = {}
-        stack = [(start, iter(waits.get(start, ())))]
-        position[start] = 0
-        path.append(start)
-        while stack:
-            rank, others = stack[-1]
-            other = next((o for o in others if o in waits and o not in clear), None)
-            if other is None:
-                clear.add(rank)
-                stack.pop()
-                path.pop()
-                del position[rank]
-            elif other in position:
-                return tuple(path[position[other] :])
-            else:
-                position[other] = len(path)
-                path.append(other)
-                stack.append((other, iter(waits.get(other, ()))))
+    sorter = TopologicalSorter[int](dict.fromkeys(waits, ()))
+    for rank, others in waits.items():
+        for other in others:
+            sorter.add(other, rank)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        return tuple(error.args[1][:-1])
     return ()
 
 

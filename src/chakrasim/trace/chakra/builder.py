@@ -153,13 +153,7 @@ class TraceBuilder:
     def _integer(self, value: object, low: int, high: int, place: str, what: str) -> int:
         number = value.item() if isinstance(value, np.generic) else value
         if not isinstance(number, int) or not low <= number <= high:
-            raise InputError(
-                f"{what} does not fit the schema",
-                file=self._source,
-                place=place,
-                found=repr(value),
-                expected=f"an integer from {low} to {high}",
-            )
+            raise self._wrong(f"{what} does not fit the schema", place, repr(value), f"an integer from {low} to {high}")
         return int(number)
 
     def _word(self, value: object, place: str, what: str) -> int:
@@ -170,13 +164,8 @@ class TraceBuilder:
             return -1, -1, -1
         wrong = set(io) - {"values", "shapes", "types"}
         if wrong:
-            raise InputError(
-                "inputs and outputs have no such part",
-                file=self._source,
-                place=place,
-                found=", ".join(sorted(map(repr, wrong))),
-                expected="values, shapes, types",
-            )
+            found = ", ".join(sorted(map(repr, wrong)))
+            raise self._wrong("inputs and outputs have no such part", place, found, "values, shapes, types")
         values, shapes, types = (
             self._intern(_text(io.get(part, ""), self._source, f"{place}, {part}"))
             for part in ("values", "shapes", "types")
@@ -258,13 +247,10 @@ class TraceBuilder:
             raise self._refused(place, value, "a number that this kind of float can hold") from None
 
     def _refused(self, place: str, value: object, expected: str) -> InputError:
-        return InputError(
-            "this attribute value cannot be stored",
-            file=self._source,
-            place=place,
-            found=repr(value)[:80],
-            expected=expected,
-        )
+        return self._wrong("this attribute value cannot be stored", place, repr(value)[:80], expected)
+
+    def _wrong(self, message: str, place: str, found: str, expected: str) -> InputError:
+        return InputError(message, file=self._source, place=place, found=found, expected=expected)
 
 
 def _plain(value: object) -> object:

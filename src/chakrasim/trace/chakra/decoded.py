@@ -37,7 +37,6 @@ _LAYOUT: tuple[tuple[type, int, int, bool], ...] = (
 )
 _IO_COLUMNS = (5, 6)
 _NAMES, _LIST_OFFSETS, _TABLE, _STRING_OFFSETS, _BLOB = 3, 16, 18, 19, 20
-_COUNTERS = (wire.FRAMES, wire.CTRL, wire.DATA, wire.ATTRS, wire.LISTS, wire.ITEMS, wire.STRINGS, wire.BLOB)
 # Bytes of file that one entry of each counter takes in a usual trace; only a first guess.
 _BYTES_PER_ENTRY = {
     wire.FRAMES: 64,
@@ -62,8 +61,8 @@ class Columns:
         self._limit, self._source = limit, source
         self.state: State = np.zeros(wire.STATE_SIZE, np.int64)
         size = len(data)
-        for counter in _COUNTERS:
-            guess = size + 4 if size <= _SMALL_BYTES else size // _BYTES_PER_ENTRY[counter] + 64
+        for counter, width in _BYTES_PER_ENTRY.items():
+            guess = size + 4 if size <= _SMALL_BYTES else size // width + 64
             self.state[wire.ROOM + counter] = guess
         limit.check(self._bytes(), source, "the trace")
         self.arrays = [self._new(slot) for slot in range(len(_LAYOUT))]
@@ -110,7 +109,7 @@ class Columns:
     def _grow(self) -> None:
         done, need = int(self.state[wire.POS]), int(self.state[wire.NEED])
         larger = set()
-        for counter in _COUNTERS:
+        for counter in _BYTES_PER_ENTRY:
             used, room = int(self.state[counter]), self._room(counter)
             wanted = used + (1 if counter == wire.FRAMES else need) + 4
             if wanted > room:

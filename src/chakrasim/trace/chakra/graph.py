@@ -7,7 +7,7 @@ empty string, which is also what the schema means by an absent one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,17 @@ class StringTable:
 
     def __iter__(self) -> Iterator[str]:
         return (self[index] for index in range(len(self)))
+
+    def each(self, column: NDArray[Any], answer: Callable[[str], Any], kind: Any = np.bool_) -> NDArray[Any]:
+        """What ``answer`` says of the text of each entry of a column of indices; each distinct text is asked about
+        once."""
+        used = np.zeros(len(self), np.bool_)
+        used[column] = True
+        answers = np.zeros(len(self), kind)
+        for index in np.flatnonzero(used).tolist():
+            answers[index] = kind(answer(self[index]))
+        found: NDArray[Any] = answers[column]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +132,7 @@ class AttrColumn:
         """
         wrong = np.flatnonzero(self.present & ~self.is_integer)
         if len(wrong):
-            at = int(wrong[0])
-            raise InputError(
-                f"attribute {self.name!r} is no integer",
-                file=self.trace.source,
-                place=self.trace.place(at),
-                found=f"{KIND_NAMES[int(self.kind[at])]} {self.value(at)!r}",
-                expected="an integer or bool value",
-            )
+            self._refuse(int(wrong[0]), "an integer or bool value", "is no integer")
         values = self.bits.view(np.int64).copy()
         if default:
             values[~self.present] = default
@@ -155,9 +159,9 @@ class AttrColumn:
         values: list[Any] = self.value(node)
         return values
 
-    def _refuse(self, node: int, expected: str) -> None:
+    def _refuse(self, node: int, expected: str, fault: str = "has the wrong type") -> None:
         raise InputError(
-            f"attribute {self.name!r} has the wrong type",
+            f"attribute {self.name!r} {fault}",
             file=self.trace.source,
             place=self.trace.place(node),
             found=f"{KIND_NAMES[int(self.kind[node])]} {self.value(node)!r}",
@@ -233,26 +237,6 @@ class Trace(Shown):
             "schema": self.version or "not stated",
             "source": self.source,
         }
-
-    @property
-    def attr_offsets(self) -> Ints:
-        """int64[n + 1]: where each node's attributes start."""
-        return self.attrs.offsets
-
-    @property
-    def attr_name(self) -> NDArray[np.int32]:
-        """int32[k]: string index of each attribute's name."""
-        return self.attrs.name
-
-    @property
-    def attr_kind(self) -> NDArray[np.uint8]:
-        """uint8[k]: field number of each attribute's value."""
-        return self.attrs.kind
-
-    @property
-    def attr_bits(self) -> Words:
-        """uint64[k]: value of each attribute, see `Attributes`."""
-        return self.attrs.bits
 
     @cached_property
     def _attr_names(self) -> dict[str, int]:

@@ -33,14 +33,14 @@ _CACHE = 100_000
 """Texts of attributes kept at a time: traces repeat a few of them."""
 
 
-def metadata_text(trace: Trace, indent: int | None = None) -> str:
-    """The file's GlobalMetadata as a JSON object; ``indent``: spaces a level, None for one line."""
-    return _Writer(trace, indent).metadata()
+def metadata_text(trace: Trace) -> str:
+    """The file's GlobalMetadata as a JSON object, in one line."""
+    return _Writer(trace).metadata()
 
 
-def node_texts(trace: Trace, indent: int | None = None) -> Iterator[str]:
-    """The nodes as JSON objects, in file order."""
-    writer = _Writer(trace, indent)
+def node_texts(trace: Trace) -> Iterator[str]:
+    """The nodes as JSON objects, in file order, each in one line."""
+    writer = _Writer(trace)
     return (writer.node(at) for at in range(len(trace)))
 
 
@@ -54,25 +54,11 @@ def document_texts(trace: Trace) -> Iterator[str]:
     yield "\n]}\n"
 
 
-def concatenated_texts(trace: Trace, skipped: Callable[[int], None]) -> Iterator[str]:
-    """What the reference's jsonizer writes: documents of the metadata and of each node, one directly after the other.
-
-    It takes a node without any field for the end of the file; ``skipped`` is told how many nodes that leaves out.
-    """
-    yield metadata_text(trace, 2)
-    for at, text in enumerate(node_texts(trace, 2)):
-        if text == "{}":
-            skipped(len(trace) - at)
-            return
-        yield text
-
-
 class _Writer:
     """JSON text of messages; fields in order of their numbers, unset ones left out."""
 
-    def __init__(self, trace: Trace, indent: int | None) -> None:
+    def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.indent = indent
         self.attributes: dict[tuple[int, int, int, int], str] = {}
         self.texts: dict[int, str] = {}
 
@@ -80,7 +66,7 @@ class _Writer:
         trace = self.trace
         members = [f'"version": {json.dumps(trace.version)}'] if trace.version else []
         attributes = [self._attribute(trace.meta, at) for at in range(len(trace.meta))]
-        return self._object([*members, *self._member("attr", attributes, 1)], 0)
+        return _object([*members, *_member("attr", attributes)])
 
     def node(self, at: int) -> str:
         trace = self.trace
@@ -93,7 +79,7 @@ class _Writer:
         if kind:
             members.append(f'"type": {_TYPES.get(kind, kind)}')
         for name, deps in (("ctrlDeps", trace.ctrl_deps), ("dataDeps", trace.data_deps)):
-            members += self._member(name, [f'"{dep}"' for dep in deps[at].tolist()], 1)
+            members += _member(name, [f'"{dep}"' for dep in deps[at].tolist()])
         for name, column in (("startTimeMicros", trace.start_micros), ("durationMicros", trace.duration_micros)):
             if column[at]:
                 members.append(f'"{name}": "{column[at]}"')
@@ -101,31 +87,13 @@ class _Writer:
             if io[at, 0] >= 0:
                 parts = zip(("values", "shapes", "types"), io[at].tolist(), strict=True)
                 content = [f'"{part}": {self._string(index)}' for part, index in parts if self._filled(index)]
-                members.append(f'"{name}": {self._object(content, 1)}')
+                members.append(f'"{name}": {_object(content)}')
         begin, end = trace.attrs.offsets[at : at + 2].tolist()
-        members += self._member("attr", [self._attribute(trace.attrs, number) for number in range(begin, end)], 1)
-        return self._object(members, 0)
+        members += _member("attr", [self._attribute(trace.attrs, number) for number in range(begin, end)])
+        return _object(members)
 
     def _filled(self, index: int) -> bool:
         return bool(self.trace.strings.offsets[index + 1] > self.trace.strings.offsets[index])
-
-    def _member(self, name: str, elements: Sequence[str], level: int) -> list[str]:
-        return [f'"{name}": {self._array(elements, level)}'] if elements else []
-
-    def _array(self, elements: Sequence[str], level: int) -> str:
-        return self._wrapped(elements, level, "[]")
-
-    def _object(self, members: Sequence[str], level: int) -> str:
-        return self._wrapped(members, level, "{}")
-
-    def _wrapped(self, parts: Sequence[str], level: int, marks: str) -> str:
-        if not parts:
-            return marks
-        if self.indent is None:
-            return marks[0] + ", ".join(parts) + marks[1]
-        pad = "\n" + " " * (self.indent * level)
-        inner = pad + " " * self.indent
-        return marks[0] + inner + ("," + inner).join(parts) + pad + marks[1]
 
     def _string(self, index: int) -> str:
         text = self.texts.get(index)
@@ -154,8 +122,8 @@ class _Writer:
                 members.append(f'"{key}": {self._value(kind, bits)}')
             else:
                 values = [self._value(kind - 1, element) for element in self.trace.lists[bits].tolist()]
-                members.append(f'"{key}": {self._object(self._member("values", values, 4), 3)}')
-        return self._object(members, 2)
+                members.append(f'"{key}": {_object(_member("values", values))}')
+        return _object(members)
 
     def _value(self, kind: int, bits: int) -> str:
         if kind == BOOL:
@@ -170,6 +138,15 @@ class _Writer:
             return _real(struct.unpack("<f", struct.pack("<I", bits))[0], _shortest)
         number = self.trace.decode(kind, bits)
         return f'"{number}"' if kind in _WIDE else str(number)
+
+
+def _object(members: Sequence[str]) -> str:
+    return f"{{{', '.join(members)}}}"
+
+
+def _member(name: str, elements: Sequence[str]) -> list[str]:
+    """A member whose value is an array; none for an empty one."""
+    return [f'"{name}": [{", ".join(elements)}]'] if elements else []
 
 
 def _real(value: float, text: Callable[[float], str]) -> str:

@@ -15,27 +15,10 @@ from chakrasim.trace.kineto.columns import EMPTY_RARE, Ints, RareColumn
 #: Attributes of a node that have a column in ``rare``: those of communication, and what a linked trace of the
 #: reference linker adds to a node.
 RARE_ATTRIBUTES: Final = (
-    "collective_name",
-    "dtype",
-    "in_msg_nelems",
-    "out_msg_nelems",
-    "in_split_size",
-    "out_split_size",
-    "global_rank_start",
-    "global_rank_stride",
-    "pg_name",
-    "pg_desc",
-    "pg_size",
-    "tensor_range",
+    *("collective_name", "dtype", "in_msg_nelems", "out_msg_nelems", "in_split_size", "out_split_size"),
+    *("global_rank_start", "global_rank_stride", "pg_name", "pg_desc", "pg_size", "tensor_range"),
     # top-level keys that chakra_trace_link adds
-    "inclusive_dur",
-    "exclusive_dur",
-    "ts",
-    "inter_thread_dep",
-    "sync_dep",
-    "cat",
-    "ph",
-    "stream",
+    *("inclusive_dur", "exclusive_dur", "ts", "inter_thread_dep", "sync_dep", "cat", "ph", "stream"),
 )
 
 #: Rows of ``HostTrace.spans``: byte ranges of parts of a node in ``HostTrace.text``.

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.trace.chakra.graph import Attributes, StringTable, Trace
+from chakrasim.trace.chakra.assemble import Strings
+from chakrasim.trace.chakra.graph import Attributes, Trace
 from chakrasim.trace.job.groups import JobGroups, check_job, named_groups, number_groups, root_column
 from chakrasim.trace.job.job import PEER, Job
 from chakrasim.trace.kinds import INT64, INTEGER_KINDS, NodeType
@@ -58,24 +59,24 @@ class _Shared:
         self.groups = groups
         self.own: Ints = np.zeros(0, np.int64)
         named = list(named_groups(trace).of_role(job.process_groups))
-        texts = _Texts(trace.strings)
+        texts = Strings(trace.strings)
         numbers = np.unique(
             np.concatenate([np.zeros(0, np.int64), *(groups.of_rank[role][ranks] for role, _ in named)])
         )
-        self.text_of = {number: texts.index(str(number)) for number in numbers.tolist()}
+        self.text_of = {number: texts.add(str(number)) for number in numbers.tolist()}
         is_message = (trace.types == int(NodeType.COMM_SEND_NODE)) | (trace.types == int(NodeType.COMM_RECV_NODE))
         messages = np.flatnonzero(is_message & trace.attr(PEER).present)
         attrs = self._with_ends(trace, messages, texts) if len(messages) else trace.attrs
-        self.trace = replace(trace, attrs=attrs, strings=texts.table())
+        self.trace = replace(trace, attrs=attrs, strings=texts.build())
         self.uses = [self._use(nodes, groups.of_rank[role], messages) for role, nodes in named]
         self.meta = self._meta_rank()
         self.names_ranks = bool(len(self.own)) or self.meta >= 0
 
-    def _with_ends(self, trace: Trace, messages: Ints, texts: _Texts) -> Attributes:
+    def _with_ends(self, trace: Trace, messages: Ints, texts: Strings) -> Attributes:
         """The attributes with a message's peer and the rank itself under Chakra's names, in place of the position."""
         places = _places(trace, PEER, messages)
         sends = trace.types[messages] == int(NodeType.COMM_SEND_NODE)
-        source, destination = texts.index("comm_src"), texts.index("comm_dst")
+        source, destination = texts.add("comm_src"), texts.add("comm_dst")
         old = trace.attrs
         name = old.name.copy()
         name[places] = np.where(sends, destination, source)
@@ -134,25 +135,6 @@ class _Shared:
         said = self.trace.meta.bits.copy()
         said[self.meta] = rank
         return replace(trace, meta=replace(self.trace.meta, bits=said))
-
-
-class _Texts:
-    """A trace's strings, growing."""
-
-    def __init__(self, strings: StringTable) -> None:
-        self._old = strings
-        self._new: dict[str, int] = {}
-
-    def index(self, text: str) -> int:
-        return self._new.setdefault(text, len(self._old) + len(self._new))
-
-    def table(self) -> StringTable:
-        raw = [text.encode() for text in self._new]
-        if not raw:
-            return self._old
-        blob = np.concatenate([self._old.blob, np.frombuffer(b"".join(raw), np.uint8)])
-        ends = int(self._old.offsets[-1]) + np.cumsum([len(text) for text in raw])
-        return StringTable(blob, np.concatenate([self._old.offsets, ends]).astype(np.int64))
 
 
 def _places(trace: Trace, name: str, nodes: Ints) -> Ints:

@@ -22,7 +22,7 @@ from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.files import read_trace
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.expand import expanded
-from chakrasim.trace.job.groups import check_groups, check_job, number_groups
+from chakrasim.trace.job.groups import check_groups, check_job, number_groups, wrong
 from chakrasim.trace.job.job import Job
 
 FORMAT: Final = "chakrasim-ranks-1"
@@ -67,7 +67,7 @@ def read_job(
     source = ranks_file(prefix)
     content = _load(source)
     if ranks is not None and ranks != content["ranks"]:
-        raise _wrong(source, "$.ranks", "not the number of ranks that was asked for", content["ranks"], f"{ranks}")
+        raise wrong(source, "$.ranks", "not the number of ranks that was asked for", content["ranks"], f"{ranks}")
     ranks = int(content["ranks"])
     files = _file_names(content["files"], ranks, source)
     which = _file_of_rank(content["file_of_rank"], ranks, len(files), source)
@@ -82,7 +82,7 @@ def read_job(
     for index, name in enumerate(files):
         path = os.path.join(os.path.dirname(source), name)
         if not os.path.isfile(path):
-            raise _wrong(source, f"$.files[{index}]", "there is no such file", path, "the trace beside the ranks file")
+            raise wrong(source, f"$.files[{index}]", "there is no such file", path, "the trace beside the ranks file")
         traces.append(read_trace(path, lenient=lenient, notes=notes, max_bytes=max_bytes))
     job = Job(tuple(traces), which, groups)
     check_job(job, source)
@@ -108,20 +108,20 @@ def _load(source: str) -> dict[str, Any]:
     try:
         content = json.loads(raw, object_pairs_hook=_no_repeats)
     except RecursionError:
-        raise _wrong(source, None, "the ranks file is nested too deeply", None, "a ranks file") from None
+        raise wrong(source, None, "the ranks file is nested too deeply", None, "a ranks file") from None
     except _Repeated as repeated:
-        raise _wrong(source, None, "a key is there twice", str(repeated), "every key once") from None
+        raise wrong(source, None, "a key is there twice", str(repeated), "every key once") from None
     except UnicodeDecodeError as fault:
-        raise _wrong(source, f"byte {fault.start}", "the ranks file is no text", None, "JSON in UTF-8") from None
+        raise wrong(source, f"byte {fault.start}", "the ranks file is no text", None, "JSON in UTF-8") from None
     except json.JSONDecodeError as fault:
         place, message = f"line {fault.lineno} column {fault.colno}", f"the ranks file is no JSON: {fault.msg}"
-        raise _wrong(source, place, message, None, "a ranks file") from None
+        raise wrong(source, place, message, None, "a ranks file") from None
     except ValueError as fault:
-        raise _wrong(source, None, f"the ranks file is no JSON: {str(fault)[:80]}", None, "a ranks file") from None
+        raise wrong(source, None, f"the ranks file is no JSON: {str(fault)[:80]}", None, "a ranks file") from None
     if not isinstance(content, dict):
-        raise _wrong(source, "$", "not a ranks file", _shown(content), "an object")
+        raise wrong(source, "$", "not a ranks file", _shown(content), "an object")
     if content.get("format") != FORMAT:
-        raise _wrong(source, "$.format", "not the format of ranks files", _shown(content.get("format")), repr(FORMAT))
+        raise wrong(source, "$.format", "not the format of ranks files", _shown(content.get("format")), repr(FORMAT))
     content.setdefault("process_groups", {})
     for key, kind, name in (
         ("ranks", int, "a number of ranks"),
@@ -130,11 +130,11 @@ def _load(source: str) -> dict[str, Any]:
         ("process_groups", dict, "an object"),
     ):
         if key not in content:
-            raise _wrong(source, f"$.{key}", "the field is missing", ", ".join(map(repr, content)), name)
+            raise wrong(source, f"$.{key}", "the field is missing", ", ".join(map(repr, content)), name)
         if not isinstance(content[key], kind) or isinstance(content[key], bool):
-            raise _wrong(source, f"$.{key}", f"not {name}", _shown(content[key]), name)
+            raise wrong(source, f"$.{key}", f"not {name}", _shown(content[key]), name)
     if not 1 <= content["ranks"] < 1 << 31:
-        raise _wrong(source, "$.ranks", "not a number of ranks", content["ranks"], "1 to 2^31 - 1")
+        raise wrong(source, "$.ranks", "not a number of ranks", content["ranks"], "1 to 2^31 - 1")
     return content
 
 
@@ -155,24 +155,24 @@ def _file_names(files: list[Any], ranks: int, source: str) -> list[str]:
     for index, name in enumerate(files):
         place = f"$.files[{index}]"
         if not isinstance(name, str) or not name or "\0" in name:
-            raise _wrong(source, place, "not a file's name", _shown(name), "text")
+            raise wrong(source, place, "not a file's name", _shown(name), "text")
         if os.path.isabs(name) or ".." in Path(name).parts:
-            raise _wrong(source, place, "the file is not beside the ranks file", name, "a name in its folder")
+            raise wrong(source, place, "the file is not beside the ranks file", name, "a name in its folder")
     if len(files) > ranks:
-        raise _wrong(source, "$.files", "there are more traces than ranks", len(files), f"at most {ranks}")
+        raise wrong(source, "$.files", "there are more traces than ranks", len(files), f"at most {ranks}")
     if not files:
-        raise _wrong(source, "$.files", "there are no traces", "[]", "at least one file")
+        raise wrong(source, "$.files", "there are no traces", "[]", "at least one file")
     return files
 
 
 def _file_of_rank(values: list[Any], ranks: int, files: int, source: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     if len(values) != ranks:
         expected = f"{ranks} indices, as many as ranks"
-        raise _wrong(source, "$.file_of_rank", "the list has the wrong length", len(values), expected)
+        raise wrong(source, "$.file_of_rank", "the list has the wrong length", len(values), expected)
     for rank, index in enumerate(values):
         if type(index) is not int or not 0 <= index < files:
             place = f"$.file_of_rank[{rank}]"
-            raise _wrong(source, place, "there is no such file", _shown(index), f"an index from 0 to {files - 1}")
+            raise wrong(source, place, "there is no such file", _shown(index), f"an index from 0 to {files - 1}")
     return np.array(values, np.int64)
 
 
@@ -180,20 +180,16 @@ def _process_groups(content: dict[str, Any], ranks: int, source: str) -> dict[st
     for role, groups in content.items():
         place = f"$.process_groups.{role}"
         if not isinstance(groups, list):
-            raise _wrong(source, place, "not a list of groups", _shown(groups), "a list of lists of ranks")
+            raise wrong(source, place, "not a list of groups", _shown(groups), "a list of lists of ranks")
         for index, members in enumerate(groups):
             if not isinstance(members, list):
-                raise _wrong(source, f"{place}[{index}]", "not a group", _shown(members), "a list of ranks")
+                raise wrong(source, f"{place}[{index}]", "not a group", _shown(members), "a list of ranks")
     check_groups(content, ranks, source)
     return {role: tuple(tuple(members) for members in groups) for role, groups in content.items()}
 
 
 def _shown(value: object) -> str:
     return repr(value)[:60]
-
-
-def _wrong(source: str, place: str | None, message: str, found: object, expected: str) -> InputError:
-    return InputError(message, file=source, place=place, found=found, expected=expected)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

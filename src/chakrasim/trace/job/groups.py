@@ -107,12 +107,14 @@ def check_job(job: Job, source: str = "<job>") -> None:
     """Raise InputError for a job that makes no sense: the place is that of a ranks file, or a node of a trace."""
     which = np.asarray(job.trace_of_rank)
     if which.ndim != 1 or which.dtype.kind not in "iu" or not len(which):
-        _refuse(source, "$.file_of_rank", "not a list of traces by rank", repr(which)[:60], "an index for every rank")
+        raise wrong(
+            source, "$.file_of_rank", "not a list of traces by rank", repr(which)[:60], "an index for every rank"
+        )
     outside = np.flatnonzero((which < 0) | (which >= len(job.traces)))
     if len(outside):
         rank = int(outside[0])
         expected = f"0 to {len(job.traces) - 1}" if job.traces else "an index of a trace, but there is none"
-        _refuse(source, f"$.file_of_rank[{rank}]", "there is no such trace", int(which[rank]), expected)
+        raise wrong(source, f"$.file_of_rank[{rank}]", "there is no such trace", int(which[rank]), expected)
     sizes = check_groups(job.process_groups, job.ranks, source)
     for index, trace in enumerate(job.traces):
         _check_trace(trace, np.flatnonzero(which == index), sizes, source)
@@ -127,10 +129,10 @@ def check_groups(process_groups: Mapping[str, Sequence[Sequence[int]]], ranks: i
     for role, groups in process_groups.items():
         place = f"$.process_groups.{role}"
         if role.strip() in EVERYONE:
-            _refuse(source, place, "this name stands for all ranks", repr(role), "another name for the role")
+            raise wrong(source, place, "this name stands for all ranks", repr(role), "another name for the role")
         empty = next((index for index, members in enumerate(groups) if not len(members)), None)
         if empty is not None:
-            _refuse(source, f"{place}[{empty}]", "the group has no members", "[]", "at least one rank")
+            raise wrong(source, f"{place}[{empty}]", "the group has no members", "[]", "at least one rank")
         flat = list(chain.from_iterable(groups))
         if not all(type(rank) is int or isinstance(rank, np.integer) for rank in flat):
             _locate(groups, ranks, place, source)
@@ -152,12 +154,12 @@ def _locate(groups: Sequence[Sequence[object]], ranks: int, place: str, source: 
         for position, rank in enumerate(members):
             here = f"{place}[{index}][{position}]"
             if isinstance(rank, bool) or not isinstance(rank, int | np.integer):
-                _refuse(source, here, "not a rank", repr(rank)[:40], "an integer")
+                raise wrong(source, here, "not a rank", repr(rank)[:40], "an integer")
             elif not 0 <= rank < ranks:
-                _refuse(source, here, "no such rank", int(rank), f"0 to {ranks - 1}")
+                raise wrong(source, here, "no such rank", int(rank), f"0 to {ranks - 1}")
             elif rank in group_of:
                 message = f"the rank is in group {group_of[int(rank)]} of this role too"
-                _refuse(source, here, message, int(rank), "every rank once in a role")
+                raise wrong(source, here, message, int(rank), "every rank once in a role")
             else:
                 group_of[int(rank)] = index
 
@@ -222,5 +224,6 @@ def _check_positions(trace: Trace, role: str, nodes: Ints, size: int) -> None:
             )
 
 
-def _refuse(source: str, place: str, message: str, found: object, expected: str) -> None:
-    raise InputError(message, file=source, place=place, found=found, expected=expected)
+def wrong(source: str, place: str | None, message: str, found: object, expected: str) -> InputError:
+    """The error at a place of a ranks file."""
+    return InputError(message, file=source, place=place, found=found, expected=expected)

@@ -51,6 +51,11 @@ class Format:
     expected: str
     vocabulary: NDArray[np.int16]
 
+    @property
+    def name(self) -> str:
+        """The record without its article."""
+        return self.record.split()[-1]
+
 
 def vocabulary(
     levels: list[tuple[str, ...]], enters: dict[str, int], listed: int, around: list[int], needed: str
@@ -305,7 +310,7 @@ class Records:
 
     def report(self, kept: int, notes: Notes, counts: dict[str, int]) -> None:
         """Say what was lost or repaired."""
-        state, record = self.state, self.form.record.split()[-1]
+        state, record = self.state, self.form.name
         if self.file.fault:
             damage = self._gzip_damage()
             damage.remedy = None
@@ -334,24 +339,16 @@ class Records:
             raise self.damage
         if self.file.fault and not self.state[js.RECORDS]:
             raise self._gzip_damage()
-        if self.state[js.LISTS]:
-            return
-        self._raise_wrong_document()
+        if not self.state[js.LISTS]:
+            names = [match[1].decode("utf-8", "replace") for raw in self.members if (match := _NAME.match(raw))]
+            raise recognise.wrong_document(names, self.path, self.form.expected)
 
     def refuse_records(self, found: str) -> NoReturn:
         """Raise InputError: what the list holds is not what it should be."""
         raise InputError(f"this is not {self.form.expected}", file=self.path, found=found, expected=self.form.expected)
 
-    def _raise_wrong_document(self) -> NoReturn:
-        names = [name for raw in self.members if (name := next(iter(_keys(raw)), None))]
-        raise recognise.wrong_document(names, self.path, self.form.expected)
 
-
-def _keys(raw: bytes) -> list[str]:
-    match = re.match(rb'"([^"\\]*)"', raw)
-    return [match[1].decode("utf-8", "replace")] if match else []
-
-
+_NAME: Final = re.compile(rb'"([^"\\]+)"')
 _ESCAPE: Final = re.compile(rb'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 
 

@@ -24,53 +24,33 @@ HAS_TID, TID_IS_TEXT, PID_IS_TEXT = 128, 256, 512
 STREAM_IS_TEXT = 1024
 """``args.stream`` was a text, of digits or not (one reference tool then fails)."""
 
+#: The dense columns of a `KinetoTrace`, in the order in which they are filled.
+COLUMNS: Final[dict[str, Any]] = {
+    "index": np.int32,
+    "phase": np.uint8,
+    "category": np.int32,
+    "name": np.int32,
+    **dict.fromkeys(("pid", "tid", "ts_ns", "dur_ns"), np.int64),
+    "flags": np.uint16,
+    "device": np.int32,
+    **dict.fromkeys(("stream", "correlation", "external_id", "rf_id"), np.int64),
+}
+
 #: What ``RareColumn.kind`` says of a value.
 INTEGER, REAL, TEXT, JSON = 1, 2, 3, 4
 
 #: Arguments (``args`` of an event) that have a dense column; all others that anybody needs are in ``rare``.
 RARE_ARGS: Final = (
-    "wait_on_stream",
-    "wait_on_cuda_event_record_corr_id",
-    "wait_on_cuda_event_id",
-    "bytes",
-    "memory bandwidth (GB/s)",
-    "Collective name",
-    "In msg nelems",
-    "Out msg nelems",
-    "In split size",
-    "Out split size",
-    "dtype",
-    "Group size",
-    "Global rank start",
-    "Global rank stride",
-    "Process Group Name",
-    "Process Group Description",
-    "Process Group Ranks",
-    "Rank",
-    "Src Rank",
-    "Dst Rank",
-    "Seq",
-    "Is Async",
-    "Is P2P",
-    "Comms Id",
-    "Input Dims",
-    "Input type",
-    "Input Strides",
-    "Concrete Inputs",
-    "Sequence number",
-    "Fwd thread id",
-    "graph node id",
-    "graph id",
-    "Python id",
-    "Python parent id",
-    "Ev Idx",
-    "name",
-    "labels",
+    *("wait_on_stream", "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id", "bytes"),
+    *("memory bandwidth (GB/s)", "Collective name", "In msg nelems", "Out msg nelems", "In split size"),
+    *("Out split size", "dtype", "Group size", "Global rank start", "Global rank stride", "Process Group Name"),
+    *("Process Group Description", "Process Group Ranks", "Rank", "Src Rank", "Dst Rank", "Seq", "Is Async", "Is P2P"),
+    *("Comms Id", "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Sequence number", "Fwd thread id"),
+    *("graph node id", "graph id", "Python id", "Python parent id", "Ev Idx", "name", "labels"),
     # flow and async events keep their top-level "id" here
     "id",
     # the exact text of a "ts" or "dur" that int64 nanoseconds cannot hold (more than three decimals, an exponent)
-    "ts text",
-    "dur text",
+    *("ts text", "dur text"),
 )
 
 

@@ -7,21 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.trace.kineto.columns import HAS_CATEGORY, HAS_DUR, KinetoTrace, RareColumn
-
-_COLUMNS = (
-    *("index", "phase", "category", "name", "pid", "tid", "ts_ns", "dur_ns", "flags", "device"),
-    *("stream", "correlation", "external_id", "rf_id"),
-)
+from chakrasim.trace.kineto.columns import COLUMNS, HAS_CATEGORY, HAS_DUR, KinetoTrace, RareColumn
 
 
 def only_work(kineto: KinetoTrace) -> KinetoTrace:
     """The rows that ``read_kineto(keep="work")`` keeps."""
-    kept = ((kineto.flags & HAS_DUR) != 0) & ((kineto.flags & HAS_CATEGORY) != 0)
+    kept = kineto.has(HAS_DUR) & kineto.has(HAS_CATEGORY)
     kept &= ~kineto.where(kineto.category, "python_function")
     if kept.all():
         return kineto
-    columns: dict[str, Any] = {name: getattr(kineto, name)[kept] for name in _COLUMNS}
+    columns: dict[str, Any] = {name: getattr(kineto, name)[kept] for name in COLUMNS}
     place = np.cumsum(kept, dtype=np.int32) - 1
     rare = {}
     for name, column in kineto.rare.items():

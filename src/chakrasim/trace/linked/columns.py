@@ -41,7 +41,6 @@ class RowKind(IntEnum):
     """A collective or point-to-point message that the host carries out (gloo, MPI)."""
 
 
-HOST_KINDS = (RowKind.OPERATOR, RowKind.RUNTIME, RowKind.GAP, RowKind.HOST_COLLECTIVE)
 DEVICE_KINDS = (RowKind.KERNEL, RowKind.MEMCPY, RowKind.MEMSET)
 
 

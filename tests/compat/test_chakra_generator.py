@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chakrasim.generator.reference_set import Defaults, file_names, reference_set, write_reference_set
+from chakrasim.compat.chakra_generator import Defaults, file_names, reference_set, write_reference_set
 from chakrasim.trace import encode_trace, read_trace
 
 

@@ -1,0 +1,126 @@
+"""Plans into the arena, each distinct piece once: schedules of algorithms, and custom collectives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chakrasim.collectives import Peer, Program, Schedule
+from chakrasim.collectives.custom.program import CustomProgram
+from chakrasim.simulator.arena.builder import ArenaBuilder
+from chakrasim.simulator.context import Context
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.lowering.plans import Members, Phase, Plan, pass_ns
+
+
+class PlanWriter:
+    """Writes plans into the arena, each distinct piece once."""
+
+    def __init__(self, arena: ArenaBuilder, context: Context) -> None:
+        self.arena = arena
+        self.context = context
+        self.max_phases = 1
+        self._programs: dict[Program, int] = {}
+        self._members: dict[Members, tuple[int, int]] = {}
+        self._signatures: dict[tuple[int, int], int] = {}
+
+    def write(self, plan: Plan, group_key: int) -> int:
+        """Write one plan; ``group_key`` tells its group's messages from those of other groups."""
+        signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
+        if plan.programs:
+            schedule = self._custom_schedule(plan)  # the same in both directions
+            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
+        words = [plan.chunks, len(plan.phases), group_key, signature]
+        for phase in plan.phases:
+            schedules = [self._schedule(phase, schedule) for schedule in phase.schedules]
+            words += [phase.dim, phase.queue_rule, phase.tree_counter, *schedules]
+        self.max_phases = max(self.max_phases, len(plan.phases))
+        return self.arena.add(words)
+
+    def _schedule(self, phase: Phase, schedule: Schedule) -> int:
+        programs = [self._program(program) for program in schedule.programs]
+        program_of = 0
+        if len(programs) > 1:
+            program_of = self.arena.add(np.array(programs, np.int64)[schedule.program_of])
+        listed, find = self._placed(phase.members)
+        local = phase.local and not schedule.endpoint_delay_always
+        return self.arena.add(
+            [phase.members.count, phase.members.stride, listed, find, int(local), program_of, 0, programs[0]]
+        )
+
+    def _placed(self, members: Members) -> tuple[int, int]:
+        """The list of a group's ranks, and the same sorted by rank for look-up; zeros for strided members."""
+        if members.stride:
+            return 0, 0
+        if members not in self._members:
+            ranks = np.array(members.listed, np.int64)
+            order = np.argsort(ranks)
+            find = np.stack([ranks[order], order], axis=1)
+            self._members[members] = (self.arena.add(ranks), self.arena.add(find))
+        return self._members[members]
+
+    def _program(self, program: Program) -> int:
+        if program not in self._programs:
+            self._programs[program] = self._write_program(program)
+        return self._programs[program]
+
+    def _write_program(self, program: Program) -> int:
+        start, start_end = self._ops(program.start_ops)
+        rows: list[int] = []
+        for row in program.rows:
+            delay = _reduce_ns(row.bundle_bytes, self.context.system.local_mem_bw) if row.reduce else -1
+            rows += [row.repeat, row.bundle_bytes, delay, int(row.from_memory), int(row.send_back), *self._ops(row.ops)]
+        table = self.arena.add(rows)
+        return self.arena.add(
+            [
+                program.initial_bundles,
+                program.bundles,
+                start,
+                start_end,
+                program.gate_rows,
+                program.gate_receives,
+                program.gate_burst,
+                int(program.peer == Peer.XOR),
+                table,
+            ]
+        )
+
+    def _ops(self, ops: tuple[object, ...]) -> tuple[int, int]:
+        words = [int(x) for op in ops for x in op]  # type: ignore[attr-defined]
+        start = self.arena.add(words)
+        return start, start + len(words)
+
+    def _custom_schedule(self, plan: Plan) -> int:
+        """A program per member, in ascending order of rank; peers are positions in the group's list."""
+        programs = np.array([self._custom_program(program) for program in plan.programs], np.int64)
+        members = plan.members(self.context)
+        listed, find = self._placed(members)
+        by_index = np.empty_like(programs)
+        by_index[np.argsort(members.listed or range(len(programs)), kind="stable")] = programs
+        return self.arena.add(
+            [len(programs), members.stride, listed, find, 0, self.arena.add(by_index), 1, int(programs[0])]
+        )
+
+    def _custom_program(self, program: CustomProgram) -> int:
+        children = self.arena.add(program.children)
+        table = np.stack(
+            [
+                program.kind,
+                program.peer,
+                program.size_bytes,
+                program.tag,
+                program.delay_ns,
+                program.parents_count,
+                children + program.child_offsets[:-1],
+                children + program.child_offsets[1:],
+                program.hash_keys,
+            ],
+            axis=1,
+        )
+        nodes = self.arena.add(table)
+        free = self.arena.add(program.free)
+        return self.arena.add([len(program), nodes, len(program.free), free, program.free_buckets, 0])
+
+
+def _reduce_ns(size_bytes: int, local_mem_bw: float) -> int:
+    """Three passes over local memory, one of them truncated to ns, then tripled (9.4)."""
+    return 3 * pass_ns(size_bytes, local_mem_bw)
