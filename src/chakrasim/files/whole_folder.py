@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,11 +14,33 @@ from chakrasim.files.outputs import folder_beside, is_ours, nearest, put_folder
 _OURS = re.compile(r"chakra\.[0-9]+\.et|linked\.[0-9]+\.json|comm_group\.json|report\.json")
 
 
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raise InputError for what names no folder."""
+    if "\0" in os.fspath(path) or not os.fspath(path):
+        raise InputError("this is no name of a folder", found=repr(os.fspath(path)))
+
+
+def refuse_others(path: str | os.PathLike[str], foreign: Sequence[str]) -> None:
+    """Raise InputError if the folder holds these files, which are none of its results."""
+    if foreign:
+        raise InputError(
+            "the folder holds other files",
+            file=path,
+            found=some(foreign),
+            expected="no such folder, or an empty one",
+            remedy="name another folder",
+        )
+
+
+def some(names: Sequence[str]) -> str:
+    """The first three of them."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def check_folder(path: str | os.PathLike[str], *, force: bool) -> Path:
     """The folder's real path. Raises InputError unless a folder can be put there: the place must be free or an empty
     folder; with ``force`` it may be an earlier folder of results, but never one that holds anything else."""
-    if "\0" in os.fspath(path) or not os.fspath(path):
-        raise InputError("this is no name of a folder", found=repr(os.fspath(path)))
+    check_name(path)
     target = Path(os.path.realpath(path))
     try:
         if target.exists():
@@ -39,16 +61,7 @@ def _check_existing(path: str | os.PathLike[str], target: Path, *, force: bool) 
     if target == Path.cwd():
         raise InputError("the results cannot replace the current folder", file=path, remedy="name a folder in it")
     names = sorted(name for name in os.listdir(target) if not is_ours(name))
-    foreign = [name for name in names if not _OURS.fullmatch(name)]
-    if foreign:
-        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-        raise InputError(
-            "the folder holds other files",
-            file=path,
-            found=", ".join(foreign[:3]) + more,
-            expected="no such folder, or an empty one",
-            remedy="name another folder",
-        )
+    refuse_others(path, [name for name in names if not _OURS.fullmatch(name)])
     if names and not force:
         raise InputError(
             "the folder holds earlier results",

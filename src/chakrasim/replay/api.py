@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
+from chakrasim.converter.retarget.job_input import PathLike
 from chakrasim.errors import InputError, StallError
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes, lists_too
@@ -14,7 +15,7 @@ from chakrasim.replay.execute import Samples, Settings, Stuck, check_backend, im
 from chakrasim.replay.plan import RECV, ReplayPlan
 from chakrasim.replay.programs import make_plan
 from chakrasim.replay.result import ReplayResult, make_result
-from chakrasim.replay.source import PathLike, load_source
+from chakrasim.replay.source import load_source
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
 

@@ -284,10 +284,8 @@ class _Runner:
         more = {"group": group, "async_op": True}
         if kind == "all_reduce":
             return distributed.all_reduce(given, **more)
-        if kind == "reduce":
-            return distributed.reduce(given, root, **more)
-        if kind == "broadcast":
-            return distributed.broadcast(given, root, **more)
+        if kind in ("reduce", "broadcast"):
+            return getattr(distributed, kind)(given, root, **more)
         if kind == "all_gather":
             return distributed.all_gather_into_tensor(self._out(operation, count * members), given, **more)
         if kind in ("reduce_scatter", "reduce_scatter_block"):

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def run_processes(plan: ReplayPlan, settings: Settings, progress: Progress | Non
                 logs.append((folder / f"log.{rank}").open("wb"))
                 started.append(_start(folder, rank, plan.ranks, logs[-1]))
             _watch(plan, settings, folder, started, progress)
-            return [_result(folder, rank) for rank in range(plan.ranks)]
+            return [pickle.loads((folder / f"result.{rank}").read_bytes()) for rank in range(plan.ranks)]
         finally:
             _end(started)
             for log in logs:
@@ -128,12 +128,6 @@ def _said(path: Path) -> str:
         return path.read_text(errors="replace").strip()
     except OSError:
         return ""
-
-
-def _result(folder: Path, rank: int) -> Samples:
-    result: Any = pickle.loads((folder / f"result.{rank}").read_bytes())
-    assert isinstance(result, Samples)
-    return result
 
 
 def _end(started: list[subprocess.Popen[bytes]]) -> None:

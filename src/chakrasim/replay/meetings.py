@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from itertools import pairwise
 
 from chakrasim.errors import InputError
 from chakrasim.replay.plan import RECV, SEND, Operation
-from chakrasim.replay.recorded import Wish
+from chakrasim.replay.recorded import Wish, ordered
 
 CallKey = tuple[str, tuple[int, ...]]
 """Name and live members of a group; of messages the tag, sender and receiver."""
@@ -108,7 +107,7 @@ def _text(operation: Operation) -> str:
 
 def _sorted(
     calls: Sequence[Sequence[Call]], meetings: Sequence[dict[int, int]], places: list[list[Place]], source: str
-) -> list[int]:
+) -> dict[int, int]:
     """The place of each meeting in an order that keeps the dependencies of all ranks, and the order in each group;
     near the order of the traces."""
     followers: list[set[int]] = [set() for _ in places]
@@ -123,21 +122,10 @@ def _sorted(
                 followers[meetings[rank][first]].add(meetings[rank][then])
     left = Counter(then for one in followers for then in one)
     key = [(max(at for _, at in own), own[0]) for own in places]
-    ready = [(key[index], index) for index in range(len(places)) if not left[index]]
-    heapq.heapify(ready)
-    order = [-1] * len(places)
-    done = 0
-    while ready:
-        _, index = heapq.heappop(ready)
-        order[index] = done
-        done += 1
-        for then in followers[index]:
-            left[then] -= 1
-            if not left[then]:
-                heapq.heappush(ready, (key[then], then))
-    if done < len(places):
-        _refuse_circle(calls, places, followers, order, source)
-    return order
+    found = ordered([left[index] for index in range(len(places))], followers, key)
+    if len(found) < len(places):
+        _refuse_circle(calls, places, followers, set(found), source)
+    return {index: place for place, index in enumerate(found)}
 
 
 def mask_of(numbers: Iterable[int]) -> int:
@@ -162,11 +150,11 @@ def _refuse_circle(
     calls: Sequence[Sequence[Call]],
     places: list[list[Place]],
     followers: list[set[int]],
-    order: list[int],
+    found: set[int],
     source: str,
 ) -> None:
-    before = {then: index for index, own in enumerate(followers) if order[index] < 0 for then in own}
-    at = next(index for index in range(len(places)) if order[index] < 0)
+    before = {then: index for index, own in enumerate(followers) if index not in found for then in own}
+    at = next(index for index in range(len(places)) if index not in found)
     seen: list[int] = []
     while at not in seen:
         seen.append(at)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from chakrasim.text.amounts import first_of
+
 SEND: Final = "send"
 RECV: Final = "recv"
 COMPUTE: Final = "compute"
@@ -117,6 +119,4 @@ def describe(plan: ReplayPlan, rank: int, position: int) -> str:
     if operation.kind in (SEND, RECV):
         way = "to" if operation.kind == SEND else "from"
         return f"{size} {way} rank {operation.peer} ({place})"
-    members = plan.groups[operation.group].members
-    shown = ", ".join(map(str, members[:8])) + (", ..." if len(members) > 8 else "")
-    return f"{size} of ranks {shown} ({place})"
+    return f"{size} of ranks {first_of(plan.groups[operation.group].members)} ({place})"

@@ -12,7 +12,6 @@ from chakrasim.errors import InputError
 from chakrasim.replay.meetings import Call, CallKey, order_meetings
 from chakrasim.replay.plan import BARRIER, RECV, SEND, Coverage, Group, Operation, ReplayPlan
 from chakrasim.replay.recorded import Facts, Recorded, Wish, read_recorded
-from chakrasim.replay.shrink import Shrinker
 from chakrasim.replay.writing import DONE, SILENT, TIMED, ProgramWriter
 from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.job.groups import EVERYONE
@@ -49,7 +48,7 @@ class _Planner:
         self.job, self.ranks, self.compute = job, ranks, compute
         self.alone = job.ranks == 1 and ranks > 1
         self.account = _Account()
-        self.shrinker = Shrinker(ranks)
+        self.cuts: Counter[str] = Counter()
         self.groups: dict[CallKey, int] = {("", tuple(range(ranks))): 0}
         self._read: dict[int, tuple[Recorded, Facts]] = {}
 
@@ -117,24 +116,43 @@ class _Planner:
         kind = KINDS[number].name
         size = 0 if kind == BARRIER else facts.size(node)
         role, members = self._members(rank, wish, facts)
-        cut = self.shrinker.cut(kind, members, size)
-        if len(cut.members) < 2:
+        live, left_bytes = self._cut(kind, members, size)
+        if len(live) < 2:
             self.account.add(kind, _NO_GROUP, size)
             return None
         if not size and kind != BARRIER:
             self.account.add(kind, _NO_BYTES, 0)
             return None
-        dtype, size = self._elements(kind, facts.dtype(node), cut.size_bytes, len(cut.members))
-        root = self._root(members, cut.members, facts, node) if number in ROOTED else -1
-        key = ("" if role in EVERYONE else role, cut.members)
+        dtype, size = self._elements(kind, facts.dtype(node), left_bytes, len(live))
+        root = self._root(members, live, facts, node) if number in ROOTED else -1
+        key = ("" if role in EVERYONE else role, live)
         self.account.add(kind, size_bytes=size)
         operation = Operation(kind, size, dtype, self._group(key), root, node=node, name=trace.name(node))
         return Call(key, operation, wish, facts.number("meeting", node))
 
+    def _cut(self, kind: str, members: tuple[int, ...], size_bytes: int) -> tuple[tuple[int, ...], int]:
+        """Live members and bytes of a collective. Input that has a part for each member loses the parts of those that
+        are gone; all other sizes, which are those of one rank, stay.
+
+        The rule is that of PARAM's ``--auto-shrink`` (trace-analysis.md, 2.4), but groups stay apart.
+        """
+        live = tuple(member for member in members if member < self.ranks)
+        if len(live) < len(members):
+            self.cuts["collectives of groups that are cut to the live ranks"] += 1
+            if KINDS_BY_NAME[kind].divides_input and live:
+                self.cuts["inputs that are cut to the parts of the live ranks"] += 1
+                size_bytes = size_bytes * len(live) // len(members)
+        return live, size_bytes
+
     def _root(self, members: tuple[int, ...], live: tuple[int, ...], facts: Facts, node: int) -> int:
-        """The root, which a job names by its position."""
+        """The root, which a job names by its position; the first live member where it is none of them."""
         position = facts.number("root_rank", node, facts.number("root", node))
-        return self.shrinker.root(members[position] if 0 <= position < len(members) else -1, live)
+        root = members[position] if 0 <= position < len(members) else -1
+        if root in live:
+            return root
+        if root >= 0:
+            self.cuts["roots that are not live, so that the first live member takes their place"] += 1
+        return live[0]
 
     def _message(self, rank: int, wish: Wish, facts: Facts) -> Call | None:
         sending = wish.type == NodeType.COMM_SEND_NODE
@@ -234,7 +252,7 @@ def make_plan(job: Job, ranks: int, source: str, *, compute: str = "none") -> Re
 
 
 def _notes(job: Job, planner: _Planner) -> tuple[str, ...]:
-    counts = planner.shrinker.changes + planner.account.notes
+    counts = planner.cuts + planner.account.notes
     notes = [f"{what}: {count:,}" for what, count in counts.items()]
     if planner.alone:
         notes.insert(0, f"one trace stands for all {planner.ranks} ranks: all of its groups are all live ranks")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.trace.chakra.graph import AttrColumn, Ints, Trace
+from chakrasim.trace.chakra.graph import Ints, Trace
 from chakrasim.trace.job.job import PEER
 from chakrasim.trace.kinds import STRING, NodeType
 from chakrasim.trace.work import DTYPE, FLOPS, SHAPE
@@ -49,14 +53,12 @@ class Recorded:
 
     Attributes
     ----------
-    trace: the trace.
     communication: its collectives and messages, in an order that its dependencies allow, in program order else.
     compute: compute nodes of the device, or of the host where the trace has no device; [] if not asked for.
     computes: how many compute nodes there are. others: other nodes by type.
     refused: reasons why the converter made compute nodes of recorded communication, with counts.
     """
 
-    trace: Trace
     communication: list[Wish]
     compute: list[Wish]
     computes: int
@@ -81,7 +83,7 @@ def read_recorded(trace: Trace, *, compute: bool) -> Recorded:
             computing.append(Wish(node, place, int(types[node]), after[node]))
     rest = types[~is_comm & ~is_comp]
     others = Counter({NodeType(int(kind)).name: int((rest == kind).sum()) for kind in np.unique(rest) if 0 <= kind < 8})
-    return Recorded(trace, communication, computing, int(is_comp.sum()), others, _refused(trace))
+    return Recorded(communication, computing, int(is_comp.sum()), others, _refused(trace))
 
 
 def _stands_in(trace: Trace, is_comp: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -129,26 +131,34 @@ def _in_order(trace: Trace) -> tuple[Ints, Ints, Ints]:
     number[by_id] = np.arange(n)
     if (number[parent] < number[child]).all():
         return by_id, parents, ends
-    return _sorted(trace, number, by_id, parents, ends), parents, ends
+    return _sorted(trace, number, parents, ends), parents, ends
 
 
-def _sorted(trace: Trace, number: Ints, by_id: Ints, parents: Ints, ends: Ints) -> Ints:
+def ordered(left: list[int], followers: Sequence[Iterable[int]], key: Sequence[Any]) -> list[int]:
+    """Places so that each comes after those that it follows, of which ``left`` counts the ones not listed yet; of those
+    that can come next the one with the smallest key. Those of a circle are missing."""
+    ready = [(key[place], place) for place, count in enumerate(left) if not count]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, place = heapq.heappop(ready)
+        order.append(place)
+        for then in followers[place]:
+            left[then] -= 1
+            if not left[then]:
+                heapq.heappush(ready, (key[then], then))
+    return order
+
+
+def _sorted(trace: Trace, number: Ints, parents: Ints, ends: Ints) -> Ints:
     n = len(number)
     left = np.diff(ends).tolist()
     child = np.repeat(np.arange(n), np.diff(ends))
     by_parent = np.argsort(parents, kind="stable")
     begins = np.searchsorted(parents[by_parent], np.arange(n + 1)).tolist()
     children = child[by_parent].tolist()
-    ready = [int(number[node]) for node in range(n) if not left[node]]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        node = int(by_id[heapq.heappop(ready)])
-        order.append(node)
-        for at in range(begins[node], begins[node + 1]):
-            left[children[at]] -= 1
-            if not left[children[at]]:
-                heapq.heappush(ready, int(number[children[at]]))
+    followers = [children[begin:end] for begin, end in pairwise(begins)]
+    order = ordered(left, followers, number.tolist())
     if len(order) < n:
         stuck = next(node for node in range(n) if left[node])
         raise InputError("dependencies form a circle", file=trace.source, place=trace.place(stuck))
@@ -193,19 +203,13 @@ class Facts:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._columns: dict[str, AttrColumn] = {}
-        self._numbers: dict[str, NDArray[np.int64]] = {}
-
-    def column(self, name: str) -> AttrColumn:
-        if name not in self._columns:
-            self._columns[name] = self.trace.attr(name)
-        return self._columns[name]
+        self.column = cache(trace.attr)
+        self._numbers = cache(lambda name: self.column(name).integers())
 
     def number(self, name: str, node: int, default: int = -1) -> int:
         """An integer attribute, ``default`` where absent. Raises InputError for what is no integer."""
-        if name not in self._numbers:
-            self._numbers[name] = self.column(name).integers()
-        return int(self._numbers[name][node]) if self.column(name).present[node] else default
+        numbers = self._numbers(name)
+        return int(numbers[node]) if self.column(name).present[node] else default
 
     def text(self, name: str, node: int) -> str:
         return self.column(name).string(node)

@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from chakrasim.converter.retarget.job_input import job_of, load_job
+from chakrasim.converter.retarget.job_input import PathLike, job_of, load_job
 from chakrasim.errors import InputError
 from chakrasim.machine.groups import GroupSource, load_groups
 from chakrasim.notes import Notes
@@ -15,7 +16,8 @@ from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import is_job
 from chakrasim.trace.job.job import Job
 
-PathLike = str | os.PathLike[str]
+if TYPE_CHECKING:
+    from chakrasim.diagnosis.files.pairing import RankFiles
 
 
 def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, notes: Notes, lenient: bool) -> Job:
@@ -39,8 +41,7 @@ def load_source(source: PathLike | Job | Trace, comm_group: GroupSource | None, 
             return load_job(os.path.join(path, inside[0]), comm_group=comm_group, lenient=lenient, notes=notes)
         from chakrasim.diagnosis.files.discover import discover
 
-        ranks = discover(path, notes=notes)
-        return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, notes, lenient)
+        return _converted(discover(path, notes=notes), comm_group, notes, lenient)
     if os.path.isfile(path):
         return _one_file(path, comm_group, notes, lenient)
     found = _numbered(path)
@@ -86,25 +87,23 @@ def _sniffed(paths: Sequence[Path], source: str, comm_group: GroupSource | None,
     notes.warn(*(str(finding) for finding in findings))
     if not ranks:
         raise InputError("none of these files is a trace of PyTorch", file=source, found=", ".join(map(str, paths[:3])))
-    return _converted([(one.rank, one.host, one.device) for one in ranks], comm_group, notes, lenient)
+    return _converted(ranks, comm_group, notes, lenient)
 
 
-def _converted(
-    files: Sequence[tuple[int, Path | None, Path | None]], comm_group: GroupSource | None, notes: Notes, lenient: bool
-) -> Job:
+def _converted(files: Sequence[RankFiles], comm_group: GroupSource | None, notes: Notes, lenient: bool) -> Job:
     """PyTorch's traces of all ranks, linked, compared and converted in memory."""
     from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.converter.linked.api import convert
     from chakrasim.linker.api import link
 
-    wrong = next((at for at, (rank, _, _) in enumerate(files) if rank != at), None)
+    wrong = next((at for at, one in enumerate(files) if one.rank != at), None)
     if wrong is not None and len(files) > 1:
         raise InputError(
             f"the trace of rank {wrong} is missing",
-            found=f"ranks {', '.join(str(rank) for rank, _, _ in files[:8])}",
+            found=f"ranks {', '.join(str(one.rank) for one in files[:8])}",
             remedy="add it: all ranks take part in a replay",
         )
-    linked = [link(host, device, rank=rank, lenient=lenient, notes=notes) for rank, host, device in files]
+    linked = [link(one.host, one.device, rank=one.rank, lenient=lenient, notes=notes) for one in files]
     views, groups, said = compare_ranks(linked)
     notes.warn(*said)
     traces = [convert(one, rank=view, notes=notes) for one, view in zip(linked, views, strict=True)]

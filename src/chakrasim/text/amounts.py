@@ -41,6 +41,11 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith('s') else 's'}"
 
 
+def first_of(values: Sequence[object], most: int = 8) -> str:
+    """The first of them, and ``, ...`` where there are more."""
+    return ", ".join(map(str, values[:most])) + (", ..." if len(values) > most else "")
+
+
 def ranks_text(ranks: Sequence[int], most: int = 4) -> str:
     """Ascending ranks as ranges: ``0-3, 8, 12-15``; ``, ...`` after ``most`` ranges. Even steps show as such."""
     if len(ranks) > 1 and ranks[-1] - ranks[0] == len(ranks) - 1:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from chakrasim.collect.capturing.script_modules import check_script
 from chakrasim.errors import InputError
 from chakrasim.startup import cores
 from chakrasim.text.amounts import ranks_text, size_text
@@ -89,11 +90,9 @@ class Capture(Shown):
         """Whether a class fits the device's memory, and the sentence; None without a profile."""
         if self.profile is None:
             return None
-        from chakrasim.collect.capturing.recorded.memory import MemoryVerdict
+        from chakrasim.collect.capturing.recorded.memory import verdict
 
-        peak, capacity = entry.result.summary.peak_bytes, int(self.profile.memory_bytes)
-        verdict = MemoryVerdict(peak <= capacity, peak, capacity, capacity - peak)
-        return verdict.fits, verdict.sentence()
+        return verdict(entry.result.summary.peak_bytes, int(self.profile.memory_bytes))
 
     def _class(self, index: int, entry: RankClass) -> dict[str, Any]:
         content = entry.result.summary.to_mapping()
@@ -159,11 +158,12 @@ def capture(
     """
     from chakrasim.collect.capturing.workers import require_fork
     from chakrasim.collect.observing.job import require_torch
+    from chakrasim.machine.device.file import load_device
 
     require_fork()
     require_torch()
     chosen = _chosen(ranks, world_size)
-    profile = _profile(device_profile)
+    profile = None if device_profile is None else load_device(device_profile)
     _preload()
     from chakrasim.collect.capturing.job import JobCapture, assumptions
     from chakrasim.collect.capturing.rank import UserProgram
@@ -171,7 +171,8 @@ def capture(
     if callable(program):
         what = UserProgram(None, (), program, step, with_gpu, devices_per_node)
     else:
-        script = _script(program, is_module)
+        script = os.fspath(program)
+        check_script(script, is_module)
         what = UserProgram(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
     count = workers or min(cores(), 8)
     run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
@@ -185,13 +186,6 @@ def capture(
         assumptions(captured, chosen is None),
         captured.warnings,
     )
-
-
-def _script(program: str | os.PathLike[str], is_module: bool) -> str:
-    script = os.fspath(program)
-    if not is_module and not os.path.isfile(script):
-        raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
-    return script
 
 
 def _chosen(ranks: str | Iterable[int], world: int) -> list[int] | None:
@@ -224,14 +218,6 @@ def _patience(given_s: float | None) -> float:
     if not given_s > 0:
         raise InputError("no such time", found=given_s, expected="more than 0 seconds", place="patience_s")
     return given_s
-
-
-def _profile(source: Any) -> Any:
-    if source is None:
-        return None
-    from chakrasim.machine.device.file import load_device
-
-    return load_device(source)
 
 
 def _preload() -> None:

@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import torch
 
 from chakrasim.collect.capturing.classes import classes
+from chakrasim.collect.capturing.pretended.distributed import NeedsRank, Objects
+from chakrasim.collect.capturing.rank import RankCapture, UserProgram, capture_rank
 from chakrasim.collect.capturing.recorded.trace import build_trace, durations_of
 from chakrasim.collect.capturing.scans import merged
 from chakrasim.collect.capturing.summary import StepSummary, summarise
@@ -20,15 +23,14 @@ from chakrasim.collect.capturing.workers import End, Say, run_all
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.operators.flops import unknown_warning
-from chakrasim.text.amounts import plural
+from chakrasim.text.amounts import first_of, plural
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.linked.columns import RECV, SEND
+from chakrasim.version import __version__
 
 CHEAP_NODES: Final = 4_000
 """A job whose captured ranks have no more nodes than this is checked by default."""
-
-Objects = dict[tuple[str, int, int, int], bytes]
 
 
 @dataclass(frozen=True)
@@ -84,27 +86,33 @@ class CapturedJob:
     roles: dict[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
 
-def rank_task(
-    program: Any, world: int, profile: Any, objects: Objects, patience_s: float
-) -> Callable[[int, Say, End], RankResult | Blocked]:
-    """What a process does for a rank."""
+@dataclass(eq=False)
+class JobCapture:
+    """Captures ranks of one program as they are needed."""
 
-    def task(rank: int, say: Say, end: End) -> RankResult | Blocked:
-        from chakrasim.collect.capturing.pretended.distributed import NeedsRank
-        from chakrasim.collect.capturing.rank import capture_rank
+    program: UserProgram
+    world: int
+    profile: Any
+    workers: int
+    progress: Callable[[str], None]
+    patience_s: float
+    results: dict[int, RankResult] = field(default_factory=dict)
+    objects: Objects = field(default_factory=dict)
 
+    def _task(self, rank: int, say: Say, end: End) -> RankResult | Blocked:
+        """What a process does for a rank."""
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+        watch = Watch(self.program.script, self.patience_s, say, end)
         try:
-            captured = capture_rank(program, rank, world, objects, Watch(program.script, patience_s, say, end))
+            captured = capture_rank(self.program, rank, self.world, self.objects, watch)
         except NeedsRank as wait:
             return Blocked(wait.rank, wait.sent)
         nodes = captured.nodes
-        durations = durations_of(nodes, profile)
+        durations = durations_of(nodes, self.profile)
         summary = summarise(nodes, captured.peak, captured.timeline, durations)
-        metadata = _metadata(program, world, rank, captured, summary, profile)
         return RankResult(
             rank,
-            build_trace(nodes, metadata, durations),
+            build_trace(nodes, self._metadata(captured, summary), durations),
             hashlib.blake2b(repr(nodes).encode()).digest(),
             summary,
             captured.roles,
@@ -116,66 +124,35 @@ def rank_task(
             tuple(captured.scans.warnings(summary.operators, durations)),
         )
 
-    return task
-
-
-def _metadata(
-    program: Any, world: int, rank: int, captured: Any, summary: StepSummary, profile: Any
-) -> dict[str, object]:
-    import torch
-
-    from chakrasim.version import __version__
-
-    metadata: dict[str, object] = {
-        "producer": "chakrasim capture",
-        "producer_version": __version__,
-        "torch_version": torch.__version__,
-        "program": os.path.basename(program.script) if program.script else "function",
-        "arguments": " ".join(program.arguments),
-        "rank": rank,
-        "ranks": world,
-        "step": program.step,
-        "total_flops": summary.total_flops,
-        "peak_bytes": summary.peak_bytes,
-        "placeholders": sum(captured.placeholders.values()),
-    }
-    if profile is not None:
-        metadata["device_profile"] = profile.name
-    for name, size in summary.peak.items():
-        metadata[f"peak_bytes_{name.replace(' ', '_')}"] = size
-    return metadata
-
-
-class JobCapture:
-    """Captures ranks of one program as they are needed."""
-
-    def __init__(
-        self,
-        program: Any,
-        world: int,
-        profile: Any,
-        workers: int,
-        progress: Callable[[str], None],
-        patience_s: float,
-    ) -> None:
-        self.program = program
-        self.world = world
-        self.profile = profile
-        self.workers = workers
-        self.progress = progress
-        self.patience_s = patience_s
-        self.results: dict[int, RankResult] = {}
-        self.objects: Objects = {}
+    def _metadata(self, captured: RankCapture, summary: StepSummary) -> dict[str, object]:
+        program = self.program
+        metadata: dict[str, object] = {
+            "producer": "chakrasim capture",
+            "producer_version": __version__,
+            "torch_version": torch.__version__,
+            "program": os.path.basename(program.script) if program.script else "function",
+            "arguments": " ".join(program.arguments),
+            "rank": captured.rank,
+            "ranks": self.world,
+            "step": program.step,
+            "total_flops": summary.total_flops,
+            "peak_bytes": summary.peak_bytes,
+            "placeholders": sum(captured.placeholders.values()),
+        }
+        if self.profile is not None:
+            metadata["device_profile"] = self.profile.name
+        for name, size in summary.peak.items():
+            metadata[f"peak_bytes_{name.replace(' ', '_')}"] = size
+        return metadata
 
     def capture(self, ranks: Collection[int]) -> None:
         """Capture these ranks, and those whose objects they need."""
         wanted = [rank for rank in ranks if rank not in self.results]
         while wanted:
-            self.progress(f"rank{'s' * (len(wanted) > 1)} {_listed(wanted)}")
-            task = rank_task(self.program, self.world, self.profile, self.objects, self.patience_s)
+            self.progress(f"rank{'s' * (len(wanted) > 1)} {first_of(wanted)}")
             known = len(self.objects)
             blocked: dict[int, int] = {}
-            for rank, result in run_all(task, wanted, self.workers, self._say).items():
+            for rank, result in run_all(self._task, wanted, self.workers, self._say).items():
                 self.objects.update(result.sent)
                 if isinstance(result, Blocked):
                     blocked[rank] = result.needs
@@ -247,8 +224,7 @@ class JobCapture:
         merged: dict[str, dict[tuple[int, ...], None]] = {}
         for _, result in sorted(self.results.items()):
             for role, groups in result.roles.items():
-                own = merged.setdefault(role, {})
-                own.update(dict.fromkeys(groups))
+                merged.setdefault(role, {}).update(dict.fromkeys(groups))
         return {role: tuple(groups) for role, groups in merged.items()}
 
     def _job(
@@ -280,11 +256,6 @@ def _difference(one: RankResult, other: RankResult) -> str:
         return "as many nodes and FLOPs, but others"
     (nodes, flops), (nodes_of_other, flops_of_other) = figures
     return f"{nodes:,} nodes and {flops:,} FLOPs, not {nodes_of_other:,} and {flops_of_other:,}"
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8]))
-    return shown + (", ..." if len(ranks) > 8 else "")
 
 
 def assumptions(captured: CapturedJob, representative: bool) -> tuple[str, ...]:

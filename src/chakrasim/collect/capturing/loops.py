@@ -96,9 +96,14 @@ def is_foreign(file: str) -> bool:
     return file.startswith("<") or any(part in _FOREIGN for part in file.split("/"))
 
 
+def is_pythons(file: str) -> bool:
+    """Whether a source is of Python's own library."""
+    return file.startswith(_LIBRARY) and "-packages" not in file
+
+
 @lru_cache(maxsize=4096)
 def _loops_of_code(code: CodeType) -> tuple[Statement, ...]:
-    if is_foreign(code.co_filename) or (code.co_filename.startswith(_LIBRARY) and "-packages" not in code.co_filename):
+    if is_foreign(code.co_filename) or is_pythons(code.co_filename):
         return ()
     return tuple(_loops_of_file(code.co_filename).get(code.co_firstlineno, ()))
 

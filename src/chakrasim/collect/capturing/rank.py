@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import random
-import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,12 +16,13 @@ from typing import Any, Final
 
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from chakrasim.collect.capturing.loops import is_foreign, is_pythons
 from chakrasim.collect.capturing.precision import Precision
 from chakrasim.collect.capturing.pretended.attention import install_attention
 from chakrasim.collect.capturing.pretended.cuda import Redirect, redirect_cuda
 from chakrasim.collect.capturing.pretended.device import DeviceMode
 from chakrasim.collect.capturing.pretended.distributed import Distributed, NeedsRank, Objects
-from chakrasim.collect.capturing.pretended.patches import patches
+from chakrasim.collect.capturing.pretended.patches import Patches
 from chakrasim.collect.capturing.pretended.surroundings import install_surroundings
 from chakrasim.collect.capturing.recorded.graph import Graph, Node
 from chakrasim.collect.capturing.recorded.groups import Groups
@@ -109,13 +109,13 @@ def capture_rank(program: UserProgram, rank: int, world: int, received: Objects,
     graph.look = watch.operator
     with ExitStack() as stack:
         stack.enter_context(_silence())
-        made = stack.enter_context(patches())
+        made = stack.enter_context(Patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
         install_attention(made, program.with_gpu)
         distributed.install(made)
         install_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
-        stack.enter_context(graph.memory.watch_resizes())
+        graph.memory.watch_resizes(made)
         stack.enter_context(labelled(graph.memory))
         stack.enter_context(recorder.hooks())
         stack.enter_context(watch.running(lambda: len(graph.nodes)))
@@ -165,17 +165,10 @@ class _Recorder:
     @contextmanager
     def hooks(self) -> Iterator[None]:
         """See optimizers' steps."""
-        handles = [
-            register_optimizer_step_pre_hook(self._before),
-            register_optimizer_step_post_hook(self._after),
-        ]
-        if self.program.step <= 1 and self.program.function is None:
-            self.begin()
-        try:
+        with register_optimizer_step_pre_hook(self._before), register_optimizer_step_post_hook(self._after):
+            if self.program.step <= 1 and self.program.function is None:
+                self.begin()
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _before(self, *_: Any) -> None:
         self.graph.optimizing = True
@@ -206,7 +199,8 @@ def _run(program: UserProgram, mode: DeviceMode, recorder: _Recorder) -> None:
             if program.function is not None:
                 _run_function(program.function, program, recorder)
             else:
-                _run_script(program)
+                assert program.script is not None
+                run_main(program.script, program.is_module)
         if program.function is None:
             _ended_early(program, recorder)
     except _StepIsOver:
@@ -232,11 +226,6 @@ def _run_function(function: Callable[[], object], program: UserProgram, recorder
     recorder.end()
 
 
-def _run_script(program: UserProgram) -> None:
-    assert program.script is not None
-    run_main(program.script, program.is_module)
-
-
 def _ended_early(program: UserProgram, recorder: _Recorder) -> None:
     if program.step == 0:
         recorder.end()
@@ -253,9 +242,6 @@ def _ended_early(program: UserProgram, recorder: _Recorder) -> None:
     )
 
 
-_LIBRARY: Final = sysconfig.get_paths()["stdlib"] + "/"
-
-
 _REMEDIES: Final = {
     "Cannot access accelerator device": 'write torch.device("cuda", 0) for torch.device(0)',
     "operator torchvision::": "install the torchvision that belongs to this PyTorch: without capture it fails too",
@@ -265,13 +251,9 @@ _REMEDIES: Final = {
 
 def failure(error: BaseException, program: UserProgram) -> InputError:
     """What a program's exception is told as: where in the program, what, and what it may come from."""
-    place = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        parts = frame.filename.split("/")
-        is_pythons = frame.filename.startswith(_LIBRARY) and "site-packages" not in parts
-        if not {"torch", "chakrasim"} & set(parts) and not is_pythons and not frame.filename.startswith("<"):
-            place = f"{frame.filename}:{frame.lineno}"
-            break
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    own = (frame for frame in frames if not is_foreign(frame.filename) and not is_pythons(frame.filename))
+    place = next((f"{frame.filename}:{frame.lineno}" for frame in own), "")
     text = " ".join(str(error).split())[:400]
     remedies = [remedy for words, remedy in _REMEDIES.items() if words in text]
     return InputError(

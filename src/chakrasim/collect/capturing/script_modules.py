@@ -16,6 +16,12 @@ from chakrasim.errors import InputError
 _OURS = ("chakrasim", "numpy", "torch")
 
 
+def check_script(script: str, is_module: bool) -> None:
+    """Raise InputError for a file that is not there."""
+    if not is_module and not os.path.isfile(script):
+        raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
+
+
 @contextmanager
 def as_main(script: str, arguments: Sequence[str], is_module: bool) -> Iterator[None]:
     """Within the block, a program finds its arguments, and modules in its folder first: that of the script, or the

@@ -25,6 +25,7 @@ from chakrasim.files.outputs import (
     undisturbed,
     write_whole,
 )
+from chakrasim.files.whole_folder import check_name, refuse_others, some
 
 FORMAT = "chakrasim-observed-1"
 _OURS = re.compile(r"(?:host|device)\.(\d+)\.json\.gz|manifest\.(\d+)\.json")
@@ -33,30 +34,20 @@ _OURS = re.compile(r"(?:host|device)\.(\d+)\.json\.gz|manifest\.(\d+)\.json")
 def check_observed(folder: Path, place: Place, *, force: bool) -> None:
     """Raise InputError unless this rank may write into the folder: it must not hold other files, nor, without
     ``force``, earlier traces."""
-    if not os.fspath(folder) or "\0" in os.fspath(folder):
-        raise InputError("this is no name of a folder", found=repr(os.fspath(folder)))
+    check_name(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError("the traces go into a folder, and this is a file", file=folder, remedy="name another folder")
     try:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
     except OSError as fault:
         raise InputError(f"the folder cannot be listed: {fault.strerror or fault}", file=folder) from None
-    foreign = [name for name in names if not _OURS.fullmatch(name) and not name.startswith(".")]
-    if foreign:
-        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-        raise InputError(
-            "the folder holds other files",
-            file=folder,
-            found=", ".join(foreign[:3]) + more,
-            expected="no such folder, or an empty one",
-            remedy="name another folder",
-        )
+    refuse_others(folder, [name for name in names if not _OURS.fullmatch(name) and not name.startswith(".")])
     earlier = _earlier(names, place)
     if earlier and not force:
         raise InputError(
             "the folder holds earlier traces",
             file=folder,
-            found=", ".join(earlier[:3]) + (f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""),
+            found=some(earlier),
             remedy="name another folder, or replace them with force",
         )
 

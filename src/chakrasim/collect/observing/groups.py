@@ -7,11 +7,11 @@ calls its group from C++; one annotation, at the beginning, names that group whe
 
 from __future__ import annotations
 
-import functools
 import gc
 from collections.abc import Callable
 from typing import Any
 
+from chakrasim.collect.capturing.pretended.patches import Patches
 from chakrasim.collectives.c10d import ARGUMENTS
 from chakrasim.trace.host.group_marks import ddp_mark, group_mark
 
@@ -26,7 +26,7 @@ class GroupMarks:
     """Annotations of process groups, between `put` and `remove`."""
 
     def __init__(self) -> None:
-        self._replaced: dict[str, Any] = {}
+        self._made = Patches()
 
     def put(self) -> None:
         """Annotate from here on, if the job has groups whose back end does not record them."""
@@ -36,11 +36,13 @@ class GroupMarks:
         if not (dist.is_available() and dist.is_initialized()) or _records_itself(dist.get_backend()):
             return
         record_function = torch.profiler.record_function
+
+        def marked(method: Callable[..., Any], group: Any, *args: Any, **kwargs: Any) -> Any:
+            with record_function(group_mark(str(group.group_name))):
+                return method(group, *args, **kwargs)
+
         for name in _METHODS:
-            method = vars(dist.ProcessGroup).get(name)
-            if method is not None:
-                self._replaced[name] = method
-                setattr(dist.ProcessGroup, name, _marked(getattr(dist.ProcessGroup, name), record_function))
+            self._made.around(dist.ProcessGroup, name, marked)
         names = _ddp_groups(torch)
         if len(names) == 1:
             with record_function(ddp_mark(names.pop())):
@@ -48,24 +50,11 @@ class GroupMarks:
 
     def remove(self) -> None:
         """Leave the methods as they were."""
-        import torch.distributed as dist
-
-        for name, method in self._replaced.items():
-            setattr(dist.ProcessGroup, name, method)
-        self._replaced.clear()
+        self._made.close()
 
 
 def _records_itself(backend: str) -> bool:
     return any(name in backend for name in _RECORDING_BACKENDS)
-
-
-def _marked(method: Callable[..., Any], record_function: Callable[[str], Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def call(group: Any, *args: Any, **kwargs: Any) -> Any:
-        with record_function(group_mark(str(group.group_name))):
-            return method(group, *args, **kwargs)
-
-    return call
 
 
 def _ddp_groups(torch: Any) -> set[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chakrasim.collect.capturing import script_modules
-from chakrasim.collect.capturing.script_modules import as_main, run_main
+from chakrasim.collect.capturing.script_modules import as_main, check_script, run_main
 from chakrasim.collect.observing.job import require_torch
 from chakrasim.collect.observing.observation import Schedule, Steps, observing
 from chakrasim.errors import InputError
@@ -42,8 +42,7 @@ def run_script(
     Raises InputError for a missing file, and where the program fails; its traceback is printed then.
     """
     torch = require_torch()
-    if not is_module and not Path(script).is_file():
-        raise InputError("there is no such script", file=script, remedy="name a Python file, or a module with -m")
+    check_script(script, is_module)
     with (
         observing(Path(folder), schedule, force=force) as steps,
         as_main(script, arguments, is_module),

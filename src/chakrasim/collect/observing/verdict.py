@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 def await_ranks(folder: Path, world_size: int, patience_s: float) -> list[int]:
     """Wait until every rank has written its manifest; the ranks that have not when patience ends."""
     end = time.monotonic() + patience_s
-    missing = list(range(world_size))
     while True:
-        missing = [rank for rank in missing if not (folder / f"manifest.{rank}.json").exists()]
+        missing = [rank for rank in range(world_size) if not (folder / f"manifest.{rank}.json").exists()]
         if not missing or time.monotonic() > end:
             return missing
         time.sleep(0.1)
@@ -33,8 +32,8 @@ def print_verdict(folder: Path, world_size: int, patience_s: float) -> Diagnosis
     if missing:
         print(
             shown(
-                f"chakrasim: warning: {folder} lacks the traces of {_ranks(missing)} {ranks_text(missing)}: they wrote "
-                "nothing, or into a folder of their own machine"
+                f"chakrasim: warning: {folder} lacks the traces of rank{'s' * (len(missing) > 1)} {ranks_text(missing)}"
+                ": they wrote nothing, or into a folder of their own machine"
             ),
             file=sys.stderr,
         )
@@ -46,7 +45,3 @@ def print_verdict(folder: Path, world_size: int, patience_s: float) -> Diagnosis
     print(shown(f"  {diagnosis.headline}"))
     print(shown(f"  chakrasim doctor {folder}  shows all of it; next: chakrasim trace {folder} -o OUT"))
     return diagnosis
-
-
-def _ranks(ranks: list[int]) -> str:
-    return "rank" if len(ranks) == 1 else "ranks"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from chakrasim.notes import Notes
+from chakrasim.text.amounts import first_of
 from chakrasim.trace.linked.columns import LinkedTrace, ProcessGroup
 
 EVERYBODY, UNUSABLE = 0, -1
@@ -103,7 +104,7 @@ class _Numbering:
             if set(members) & set(stated[0]):
                 self.notes.warn(
                     f"the ranks do not agree on the members of process group {name!r}: "
-                    f"{_shown(stated[0])} and {_shown(members)}; the first is used"
+                    f"[{first_of(stated[0])}] and [{first_of(members)}]; the first is used"
                 )
                 return
 
@@ -161,8 +162,3 @@ def _is_default(group: ProcessGroup) -> bool:
 def _order(name: str) -> tuple[int, int, str]:
     whole = name.isascii() and name.isdigit() and len(name) < 19
     return (0, int(name), name) if whole else (1, 0, name)
-
-
-def _shown(members: Members) -> str:
-    listed = ", ".join(map(str, members[:8]))
-    return f"[{listed}{', ...' if len(members) > 8 else ''}]"

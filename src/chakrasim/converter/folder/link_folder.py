@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,6 @@ from chakrasim.trace.linked.file import write_linked
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.files.pairing import RankFiles
-
-
-@dataclass(frozen=True)
-class _Task:
-    files: RankFiles
-    step: int | str
-    lenient: bool
 
 
 @lists_too
@@ -56,7 +49,7 @@ def link_directory(
     ranks = discover(directory, map_file=map_file, notes=said)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     linked: list[LinkedTrace] = []
-    with closing(run_all(_link, [_Task(files, step, lenient) for files in ranks], processes)) as results:
+    with closing(run_all(partial(_link, step=step, lenient=lenient), ranks, processes)) as results:
         for one, own in results:
             linked.append(one)
             said.warn(*(f"rank {one.rank}: {text}" for text in own.warnings))
@@ -70,8 +63,6 @@ def link_directory(
     return linked
 
 
-def _link(task: _Task) -> tuple[LinkedTrace, Notes]:
+def _link(files: RankFiles, *, step: int | str, lenient: bool) -> tuple[LinkedTrace, Notes]:
     notes = Notes()
-    files = task.files
-    linked = link(files.host, files.device, rank=files.rank, step=task.step, lenient=task.lenient, notes=notes)
-    return linked, notes
+    return link(files.host, files.device, rank=files.rank, step=step, lenient=lenient, notes=notes), notes

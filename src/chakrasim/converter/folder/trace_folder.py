@@ -201,12 +201,16 @@ def trace_directory(
     with whole_folder(output, force=force) as folder:
         work = folder / "work"
         work.mkdir()
-        tasks = [_task(files, folder, step, lenient, redact is not False and key) for files in ranks]
+        secret = redact is not False and key
+        tasks = [
+            _Task(one, step, lenient, secret, work / str(one.rank), folder / f"{PREFIX}.{one.rank}.et") for one in ranks
+        ]
         diagnosis, known = _examine(found, tasks, directory, progress)
         if told is not None:
             told(diagnosis)
         _refuse_findings(diagnosis, directory, lenient=lenient)
-        notes = _warnings(diagnosis)
+        notes = Notes()
+        notes.warn(*(str(finding) for finding in diagnosis.findings if finding.severity == Severity.WARNING))
         notes.refuse(strict)
         linked = _link_all(tasks, known, processes, progress)
         reports, groups, warnings = _convert_all(tasks, linked, processes, progress)
@@ -217,11 +221,6 @@ def trace_directory(
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report
-
-
-def _task(files: RankFiles, folder: Path, step: int | str, lenient: bool, redact: bool | bytes) -> _Task:
-    store, target = folder / "work" / str(files.rank), folder / f"{PREFIX}.{files.rank}.et"
-    return _Task(files, step, lenient, redact, store, target)
 
 
 def _examine(
@@ -279,13 +278,6 @@ def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool
         found=f"{codes[0]}: {found[0].cause}{more}",
         remedy=f"{found[0].remedy}; or {others}",
     )
-
-
-def _warnings(diagnosis: Diagnosis) -> Notes:
-    """What the doctor warns of."""
-    notes = Notes()
-    notes.warn(*(str(finding) for finding in diagnosis.findings if finding.severity == Severity.WARNING))
-    return notes
 
 
 def _link(task: _Task) -> _Linked:

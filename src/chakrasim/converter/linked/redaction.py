@@ -33,29 +33,25 @@ _PREFIXES = {
 
 def key_of(redact: bool | bytes) -> bytes:
     """The key of a run: the given one, or a new one, which nobody keeps. Raises InputError if it is too short."""
-    if isinstance(redact, bool):
-        return secrets.token_bytes(32)
-    if len(redact) < LEAST_KEY_BYTES:
-        raise InputError(
-            "the key of the pseudonyms is too short",
-            found=f"{len(redact)} bytes",
-            expected=f"{LEAST_KEY_BYTES} or more",
-        )
-    return redact
+    return secrets.token_bytes(32) if isinstance(redact, bool) else _checked(redact, "or more")
 
 
 def read_key(path: str | os.PathLike[str]) -> bytes:
     """The key in a file: all its bytes. Raises InputError if it cannot be read or is too short."""
     key = read_bytes(os.fspath(path), _MOST_KEY_BYTES, "the key of the pseudonyms")
-    if len(key) < LEAST_KEY_BYTES:
-        raise InputError(
-            "the key of the pseudonyms is too short",
-            file=path,
-            found=f"{len(key)} bytes",
-            expected=f"{LEAST_KEY_BYTES} random bytes or more",
-            remedy="make one: head -c 32 /dev/urandom > FILE",
-        )
-    return key
+    return _checked(key, "random bytes or more", path, "make one: head -c 32 /dev/urandom > FILE")
+
+
+def _checked(key: bytes, least: str, file: object = None, remedy: str | None = None) -> bytes:
+    if len(key) >= LEAST_KEY_BYTES:
+        return key
+    raise InputError(
+        "the key of the pseudonyms is too short",
+        file=file,
+        found=f"{len(key)} bytes",
+        expected=f"{LEAST_KEY_BYTES} {least}",
+        remedy=remedy,
+    )
 
 
 def pseudonym(prefix: str, name: str | bytes, key: bytes) -> str:

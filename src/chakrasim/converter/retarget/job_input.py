@@ -110,7 +110,7 @@ def check_groups(job: Job, source: str, groups_file: str | None = None) -> None:
                 remedy="give the traces of all ranks, or the group file that belongs to them",
             )
     for trace in job.traces:
-        for name in group_names(trace):
+        for name in named_groups(trace).names:
             if name not in EVERYONE and name not in job.process_groups:
                 raise InputError(
                     f"the members of process group {name!r} are not known",
@@ -118,14 +118,6 @@ def check_groups(job: Job, source: str, groups_file: str | None = None) -> None:
                     found=f"groups {', '.join(list(job.process_groups)[:8]) or 'none'}",
                     remedy="give the group file with --comm-group",
                 )
-
-
-def group_names(trace: Trace) -> list[str]:
-    """The names of groups of collectives and messages, "" among them if a collective names none."""
-    named = named_groups(trace)
-    collectives = int((trace.types == int(NodeType.COMM_COLL_NODE)).sum())
-    with_name = int((trace.types[named.nodes] == int(NodeType.COMM_COLL_NODE)).sum())
-    return [*named.names, *([""] if with_name < collectives and "" not in named.names else [])]
 
 
 def members_of(job: Job, role: str, rank: int) -> tuple[int, ...]:

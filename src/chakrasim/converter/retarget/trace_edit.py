@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from chakrasim.trace.chakra.assemble import Strings, metadata
 from chakrasim.trace.chakra.graph import Attributes, Ints, Trace
-from chakrasim.trace.kinds import STRING
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +75,8 @@ def _changed(trace: Trace, attrs: Attributes, change: Change, strings: Strings) 
         values = np.full(len(change.nodes), strings.add(values), np.int64)
     indices = _named(trace, attrs, change.name)
     places = np.flatnonzero(np.isin(attrs.name, indices))
-    owners = _owners(attrs)[places]
-    first = np.ones(len(owners), np.bool_)
-    first[1:] = owners[1:] != owners[:-1]
-    places, owners = places[first], owners[first]
+    owners, first = np.unique(_owners(attrs)[places], return_index=True)
+    places = places[first]
     there = np.isin(change.nodes, owners)
     at = places[np.searchsorted(owners, change.nodes[there])]
     kind, bits = attrs.kind.copy(), attrs.bits.copy()
@@ -97,8 +94,3 @@ def _changed(trace: Trace, attrs: Attributes, change: Change, strings: Strings) 
         np.insert(bits, behind, values[~there].astype(np.int64).view(np.uint64)),
         np.insert(attrs.doc, behind, np.int32(0)),
     )
-
-
-def text_change(name: str, nodes: Ints, text: str) -> Change:
-    """A change to one text."""
-    return Change(name, STRING, nodes, text)

@@ -70,7 +70,7 @@ class Rescaler:
         met = int(trace.attr("meeting").present.sum())
         self.counts["meetings and transfer times of the recorded run are left out"] += met
         said = dict.fromkeys(_MEASURED) | {"world_size": self.after, "retargeted_from": self.before}
-        result = edited(trace, _joined(changes), drop=OF_RUN, drop_from=dropped, said=said)
+        result = edited(trace, changes, drop=OF_RUN, drop_from=dropped, said=said)
         return _scaled_durations(result, sharded) if sharded else result
 
     def inside_name(self, role: str) -> str:
@@ -174,15 +174,6 @@ def _sizes(fate: Fate, rank: int) -> tuple[int, int]:
     """Members of the rank's group, before and after."""
     old = next((len(members) for members in fate.before if rank in members), 1)
     return old, next((len(members) for members in fate.after if rank in members), 1)
-
-
-def _joined(changes: list[Change]) -> list[Change]:
-    """Changes with ascending nodes; those of one attribute touch different nodes."""
-    return [
-        Change(c.name, c.kind, c.nodes[order], c.values if isinstance(c.values, str) else c.values[order])
-        for c in changes
-        for order in (np.argsort(c.nodes, kind="stable"),)
-    ]
 
 
 def _scaled_durations(trace: Trace, sharded: list[tuple[int, int]]) -> Trace:

@@ -102,9 +102,9 @@ _ZEROS: Final = (
 
 def install_answers(made: Patches, local_rank: int, devices: int, with_gpu: bool) -> None:
     """Put the answers in the place of what would ask a driver, until the patches are undone."""
-    everywhere = _Everywhere(made, torch.cuda)
-    capability = (_PROPERTIES.major, _PROPERTIES.minor)
-    everywhere.answer(
+    _answer(
+        made,
+        torch.cuda,
         is_available=with_gpu,
         device_count=devices if with_gpu else 0,
         current_device=local_rank,
@@ -115,7 +115,7 @@ def install_answers(made: Patches, local_rank: int, devices: int, with_gpu: bool
         can_device_access_peer=True,
         get_device_properties=_PROPERTIES,
         get_device_name=_PROPERTIES.name,
-        get_device_capability=capability,
+        get_device_capability=(_PROPERTIES.major, _PROPERTIES.minor),
         mem_get_info=(_MEMORY, _MEMORY),
         memory_stats=Counter(),
         memory_stats_as_nested_dict={},
@@ -134,7 +134,9 @@ def install_answers(made: Patches, local_rank: int, devices: int, with_gpu: bool
         return
     made.set(torch.version, "cuda", cuda_version())
     made.set(torch.cuda, "default_generators", tuple(torch.Generator() for _ in range(devices)))
-    _Everywhere(made, torch.accelerator).answer(
+    _answer(
+        made,
+        torch.accelerator,
         is_available=True,
         device_count=devices,
         current_accelerator=torch.device("cuda"),
@@ -206,19 +208,14 @@ class HostGenerator(torch.Generator):  # type: ignore[misc]
         return self
 
 
-class _Everywhere:
-    """Replaces functions of a package in all its modules: they import them from one another."""
-
-    def __init__(self, made: Patches, package: ModuleType) -> None:
-        self._made = made
-        inner = package.__name__ + "."
-        self._modules = [package, *(module for name, module in sys.modules.items() if name.startswith(inner))]
-
-    def answer(self, **answers: Any) -> None:
-        """Each function gives its answer, whatever it is called with."""
-        for name, value in answers.items():
-            for module in self._modules:
-                self._made.set(module, name, always(value))
+def _answer(made: Patches, package: ModuleType, **answers: Any) -> None:
+    """Each function gives its answer, whatever it is called with, in all modules of a package: they import them from
+    one another."""
+    inner = package.__name__ + "."
+    modules = [package, *(module for name, module in sys.modules.items() if name.startswith(inner))]
+    for name, value in answers.items():
+        for module in modules:
+            made.set(module, name, always(value))
 
 
 def always(value: Any) -> Callable[..., Any]:

@@ -58,14 +58,10 @@ class DeviceGraph:
         """Forget the graph."""
         self._is_recorded = False
 
-    def instantiate(self) -> None:
-        """Nothing is to be made."""
+    def instantiate(self, *_: Any) -> None:
+        """Nothing is to be made, shown or written."""
 
-    def enable_debug_mode(self) -> None:
-        """Nothing is to be shown."""
-
-    def debug_dump(self, debug_path: str) -> None:
-        """Nothing is written."""
+    enable_debug_mode = debug_dump = instantiate
 
 
 class GraphContext:

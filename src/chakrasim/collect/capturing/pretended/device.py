@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final, Protocol
 
 import torch
@@ -23,7 +24,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from chakrasim.collect.capturing import known as capture_known
-from chakrasim.collect.capturing.loops import own_place
+from chakrasim.collect.capturing.loops import is_foreign, own_place
 from chakrasim.errors import InputError
 
 HOST_ELEMENTS: Final = 64
@@ -373,12 +374,11 @@ def stays_on_host(tensors: list[Any]) -> bool:
 
 def program_place() -> str:
     """File and line of the program that is captured, from where PyTorch was called."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        parts = frame.f_code.co_filename.split("/")
-        if "torch" not in parts and "chakrasim" not in parts and not parts[-1].startswith("<"):
+        if not is_foreign(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 
-class Patches:
-    """Replaces attributes; `undo` restores them."""
-
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
+class Patches(ExitStack):
+    """Replaces attributes; `close`, or the end of a block, restores them."""
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """``owner.name`` is ``value`` until `undo`; nothing happens if this PyTorch has no such name."""
+        """``owner.name`` is ``value`` until then; nothing happens if this PyTorch has no such name."""
         if not hasattr(owner, name):
             return
-        own = name in vars(owner)
-        before = vars(owner)[name] if own else None
-
-        def undo() -> None:
-            if own:
-                setattr(owner, name, before)
-            else:
-                delattr(owner, name)
-
+        undo = (setattr, owner, name, vars(owner)[name]) if name in vars(owner) else (delattr, owner, name)
         setattr(owner, name, value)
-        self._undo.append(undo)
+        self.callback(*undo)
 
     def around(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        """``owner.name(*args)`` calls ``wrapper(original, *args)`` until `undo`."""
+        """``owner.name(*args)`` calls ``wrapper(original, *args)`` until then."""
         original = getattr(owner, name, None)
         if original is None:
             return
@@ -41,18 +30,3 @@ class Patches:
             return wrapper(original, *args, **kwargs)
 
         self.set(owner, name, replacement)
-
-    def undo(self) -> None:
-        """Put everything back."""
-        while self._undo:
-            self._undo.pop()()
-
-
-@contextmanager
-def patches() -> Iterator[Patches]:
-    """Patches for a while."""
-    made = Patches()
-    try:
-        yield made
-    finally:
-        made.undo()

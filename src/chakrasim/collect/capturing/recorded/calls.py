@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, _resolve_process_group
 
 from chakrasim.collectives.c10d import ARGUMENTS
 from chakrasim.collectives.spelling import operation_of
+from chakrasim.operators.traffic import tensors_in
 from chakrasim.trace.kinds import CollectiveType as Type
 from chakrasim.trace.linked.columns import RECV, SEND, UNKNOWN
 
@@ -51,13 +51,6 @@ def size_of(tensors: Iterable[Any]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _flat(value: Any) -> tuple[Any, ...]:
-    """Tensors of nested lists."""
-    if isinstance(value, torch.Tensor):
-        return (value,)
-    return tuple(tensor for item in value for tensor in _flat(item))
-
-
 def name_of(func: Any) -> str:
     """An operator's name without namespace and overload."""
     return str(func._schema.name).partition("::")[2]
@@ -72,8 +65,8 @@ def decode_c10d(func: Any, args: Any, kwargs: Any) -> Call | None:
     kind = operation_of(name.removeprefix("monitored_"))
     names = [argument.name for argument in func._schema.arguments]
     values = [*args, *(kwargs.get(name) for name in names[len(args) :])]
-    reads = _flat(values[places.inputs]) if places.inputs >= 0 else ()
-    writes = _flat(values[places.outputs]) if places.outputs >= 0 else ()
+    reads = tuple(tensors_in(values[places.inputs])) if places.inputs >= 0 else ()
+    writes = tuple(tensors_in(values[places.outputs])) if places.outputs >= 0 else ()
     given = values[names.index("async_op")] if "async_op" in names else False
     group = ProcessGroup.unbox(values[places.group])
     return Call(
@@ -107,7 +100,7 @@ def decode_functional(func: Any, args: Any, kwargs: Any, result: Any) -> Call:
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     group = given["group_name"]
     handle = group if isinstance(group, str) else str(ProcessGroup.unbox(group).group_name)
-    reads, writes = _flat(args[0]), _flat(result)
+    reads, writes = tuple(tensors_in(args[0])), tuple(tensors_in(result))
     peer = int(given.get("dst", given.get("src", -1)))
     return Call(
         kind,

@@ -6,7 +6,7 @@ dependencies; so are writes after reads and after writes, where they cross strea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from chakrasim.collect.capturing.recorded.streams import Stream, Streams
 from chakrasim.collect.capturing.scans import Scans
 from chakrasim.operators.describe import OperatorWork, describe
 from chakrasim.operators.kinds import OVERWRITES
+from chakrasim.operators.traffic import tensors_in
 from chakrasim.trace.linked.columns import RECV, SEND
 
 _graph_task: Final = torch._C._current_graph_task_id
@@ -124,7 +125,7 @@ class Graph:
         memory.at(len(self.nodes), phase)
         numbers = [memory.storage(tensor) for tensor in inputs]
         written = {memory.storage(tensor) for tensor in self._mutated(func, args, kwargs)}
-        given = {memory.storage(tensor) for tensor in _tensors(result)}
+        given = {memory.storage(tensor) for tensor in tensors_in(result)}
         fresh = given.difference(numbers)
         written |= given.intersection(numbers)
         memory.observe(result)
@@ -137,7 +138,7 @@ class Graph:
             self._storages.pop(number, None)
         stream = self.streams.current
         data, control = self._dependencies(stream, reads, written | fresh, stream.order())
-        self._add(Node(work.name, data, control, stream.number, stream.rule, phase, work))
+        self.nodes.append(Node(work.name, data, control, stream.number, stream.rule, phase, work))
         stream.put(len(self.nodes) - 1)
         self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True), phase)
 
@@ -158,7 +159,7 @@ class Graph:
         number = len(self.nodes)
         tensors = call.reads or call.writes
         dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else ""
-        self._add(
+        self.nodes.append(
             Node(
                 call.name,
                 data,
@@ -255,9 +256,6 @@ class Graph:
         data.discard(me)
         return tuple(sorted(data)), tuple(sorted(control))
 
-    def _add(self, node: Node) -> None:
-        self.nodes.append(node)
-
     def _mutated(self, func: Any, args: Any, kwargs: Any) -> list[Any]:
         """The arguments that an operator writes to."""
         places = self._written.get(func)
@@ -273,13 +271,5 @@ class Graph:
         values: list[Any] = []
         for position, name in places:
             value = args[position] if position < len(args) else kwargs.get(name)
-            values.extend(_tensors(value))
+            values.extend(tensors_in(value))
         return values
-
-
-def _tensors(value: Any) -> Sequence[Any]:
-    if isinstance(value, torch.Tensor):
-        return (value,)
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return ()

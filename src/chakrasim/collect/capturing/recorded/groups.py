@@ -6,10 +6,11 @@ All ranks make all groups, as `torch.distributed.new_group` asks for, so that on
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from chakrasim.collect.capturing.pretended.device import program_place
 
 _MESH: Final = "mesh_"
 
@@ -60,7 +61,7 @@ class Groups:
         return {role.name: tuple(role.groups) for role in self._roles}
 
     def _role(self, members: tuple[int, ...], description: str | None) -> str:
-        key: object = _purpose(description) or _line_of_the_program()
+        key: object = _purpose(description) or program_place()
         for role in self._roles:
             if role.key == key and (members in role.groups or role.members.isdisjoint(members)):
                 role.groups[members] = None
@@ -83,14 +84,3 @@ def _purpose(description: str | None) -> str:
         return ""
     name = description.removeprefix(_MESH)
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
-
-
-def _line_of_the_program() -> tuple[str, int]:
-    """The innermost line outside of PyTorch and of this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        parts = frame.f_code.co_filename.replace("\\", "/").split("/")
-        if "torch" not in parts and "chakrasim" not in parts and not parts[-1].startswith("<"):
-            break
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno

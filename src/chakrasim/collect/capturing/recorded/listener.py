@@ -35,21 +35,13 @@ class Handle(dist.Work):  # type: ignore[misc]
         self._tensors = None
         return True
 
-    def synchronize(self) -> None:
-        """As `wait`."""
-        self.wait()
-
-    def block_current_stream(self) -> None:
-        """As `wait`."""
-        self.wait()
+    synchronize = block_current_stream = wait
 
     def is_completed(self) -> bool:
         """Yes."""
         return True
 
-    def is_success(self) -> bool:
-        """Yes."""
-        return True
+    is_success = is_completed
 
     def result(self) -> Any:
         """The tensors that the collective fills."""

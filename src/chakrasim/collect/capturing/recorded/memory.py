@@ -13,8 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from chakrasim.collect.capturing.pretended.patches import Patches
 from chakrasim.operators.traffic import tensors_in
 
 PARAMETERS: Final = "parameters"
@@ -46,26 +50,14 @@ class MemoryPeak:
     by_category: dict[str, int]
     node: int
 
-    def without(self, *categories: str) -> int:
-        """Live bytes at the peak, some categories apart."""
-        return self.live_bytes - sum(self.by_category.get(name, 0) for name in categories)
 
-
-@dataclass(frozen=True)
-class MemoryVerdict:
-    """Whether a step fits a device. ``spare_bytes`` is negative by what is missing."""
-
-    fits: bool
-    peak_bytes: int
-    capacity_bytes: int
-    spare_bytes: int
-
-    def sentence(self) -> str:
-        """The verdict in a sentence, with figures in GiB."""
-        peak, capacity, spare = (x / 2**30 for x in (self.peak_bytes, self.capacity_bytes, abs(self.spare_bytes)))
-        if self.fits:
-            return f"fits: a peak of {peak:.2f} GiB in {capacity:.2f} GiB leaves {spare:.2f} GiB"
-        return f"out of memory: a peak of {peak:.2f} GiB is {spare:.2f} GiB more than the device's {capacity:.2f} GiB"
+def verdict(peak_bytes: int, capacity_bytes: int) -> tuple[bool, str]:
+    """Whether a step of this peak fits a device, and a sentence that says so, with figures in GiB."""
+    peak, capacity, spare = (x / 2**30 for x in (peak_bytes, capacity_bytes, abs(capacity_bytes - peak_bytes)))
+    if peak_bytes <= capacity_bytes:
+        return True, f"fits: a peak of {peak:.2f} GiB in {capacity:.2f} GiB leaves {spare:.2f} GiB"
+    lacking = f"is {spare:.2f} GiB more than the device's {capacity:.2f} GiB"
+    return False, f"out of memory: a peak of {peak:.2f} GiB {lacking}"
 
 
 @dataclass
@@ -164,34 +156,17 @@ class MemoryTimeline:
             columns[name] = np.cumsum(np.where(of == position, deltas, 0))[most]
         return columns
 
-    def verdict(self, capacity_bytes: int, since: int = 0, until: int | None = None) -> MemoryVerdict:
-        """Whether the peak fits a device of that memory."""
-        peak = self.peak(since, until).live_bytes
-        return MemoryVerdict(peak <= capacity_bytes, peak, capacity_bytes, capacity_bytes - peak)
-
-    @contextmanager
-    def watch_resizes(self) -> Iterator[None]:
+    def watch_resizes(self, made: Patches) -> None:
         """See `torch.UntypedStorage.resize_`, by which FSDP2 gives parameters' memory back: no operator shows it."""
-        import torch
 
-        original = torch.UntypedStorage.resize_
-
-        def resize_(storage: Any, size: int) -> Any:
+        def resize(original: Any, storage: Any, size: int) -> Any:
             result = original(storage, size)
             number = self._numbers.get(int(storage._cdata))
             if number is not None:
                 self._change(number, int(storage.nbytes()))
             return result
 
-        own = "resize_" in vars(torch.UntypedStorage)
-        torch.UntypedStorage.resize_ = resize_
-        try:
-            yield
-        finally:
-            if own:
-                torch.UntypedStorage.resize_ = original
-            else:
-                del torch.UntypedStorage.resize_
+        made.around(torch.UntypedStorage, "resize_", resize)
 
     def _columns(self, until: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         storages = np.asarray(self._storages[:until], dtype=np.int64)
@@ -236,8 +211,6 @@ def _plain(tensor: Any) -> Iterator[Any]:
 def labelled(timeline: MemoryTimeline) -> Iterator[None]:
     """Name the storages of modules and optimizers as they are used: parameters and buffers when a module runs,
     parameters, gradients and states around an optimizer's step. Needs no change of the program."""
-    from torch.nn.modules.module import register_module_forward_pre_hook
-    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     def module(module: Any, _: Any) -> None:
         timeline.label(module._parameters.values(), PARAMETERS)
@@ -252,13 +225,9 @@ def labelled(timeline: MemoryTimeline) -> Iterator[None]:
         values = [value for state in list(optimizer.state.values()) for value in state.values()]
         timeline.label((value for value in values if hasattr(value, "untyped_storage")), OPTIMIZER_STATE)
 
-    handles = [
+    with (
         register_module_forward_pre_hook(module),
         register_optimizer_step_pre_hook(gradients),
         register_optimizer_step_post_hook(states),
-    ]
-    try:
+    ):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -86,19 +87,6 @@ def durations_of(nodes: Sequence[Node], profile: Any) -> dict[int, int] | None:
 def work_columns(works: Sequence[OperatorWork]) -> Work:
     """Works of operators as columns."""
 
-    def column(name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.array([int(getattr(work, name)) for work in works], np.int64)
-
-    return Work(
-        column("kind"),
-        column("flops"),
-        column("bytes_read"),
-        column("bytes_written"),
-        column("batch"),
-        column("m"),
-        column("n"),
-        column("k"),
-        np.array([work.causal for work in works], np.bool_),
-        np.array([work.dtype for work in works], np.str_),
-        column("kernels"),
-    )
+    types: dict[str, type] = {"causal": np.bool_, "dtype": np.str_}
+    names = [column.name for column in fields(Work)]
+    return Work(*(np.array([getattr(work, name) for work in works], types.get(name, np.int64)) for name in names))
