@@ -20,8 +20,8 @@ import pytest
 from chakrasim.analysis.critical_path.overlay import write_overlay
 from chakrasim.calibration.measured import read_measured
 from chakrasim.cli.main import main
-from chakrasim.cli.timeline import _lines
 from chakrasim.collectives.custom.msccl_xml import read_msccl
+from chakrasim.compat.astra_sim.read_log import log_lines
 from chakrasim.compat.chakra_convert.convert import convert_compat
 from chakrasim.converter.text_workload.read import read_workload
 from chakrasim.diagnosis.files.discover import survey
@@ -53,7 +53,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "x.xml": read_msccl,
     "machine.yaml": lambda path: load_machine(path, Notes()),
     "groups.json": lambda path: load_groups(path, Notes()),
-    "simulation.log": lambda path: list(_lines(path)),
+    "simulation.log": lambda path: list(log_lines(path)),
     "map.json": lambda path: survey(Path(path).parent, map_file=path),
     "layers.csv": lambda path: read_measured(Path(path).parent, Notes()),
 }
