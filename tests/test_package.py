@@ -152,6 +152,15 @@ def test_demo_prints_one_table_and_writes_a_timeline(tmp_path: Path, capsys: pyt
     assert json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
 
 
+def test_demo_compiles_the_simulator_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chakrasim.demo import beside
+
+    monkeypatch.setattr(beside, "cores", lambda: 2)
+    monkeypatch.setattr("chakrasim.jit.is_cold", lambda room: room == "simulator")
+    with beside.simulator_compiled_beside() as wait:
+        assert wait() == 0
+
+
 def test_demo_says_when_its_folder_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["demo", "--out", str(tmp_path / "file")]) == 2

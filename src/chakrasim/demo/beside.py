@@ -18,7 +18,7 @@ def simulator_compiled_beside() -> Iterator[Callable[[], object]]:
         yield lambda: None
         return
     machine = str(next(iter(MACHINES.values())))
-    command = own_python("chakrasim", "simulate", str(STEP), "--machine", machine, "--comm-groups", str(GROUPS))
+    command = own_python("chakrasim", "simulate", str(STEP), "--machine", machine, "--comm-group", str(GROUPS))
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, env=own_environment(), stdin=quiet, stdout=quiet, stderr=quiet) as compiling:
         try:
