@@ -1,6 +1,6 @@
 """A configuration as a table of its keys, and the one reader of such tables.
 
-The same tables write the reference pages and the JSON schemas for editors (`docs/write_tables.py`).
+The same tables write the reference pages and the JSON schemas for editors (`docs/write_keys.py`).
 """
 
 from __future__ import annotations

@@ -191,9 +191,8 @@ def replay_recorded(
 ) -> SimulationResult:
     """Replay the measured durations of a training job; no machine is simulated, and none is needed.
 
-    Nodes wait for what they depend on and nothing else.
-
-    The others are those of `simulate`, and so are the errors.
+    Nodes wait for what they depend on and nothing else. What is not described here is as in `simulate`, and so are the
+    errors.
 
     Parameters
     ----------

@@ -13,14 +13,12 @@ _SIZES: Final = {
     **dict.fromkeys(("short", "half", "bfloat16", "uint16", "int16", "float16", "short int", "bits16"), 2),
     **dict.fromkeys(("int", "float", "uint32", "int32", "float32", "complexhalf", "qint32", "unsigned int"), 4),
     **dict.fromkeys(("long", "double", "uint64", "int64", "float64", "long int", "complexfloat", "long long"), 8),
-    **dict.fromkeys(("unsigned long", "c10::complex<float>", "complex<float>", "complex64"), 8),
-    **dict.fromkeys(("complexdouble", "c10::complex<double>", "complex<double>", "complex128"), 16),
+    **dict.fromkeys(("unsigned long", "complex<float>", "complex64"), 8),
+    **dict.fromkeys(("complexdouble", "complex<double>", "complex128"), 16),
 }
 
 
 def element_bytes(dtype: str) -> int:
     """Bytes of an element of this type, 0 where the type is not known."""
     name = dtype.strip().lower().removeprefix("c10::").removeprefix("torch.").removeprefix("at::")
-    if name in _SIZES:
-        return _SIZES[name]
-    return _SIZES.get(f"c10::{name}", 0)
+    return _SIZES.get(name, 0)
