@@ -2,7 +2,7 @@
 
 Tensor parallel 4, data parallel 2, pipeline parallel 2, four micro-batches in the 1F1B order. Rank = tensor + 4 data +
 8 pipeline, so tensor parallelism stays among neighbours. ``python docs/make_demo_step.py FOLDER`` writes the files
-that are shipped in ``step/``.
+that are shipped in ``src/chakrasim/demo/step/``.
 
 Every compute node carries ``num_ops`` and ``tensor_size`` for machines with a roofline, and a duration for those
 without: the time at 400 TFLOP/s or 2500 GB/s, whichever is longer. These rates are assumptions, not measurements.

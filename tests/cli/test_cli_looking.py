@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from chakrasim import jit
 from chakrasim.trace import TraceBuilder, write_trace
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "diagnosis"))
@@ -33,6 +34,28 @@ def chakra(tmp_path: Path) -> Path:
     builder.add(2, name="gemm", type=4, data_deps=[1], duration_micros=10, start_micros=110, attrs=attrs)
     write_trace(tmp_path / "w.0.et", builder.build())
     return tmp_path / "w.0.et"
+
+
+@pytest.mark.parametrize(
+    ("command", "rooms"),
+    [
+        ("link --host traces/host.0.json --device traces/device.0.json -o linked.json", {"trace", "linker"}),
+        ("link --host traces/host.0.json --device traces/device.0.json -o l.json --compat chakra", {"trace", "compat"}),
+        ("info w.0.et", {"trace"}),
+        ("doctor traces", {"trace", "linker"}),
+        ("analyze critical-path traces/device.0.json", {"trace", "linker", "analysis"}),
+    ],
+)
+@pytest.mark.usefixtures("traces", "chakra")
+def test_of_rooms_that_compile_first_is_told_once(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, rooms: set[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cold: set[str] = set()
+    monkeypatch.setattr(jit, "is_cold", lambda room: room in cold)
+    for cold in ({"simulator"}, rooms, *({room} for room in rooms)):
+        told = cli(*command.split(), *(["--force"] if command.startswith("link") else [])).err
+        assert told.count("compiling (first run only") == (cold != {"simulator"})
 
 
 # -- doctor ------------------------------------------------------------------------------------------------------------

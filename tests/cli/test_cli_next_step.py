@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
@@ -31,13 +32,13 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(TRACES, "recorded")
 
 
-def after(command: str) -> str:
+def after(command: str, code: int = 0) -> str:
     """What a person reads last when the command has run, on standard error but for `trace`."""
     said = sys.stderr = Terminal()
     shown = io.StringIO()
     try:
         with redirect_stdout(shown):
-            assert main(shlex.split(command)) == 0, (command, said.getvalue())
+            assert main(shlex.split(command)) == code, (command, said.getvalue())
     finally:
         sys.stderr = sys.__stderr__
     lines = [line for line in re.split(r"[\r\n]|\x1b\[\d*[A-Z]", said.getvalue()) if line.startswith(NEXT)]
@@ -112,6 +113,43 @@ def test_what_is_next_works(command: str) -> None:
     main(["merge", "x", "-o", "m.et"])
     Path("w.txt").write_text("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 64 5\n")
     assert chain(command)
+
+
+def test_what_is_next_is_for_the_kind_of_file() -> None:
+    assert chain("info recorded/host.0.json.gz")[:3] == [
+        "chakrasim link --host recorded/host.0.json.gz -o linked.json",
+        "chakrasim convert PyTorch -i linked.json -o linked.et",
+        "chakrasim info linked.et",
+    ]
+    assert after("info linked.json") == "chakrasim convert PyTorch -i linked.json -o linked-2.et"
+    pair = "recorded/host.0.json.gz recorded/device.0.json.gz"
+    assert chain(f"analyze collectives {pair} recorded/device.1.json.gz")[0] == (
+        "chakrasim analyze summary recorded/device.0.json.gz recorded/device.1.json.gz"
+    )
+    host, device = pair.split()
+    command = f"link --host {host} --device {device} -o reference.json"
+    assert main([*command.split(), "--compat", "chakra"]) == 0
+    said = after("info reference.json")
+    assert said == "chakrasim convert PyTorch -i reference.json -o reference.et --compat chakra"
+    assert main(shlex.split(said)[1:]) == 0
+    assert after("machines h100") == "simulate --device-profile takes a file like it"
+    assert after("machines hgx-h100-8") == "simulate --machine takes a file like it"
+
+
+def test_what_is_next_reads_as_was_read() -> None:
+    Path("map.json").write_text('{"0": {"device": "device.1.json.gz"}}')
+    said = after("doctor recorded --map map.json", code=1)
+    assert said == "chakrasim trace recorded --map map.json -o recorded-chakra"
+    assert main(shlex.split(said)[1:]) == 0
+    for name in ("device.0.json.gz", "host.0.json.gz"):
+        damaged = gzip.decompress(Path("recorded", name).read_bytes()).replace(b"},", b"}", 1)
+        Path("recorded", name).write_bytes(gzip.compress(damaged))
+    assert chain("info --lenient recorded/device.0.json.gz")[0] == (
+        "chakrasim analyze summary recorded/device.0.json.gz --lenient"
+    )
+    said = after("doctor recorded", code=1)
+    assert said == "chakrasim trace recorded -o recorded-2-chakra --lenient"
+    assert main(shlex.split(said)[1:]) == 0
 
 
 PROGRAM = """

@@ -65,6 +65,20 @@ def test_damage_is_an_error_or_counted(name: str, capsys: pytest.CaptureFixture[
     assert list(Path().glob("out*"))
 
 
+def test_a_trace_with_counters_is_an_output_like_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    device, written = tmp_path / "t" / "device.0.json", tmp_path / "with.json"
+    device.parent.mkdir()
+    device.write_text('{"schemaVersion": 1, "traceEvents": [\n' + EVENTS + "]}")
+    (tmp_path / "t" / "other.json").write_text("{}")
+    words = ["analyze", "bandwidth", str(device.parent), "--counters", str(written)]
+    assert main([*words, "--strict"]) == 2
+    assert "1 warning in strict mode: " in capsys.readouterr().err and not written.exists()
+    assert main(words) == 0 and written.exists()
+    before = device.read_bytes()
+    assert main(["analyze", "bandwidth", str(device), "--counters", str(device)]) == 2
+    assert "--counters would replace an input" in capsys.readouterr().err and device.read_bytes() == before
+
+
 def test_an_option_without_effect_is_refused_in_strict_mode(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["link", "--device", "none.json", "-o", "out.json", "--exact-match", "--strict"]) == 2
     assert "1 warning in strict mode: --exact-match has no effect" in capsys.readouterr().err

@@ -173,7 +173,7 @@ def _refuse_reference_form(options: argparse.Namespace, source: str) -> None:
 
 
 def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
-    from chakrasim.converter.text_workload.api import check_counts
+    from chakrasim.converter.text_workload.api import TextTraces, check_counts, convert_text
 
     ranks, passes = check_counts(options.num_npus, options.num_passes)
     paths = [f"{options.output}.{rank}.et" for rank in range(ranks)]
@@ -182,7 +182,6 @@ def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
     check_target(paths[0])
     if not options.force and not options.compat:
         refuse_existing([*paths, groups_path])
-    from chakrasim.converter.text_workload.api import TextTraces, convert_text
     from chakrasim.files.outputs import write_together
     from chakrasim.trace.job.ranks import rank_contents
 

@@ -31,8 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """Show. Raises InputError."""
     if not options.out:
         raise InputError("this is no name of a folder", place="--out", found="''")
-    for room in ("trace", "simulator"):
-        announce_compilation(room)
+    announce_compilation("trace", "linker", "simulator")
     from chakrasim.demo.show import show
 
     folder = Path(options.out)

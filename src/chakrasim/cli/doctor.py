@@ -33,13 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Examine and print; the exit code is the verdict. Raises InputError."""
     check_targets({"--json": options.json}, [options.map, options.directory])
-    announce_compilation("trace")
+    announce_compilation("trace", "linker")
     from chakrasim.diagnosis.doctor import diagnose
     from chakrasim.report.tables.diagnosis import diagnosis_sections
 
     diagnosis = diagnose(
         options.directory, map_file=options.map, progress=None if options.quiet else partial(count_ranks, "examined")
     )
+    # What comes next reads these traces as the doctor does.
+    options.lenient = any(finding.code == "damaged-file" for finding in diagnosis.findings)
     if options.json is not None:
         write_json(diagnosis.to_mapping(), options.json)
     if options.json != "-":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import amount, whole_number
 from chakrasim.cli.output import check_job_outputs, report, shows, write_json, write_out
+from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
     from chakrasim.trace.job.job import Job
@@ -101,8 +102,6 @@ def make_transformer(options: argparse.Namespace) -> int:
 
 def make_collective(options: argparse.Namespace) -> int:
     """Make one collective on all ranks. Raises InputError."""
-    from chakrasim.errors import InputError
-
     check_job_outputs(options.output, options.json, [])
     from chakrasim.generator.collective import SIZES, collective_job
     from chakrasim.text.amounts import plural, size_text

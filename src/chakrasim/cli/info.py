@@ -11,6 +11,7 @@ from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
+from chakrasim.text.amounts import first_of
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.files.sniff import FileFacts, FileKind
@@ -56,11 +57,10 @@ def run(options: argparse.Namespace) -> int:
 def _unknown(path: str, facts: FileFacts) -> InputError:
     """The error for a JSON document that is none of those which info reads."""
     names = [repr(name) for name in facts.members or ()]
-    more = ", ..." if len(names) > 6 else ""
     return InputError(
         "there is nothing to say of this file",
         file=path,
-        found=facts.note + (f", with the members {', '.join(names[:6])}{more}" if names else ""),
+        found=facts.note + (f", with the members {first_of(names, 6)}" if names else ""),
         expected="a Chakra trace (.et), the ranks file of a job, a device trace (Kineto), a host trace "
         "(ExecutionTraceObserver) or a linked trace",
     )
@@ -95,7 +95,7 @@ def _profile(options: argparse.Namespace, kind: FileKind) -> int:
 
 def _workload(options: argparse.Namespace) -> int:
     """Chakra traces."""
-    announce_compilation()
+    announce_compilation("trace")
     from chakrasim.analysis.info.workload import job_info, workload_info
     from chakrasim.report.tables.info import info_sections
     from chakrasim.trace import read, read_trace

@@ -113,8 +113,7 @@ def _compat(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
             raise InputError(f"--compat chakra needs {option}", remedy="add it, or leave out --compat")
     if options.step != "all":
         raise InputError("--step cannot be used with --compat chakra: the reference links whole traces")
-    for room in ("trace", "linker"):
-        announce_compilation(room)
+    announce_compilation("trace", "compat")
     from chakrasim.compat.chakra_link.link import link_compat, node_count
     from chakrasim.files.outputs import write_whole
 
@@ -129,8 +128,7 @@ def _directory(options: argparse.Namespace) -> int:
         if getattr(options, option) is not None:
             raise InputError(f"--{option} is for a single rank", remedy="leave out the folder or the option")
     check_targets({"--json": options.json}, [])
-    for room in ("trace", "linker"):
-        announce_compilation(room)
+    announce_compilation("trace", "linker")
     from chakrasim.converter.folder.link_folder import link_directory
 
     notes = Notes()
@@ -157,8 +155,7 @@ def _directory(options: argparse.Namespace) -> int:
 
 
 def _default(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
-    for room in ("trace", "linker"):
-        announce_compilation(room)
+    announce_compilation("trace", "linker")
     from chakrasim.linker.api import link
     from chakrasim.trace.linked.file import write_linked
 

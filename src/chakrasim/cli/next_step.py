@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from glob import escape, glob
+from pathlib import Path
 from typing import Final
 
 from chakrasim.cli.streams import tell
@@ -33,8 +34,10 @@ def say_next(options: argparse.Namespace, argv: list[str]) -> None:
 
 
 def next_step(options: argparse.Namespace, argv: list[str]) -> Step:
-    """What comes after this command."""
-    return STEPS[options.command](options, argv)
+    """What comes after this command; what was read leniently is read so again."""
+    step = STEPS[options.command](options, argv)
+    again = vars(options).get("lenient") and isinstance(step, list) and step[0] not in ("convert", "machines")
+    return [*step, "--lenient"] if again and "--lenient" not in step else step
 
 
 def _simulate(prefix: str) -> list[str]:
@@ -76,10 +79,12 @@ def _after_simulate(options: argparse.Namespace, argv: list[str]) -> Step:
     return [*argv, "--timeline", _free("step", ".json.gz")]
 
 
-def _after_link(options: argparse.Namespace) -> Step:
-    linked = options.output
-    if options.directory is not None:
-        linked = sorted(glob(os.path.join(escape(linked), "linked.*.json*")))[0]
+def _after_doctor(options: argparse.Namespace) -> Step:
+    mapped = [] if options.map is None else ["--map", options.map]
+    return ["trace", options.directory, *mapped, "-o", _free(options.directory, "-chakra")]
+
+
+def _convert(linked: str) -> list[str]:
     return ["convert", "PyTorch", "-i", linked, "-o", _free(linked.partition(".json")[0], ".et")]
 
 
@@ -87,13 +92,34 @@ def _after_analyze(options: argparse.Namespace) -> Step:
     if options.analysis is None or options.analysis == "compare":
         return ""
     traces = options.traces if "traces" in options else [options.trace or options.input]
-    return ["analyze", "idle" if options.analysis == "summary" else "summary", *traces]
+    devices = [path for path in traces if os.path.isdir(path) or _kind(path) == "DEVICE"]
+    return ["analyze", "idle" if options.analysis == "summary" else "summary", *devices]
 
 
 def _after_info(path: str) -> Step:
-    if os.path.isfile(path) and not path.endswith(".ranks.json"):
-        return ["analyze", "summary", path] if ".json" in path else ["draw", path, "-o", _free(path, ".svg")]
-    return _simulate(path.removesuffix(".ranks.json"))
+    if not os.path.isfile(path) or path.endswith(".ranks.json"):
+        return _simulate(path.removesuffix(".ranks.json"))
+    steps = {
+        "DEVICE": ["analyze", "summary", path],
+        "HOST": ["link", "--host", path, "-o", _free("linked", ".json")],
+        "JOINED": _convert(path),
+        "LINKED": [*_convert(path), "--compat", "chakra"],
+    }
+    return steps.get(_kind(path), ["draw", path, "-o", _free(path, ".svg")])
+
+
+def _kind(path: str) -> str:
+    from chakrasim.diagnosis.files.sniff import sniff
+
+    return sniff(Path(path)).kind.name
+
+
+def _after_machines(name: str | None) -> Step:
+    from chakrasim.machine import device_names
+
+    if name is None:
+        return ["machines", "hgx-h100-8"]
+    return f"simulate {'--device-profile' if name in device_names() else '--machine'} takes a file like it"
 
 
 def _given(options: argparse.Namespace) -> tuple[str, str]:
@@ -102,8 +128,8 @@ def _given(options: argparse.Namespace) -> tuple[str, str]:
     return inputs[0] if isinstance(inputs, list) else inputs, options.output or options.output_filename
 
 
-def _first(folder: str) -> str:
-    return sorted(glob(os.path.join(escape(folder), "*.et")))[0]
+def _first(folder: str, names: str) -> str:
+    return sorted(glob(os.path.join(escape(folder), names)))[0]
 
 
 def _free(name: str, ending: str) -> str:
@@ -118,13 +144,15 @@ def _free(name: str, ending: str) -> str:
 STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "collect": lambda *_: "",  # its verdict ends with it
     "capture": lambda options, _: _after_capture(options),
-    "doctor": lambda options, _: ["trace", options.directory, "-o", _free(options.directory, "-chakra")],
+    "doctor": lambda options, _: _after_doctor(options),
     "trace": lambda *_: "",  # its table ends with what may be run
-    "link": lambda options, _: _after_link(options),
+    "link": lambda options, _: _convert(
+        options.output if options.directory is None else _first(options.output, "linked.*.json*")
+    ),
     "convert": lambda options, _: ["info", options.output],
     "retarget": lambda options, _: _simulate(options.output),
     "generate": lambda options, _: (
-        _simulate(options.output) if "output" in options else ["info", _first(options.output_dir)]
+        _simulate(options.output) if "output" in options else ["info", _first(options.output_dir, "*.et")]
     ),
     "simulate": lambda options, argv: _after_simulate(options, argv),
     "replay": lambda options, _: _simulate(options.prefix or options.trace_path),
@@ -139,8 +167,6 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "timeline": lambda options, _: LOOK.format(_given(options)[1]),
     "split": lambda options, _: ["info", options.output],
     "merge": lambda options, _: ["info", options.output],
-    "machines": lambda options, _: (
-        ["machines", "hgx-h100-8"] if options.name is None else "simulate --machine takes a file like it"
-    ),
+    "machines": lambda options, _: _after_machines(options.name),
     "demo": lambda options, _: ["simulate", os.path.join(options.out, "chakra", "chakra"), "--replay-durations"],
 }

@@ -86,11 +86,11 @@ def json_bytes(content: object) -> bytes:
     return json.dumps(content, sort_keys=True, indent=1).encode() + b"\n"
 
 
-def announce_compilation(room: str = "simulator") -> None:
-    """Say on standard error that this run compiles first, if nothing compiled is there to be used."""
+def announce_compilation(*rooms: str) -> None:
+    """Say on standard error that this run compiles first, if of one of these rooms nothing compiled is there."""
     from chakrasim.jit import is_cold
 
-    if is_cold(room):
+    if any(map(is_cold, rooms)):
         tell("chakrasim: compiling (first run only, up to a minute)")
 
 

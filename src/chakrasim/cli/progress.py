@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def count_ranks(what: str, done: int, total: int, unit: str = "ranks") -> None:
     """Say how many ranks (or others) are done, on one line of the terminal that is gone at the end."""
     if sys.stderr.isatty():
-        end = "\r" if done < total else "\r\033[K"
-        print(f"{what} {done:,} of {total:,} {unit}" if done < total else "", end=end, file=sys.stderr, flush=True)
+        text = f"{what} {done:,} of {total:,} {unit}" if done < total else ""
+        print(f"\033[K{text}", end="\r", file=sys.stderr, flush=True)
 
 
 PATIENCE_S = 0.5

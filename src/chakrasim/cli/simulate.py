@@ -43,7 +43,7 @@ exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some ra
 """
 
 SCALES = ("compute_scale", "comm_scale")
-NO_EFFECT = (*("logging_configuration", "logging_folder", "path", "run_name", "total_stat_rows", "stat_row"),)
+NO_EFFECT = ("logging_configuration", "logging_folder", "path", "run_name", "total_stat_rows", "stat_row")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -172,7 +172,7 @@ def run(options: argparse.Namespace) -> int:
     _check_outputs(options)
     tell_warnings(notes.warnings, options)
     if not options.quiet:
-        announce_compilation()
+        announce_compilation("trace", "simulator")
     from chakrasim.cli.progress import progress_bar
     from chakrasim.simulator.api import replay_recorded, simulate
 

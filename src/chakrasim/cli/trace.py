@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from chakrasim.cli.options import add_reading, add_redaction, amount, redaction, step, whole_number
 from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json, write_out
 from chakrasim.cli.progress import count_ranks
+from chakrasim.text.amounts import ranks_text, share_text, time_text
+from chakrasim.text.layout import Section
 
 if TYPE_CHECKING:
     from chakrasim.converter.folder.trace_folder import TraceReport
@@ -94,9 +96,6 @@ def _print_findings(diagnosis: Diagnosis) -> None:
 
 
 def _print(report: TraceReport) -> None:
-    from chakrasim.text.amounts import ranks_text, share_text, time_text
-    from chakrasim.text.layout import Section
-
     rows = tuple(
         (
             str(rank.rank),
@@ -116,8 +115,6 @@ def _print(report: TraceReport) -> None:
 
 def _next(report: TraceReport) -> list[str]:
     """Commands that run what was written."""
-    from chakrasim.text.amounts import ranks_text
-
     replayable, prefix, groups = map(quote, (report.replayable, report.prefix, report.comm_group))
     lines = [f"chakrasim simulate {replayable} --replay-durations"]
     if report.missing:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from chakrasim.cli.output import announce_compilation, check_targets, report
+from chakrasim.cli.progress import count_ranks
 
 SUMMARY = "Compare predictions with published measurements"
 EXAMPLES = """\
@@ -38,15 +38,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(done: int, total: int, name: str) -> None:
-    """Say on the terminal which run is being predicted; the line is gone at the end."""
-    if sys.stderr.isatty():
-        text = f"predicting {name} ({done + 1} of {total})" if done < total else ""
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    count_ranks(f"predicting {name},", done, total, "runs")
 
 
 def _megatron(options: argparse.Namespace) -> int:
     check_targets({"--json": options.json}, [])
-    announce_compilation()
+    announce_compilation("simulator")
     from chakrasim.report.tables.validation import validation_sections
     from chakrasim.validation.megatron import validate_megatron
 

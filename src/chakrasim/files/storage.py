@@ -13,6 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.files.inputs import Bound, bound, file_bound, open_input, refuse_special, take
 from chakrasim.files.signatures import GZIP
 from chakrasim.notes import Notes
+from chakrasim.text.amounts import some_of
 
 _STEP = 1 << 20
 _PACKED_STEP = 1 << 16  # what is behind a member's end is copied at each of them, so a file of many has small steps
@@ -284,11 +285,10 @@ def _nothing_found(prefix: str, stem: str, names: list[str]) -> InputError:
             expected="the ranks file beside them",
             remedy="copy the ranks file too, or write the job again",
         )
-    shown = ", ".join(similar[:5]) + (f" and {len(similar) - 5} more" if len(similar) > 5 else "")
     return InputError(
         "there are no trace files under this prefix",
         file=prefix,
-        found=f"in that folder: {shown}" if similar else "no similar file in that folder",
+        found=f"in that folder: {some_of(similar, 5)}" if similar else "no similar file in that folder",
         expected=f"{prefix}.0.et or {prefix}.0.et.gz",
         remedy="give the path up to, but without, .RANK.et",
     )

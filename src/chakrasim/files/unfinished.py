@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.text.amounts import some_of
 
 MARK: Final = ".chakrasim-unfinished.json"
 FORMAT: Final = "chakrasim-unfinished-1"
@@ -73,12 +74,7 @@ def refuse_unfinished(path: str) -> None:
             raise InputError(
                 "this file is one of several that a command was putting in place when it was ended",
                 file=path,
-                found=f"new: {_some(done)}; not replaced yet: {_some(sorted(left))}",
+                found=f"new: {some_of(done, 4) or 'none'}; not replaced yet: {some_of(sorted(left), 4)}",
                 expected="all files of one run",
                 remedy=f"run that command again, or remove {os.path.join(folder, MARK)} if the files belong together",
             )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more if names else "none"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import folder_beside, is_ours, nearest, put_folder
+from chakrasim.text.amounts import some_of
 
 _OURS = re.compile(r"chakra\.[0-9]+\.et|linked\.[0-9]+\.json|comm_group\.json|report\.json")
 
@@ -26,15 +27,10 @@ def refuse_others(path: str | os.PathLike[str], foreign: Sequence[str]) -> None:
         raise InputError(
             "the folder holds other files",
             file=path,
-            found=some(foreign),
+            found=some_of(foreign, 3),
             expected="no such folder, or an empty one",
             remedy="name another folder",
         )
-
-
-def some(names: Sequence[str]) -> str:
-    """The first three of them."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def check_folder(path: str | os.PathLike[str], *, force: bool) -> Path:

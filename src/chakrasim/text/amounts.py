@@ -46,6 +46,11 @@ def first_of(values: Sequence[object], most: int = 8) -> str:
     return ", ".join(map(str, values[:most])) + (", ..." if len(values) > most else "")
 
 
+def some_of(names: Sequence[str], most: int) -> str:
+    """The first of them, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def ranks_text(ranks: Sequence[int], most: int = 4) -> str:
     """Ascending ranks as ranges: ``0-3, 8, 12-15``; ``, ...`` after ``most`` ranges. Even steps show as such."""
     if len(ranks) > 1 and ranks[-1] - ranks[0] == len(ranks) - 1:

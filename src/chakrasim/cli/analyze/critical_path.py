@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.analyze.options import COMPAT, hta_critical_path
+from chakrasim.cli.analyze.options import COMPAT
 from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
@@ -88,12 +88,12 @@ def run(options: argparse.Namespace) -> int:
     if options.compat is not None and options.host is not None:
         raise InputError("--compat and --host cannot be combined: HTA knows no host trace")
     if not options.quiet:
-        announce_compilation("compat" if options.compat else "analysis")
+        announce_compilation("trace", *(("compat",) if options.compat else ("linker", "analysis")))
     notes = Notes()
     trace = _one_rank(options, notes)
     tell_warnings(notes.warnings, options)
     _default_window(options)
-    shown = hta_critical_path(options, trace) if options.compat else _linked(options, trace)
+    shown = _linked(options, trace) if options.compat is None else _as_hta(options, trace)
     tell_warnings(shown.warnings, options)
     return _show(options, trace, shown)
 
@@ -136,6 +136,12 @@ def _linked(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
     events, arrows, missing = linked_arrows(linked, path, device)
     said = (f"{missing} pieces of the path were not found in the trace, and are not drawn",) if missing else ()
     return ShownPath(path_figures(linked, path), sections, (events, arrows), said)
+
+
+def _as_hta(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
+    from chakrasim.compat.hta_critical_path.shown import hta_path
+
+    return hta_path(options, trace)
 
 
 def _show(options: argparse.Namespace, trace: RankTrace, shown: ShownPath) -> int:

@@ -13,7 +13,6 @@ from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
-    from chakrasim.analysis.critical_path.shown import ShownPath
     from chakrasim.analysis.table.result import Result
     from chakrasim.analysis.table.traces import RankTrace
 
@@ -59,7 +58,9 @@ def analyse(
     check_outputs(options, options.traces)
     notes = Notes()
     if options.compat is None:
-        tables = analysis(options, read(options.traces, options.lenient, getattr(options, "rank", None), notes))
+        traces = read(options.traces, options.lenient, getattr(options, "rank", None), notes)
+        notes.refuse(options.strict)  # an analysis may write what is not a table
+        tables = analysis(options, traces)
     else:
         tables = as_hta(options, read(options.traces, True, None, notes))
     return emit(options, tables, notes, printed)
@@ -90,19 +91,12 @@ def as_hta(options: argparse.Namespace, *traces: list[RankTrace]) -> Tables:
         raise InputError(message, remedy="analyse without --compat") from None
 
 
-def hta_critical_path(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
-    """HTA's critical path of one rank."""
-    from chakrasim.compat.hta_critical_path.shown import hta_path
-
-    return hta_path(options, trace)
-
-
 def check_outputs(options: argparse.Namespace, inputs: list[str]) -> None:
     """Refuse outputs that cannot be written, before any work."""
     csv = getattr(options, "csv", None)
     if csv == "-" and options.json == "-":
         raise InputError("--json and --csv cannot both go to standard output", remedy="name a file for one of them")
-    check_targets({"--json": options.json, "--csv": csv}, inputs)
+    check_targets({"--json": options.json, "--csv": csv, "--counters": vars(options).get("counters")}, inputs)
 
 
 def emit(options: argparse.Namespace, tables: Tables, notes: Notes, printed: Callable[[Tables], Tables] = dict) -> int:

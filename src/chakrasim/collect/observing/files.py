@@ -25,7 +25,8 @@ from chakrasim.files.outputs import (
     undisturbed,
     write_whole,
 )
-from chakrasim.files.whole_folder import check_name, refuse_others, some
+from chakrasim.files.whole_folder import check_name, refuse_others
+from chakrasim.text.amounts import some_of
 
 FORMAT = "chakrasim-observed-1"
 _OURS = re.compile(r"(?:host|device)\.(\d+)\.json\.gz|manifest\.(\d+)\.json")
@@ -47,7 +48,7 @@ def check_observed(folder: Path, place: Place, *, force: bool) -> None:
         raise InputError(
             "the folder holds earlier traces",
             file=folder,
-            found=some(earlier),
+            found=some_of(earlier, 3),
             remedy="name another folder, or replace them with force",
         )
 

@@ -15,6 +15,7 @@ from chakrasim.diagnosis.files.sniff import FileFacts, FileKind, sniff
 from chakrasim.errors import InputError
 from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes, lists_too
+from chakrasim.text.amounts import some_of
 
 __all__ = ["RankFiles", "Survey", "discover", "require_ranks", "survey"]
 
@@ -95,7 +96,7 @@ def survey(directory: str | os.PathLike[str], *, map_file: str | os.PathLike[str
             Finding(
                 "archive",
                 Severity.WARNING,
-                f"{_names(archives)}: packed files are not looked into",
+                f"{some_of(archives, 3)}: packed files are not looked into",
                 "traces in them are left out",
                 "unpack them first",
                 files=tuple(archives),
@@ -136,10 +137,6 @@ def _listed(ignored: tuple[tuple[Path, str], ...]) -> str:
         return "no files"
     shown = "; ".join(f"{path.name} ({why})" for path, why in ignored[:4])
     return shown + (f" and {len(ignored) - 4} more" if len(ignored) > 4 else "")
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 # -- the map file ------------------------------------------------------------------------------------------------------

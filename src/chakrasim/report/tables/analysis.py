@@ -18,18 +18,18 @@ MOST_LETTERS: Final = 72
 NOTHING: Final = "n/a"
 
 
-def result_section(result: Result, title: str = "", most: int = MOST_ROWS) -> Section:
-    """The table of a result: its first ``most`` rows, then its notes. Figures that do not exist are "n/a"."""
-    rows = result.records()[:most]
+def result_section(result: Result) -> Section:
+    """The table of a result: its first rows, then its notes. Figures that do not exist are "n/a"."""
+    rows = result.records()[:MOST_ROWS]
     names = [name for name in result.columns() if name not in result.NOT_IN_TABLES and not _is_tacit(name, rows)]
     shown = [tuple(_cell(result, name, row[name]) for name in names) for row in rows]
     left = tuple(i for i, name in enumerate(names) if any(isinstance(row[name], str) for row in rows))
     lines = more_line(result, shown, "row", " (--json or --csv has all)") + (() if shown else ("nothing to show",))
     heads = tuple(name if result.AS_IT_IS else _head(name) for name in names)
-    return Section(title or result.TITLE, heads if shown else (), tuple(shown), left, (*lines, *result.notes))
+    return Section(result.TITLE, heads if shown else (), tuple(shown), left, (*lines, *result.notes))
 
 
-def result_sections(results: Sequence[Result], most: int = MOST_ROWS, *, gather: bool = True) -> list[Section]:
+def result_sections(results: Sequence[Result], *, gather: bool = True) -> list[Section]:
     """The tables of several results; a note that several have stands with the first only. ``gather``: of several, those
     with nothing to show are named in one line."""
     said: set[str] = set()
@@ -39,7 +39,7 @@ def result_sections(results: Sequence[Result], most: int = MOST_ROWS, *, gather:
         if gather and len(results) > 1 and not len(result) and said.issuperset(result.notes):
             empty.append(result.TITLE)
             continue
-        section = result_section(result, most=most)
+        section = result_section(result)
         lines = tuple(line for line in section.lines if line not in said)
         said.update(result.notes)
         sections.append(Section(section.title, section.columns, section.rows, section.left, lines))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from chakrasim.converter.retarget.api import Retargeted
 from chakrasim.converter.retarget.groups import Fate
-from chakrasim.text.amounts import plural
+from chakrasim.text.amounts import plural, some_of
 from chakrasim.text.layout import Section
 
 
@@ -21,7 +21,7 @@ def retarget_sections(made: Retargeted, files: Sequence[str]) -> Iterator[Sectio
     alike: dict[tuple[str, ...], list[str]] = {}
     for fate in made.fates:
         alike.setdefault(_of(fate), []).append(fate.title)
-    groups = tuple((_names(titles), *row) for row, titles in alike.items())
+    groups = tuple((some_of(titles, 6), *row) for row, titles in alike.items())
     yield Section("Process groups", ("name", "fate", "groups", "members", "because"), groups, (0, 1, 4))
     assumed = tuple((f"{count:,}", what) for what, count in made.assumptions)
     yield Section("Assumed (nodes of the traces)", ("count", "assumption"), assumed, (1,))
@@ -31,8 +31,3 @@ def _of(fate: Fate) -> tuple[str, ...]:
     counts, members = (len(fate.before), len(fate.after)), fate.members
     steps = (f"{before:,} -> {after:,}" for before, after in (counts, members))
     return ("grows" if fate.grows else "stays", *steps, fate.why)
-
-
-def _names(titles: Sequence[str]) -> str:
-    more = len(titles) - 6
-    return ", ".join(titles[:6]) + (f" and {more} more" if more > 0 else "")
