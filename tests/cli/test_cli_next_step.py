@@ -16,6 +16,7 @@ import pytest
 
 from chakrasim.cli.main import COMMANDS, main
 from chakrasim.cli.next_step import STEPS
+from chakrasim.collect.observing.verdict import print_verdict
 from chakrasim.demo import TRACES
 
 NEXT = "next: "
@@ -150,6 +151,15 @@ def test_what_is_next_reads_as_was_read() -> None:
     said = after("doctor recorded", code=1)
     assert said == "chakrasim trace recorded -o recorded-2-chakra --lenient"
     assert main(shlex.split(said)[1:]) == 0
+
+
+def test_the_verdict_on_what_was_collected_names_commands_that_work(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("recorded").rename("what was recorded")
+    assert print_verdict(Path("what was recorded"), 0, 0.0) is not None
+    looked, made = re.findall(r"chakrasim (.*?)  ?(?:shows|-o OUT)", capsys.readouterr().out)
+    assert [shlex.split(words) for words in (looked, made)] == [
+        [word, "what was recorded"] for word in ("doctor", "trace")
+    ]
 
 
 PROGRAM = """

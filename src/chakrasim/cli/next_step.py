@@ -64,10 +64,6 @@ def _ranks(prefix: str) -> int:
         return int(json.load(file)["ranks"])
 
 
-def _after_capture(options: argparse.Namespace) -> Step:
-    return _simulate(options.output) if options.ranks in ("representative", "all") else ["info", options.output]
-
-
 def _after_simulate(options: argparse.Namespace, argv: list[str]) -> Step:
     if options.timeline is not None:
         return LOOK.format(options.timeline)
@@ -143,7 +139,9 @@ def _free(name: str, ending: str) -> str:
 #: For every command, what comes after it.
 STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "collect": lambda *_: "",  # its verdict ends with it
-    "capture": lambda options, _: _after_capture(options),
+    "capture": lambda options, _: (
+        _simulate(options.output) if options.ranks in ("representative", "all") else ["info", options.output]
+    ),
     "doctor": lambda options, _: _after_doctor(options),
     "trace": lambda *_: "",  # its table ends with what may be run
     "link": lambda options, _: _convert(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from chakrasim.demo.layout import milliseconds, table
+from chakrasim.demo.layout import Say, milliseconds, table
 from chakrasim.generator import transformer_job
 from chakrasim.report.picture.parts import write_parts
 from chakrasim.simulator.api import simulate
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
-
-Say = Callable[[str], object]
 
 SPEC = {
     "model": "llama-7b",

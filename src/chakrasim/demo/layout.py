@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+Say = Callable[[str], object]
 
 
 def milliseconds(time_ns: int) -> str:

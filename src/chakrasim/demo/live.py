@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 from chakrasim import demo
 from chakrasim.converter.folder.trace_folder import trace_directory
-from chakrasim.demo.layout import milliseconds
+from chakrasim.demo.layout import Say, milliseconds
 from chakrasim.errors import InputError
 from chakrasim.simulator.api import replay_recorded, simulate
 from chakrasim.startup import own_environment, own_python
 from chakrasim.text.amounts import percent_text
 
-Say = Callable[[str], object]
 RANKS = 64
 MACHINE = "paper-torus-8x8"
 

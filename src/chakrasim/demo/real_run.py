@@ -8,14 +8,12 @@ from pathlib import Path
 from chakrasim.analysis import collective_split
 from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.demo import NETWORKS, TRACES
-from chakrasim.demo.layout import milliseconds, table
+from chakrasim.demo.layout import Say, milliseconds, table
 from chakrasim.diagnosis.files.discover import discover
 from chakrasim.linker.api import link
 from chakrasim.simulator.api import replay_recorded, simulate
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.text.amounts import percent_text
-
-Say = Callable[[str], object]
 
 
 def real_run(folder: Path, say: Say, before_simulating: Callable[[], object]) -> None:

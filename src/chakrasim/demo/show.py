@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from chakrasim.demo import GROUPS, MACHINES, STEP
 from chakrasim.demo.beside import simulator_compiled_beside
 from chakrasim.demo.large_model import large_model
-from chakrasim.demo.layout import milliseconds, table
+from chakrasim.demo.layout import Say, milliseconds, table
 from chakrasim.demo.live import live
 from chakrasim.demo.real_run import real_run
 from chakrasim.report.timeline.simulation import write_timeline
@@ -30,7 +29,7 @@ HEADER = (
 TIMELINE_OF = ("hgx-h100-16", "aware")
 
 
-def show(folder: Path, say: Callable[[str], object], *, with_torch: bool = False) -> None:
+def show(folder: Path, say: Say, *, with_torch: bool = False) -> None:
     """Everything that the demo shows, by way of ``say``; files go into ``folder``. Raises InputError."""
     with simulator_compiled_beside() as wait:
         real_run(folder, say, before_simulating=wait)
@@ -43,7 +42,7 @@ def show(folder: Path, say: Callable[[str], object], *, with_torch: bool = False
         live(folder, say)
 
 
-def training_step(folder: Path, say: Callable[[str], object]) -> None:
+def training_step(folder: Path, say: Say) -> None:
     """A step on 16 ranks, on several machines, and a timeline."""
     say("One training step of a transformer on 16 ranks: tensor parallel 4, data parallel 2, pipeline parallel 2,")
     say("4 micro-batches. Shares of the makespan are means over the ranks and sum to 100 %; waiting for a message")

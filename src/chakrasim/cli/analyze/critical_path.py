@@ -93,7 +93,12 @@ def run(options: argparse.Namespace) -> int:
     trace = _one_rank(options, notes)
     tell_warnings(notes.warnings, options)
     _default_window(options)
-    shown = _linked(options, trace) if options.compat is None else _as_hta(options, trace)
+    if options.compat is None:
+        shown = _linked(options, trace)
+    else:
+        from chakrasim.compat.hta_critical_path.shown import hta_path
+
+        shown = hta_path(options, trace)
     tell_warnings(shown.warnings, options)
     return _show(options, trace, shown)
 
@@ -136,12 +141,6 @@ def _linked(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
     events, arrows, missing = linked_arrows(linked, path, device)
     said = (f"{missing} pieces of the path were not found in the trace, and are not drawn",) if missing else ()
     return ShownPath(path_figures(linked, path), sections, (events, arrows), said)
-
-
-def _as_hta(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
-    from chakrasim.compat.hta_critical_path.shown import hta_path
-
-    return hta_path(options, trace)
 
 
 def _show(options: argparse.Namespace, trace: RankTrace, shown: ShownPath) -> int:

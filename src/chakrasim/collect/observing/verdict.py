@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError, shown
@@ -43,5 +44,6 @@ def print_verdict(folder: Path, world_size: int, patience_s: float) -> Diagnosis
         print(shown(f"chakrasim: warning: the traces were not examined: {fault}"), file=sys.stderr)
         return None
     print(shown(f"  {diagnosis.headline}"))
-    print(shown(f"  chakrasim doctor {folder}  shows all of it; next: chakrasim trace {folder} -o OUT"))
+    name = quote(str(folder))
+    print(shown(f"  chakrasim doctor {name}  shows all of it; next: chakrasim trace {name} -o OUT"))
     return diagnosis
