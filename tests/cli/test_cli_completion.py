@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,6 +49,13 @@ def test_bash_completes(
     )
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert expected <= set(done.stdout.split()), (done.stdout, done.stderr)
+
+
+def test_the_script_is_written_as_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = SimpleNamespace(FILE={}, DIRECTORY={}, complete=lambda parser, shell: f"complete\t{shell}\n")
+    monkeypatch.setitem(sys.modules, "shtab", made)
+    assert main(["--print-completion", "zsh"]) == 0
+    assert capsys.readouterr().out == "complete\tzsh\n"
 
 
 def test_without_shtab_it_says_what_to_install(

@@ -22,7 +22,7 @@ from typing import Any, Final
 from chakrasim import __version__
 from chakrasim.cli.completion import SHELLS
 from chakrasim.cli.options import Parser, near_option, prepare
-from chakrasim.cli.output import tell_warnings, write_out
+from chakrasim.cli.output import tell_warnings, write_data
 from chakrasim.cli.streams import take_streams, tell
 from chakrasim.compat.option_names import old_name_warnings
 from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
@@ -207,7 +207,7 @@ def _run(argv: list[str]) -> int:
     if options.print_completion is not None:
         from chakrasim.cli.completion import completion_script
 
-        write_out(completion_script(parser, options.print_completion))
+        write_data(completion_script(parser, options.print_completion))
         return 0
     if options.command is None:
         parser.print_help()
