@@ -94,8 +94,8 @@ class TraceReport:
 
     @property
     def replayable(self) -> str:
-        """What ``replay_recorded`` takes: the prefix, or with ranks missing the first one's file,
-        which runs by itself."""
+        """What ``replay_recorded`` takes: the prefix, or with ranks missing the first one's file, which runs by
+        itself."""
         return f"{self.prefix}.{self.ranks[0].rank}.et" if self.missing else self.prefix
 
     def to_mapping(self) -> dict[str, Any]:
