@@ -238,6 +238,17 @@ def test_a_newer_schema_is_no_damage(tmp_path: Path) -> None:
         chakrasim.trace_directory(tmp_path / "in", tmp_path / "strict", strict=True)
 
 
+def test_traces_are_made_of_what_can_be_linked_without_being_lenient(tmp_path: Path) -> None:
+    traced = device()
+    other = host(traced)
+    other["nodes"][5]["ctrl_deps"] = "x"
+    save(tmp_path / "in" / "host.0.json", other)
+    save(tmp_path / "in" / "device.0.json", traced)
+    report = chakrasim.trace_directory(tmp_path / "in", tmp_path / "out")
+    assert one(report.diagnosis, "damaged-file").cause in report.ranks[0].warnings
+    assert report.ranks[0].warnings[0].endswith("took 1 values that should be integers for absent")
+
+
 def test_empty_traces(tmp_path: Path) -> None:
     save(tmp_path / "host.0.json", {"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []})
     save(tmp_path / "device.0.json", {"schemaVersion": 1, "traceEvents": []})
