@@ -14,6 +14,7 @@ from hand_timelines import Timeline
 from chakrasim.cli.analyze.main import ANALYSES
 from chakrasim.cli.main import main
 from chakrasim.demo import TRACES
+from made_jobs import device, save
 
 DATA = Path(__file__).parents[1] / "data" / "hta"
 ALEXNET = str(DATA / "alexnet.json.gz")
@@ -110,6 +111,17 @@ def test_series_and_lists(capsys: pytest.CaptureFixture[str]) -> None:
         as_json(capsys, "annotations", ALEXNET, "--work", "--compat", "hta")["gpu_kernels_with_user_annotations"]
         is None
     )
+
+
+@pytest.mark.parametrize("verb", ["temporal", "critical-path"])
+def test_hta_uses_what_is_intact(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = tmp_path / "cut.json"
+    save(cut, device())
+    cut.write_bytes(cut.read_bytes()[:-1500])
+    assert main(["analyze", verb, str(cut), "--quiet"]) == 2
+    assert "read it leniently (--lenient)" in capsys.readouterr().err
+    assert main(["analyze", verb, str(cut), "--quiet", "--compat", "hta"]) == 0
+    assert ": kept 37 events, left out 10 bytes" in capsys.readouterr().err
 
 
 def test_a_trace_with_counters_is_the_trace_with_counters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

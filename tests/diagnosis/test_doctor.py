@@ -222,8 +222,31 @@ def test_faults_of_the_host_trace_alone(tmp_path: Path) -> None:
     save(tmp_path / "device.0.json", traced)
     diagnosis = diagnose(tmp_path)
     assert "states the schema '2.0.0-chakra.9'; known are 1.0.1 to 1.1.1" in one(diagnosis, "unknown-schema").cause
+    assert "damaged-file" not in {finding.code for finding in diagnosis.findings}
     assert one(diagnosis, "duplicate-nodes").cause == "1 of 17 nodes of the host trace repeat an id"
     assert one(diagnosis, "missing-parents").cause == "1 of 17 nodes of the host trace name a parent that is not there"
+
+
+def test_a_newer_schema_is_no_damage(tmp_path: Path) -> None:
+    traced = device()
+    save(tmp_path / "in" / "host.0.json", host(traced, schema="1.2.0-chakra.0.0.4"))
+    save(tmp_path / "in" / "device.0.json", traced)
+    report = chakrasim.trace_directory(tmp_path / "in", tmp_path / "out")
+    assert [finding.code for finding in report.diagnosis.findings] == ["unknown-schema"]
+    assert "('1.2.0-chakra.0.0.4') is newer than what is known here: read as 1.1.1" in report.ranks[0].warnings[0]
+    with pytest.raises(InputError, match=r"1 warning in strict mode: the host trace states the schema '1\.2\.0"):
+        chakrasim.trace_directory(tmp_path / "in", tmp_path / "strict", strict=True)
+
+
+def test_traces_are_made_of_what_can_be_linked_without_being_lenient(tmp_path: Path) -> None:
+    traced = device()
+    other = host(traced)
+    other["nodes"][5]["ctrl_deps"] = "x"
+    save(tmp_path / "in" / "host.0.json", other)
+    save(tmp_path / "in" / "device.0.json", traced)
+    report = chakrasim.trace_directory(tmp_path / "in", tmp_path / "out")
+    assert one(report.diagnosis, "damaged-file").cause in report.ranks[0].warnings
+    assert report.ranks[0].warnings[0].endswith("took 1 values that should be integers for absent")
 
 
 def test_empty_traces(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from chakrasim.notes import Notes
 from chakrasim.report.timeline import recorded as trace_timeline
 from chakrasim.report.timeline.recorded import RankEvents, chakra_events, kineto_events, linked_events
 from chakrasim.trace import TraceBuilder
+from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.kineto.read import read_kineto
 from chakrasim.trace.linked.file import write_linked
 
@@ -168,6 +169,19 @@ def test_a_name_that_says_something_else_than_json_is_refused(
     assert "is JSON in Chrome's trace format, which this name does not say" in (said := capsys.readouterr().err)
     assert f"{tmp_path / name}: " in said and "expected .json or .json.gz" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_a_chakra_trace_may_begin_with_the_bytes_of_a_pickle(tmp_path: Path) -> None:
+    path, out = tmp_path / "step.0.et", tmp_path / "out.json"
+    for length in range(480, 512):  # the file begins with the size of its metadata, here 512
+        builder = TraceBuilder(metadata={"text": "x" * length})
+        builder.add(0, "node", start_micros=5, duration_micros=7)
+        path.write_bytes(encode_trace(builder.build()))
+        if path.read_bytes().startswith(b"\x80\x04"):
+            break
+    assert path.read_bytes().startswith(b"\x80\x04") and sniff(path).kind is FileKind.CHAKRA
+    assert main(["timeline", str(path), "-o", str(out)]) == 0
+    assert [event["dur"] for event in json.loads(out.read_text())["traceEvents"] if event["ph"] == "X"] == [7]
 
 
 def test_a_file_has_the_rows_that_were_made(tmp_path: Path) -> None:

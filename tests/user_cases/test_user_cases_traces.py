@@ -286,7 +286,10 @@ def test_case_32_a_truncated_file_of_a_folder_is_used_as_far_as_it_goes(
     path.write_bytes(path.read_bytes()[:-1500])
     arguments = ["trace", str(tmp_path / "in"), "-o", str(tmp_path / "out"), "--quiet"]
     assert main(arguments) == 2
-    assert "a trace is damaged; found damaged-file: " in (said := capsys.readouterr().err) and "--lenient" in said
+    refusal = capsys.readouterr().err
+    assert "the file ends in the middle of " in refusal and "or read it leniently (--lenient)" in refusal
+    assert main(["link", str(tmp_path / "in"), "-o", str(tmp_path / "linked"), "--quiet"]) == 2
+    assert capsys.readouterr().err == refusal
     assert main([*arguments, "--lenient", "--strict"]) == 2 and not (tmp_path / "out").exists()
     assert " in strict mode: " in capsys.readouterr().err
     assert main([*arguments, "--lenient"]) == 0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.analysis.table.result import Result, percentage
+from chakrasim.analysis.table.statistics import sums
 from chakrasim.collectives.kinds import KINDS, MESSAGE, Whole
 from chakrasim.linker.across_ranks.agreement import check_collectives, check_groups, check_messages, check_ranks
 from chakrasim.linker.across_ranks.clocks import NOBODY, align, last_arrivals
@@ -250,21 +251,16 @@ def _of_ranks(linked: Sequence[LinkedTrace], arrivals: Arrivals, table: Collecti
     own = np.array([place[rank] for rank in arrivals.rank.tolist()], np.intp)
     last = np.array([place[rank] for rank in table.last_rank.tolist() if rank in place], np.intp)
     caused = table.cost_ns[[rank in place for rank in table.last_rank.tolist()]]
-
-    def total(where: NDArray[np.intp], what: Ints) -> Ints:
-        sums = np.zeros(len(ranks), np.int64)
-        np.add.at(sums, where, what)
-        return sums
-
-    duration, wait = total(own, arrivals.duration_ns), total(own, arrivals.wait_ns)
+    many = len(ranks)
+    duration, wait = sums(arrivals.duration_ns, own, many), sums(arrivals.wait_ns, own, many)
     return RankWaits(
         rank=ranks,
-        collectives=total(own, np.ones(len(own), np.int64)),
+        collectives=np.bincount(own, minlength=many),
         duration_ns=duration,
         wait_suffered_ns=wait,
         wait_pct=percentage(wait, duration),
-        times_last=total(last[caused > 0], np.ones(int((caused > 0).sum()), np.int64)),
-        wait_caused_ns=total(last, caused),
+        times_last=np.bincount(last[caused > 0], minlength=many),
+        wait_caused_ns=sums(caused, last, many),
         shift_ns=np.array([trace.clock_shift_ns for trace in linked], np.int64),
         residual_ns=np.array([trace.counts.get("clock_residual_ns", 0) for trace in linked], np.int64),
     )

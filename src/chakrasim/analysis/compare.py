@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chakrasim.analysis.operators import operator_rows
 from chakrasim.analysis.table.kernel_classes import CLASS_NAMES
 from chakrasim.analysis.table.result import Reals, Result, Texts
-from chakrasim.analysis.table.statistics import group_keys
+from chakrasim.analysis.table.statistics import group_keys, sums
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.errors import InputError
@@ -111,8 +111,7 @@ def _add(
 ) -> None:
     group, first = group_keys(kind.astype(np.int64), work.kineto.name[rows].astype(np.int64))
     count = np.bincount(group, minlength=len(first))
-    total = np.zeros(len(first), np.int64)
-    np.add.at(total, group, length)
+    total = sums(length, group, len(first))
     kinds = (*CLASS_NAMES, HOST)
     for g, name in enumerate(work.names(rows[first])):
         key = kinds[int(kind[first[g]])], short_name(name) if short else name

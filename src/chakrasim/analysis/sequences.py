@@ -88,9 +88,7 @@ def _within(work: DeviceWork, operator: str) -> tuple[Ints, Ints]:
     kineto = work.kineto
     rows = operator_rows(kineto)
     if operator:
-        distinct, inverse = np.unique(kineto.name[rows], return_inverse=True)
-        wanted = operator.encode("utf-8", "surrogatepass")
-        rows = rows[np.array([wanted in kineto.strings.raw(i) for i in distinct.tolist()], np.bool_)[inverse]]
+        rows = rows[kineto.strings.each(kineto.name[rows], lambda name: operator in name)]
     at = np.flatnonzero(work.busy & (work.launch >= 0))
     both = np.concatenate([rows, work.launch[at]])
     start = kineto.ts_ns[both]

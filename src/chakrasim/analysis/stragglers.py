@@ -16,7 +16,7 @@ from chakrasim.analysis.collectives import collective_split
 from chakrasim.analysis.compare import short_name
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION
 from chakrasim.analysis.table.result import Ints, Reals, Result, percentage, texts
-from chakrasim.analysis.table.statistics import group_keys
+from chakrasim.analysis.table.statistics import group_keys, sums
 from chakrasim.analysis.table.traces import RankTrace, Traces, open_traces
 from chakrasim.errors import InputError
 from chakrasim.linker.across_ranks.clocks import align
@@ -70,11 +70,9 @@ def find_stragglers(traces: Traces, *, steps: list[int] | None = None) -> Stragg
     wait = length - shortest[group]
     order = np.lexsort((rank, length, group))
     latest = order[np.append(True, group[order][1:] != group[order][:-1])[: len(order)]]
-    caused = np.zeros(size, np.int64)
-    np.add.at(caused, group, wait)
     many = len(ranks)
-    waited, spent = _sums(rank, wait, many), _sums(rank, length, many)
-    made = _sums(rank[latest], caused[group[latest]], many)
+    waited, spent = sums(wait, rank, many), sums(length, rank, many)
+    made = sums(sums(wait, group, size)[group[latest]], rank[latest], many)
     worst = np.argsort(-made, kind="stable")
     return Stragglers(
         notes=tuple(notes),
@@ -85,12 +83,6 @@ def find_stragglers(traces: Traces, *, steps: list[int] | None = None) -> Stragg
         waited_ns=waited[worst],
         waited_pct=percentage(waited, spent)[worst],
     )
-
-
-def _sums(where: Ints, values: Ints, size: int) -> Ints:
-    result = np.zeros(size, np.int64)
-    np.add.at(result, where, values)
-    return result
 
 
 def _calls(one: RankTrace, index: int, steps: list[int] | None, codes: dict[str, int]) -> tuple[Ints, ...]:

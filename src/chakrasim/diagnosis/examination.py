@@ -33,6 +33,8 @@ _NOTHING_THERE = ("empty-trace", "schedule-never-active")
 #: Repairs after which nothing is missing.
 _NO_CATEGORY = "but no category that says what they are"
 _LIGHT = re.compile(r"rounded .* times|replaced invalid characters")
+#: What `check_host` says too, and is no damage.
+_SCHEMA = "the schema of this host trace"
 
 T = TypeVar("T")
 
@@ -131,7 +133,7 @@ def _read(reader: Callable[..., T], path: Path | None, rank: int, findings: list
             )
         )
         return None
-    findings += [_repaired(warning, path, rank) for warning in notes.warnings]
+    findings += [_repaired(warning, path, rank) for warning in notes.warnings if _SCHEMA not in warning]
     said.add(notes)
     return trace
 

@@ -36,6 +36,13 @@ class GroupStatistics:
         return {name: column[order] for name, column in zip(names, figures, strict=True)}
 
 
+def sums(values: Ints, group: NDArray[Any], groups: int) -> Ints:
+    """int64[groups]: the values of each ``group`` (0 to ``groups`` - 1), added up."""
+    found = np.zeros(groups, np.int64)
+    np.add.at(found, group, values)
+    return found
+
+
 def group_statistics(values: NDArray[Any], group: NDArray[Any], groups: int) -> GroupStatistics:
     """The figures of ``values`` by ``group`` (0 to ``groups`` - 1)."""
     order = np.lexsort((values, group))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from chakrasim.analysis.table.work import DeviceWork, device_work
 from chakrasim.errors import InputError
@@ -95,12 +94,7 @@ def _kineto_files(folder: Path, notes: Notes) -> list[Path]:
 
 
 def _number(found: list[RankTrace | KinetoTrace], notes: Notes) -> list[RankTrace]:
-    from chakrasim.diagnosis.files.names import read_name
-
-    known = [
-        one.rank if isinstance(one, RankTrace) else _stated_rank(one, read_name(os.path.basename(one.source)).rank)
-        for one in found
-    ]
+    known = [one.rank if isinstance(one, RankTrace) else _stated_rank(one) for one in found]
     taken = set(known)
     free = iter(number for number in range(len(found) + len(taken)) if number not in taken)
     result = []
@@ -115,7 +109,10 @@ def _number(found: list[RankTrace | KinetoTrace], notes: Notes) -> list[RankTrac
     return result
 
 
-def _stated_rank(kineto: KinetoTrace, named: int) -> int:
-    info: Any = kineto.header.get("distributedInfo")
-    rank = info.get("rank") if isinstance(info, dict) else None
-    return rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 2**31 else named
+def _stated_rank(kineto: KinetoTrace) -> int:
+    """As the trace says, else its name; -1 if neither does."""
+    from chakrasim.diagnosis.files.names import read_name
+    from chakrasim.diagnosis.files.sniff import distributed_rank
+
+    stated = distributed_rank(kineto.header)[0]
+    return stated if stated >= 0 else read_name(os.path.basename(kineto.source)).rank

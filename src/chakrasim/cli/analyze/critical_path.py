@@ -113,7 +113,8 @@ def _default_window(options: argparse.Namespace) -> None:
 def _one_rank(options: argparse.Namespace, notes: Notes) -> RankTrace:
     from chakrasim.analysis.table.traces import open_traces
 
-    found = open_traces(options.trace, rank=options.rank, lenient=options.lenient, notes=notes)
+    lenient = options.lenient or options.compat is not None  # HTA uses what is intact
+    found = open_traces(options.trace, rank=options.rank, lenient=lenient, notes=notes)
     if len(found) > 1:
         ranks = ", ".join(str(one.rank) for one in found[:20])
         raise InputError(

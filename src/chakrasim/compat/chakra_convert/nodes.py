@@ -115,12 +115,12 @@ class Encoder:
     def _port(self, tag: bytes, port: dict[str, Any]) -> bytes:
         values, shapes, types = str(port["values"]), str(port["shapes"]), str(port["types"])
         raw = values.encode()
-        return join_port(
-            tag,
+        parts = (
             wire.block(b"\x0a", raw) if raw else b"",
             b"\x12" + self.text(shapes) if shapes else b"",
             b"\x1a" + self.text(types) if types else b"",
         )
+        return wire.block(tag, b"".join(parts))
 
     def _attributes(self, own: dict[str, Any], is_gpu: bool, stream: Any) -> bytes:
         parts = []
@@ -140,11 +140,6 @@ class Encoder:
         if known is None:
             known = self._numbers[name, value] = int64_attribute(name, value)
         return known
-
-
-def join_port(tag: bytes, values: bytes, shapes: bytes, types: bytes) -> bytes:
-    """Inputs or outputs of a Chakra node."""
-    return b"".join((tag, wire.varint(len(values) + len(shapes) + len(types)), values, shapes, types))
 
 
 def micros(duration: Any, name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from chakrasim.compat.chakra_convert.nodes import LinkedNode, int64_attribute, text_attribute
 from chakrasim.trace.kinds import CollectiveType, NodeType
@@ -17,13 +17,7 @@ _COLLECTIVES: Final = (
 )
 
 
-class NodesById(Protocol):
-    """Where the node of an id is found."""
-
-    def __getitem__(self, identity: Any, /) -> LinkedNode: ...
-
-
-def communication(node: LinkedNode, nodes: NodesById) -> tuple[NodeType, bytes]:
+def communication(node: LinkedNode, nodes: dict[Any, LinkedNode]) -> tuple[NodeType, bytes]:
     """The node type of a kernel, and the attributes that it has beside the common ones.
 
     Raises ValueError for a name that the reference converter does not know, and what it raises for odd inputs.

@@ -17,6 +17,9 @@ from chakrasim.compat.hta.table import DEVICE_NAMES, HtaFailure
 
 _KINDS: Final = {COMPUTE: "COMPUTATION", COMMUNICATION: "COMMUNICATION", MEMORY: "MEMORY"}
 _FIGURES: Final = ("sum (us)", "max (us)", "min (us)", "stddev", "mean (us)")
+#: HTA's defaults: how many annotations it names at most, and how far the sums of what it names reach.
+_MOST_ANNOTATIONS: Final = 1000
+_SHARE_NAMED: Final = 0.8
 
 
 def hta_temporal(ranks: Sequence[HtaRank]) -> HtaResult:
@@ -60,14 +63,13 @@ def hta_overlap(ranks: Sequence[HtaRank]) -> HtaResult:
     return found
 
 
-def hta_kernel_types(ranks: Sequence[HtaRank], memory: bool = True) -> HtaResult:
+def hta_kernel_types(ranks: Sequence[HtaRank]) -> HtaResult:
     """Time in each combination of classes over all ranks."""
     spent: dict[str, Any] = {}
-    kinds = [COMPUTE, COMMUNICATION, *([MEMORY] if memory else [])]
     for one in ranks:
-        time, state = states([merge(*one.spans(one.of_kind(kind))) for kind in kinds])
+        time, state = states([merge(*one.spans(one.of_kind(kind))) for kind in _KINDS])
         for running in np.unique(state[state > 0]).tolist():
-            name = " overlapping ".join(_KINDS[kind] for bit, kind in enumerate(kinds) if running >> bit & 1)
+            name = " overlapping ".join(kind for bit, kind in enumerate(_KINDS.values()) if running >> bit & 1)
             here = np.flatnonzero(state[:-1] == running)
             spent[name] = spent.get(name, 0) + int((time[here + 1] - time[here]).sum())
     rows = sorted(sorted(spent.items()), key=lambda item: -item[1])
@@ -78,39 +80,31 @@ def hta_kernel_types(ranks: Sequence[HtaRank], memory: bool = True) -> HtaResult
     return found
 
 
-def hta_kernels(
-    ranks: Sequence[HtaRank], duration_ratio: float = 0.8, num_kernels: int = 10, memory: bool = True
-) -> HtaResult:
+def hta_kernels(ranks: Sequence[HtaRank], num_kernels: int = 10) -> HtaResult:
     """The kernels by name; of more than ``num_kernels`` in a class of a rank, statistics are those of sums."""
     rows: list[tuple[Any, ...]] = []
     for one in ranks:
-        for kind in (COMPUTE, COMMUNICATION, *([MEMORY] if memory else [])):
-            for row in _by_name(one, one.of_kind(kind), num_kernels, duration_ratio):
-                rows.append((*row, _KINDS[kind], one.rank))
+        for kind, name in _KINDS.items():
+            rows += [(*row, name, one.rank) for row in _by_name(one, one.of_kind(kind), num_kernels)]
     rows.sort(key=lambda row: (row[6], row[0], row[7]))
     return table_of("kernel", ("name", *_FIGURES, "kernel_type", "rank"), rows, ("name", "kernel_type"))
 
 
-def hta_annotations(
-    ranks: Sequence[HtaRank], device: bool = True, num_kernels: int = 1000, duration_ratio: float = 0.8,
-    allowed: Sequence[str] = (),
-) -> HtaResult | None:  # fmt: skip
-    """Annotations by name; None where no rank has any. Names that contain one of ``allowed`` are never merged."""
+def hta_annotations(ranks: Sequence[HtaRank], device: bool = True) -> HtaResult | None:
+    """Annotations by name; None where no rank has any."""
     category = "gpu_user_annotation" if device else "user_annotation"
     if not any(one.table.has_symbol(category) for one in ranks):
         return None
     rows: list[tuple[Any, ...]] = []
     for one in ranks:
         at = np.flatnonzero(one.table.in_category(category))
-        rows += [(*row, one.rank) for row in _by_name(one, at, num_kernels, duration_ratio, allowed)]
+        rows += [(*row, one.rank) for row in _by_name(one, at, _MOST_ANNOTATIONS)]
     rows.sort(key=lambda row: (row[6], row[0]))
     name = "gpu_annotations" if device else "cpu_annotations"
     return table_of(name, ("name", *_FIGURES, "rank"), rows, ("name",))
 
 
-def _by_name(
-    one: HtaRank, at: NDArray[np.int64], most: int, ratio: float, allowed: Sequence[str] = ()
-) -> list[tuple[Any, ...]]:
+def _by_name(one: HtaRank, at: NDArray[np.int64], most: int) -> list[tuple[Any, ...]]:
     """Name, sum, max, min, deviation and mean; the rest of more than ``most`` names as "others"."""
     names = one.names(at)
     distinct = sorted(set(names))
@@ -122,9 +116,9 @@ def _by_name(
     sums = found.total[order]
     if len(labels) > most:
         reach = np.cumsum(sums)
-        limit = np.quantile(reach, ratio)
-        for i, name in enumerate(labels):
-            if (reach[i] > limit or i >= most) and not any(part in name for part in allowed):
+        limit = np.quantile(reach, _SHARE_NAMED)
+        for i in range(len(labels)):
+            if reach[i] > limit or i >= most:
                 labels[i] = "others"
         distinct = sorted(set(labels))
         code = {name: i for i, name in enumerate(distinct)}

@@ -18,7 +18,6 @@ from chakrasim.compat.hta.classes import hta_class_of_name, pinned_hta_class_of_
 from chakrasim.compat.hta.result import HtaResult
 from chakrasim.compat.hta.table import HtaTable, Version, hta_table
 from chakrasim.errors import InputError
-from chakrasim.notes import Notes
 
 Compat = Literal["hta", "hta-pinned"]
 _VERSIONS: Final[dict[str, Version]] = {"hta": "new", "hta-pinned": "pinned"}
@@ -86,12 +85,10 @@ def hta_ranks(
     compat: str = "hta",
     *,
     rank: int | None = None,
-    include_last_step: bool = False,
     step_filter: bool = True,
-    notes: Notes | None = None,
 ) -> list[HtaRank]:
-    """The ranks' tables, without the last step (1.1.6) unless ``include_last_step``, or with all that was recorded
-    (``step_filter=False``: HTA's trace diff works on that).
+    """The ranks' tables, without the last step (1.1.6), or with all that was recorded (``step_filter=False``: HTA's
+    trace diff works on that).
 
     Raises InputError, and HtaFailure where HTA fails to load a trace.
     """
@@ -100,10 +97,7 @@ def hta_ranks(
             "there is no such tool to be compatible with", found=repr(compat), expected="hta or hta-pinned"
         )
     version = _VERSIONS[compat]
-    found = [
-        (one.rank, hta_table(one.kineto, version, include_last_step, step_filter=step_filter))
-        for one in open_traces(traces, notes=notes)
-    ]
+    found = [(one.rank, hta_table(one.kineto, version, step_filter=step_filter)) for one in open_traces(traces)]
     base = min((table.origin for _, table in found if len(table)), default=0)
     ranks = [
         HtaRank(number, replace(table, ts=table.ts + _same_type(table.origin - base, table))) for number, table in found

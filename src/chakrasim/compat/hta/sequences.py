@@ -34,7 +34,7 @@ def hta_sequences(one: HtaRank, operator: str, min_pattern_len: int = 3) -> HtaR
     threads = _threads(one)
     depth = _depths(one, threads)
     kernels, launcher = _kernels(one)
-    matching = np.flatnonzero(np.isin(one.table.name, _named(one, operator)))
+    matching = np.flatnonzero(np.isin(one.table.name, one.table.symbols_with(operator)))
     if not len(matching) or not operator:
         return HtaResult("sequences", {})
     depth[kernels] = depth[launcher] + 1  # a kernel stands below its launch
@@ -42,10 +42,6 @@ def hta_sequences(one: HtaRank, operator: str, min_pattern_len: int = 3) -> HtaR
     roots = matching[depth[matching] == shallow]
     patterns = _below(one, threads, roots, kernels, launcher, min_pattern_len)
     return patterns if len(patterns) else HtaResult("sequences", {})
-
-
-def _named(one: HtaRank, part: str) -> _Ints:
-    return one.table.symbols_with(part)
 
 
 def _threads(one: HtaRank) -> list[_Thread]:

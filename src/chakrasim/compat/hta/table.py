@@ -108,9 +108,9 @@ class HtaTable:
     def __len__(self) -> int:
         return len(self.row)
 
-    def rare(self, argument: str, default: int = -1) -> Ints:
-        """int64[n]: the integer that each row's rare argument has (a text of digits counts), else ``default``."""
-        return rare_integers(self.kineto, argument, default)[self.row]
+    def rare(self, argument: str) -> Ints:
+        """int64[n]: the integer that each row's rare argument has (a text of digits counts), else -1."""
+        return rare_integers(self.kineto, argument)[self.row]
 
     def named(self, *names: str) -> NDArray[np.bool_]:
         """bool[n]: rows that have one of these names."""
@@ -192,10 +192,10 @@ def select(table: HtaTable, at: NDArray[np.integer[Any]], filtered: bool | None 
     return replace(table, **chosen, filtered=table.filtered if filtered is None else filtered)
 
 
-def rare_integers(kineto: KinetoTrace, argument: str, default: int = -1) -> Ints:
-    """int64[events]: the integer of a rare argument; texts of digits and whole reals count, others do not."""
+def rare_integers(kineto: KinetoTrace, argument: str) -> Ints:
+    """int64[events]: the integer of a rare argument, -1 if none; texts of digits and whole reals count."""
     column = kineto.rare_column(argument)
-    dense = column.integers(len(kineto), default)
+    dense = column.integers(len(kineto))
     for at in np.flatnonzero((column.kind == TEXT) | (column.kind == REAL)):
         bits = column.bits[at]
         value = kineto.strings[int(bits)] if column.kind[at] == TEXT else str(bits.view(np.float64))

@@ -171,7 +171,7 @@ def walk_stacks(
 
 
 class DeviceColumns(NamedTuple):
-    """The rows of the kernel loop (see ``critical_path_tables.DeviceRows``), all int64 but ``launch_ts`` (float64).
+    """The rows of the kernel loop (see ``tables.DeviceRows``), all int64 but ``launch_ts`` (float64).
 
     ``what``: KERNEL, ...; ``lane``: the stream as a number from 0; ``fresh``: nodes that the row gets when it is
     reached (start; the end follows), -1 if its event has nodes from the beginning.

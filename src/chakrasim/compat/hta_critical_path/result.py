@@ -123,10 +123,9 @@ class CriticalPath:
         communicates = "ncclKernel" in name if self.version == "pinned" else _COMMUNICATION.match(name) is not None
         return "gpu_communication_bound" if communicates else "gpu_compute_bound"
 
-    def sync_events(self, edges: NDArray[np.int32] | None = None) -> list[tuple[int, int]]:
-        """Events at both ends of each sync edge on the path (or of ``edges``), sorted."""
-        chosen = self.path_edges if edges is None else edges
-        chosen = chosen[self.edge_kind[chosen] == SYNC_DEPENDENCY]
+    def sync_events(self) -> list[tuple[int, int]]:
+        """Events at both ends of each sync edge on the path, sorted."""
+        chosen = self.path_edges[self.edge_kind[self.path_edges] == SYNC_DEPENDENCY]
         source, target = self.node_event[self.edge_source[chosen]], self.node_event[self.edge_target[chosen]]
         return sorted(zip(source.tolist(), target.tolist(), strict=True))
 

@@ -94,8 +94,8 @@ class TraceReport:
 
     @property
     def replayable(self) -> str:
-        """What ``replay_recorded`` takes: the prefix, or with ranks missing the first one's file,
-        which runs by itself."""
+        """What ``replay_recorded`` takes: the prefix, or with ranks missing the first one's file, which runs by
+        itself."""
         return f"{self.prefix}.{self.ranks[0].rank}.et" if self.missing else self.prefix
 
     def to_mapping(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def trace_directory(
         diagnosis, known = _examine(found, tasks, directory, progress)
         if told is not None:
             told(diagnosis)
-        _refuse_findings(diagnosis, directory, lenient=lenient)
+        _refuse_findings(diagnosis, directory)
         notes = Notes()
         notes.warn(*(str(finding) for finding in diagnosis.findings if finding.severity == Severity.WARNING))
         notes.refuse(strict)
@@ -231,8 +231,9 @@ def _examine(
     linked_by_rank: dict[int, _Linked] = {}
     for task in tasks:
         one, linked = examine(task.files, found.ranks)
-        # What the doctor links can be used unless other rows than it looks at are asked for.
-        if linked is not None and one.outline is not None and task.step == "all":
+        # What the doctor links can be used unless other rows than it looks at are asked for, or damage is refused.
+        intact = task.lenient or all(finding.code != "damaged-file" for finding in one.findings)
+        if linked is not None and one.outline is not None and task.step == "all" and intact:
             put_away(task.store, linked)
             linked_by_rank[task.files.rank] = _Linked(one.outline, one.said)
         del linked
@@ -262,21 +263,18 @@ def _collect(results: Generator[T, None, None], total: int, progress: Progress |
     return collected
 
 
-def _refuse_findings(diagnosis: Diagnosis, directory: PathLike, *, lenient: bool) -> None:
-    """Stop at traces that the doctor calls unusable, and at damaged ones unless they are to be read leniently."""
-    unusable = [finding for finding in diagnosis.findings if finding.severity == Severity.ERROR]
-    damaged = [finding for finding in diagnosis.findings if finding.code == "damaged-file" and not lenient]
-    found = unusable or damaged
+def _refuse_findings(diagnosis: Diagnosis, directory: PathLike) -> None:
+    """Stop at traces that the doctor calls unusable."""
+    found = [finding for finding in diagnosis.findings if finding.severity == Severity.ERROR]
     if not found:
         return
     codes = list(dict.fromkeys(finding.code for finding in found))
     more = f" (and {', '.join(codes[1:])}: see chakrasim doctor)" if len(codes) > 1 else ""
-    others = "name the ranks that can be used with --map FILE" if unusable else "add --lenient to use what is intact"
     raise InputError(
-        "the doctor calls these traces unusable" if unusable else "a trace is damaged",
+        "the doctor calls these traces unusable",
         file=directory,
         found=f"{codes[0]}: {found[0].cause}{more}",
-        remedy=f"{found[0].remedy}; or {others}",
+        remedy=f"{found[0].remedy}; or name the ranks that can be used with --map FILE",
     )
 
 

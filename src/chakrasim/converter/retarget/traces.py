@@ -165,9 +165,8 @@ def optimizer_nodes(trace: Trace) -> Ints:
     """Compute nodes of the phase "optimizer"."""
     column = trace.attr(PHASE)
     found = np.flatnonzero(column.present & (column.kind == STRING) & (trace.types == int(NodeType.COMP_NODE)))
-    texts = column.bits[found].astype(np.int64)
-    wanted = [index for index in np.unique(texts).tolist() if trace.strings[index] == "optimizer"]
-    return found[np.isin(texts, wanted)]
+    nodes: Ints = found[trace.strings.each(column.bits[found].astype(np.int64), lambda text: text == "optimizer")]
+    return nodes
 
 
 def _sizes(fate: Fate, rank: int) -> tuple[int, int]:

@@ -83,14 +83,15 @@ def _look(path: Path, file: Stream) -> FileFacts:
     head = text.head
     if not head:
         return FileFacts(path, FileKind.OTHER, note="the file is empty")
-    known = signature(head)
-    if known is not None:
+    known, named = signature(head), re.search(r"\.et(\.gz)?$", path.name)
+    # A Chakra trace begins with a length, whose bytes may be those of a pickle.
+    if known is not None and (known.packed or not named):
         return FileFacts(path, FileKind.OTHER, note=f"{known.name}: unpack it first" if known.packed else known.name)
     if first == "{":
         return _document(path, text)
     if first == "[":
         return _array(path, text)
-    if re.search(r"\.et(\.gz)?$", path.name):
+    if named:
         return FileFacts(path, FileKind.CHAKRA)
     return FileFacts(path, FileKind.OTHER, note="")
 

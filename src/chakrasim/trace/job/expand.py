@@ -141,7 +141,6 @@ def _places(trace: Trace, name: str, nodes: Ints) -> Ints:
     """Where the first attribute ``name`` of each of some nodes, which all have it, stands among the attributes."""
     if not len(nodes):
         return np.zeros(0, np.int64)
-    index = [i for i in np.unique(trace.attrs.name).tolist() if trace.strings[i] == name]
-    places = np.flatnonzero(np.isin(trace.attrs.name, index))
+    places = np.flatnonzero(trace.strings.each(trace.attrs.name, lambda text: text == name))
     owners = np.searchsorted(trace.attrs.offsets, places, side="right") - 1
     return places[np.searchsorted(owners, nodes, side="left")]
