@@ -368,6 +368,16 @@ def test_ranks_that_no_job_has_are_not_taken(tmp_path: Path) -> None:
     assert [(group.name, group.ranks, group.size) for group in linked.groups] == [("3", (), 4096)]
 
 
+def test_a_world_that_cannot_be_takes_no_memory(tmp_path: Path) -> None:
+    made = MadeTrace(0, 2)
+    made.header["distributedInfo"]["world_size"] = 1 << 60
+    made.record("allreduce", 0, 10, **{"Process Group Name": "", "Process Group Description": ""})
+    made.kernel(20, 5, 5)
+    linked = made.link(tmp_path)
+    assert linked.world_size == -1
+    assert [(group.name, group.ranks) for group in linked.groups] == [("[0, 1]", (0, 1))]
+
+
 def test_l_109_l_162h_waiting_records_are_no_communication(tmp_path: Path) -> None:
     made = MadeTrace()
     made.event("cuda_sync", "Stream Sync", 0, 5, stream=20)

@@ -65,7 +65,7 @@ class GroupTable:
             return -1
         same = (index for index, group in enumerate(self.groups) if group.ranks == members)
         index = next(same, -1)
-        if index < 0 and members == tuple(range(self.world_size)):
+        if index < 0 and len(members) == self.world_size and members == tuple(range(len(members))):
             index = self.world()
         return index if index >= 0 else self.add(str(list(members)), description, members)
 
