@@ -147,6 +147,7 @@ def test_ranks_that_pytorch_shortened_are_rebuilt() -> None:
     assert parse_ranks("[0, 1, 2, ...]", 64) == tuple(range(64))
     assert parse_ranks("[0, 1, 5, ..., 30]", 16) == ()
     assert parse_ranks("[0, 1, 2, ...]") == ()
+    assert parse_ranks("[0, 999999999, ...]", 64) == parse_ranks("[2, 1, ...]", 64) == ()
 
 
 def test_what_is_said_first_of_a_group_wins_and_contradictions_are_counted() -> None:
@@ -354,6 +355,27 @@ def test_a_root_becomes_a_global_rank(tmp_path: Path) -> None:
     made.record("allreduce", 60, 10, **args)
     made.kernel(80, 5, 65)
     assert made.link(tmp_path).communication.peer.tolist() == [4, 4, -1]
+
+
+def test_ranks_that_no_job_has_are_not_taken(tmp_path: Path) -> None:
+    """Such a rank once came out as peer -1,048,576."""
+    made = MadeTrace(0, 8)
+    absurd = {"Global rank start": 0, "Global rank stride": 1 << 20, "Group size": 4096}
+    made.record("broadcast", 0, 10, **absurd, **{"Process Group Name": "3", "Process Group Ranks": "", "Rank": 4095})
+    made.kernel(20, 5, 5, "ncclDevKernel_Broadcast_RING_LL(...)")
+    linked = made.link(tmp_path)
+    assert linked.communication.peer.tolist() == [-1]
+    assert [(group.name, group.ranks, group.size) for group in linked.groups] == [("3", (), 4096)]
+
+
+def test_a_world_that_cannot_be_takes_no_memory(tmp_path: Path) -> None:
+    made = MadeTrace(0, 2)
+    made.header["distributedInfo"]["world_size"] = 1 << 60
+    made.record("allreduce", 0, 10, **{"Process Group Name": "", "Process Group Description": ""})
+    made.kernel(20, 5, 5)
+    linked = made.link(tmp_path)
+    assert linked.world_size == -1
+    assert [(group.name, group.ranks) for group in linked.groups] == [("[0, 1]", (0, 1))]
 
 
 def test_l_109_l_162h_waiting_records_are_no_communication(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from chakrasim.errors import InputError
 from chakrasim.linker.api import link
 from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
+from chakrasim.trace.linked.file import read_linked, write_linked
 
 
 def tensor(number: int) -> list[Any]:
@@ -208,6 +209,15 @@ def test_host_alone_with_steps_and_a_backward_thread(tmp_path: Path) -> None:
     assert linked.step.tolist() == [4, -1]
     assert edges(linked, EdgeKind.INTER_THREAD) == [("aten::mm", "MmBackward0")]
     assert linked.parent.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("pid", [10**30, True, -5])
+def test_a_process_with_an_absurd_number_is_unknown(tmp_path: Path, pid: int) -> None:
+    """It was written to the linked file, which then could not be read."""
+    path = write_host(tmp_path, [node(3, "aten::mm", 7)])
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pid": pid}))
+    write_linked(tmp_path / "linked.json", link(path))
+    assert [lane.pid for lane in read_linked(tmp_path / "linked.json").lanes] == [-1]
 
 
 def test_the_wrong_file(tmp_path: Path) -> None:

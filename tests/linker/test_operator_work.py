@@ -120,6 +120,7 @@ def test_communication_is_no_work(tmp_path: Path) -> None:
     host = Host()
     outer = host.op("c10d::allreduce_", "c10d::allreduce_(Tensor[] tensors) -> Tensor[]", [[8]], [[8]])
     host.op("aten::copy_", COPY, [[8], [8]], [], outer)
+    host.op("aten::copy_", COPY, [[8], [8]], [], host.op("xccl:all_reduce", "", [[8]], []))
     host.op("aten::copy_", COPY, [[8], [8]], [])
     assert attributes(host.trace(tmp_path), "tensor_size") == [("aten::copy_", 64)]
 

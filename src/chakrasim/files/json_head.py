@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from chakrasim.files.signatures import BOM
 from chakrasim.files.storage import Stream
 
 MOST = 1 << 22
@@ -30,7 +31,7 @@ class JsonHead:
         self._text = ""
         self.head = self._read(_STEP)
         self._ended = not self.head
-        self._take(self.head.removeprefix(b"\xef\xbb\xbf"))
+        self._take(self.head.removeprefix(BOM))
         self.at = 0
 
     def _read(self, size: int) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 GZIP: Final = b"\x1f\x8b"
+#: What may stand before text in UTF-8.
+BOM: Final = b"\xef\xbb\xbf"
 
 
 class Signature(NamedTuple):

@@ -30,6 +30,7 @@ from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.linker.rows.shape import shape
 from chakrasim.linker.rows.table import Stages, make_table
 from chakrasim.linker.rows.texts import TextPool
+from chakrasim.text.amounts import first_of
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import Indices, Ints, KinetoTrace
 from chakrasim.trace.linked.columns import Annotations, EdgeKind, LinkedTrace
@@ -71,7 +72,7 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     launches = find_launches(work, nesting, calls)
     queues = enqueue(work, launches)
     records = read_records(work, calls)
-    proven = find_waits(work, launches, queues, records)
+    proven = find_waits(work, queues, records)
     waits = infer(work, launches, queues, records, proven)
     count_false_pairs(work, proven)
     handovers = explain(work, nesting.pieces)
@@ -134,12 +135,11 @@ def one_step(draft: Draft, step: int | str) -> Draft:
     known = np.unique(table.step[table.step >= 0]).tolist()
     number = int(step) if str(step).isdecimal() else -1
     if number not in known:
-        steps = ", ".join(map(str, known[:20])) + (", ..." if len(known) > 20 else "")
         raise InputError(
             "there is no such step",
             place="step",
             found=step,
-            expected=f"one of {steps}" if known else "all (the trace has no ProfilerStep)",
+            expected=f"one of {first_of(known, 20)}" if known else "all (the trace has no ProfilerStep)",
         )
     which = table.step == number
     place = np.append(np.cumsum(which) - 1, -1).astype(np.int32)

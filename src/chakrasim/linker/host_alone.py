@@ -7,6 +7,8 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.spelling import host_backend_of
+from chakrasim.linker.evidence.events import step_named
 from chakrasim.linker.evidence.host_join import frame_nodes
 from chakrasim.linker.rows.columns import constant
 from chakrasim.linker.rows.data_edges import parents, tensor_pairs
@@ -18,9 +20,7 @@ from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import Indices, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, Lane, RowKind
 
-_STEP = re.compile(r"ProfilerStep#([0-9]{1,9})")
 _NAMES_ONLY = re.compile(r"ProfilerStep#[0-9]+|Optimizer\.(step|zero_grad)#.*|enumerate\(DataLoader\)#.*|## .* ##")
-_HOST_COLLECTIVES = ("gloo:", "mpi:")
 #: Names around names around names: more levels than this are a circle of a damaged trace.
 _DEEPEST = 10_000
 
@@ -28,8 +28,8 @@ _DEEPEST = 10_000
 def rows_of_host(host: HostTrace, counts: dict[str, int]) -> tuple[RowTable, Edges]:
     """Rows in the order of their ids (in which operators start), all times 0, and their edges."""
     named = host.strings.each(host.name, lambda name: _NAMES_ONLY.fullmatch(name) is not None)
-    step = host.strings.each(host.name, _step_named, np.int32)
-    carried_out = host.strings.each(host.name, lambda name: name.startswith(_HOST_COLLECTIVES))
+    step = host.strings.each(host.name, step_named, np.int32)
+    carried_out = host.strings.each(host.name, host_backend_of)
     work = ~frame_nodes(host) & ~named
     nodes = np.flatnonzero(work)
     nodes = nodes[np.argsort(host.ids[nodes], kind="stable")]
@@ -69,18 +69,13 @@ def rows_of_host(host: HostTrace, counts: dict[str, int]) -> tuple[RowTable, Edg
     return table, edges
 
 
-def _step_named(name: str) -> int:
-    match = _STEP.fullmatch(name)
-    return int(match[1]) if match else -1
-
-
 def _threads(host: HostTrace, nodes: NDArray[np.intp]) -> tuple[Indices, tuple[Lane, ...]]:
     tids, first, lane = np.unique(host.tid[nodes], return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(tids), np.int32)
     rank[order] = np.arange(len(tids), dtype=np.int32)
     pid = host.header.get("pid", -1)
-    process = pid if isinstance(pid, int) else -1
+    process = pid if type(pid) is int and 0 <= pid < 2**63 else -1
     return rank[lane], tuple(Lane(f"thread {tid}", process, str(tid)) for tid in tids[order].tolist())
 
 

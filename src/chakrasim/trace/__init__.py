@@ -1,4 +1,4 @@
-"""Chakra execution traces: one columnar graph, its reader, writer and builder. Names are loaded when first used."""
+"""Traces as columns, with their readers and writers: Chakra, host, Kineto, linked. Names are loaded when first used."""
 
 from typing import TYPE_CHECKING
 

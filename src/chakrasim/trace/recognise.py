@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
-from chakrasim.files.signatures import signature
+from chakrasim.files.signatures import BOM, signature
+from chakrasim.text.amounts import first_of
 
 if TYPE_CHECKING:
     from chakrasim.trace.chakra.decoded import Columns
@@ -18,7 +19,6 @@ _LOOKS = {
 }
 _CHAKRA = "a Chakra trace"
 _JSONIZED = "a JSON file that looks like the output of chakra_jsonizer"
-_BOM = b"\xef\xbb\xbf"
 _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
 
 
@@ -35,7 +35,7 @@ def refuse_unless_json(head: bytes, source: str, expected: str) -> None:
     """Raise InputError if a file that begins with ``head`` is surely not ``expected``, which is KINETO or HOST."""
     if not head:
         raise InputError("the file is empty", file=source, expected=expected, remedy="create the file again")
-    text = head.removeprefix(_BOM).lstrip()
+    text = head.removeprefix(BOM).lstrip()
     found = _json_look(head) or ""
     other = _LOOKS[HOST if expected == KINETO else KINETO]
     if text.startswith((b"{", b"[")) and (found == _LOOKS[expected] or found not in (other, _JSONIZED)):
@@ -52,7 +52,7 @@ def wrong_document(names: list[str], source: str, expected: str) -> InputError:
     elif "nodes" in names:
         found = _LOOKS[HOST] if expected == KINETO else "nodes that are no list"
     else:
-        shown = ", ".join(repr(name) for name in names[:6]) + (", ..." if len(names) > 6 else "")
+        shown = first_of([repr(name) for name in names], 6)
         found = f"a JSON document with the members {shown}" if names else "a JSON document without members"
     wanted = "traceEvents" if expected == KINETO else "nodes"
     return InputError(f"this is not {expected}", file=source, found=found, expected=f"a list {wanted!r}")
@@ -75,7 +75,7 @@ def refuse_old_schema(data: bytes, source: str, damaged: bool) -> None:
 
 
 def _json_look(head: bytes) -> str | None:
-    text = head.removeprefix(_BOM).lstrip()
+    text = head.removeprefix(BOM).lstrip()
     if not text.startswith((b"{", b"[")):
         return None
     after = text[1:].lstrip()

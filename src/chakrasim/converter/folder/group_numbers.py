@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from chakrasim.linker.communication.group_table import MOST_RANKS
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import first_of
 from chakrasim.trace.linked.columns import LinkedTrace, ProcessGroup
@@ -19,8 +20,6 @@ EVERYBODY, UNUSABLE = 0, -1
 """Numbers of the group of all ranks, and of one whose members nobody knows."""
 
 _LARGEST = 2**31 - 1
-_MOST_RANKS = 1 << 20
-"""A run of more ranks is a damaged number."""
 
 Members = tuple[int, ...]
 
@@ -150,9 +149,9 @@ def world_size(traces: Sequence[LinkedTrace], notes: Notes) -> int:
     ranks = [trace.rank for trace in traces]
     told = {1, len(traces), *sizes, *(rank + 1 for rank in (*named, *peers, *ranks))}
     absurd = max(told)
-    if absurd > _MOST_RANKS:
+    if absurd > MOST_RANKS:
         notes.warn(f"the traces tell of {absurd} ranks, which no run has: this number is not used")
-    return int(max(size for size in told if size <= _MOST_RANKS))
+    return int(max(size for size in told if size <= MOST_RANKS))
 
 
 def _is_default(group: ProcessGroup) -> bool:

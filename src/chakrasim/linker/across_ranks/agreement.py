@@ -11,6 +11,7 @@ import numpy as np
 from chakrasim.collectives.kinds import KINDS
 from chakrasim.linker.across_ranks.meetings import Meetings, meet
 from chakrasim.linker.communication.group_table import MOST_RANKS
+from chakrasim.text.amounts import first_of
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto.columns import Mask
 from chakrasim.trace.linked.columns import OPERATION_NAMES, LinkedTrace, ProcessGroup
@@ -247,8 +248,7 @@ def _name(meetings: Meetings, entry: int) -> str:
 
 
 def _list(ranks: Sequence[int]) -> str:
-    shown = ", ".join(str(rank) for rank in ranks[:8])
-    return f"rank{'s' * (len(ranks) > 1)} {shown}{', ...' * (len(ranks) > 8)}"
+    return f"rank{'s' * (len(ranks) > 1)} {first_of(ranks)}"
 
 
 def _have(ranks: Sequence[int]) -> str:

@@ -65,7 +65,7 @@ class GroupTable:
             return -1
         same = (index for index, group in enumerate(self.groups) if group.ranks == members)
         index = next(same, -1)
-        if index < 0 and members == tuple(range(self.world_size)):
+        if index < 0 and len(members) == self.world_size and members == tuple(range(len(members))):
             index = self.world()
         return index if index >= 0 else self.add(str(list(members)), description, members)
 
@@ -149,12 +149,12 @@ def parse_ranks(text: str, size: int = 0) -> tuple[int, ...]:
     stride = head[1] - head[0]
     ranks = [head[0] + stride * at for at in range(size)]
     fits = ranks[: len(head)] == head and (not tail or ranks[-len(tail) :] == tail)
-    return tuple(ranks) if fits else ()
+    return tuple(ranks) if fits and 0 <= ranks[-1] <= MOST_RANKS else ()
 
 
 def strided_ranks(start: int, stride: int, size: int) -> tuple[int, ...]:
     """The ranks that ``global_rank_start``, ``global_rank_stride`` and a size stand for; () where they say nothing."""
-    if not 0 <= start <= MOST_RANKS or not 1 <= size <= MOST_RANKS or (not 1 <= stride <= MOST_RANKS and size > 1):
+    if start < 0 or not 1 <= size <= MOST_RANKS or stride < 1 < size or start + stride * (size - 1) > MOST_RANKS:
         return ()
     return tuple(start + stride * at for at in range(size))
 

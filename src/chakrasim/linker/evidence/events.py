@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.spelling import host_backend_of
 from chakrasim.errors import InputError
 from chakrasim.linker.memory import LARGE, narrow
 from chakrasim.linker.rows.columns import constant
@@ -23,8 +24,7 @@ _KERNELS = frozenset(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"
 _COPIES = frozenset(("gpu_memcpy", "memcpy"))
 _SETS = frozenset(("gpu_memset", "memset"))
 _SYNCS = frozenset(("cuda_sync", "xpu_sync"))
-_HOST_COLLECTIVES = ("gloo:", "mpi:")
-_STEP = re.compile(r"ProfilerStep#(\d+)")
+_STEP = re.compile(r"ProfilerStep#([0-9]{1,9})")
 _IGNORED, _ANNOTATION, _SYNC = 255, 254, 253
 
 #: Times beyond this (73 years from 0 in either direction would be 2.3e18) are damage, and sums of them would overflow.
@@ -170,7 +170,7 @@ def _roles(kineto: KinetoTrace, counts: dict[str, int]) -> NDArray[np.uint8]:
     role = kineto.strings.each(kineto.category, _role, np.uint8)
     role[~np.isin(kineto.phase, _PHASES)] = _IGNORED
     annotated = np.flatnonzero(role == _ANNOTATION)
-    carried_out = kineto.strings.each(kineto.name[annotated], lambda name: name.startswith(_HOST_COLLECTIVES))
+    carried_out = kineto.strings.each(kineto.name[annotated], host_backend_of)
     role[annotated[carried_out]] = RowKind.HOST_COLLECTIVE
     meant = role != _IGNORED
     timeless = meant & ((kineto.flags & (k.HAS_TS | k.HAS_DUR)) != (k.HAS_TS | k.HAS_DUR))
@@ -187,10 +187,14 @@ def _step_numbers(kineto: KinetoTrace, named: NDArray[np.intp]) -> Ints:
     """int64 for each text: N of ProfilerStep#N if an annotation is named so, -1 for others."""
     number = np.full(len(kineto.strings), -1, np.int64)
     for index in np.unique(kineto.name[named]):
-        match = _STEP.fullmatch(kineto.strings[int(index)])
-        if match and len(match[1]) < 10:
-            number[index] = int(match[1])
+        number[index] = step_named(kineto.strings[int(index)])
     return number
+
+
+def step_named(name: str) -> int:
+    """N of ProfilerStep#N, -1 for other names."""
+    match = _STEP.fullmatch(name)
+    return int(match[1]) if match else -1
 
 
 def _threads(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chakrasim.linker.evidence.enqueued import Enqueued, Links, Queue, join, links
 from chakrasim.linker.evidence.events import LaneEvents
-from chakrasim.linker.evidence.launches import CallIndex, Launches
+from chakrasim.linker.evidence.launches import CallIndex
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
 from chakrasim.linker.rows.columns import rare_at
 from chakrasim.trace.kineto.columns import Indices, Ints, Mask
@@ -95,7 +95,7 @@ class Waits:
     unresolved: SyncRecords
 
 
-def find_waits(work: LaneEvents, launches: Launches, queues: Enqueued, records: SyncRecords) -> Waits:
+def find_waits(work: LaneEvents, queues: Enqueued, records: SyncRecords) -> Waits:
     """What the records prove."""
     proof = Evidence.SYNC_RECORD
     known = (records.recorded >= 0) & (records.source_lane >= 0)

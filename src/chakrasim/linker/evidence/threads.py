@@ -13,8 +13,6 @@ from chakrasim.linker.evidence.nesting import Pieces
 from chakrasim.linker.rows.columns import rare_at
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
 
-Indices = NDArray[np.int32]
-
 #: A thread that goes on this soon after another's burst of work has ended waited for it.
 RETURN_NS = 50_000
 #: The same after a collective of the host: its end wakes the program's own code, which is slower.
@@ -96,7 +94,7 @@ def explain(work: LaneEvents, pieces: Pieces) -> Handovers:
         order = [work.main, *(thread for thread in range(work.threads) if thread != work.main)]
         for waiting in order:
             _returns(threads, waiting, found)
-        _in_order(threads, found)
+        _in_order(found)
         _collectives(threads, found)
         _starts(threads, found)
     work.counts["handovers_between_threads"] = len(found.edges)
@@ -199,7 +197,7 @@ def _hand_over(
     found.kept[gap] = [(a, b) for a, b in kept if b > a]
 
 
-def _in_order(threads: _Threads, found: Handovers) -> None:
+def _in_order(found: Handovers) -> None:
     """A thread that waits for one of the collectives that it handed over has waited for those that it handed over
     before: programs wait in order, and what is over by then shows no waiting."""
     ends = {(thread, end): (giver, given) for (thread, _), (end, giver, given) in found.begun.items()}

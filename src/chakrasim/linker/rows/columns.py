@@ -86,11 +86,9 @@ def text_columns(
         if kineto is not None:
             for name, rare in (("values", "Concrete Inputs"), ("shapes", "Input Dims"), ("types", "Input type")):
                 column = kineto.rare_column(rare)
-                text = column.kind >= TEXT
-                if text.any():
+                if (column.kind >= TEXT).any():
                     found[name] = np.zeros((n, 2), np.int32)
-                    dense = np.zeros(len(kineto.correlation), np.int32)
-                    dense[column.rows[text]] = column.bits[text]
+                    dense = column.texts(len(kineto.correlation))
                     own = (table.event >= 0) & (table.part == 0)
                     found[name][own, 0] = dense[table.event[own]]
         return found, table.texts.build()

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.spelling import DEVICE_BACKENDS, HOST_BACKENDS
 from chakrasim.linker.rows.data_edges import parents
 from chakrasim.linker.rows.row_table import RowTable
 from chakrasim.linker.rows.texts import TextPool
@@ -34,6 +35,7 @@ NO_FORMULA: Final = "no formula"
 FUSED: Final = "fused kernel"
 
 _COMMUNICATION: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
+_BACK_ENDS: Final = tuple(f"{name}:" for name in HOST_BACKENDS + DEVICE_BACKENDS)
 #: More levels than this are a circle of a damaged trace.
 _DEEPEST: Final = 10_000
 _COLUMNS: Final = tuple(field.name for field in fields(OperatorWorks))
@@ -214,7 +216,7 @@ def _role(schema: str) -> _Role:
 
 
 def _role_by_name(name: str) -> _Role:
-    if name.startswith((*_COMMUNICATION, "record_param_comms", "nccl:", "gloo:", "mpi:")):
+    if name.startswith((*_COMMUNICATION, "record_param_comms", *_BACK_ENDS)):
         return _Role.APART
     return _Role.FUSED if name.startswith("triton_") else _Role.NOTHING
 

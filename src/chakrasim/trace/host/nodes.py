@@ -1,4 +1,4 @@
-"""Compiled: from the tokens of nodes (`json_scan`) to the rows of a `HostTrace`."""
+"""Compiled: from the tokens of nodes (`trace/json/scan.py`) to the rows of a `HostTrace`."""
 
 # mypy: disable-error-code="assignment"
 # Compiled code knows one integer, of 64 bits; a checker sees Python's and NumPy's.

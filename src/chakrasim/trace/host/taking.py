@@ -95,7 +95,7 @@ class NodeTaker(Taker[HostTrace]):
     def build(self, header: dict[str, Any], notes: Notes) -> HostTrace:
         count = self.count
         if not count[nodes.ROWS] and count[nodes.NO_ID]:
-            self.records.refuse_records("a list of other things")
+            self.records.refuse_records()
         self.empty_rare_pool()
         rows, used = int(count[nodes.ROWS]), int(count[nodes.TENSORS])
         for column in self.tensors:

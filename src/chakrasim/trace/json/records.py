@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.files import storage
+from chakrasim.files.signatures import BOM
 from chakrasim.notes import Notes
 from chakrasim.trace import recognise
 from chakrasim.trace.chakra.graph import StringTable
@@ -216,7 +217,7 @@ class Records:
         if not text and self.file.fault:
             raise self._gzip_damage()
         recognise.refuse_unless_json(text, self.path, self.form.expected)
-        return 3 if text.startswith(b"\xef\xbb\xbf") else 0
+        return len(BOM) if text.startswith(BOM) else 0
 
     def _gzip_damage(self) -> InputError:
         return InputError(
@@ -343,9 +344,10 @@ class Records:
             names = [match[1].decode("utf-8", "replace") for raw in self.members if (match := _NAME.match(raw))]
             raise recognise.wrong_document(names, self.path, self.form.expected)
 
-    def refuse_records(self, found: str) -> NoReturn:
+    def refuse_records(self) -> NoReturn:
         """Raise InputError: what the list holds is not what it should be."""
-        raise InputError(f"this is not {self.form.expected}", file=self.path, found=found, expected=self.form.expected)
+        expected = self.form.expected
+        raise InputError(f"this is not {expected}", file=self.path, found="a list of other things", expected=expected)
 
 
 _NAME: Final = re.compile(rb'"([^"\\]+)"')

@@ -1,6 +1,6 @@
 """Compiled scanning of JSON text whose bulk is one list of records (``traceEvents``, ``nodes``).
 
-``scan`` goes over the text once and writes the tokens of its records (`json_tokens`). What they mean is up to the
+``scan`` goes over the text once and writes the tokens of its records (`tokens.py`). What they mean is up to the
 caller's own kernel. The text may come in windows: a record that is not complete is begun again when there is more.
 
 The grammar is that of JSON. Faults that are known of the profilers and leave no doubt are repaired and counted: a

@@ -1,7 +1,7 @@
 """Compiled tokenising of JSON: the grammar of values, and the members of one record that somebody wants.
 
 A token says which key, what kind of value, where its text begins and ends; it is written for each value whose key is in
-the vocabulary. All else is checked and skipped. `json_scan` goes through the whole text; here are also the numbers by
+the vocabulary. All else is checked and skipped. `scan` goes through the whole text; here are also the numbers by
 which it, its caller and the kernels that use the tokens understand each other.
 """
 
@@ -21,9 +21,9 @@ from chakrasim.trace.json.values import decode, index
 
 # Slots of the state array ``st``. Positions are in the window, which begins at byte BASE of the text.
 POS, END, BASE, FINAL, STRICT, BARE, MODE, COMMA, LISTS = range(9)
-TOKENS, PAIR_START, PAIR_STOP, ERR_POS, NEED_BYTES = range(9, 14)
-RECORDS, DAMAGES, LOST, LOST_FROM, COMMAS, CONTROLS, ESCAPES, REPAIR_POS, NON_FINITE = range(14, 23)
-STATE_SIZE: Final = 24
+TOKENS, PAIR_START, PAIR_STOP, ERR_POS = range(9, 13)
+RECORDS, DAMAGES, LOST, LOST_FROM, COMMAS, CONTROLS, ESCAPES, REPAIR_POS, NON_FINITE = range(13, 22)
+STATE_SIZE: Final = 22
 
 # Where scanning stands: before the text's first byte, in the document, in the list of records, looking for the next
 # record or for the list after a fault, behind the document.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -68,26 +67,16 @@ class RareColumn:
     kind: NDArray[np.uint8]
     bits: Ints
 
-    def integers(self, size: int, default: int = -1, strings: StringTable | None = None) -> Ints:
-        """int64[size]: the integer of each row, ``default`` where there is none.
-
-        With the trace's ``strings``, a text that is an integer of 64 bits counts as one.
-        """
+    def integers(self, size: int, default: int = -1) -> Ints:
+        """int64[size]: the integer of each row, ``default`` where there is none."""
         dense = np.full(size, default, np.int64)
         whole = self.kind == INTEGER
         dense[self.rows[whole]] = self.bits[whole]
-        text = self.kind == TEXT
-        if strings is not None and text.any():
-            indices, which = np.unique(self.bits[text], return_inverse=True)
-            values = [_integer_of(strings.raw(index)) for index in indices.tolist()]
-            known = np.array([value is not None for value in values])[which]
-            numbers = np.array([value or 0 for value in values], np.int64)[which]
-            dense[self.rows[text][known]] = numbers[known]
         return dense
 
-    def reals(self, size: int, default: float = 0.0) -> NDArray[np.float64]:
-        """float64[size]: the number of each row, ``default`` where there is none."""
-        dense = np.full(size, default, np.float64)
+    def reals(self, size: int) -> NDArray[np.float64]:
+        """float64[size]: the number of each row, 0 where there is none."""
+        dense = np.zeros(size, np.float64)
         whole = self.kind == INTEGER
         dense[self.rows[whole]] = self.bits[whole]
         real = self.kind == REAL
@@ -100,14 +89,6 @@ class RareColumn:
         text = self.kind >= TEXT
         dense[self.rows[text]] = self.bits[text]
         return dense
-
-
-def _integer_of(text: bytes) -> int | None:
-    """The integer of 64 bits that ``text`` is, if it is one."""
-    if not re.fullmatch(rb"[+-]?[0-9]{1,19}", text):
-        return None
-    value = int(text)
-    return value if -(2**63) <= value < 2**63 else None
 
 
 EMPTY_RARE: Final = RareColumn(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64))

@@ -1,4 +1,4 @@
-"""Compiled: from the tokens of events (`json_scan`) to the rows of a `KinetoTrace`."""
+"""Compiled: from the tokens of events (`trace/json/scan.py`) to the rows of a `KinetoTrace`."""
 
 # mypy: disable-error-code="assignment"
 # Compiled code knows one integer, of 64 bits; a checker sees Python's and NumPy's.

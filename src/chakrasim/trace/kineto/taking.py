@@ -103,7 +103,7 @@ class EventTaker(Taker[KinetoTrace]):
         count = self.count
         bare = bool(self.records.state[js.BARE]) and count[events.SEEN] > count[events.NO_WORK]
         if bare and not np.any(self.columns[events.FLAGS][: count[events.ROWS]] & k.HAS_TS):
-            self.records.refuse_records("a list of other things")
+            self.records.refuse_records()
         self.empty_rare_pool()
         for column in self.columns:
             column.resize(int(count[events.ROWS]), refcheck=False)

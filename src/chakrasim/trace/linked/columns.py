@@ -156,7 +156,7 @@ class Communication:
 class Annotations:
     """Spans that name work without being work (user annotations, profiler steps), ``k`` entries by start.
 
-    ``name`` int32[k] string index; ``thread`` int32[k] index into ``LinkedTrace.threads``; ``start_ns``,
+    ``name`` int32[k] string index; ``thread`` int32[k] index into ``LinkedTrace.lanes``; ``start_ns``,
     ``duration_ns`` int64[k]; ``step`` int32[k]: N of ``ProfilerStep#N``, -1 for others.
     """
 

@@ -152,7 +152,7 @@ def read_linked(path: str | os.PathLike[str]) -> LinkedTrace:
         raise _refused(data, source)
     try:
         document = load(data)
-        return _linked(document, source)
+        return _linked(document)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as fault:
         raise InputError(
             "the linked trace is damaged",
@@ -185,7 +185,7 @@ def _refused(data: bytes | mmap.mmap, source: str) -> InputError:
     )
 
 
-def _linked(document: dict[str, Any], source: str) -> LinkedTrace:
+def _linked(document: dict[str, Any]) -> LinkedTrace:
     texts = [text.encode("utf-8", "surrogateescape") for text in document["strings"]]
     rows = _columns(document["rows"], _ROWS | {f"{name}_{side}": _INT32 for name in _PAIRS for side in ("in", "out")})
     edges, notes, said = (
