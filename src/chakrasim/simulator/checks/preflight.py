@@ -67,9 +67,9 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
     if context.carries_messages_to_itself:
         return
     selves = np.flatnonzero(np.isin(graph.peers, ranks))
-    if len(selves):
-        messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
-        number = int(np.flatnonzero(messages & np.isin(graph.a, selves))[0])
+    messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
+    if len(selves) and (wrong := messages & np.isin(graph.a, selves)).any():
+        number = int(wrong.argmax())
         graph.refuse(
             number,
             "a rank sends a message to itself",
