@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import chakrasim
+from chakrasim.collectives import registry
+from chakrasim.machine import Algorithm, load_system
 from chakrasim.trace import TraceBuilder, write
 
 SOURCE = Path(chakrasim.__file__).parent.parent
@@ -113,6 +115,21 @@ def test_an_installed_package_names_its_own_by_entry_points(tmp_path: Path) -> N
     by_module = _makespan(tmp_path, path=own)
     _files(tmp_path, "Line", "slow")
     assert _makespan(tmp_path, path=own) == by_module
+
+
+def test_a_declared_name_may_begin_like_one_with_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = tmp_path / "lines-1.0.dist-info"
+    declared.mkdir()
+    (tmp_path / "directed_ring.py").write_text(SLOW_RING.replace('"slow"', '"direct2d"'))
+    (declared / "METADATA").write_text("Metadata-Version: 2.1\nName: lines\nVersion: 1.0\n")
+    (declared / "entry_points.txt").write_text("[chakrasim.algorithms]\ndirect2d = directed_ring\n")
+    named = {"preferred-dataset-splits": 1, "all-reduce-implementation": ["direct2d(times=3)"]}
+    assert load_system(named).implementations == {"all-reduce": (Algorithm("direct", 2),)}
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        assert load_system(named).implementations == {"all-reduce": (Algorithm("direct2d", None, (("times", 3),)),)}
+    finally:
+        registry._ALGORITHMS.pop("direct2d", None)
 
 
 @pytest.mark.parametrize(

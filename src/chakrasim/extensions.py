@@ -26,15 +26,19 @@ def registered_name(text: str, table: Mapping[str, object], what: str, group: st
         return _of_module(module, name, table, what)
     if text in table:
         return text
-    from importlib.metadata import entry_points
-
-    declared = entry_points(group=group)
-    if text in declared.names:
-        value = declared[text].value
-        return _of_module(value.partition(":")[0].strip(), text, table, what)
-    names = list(dict.fromkeys([*table, *sorted(declared.names)]))
+    known = declared(group)
+    if text in known:
+        return _of_module(known[text].partition(":")[0].strip(), text, table, what)
+    names = list(dict.fromkeys([*table, *sorted(known)]))
     expected = "one of " + ", ".join(names) + ", or module:name"
     raise InputError(f"unknown {what}", expected=expected, remedy=near(text, names) or None)
+
+
+def declared(group: str) -> dict[str, str]:
+    """What the entry points of installed packages declare: where each is, by name; the first of a name counts."""
+    from importlib.metadata import entry_points
+
+    return {one.name: one.value for one in reversed(entry_points(group=group))}
 
 
 def _of_module(module: str, name: str, table: Mapping[str, object], what: str) -> str:
@@ -50,7 +54,8 @@ def _of_module(module: str, name: str, table: Mapping[str, object], what: str) -
         raise InputError(f"the module {module} {message}", remedy=remedy) from error
     if name not in table:
         own = [known for known, one in table.items() if known not in before or module in _modules(one)]
-        expected = f"a {what} that it registers: {', '.join(own) or 'there is none'}".replace("a a", "an a")
+        article = "an" if what.startswith("a") else "a"
+        expected = f"{article} {what} that it registers: {', '.join(own) or 'there is none'}"
         raise InputError(f"the module {module} has no {what} of this name", expected=expected)
     return name
 

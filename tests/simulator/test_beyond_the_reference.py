@@ -42,6 +42,17 @@ def test_a_roofline_time_of_zero_in_cycle_0() -> None:
     assert Case([nodes], _ring(2), system).run().makespan_ns == 1000
 
 
+def test_a_size_that_nothing_goes_by_may_be_of_any_type() -> None:
+    assert Case([[compute(0, 7, tensor_size="large")]], _ring(4)).run().finish_ns.tolist() == [7000] * 4
+
+
+def test_a_message_to_itself_that_a_common_start_leaves_out() -> None:
+    node = send(0, 0, 1000)
+    case = Case([[{**node, "attr": {**node["attr"], "is_start_offset": True}}], [compute(0, 1)]], _ring(2))
+    assert case.run(common_start=True).finish_ns.tolist() == [0, 1000]
+    assert "a rank sends a message to itself; found peer 0" in _refused(case)
+
+
 def test_a_congestion_aware_ring_of_two() -> None:
     # Four chunks, each 2 steps of 131,072 bytes, a reduction of 3 x 81 ns and 3 endpoint delays.
     step, reduction = int(500 + 131072 / 53.6870912), 3 * int(131072 / 1600)

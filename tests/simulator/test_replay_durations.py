@@ -326,6 +326,8 @@ def test_the_parameter_of_simulate_works_for_one_more_release() -> None:
         old = chakrasim.simulate(trace, machine="hgx-h100-2", physics=True, replay_durations="recorded")  # type: ignore[call-arg]
     assert old.warnings == ("the machine has no effect: measured durations are replayed",)
     assert old.finish_ns.tolist() == chakrasim.replay_recorded(trace).finish_ns.tolist()
+    with pytest.warns(DeprecationWarning), pytest.raises(TypeError, match="common_strat"):
+        chakrasim.simulate(trace, replay_durations="recorded", congestion="aware", common_strat=True)  # type: ignore[call-arg]
 
 
 def test_what_cannot_be_a_time_is_refused() -> None:

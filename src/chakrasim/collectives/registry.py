@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from chakrasim.collectives.algorithms import direct, double_binary_tree, halving_doubling, ring, rooted
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS
@@ -39,6 +39,8 @@ class Traits:
     parameters: Mapping[str, int] = field(default_factory=dict)
 
 
+ENTRY_POINTS: Final = "chakrasim.algorithms"
+"""The group in which installed packages declare theirs."""
 _ALGORITHMS: dict[str, tuple[Algorithm, Traits]] = {}
 
 
@@ -93,7 +95,7 @@ def is_known(name: str) -> bool:
 
 def traits_of(name: str) -> Traits:
     """The traits of an algorithm: by its name, or ``module:name``. Raises InputError for one that is not known."""
-    return _ALGORITHMS[registered_name(name, _ALGORITHMS, "algorithm", "chakrasim.algorithms")][1]
+    return _ALGORITHMS[registered_name(name, _ALGORITHMS, "algorithm", ENTRY_POINTS)][1]
 
 
 def build(name: str, request: Request) -> Schedule:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from chakrasim.collectives.registry import check_parameters, is_known, traits_of
+from chakrasim.collectives.registry import ENTRY_POINTS, check_parameters, is_known, traits_of
 from chakrasim.config.section import Section
 from chakrasim.errors import InputError
+from chakrasim.extensions import declared
 
 WINDOWED = ("direct", "oneDirect")
 
@@ -49,7 +50,7 @@ def parse_algorithm(text: str, section: Section, key: str, index: int) -> Algori
             prefix = text.rstrip("0123456789")
             return Algorithm(prefix, int(text[len(prefix) :]))
         for prefix in WINDOWED:
-            if text.startswith(prefix) and ":" not in text:
+            if text.startswith(prefix) and ":" not in text and text.partition("(")[0] not in declared(ENTRY_POINTS):
                 return Algorithm(prefix, _window(text, prefix, section, place))
     name, parameters = _parameters(text, section, place)
     try:

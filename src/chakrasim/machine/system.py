@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS
+from chakrasim.config.section import INT32_MAX, TIME_MAX
 from chakrasim.config.values import describe
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm
@@ -21,13 +22,13 @@ DEFAULT_ENDPOINT_DELAY_NS = 10
 DEFAULT_REDUCTION_DELAY = 1
 DEFAULT_TRACE_FILENAME = "local_mem_trace"
 _INTEGER_RANGES = {
-    "active_chunks_per_dimension": (1, 2**31 - 1),
-    "preferred_dataset_splits": (1, 2**31 - 1),
-    "endpoint_delay_ns": (0, 2**31 - 1),
-    "local_reduction_delay": (0, 2**31 - 1),
-    "L": (0, 2**62 - 1),
-    "o": (0, 2**62 - 1),
-    "g": (0, 2**62 - 1),
+    "active_chunks_per_dimension": (1, INT32_MAX),
+    "preferred_dataset_splits": (1, INT32_MAX),
+    "endpoint_delay_ns": (0, INT32_MAX),
+    "local_reduction_delay": (0, INT32_MAX),
+    "L": (0, TIME_MAX - 1),
+    "o": (0, TIME_MAX - 1),
+    "g": (0, TIME_MAX - 1),
 }
 
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
-from chakrasim.errors import InputError
 from chakrasim.replay.plan import BARRIER, COMPUTE, RECV, SEND, Coverage, Operation, ReplayPlan
 from chakrasim.text.amounts import number_text, size_text, time_text
 from chakrasim.text.layout import Section
-from chakrasim.text.shown import Shown
+from chakrasim.text.shown import Shown, data_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -152,11 +151,7 @@ class ReplayResult(Shown):
 
     def to_frame(self) -> pandas.DataFrame:
         """One row per kind of collective. Raises InputError where pandas is not installed."""
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
-        return pandas.DataFrame([_flat(row, self.backend) for row in self.collectives], columns=list(COLUMNS))
+        return data_frame([_flat(row, self.backend) for row in self.collectives], list(COLUMNS))
 
     def calibration_csv(self) -> str:
         """The measured rows as CSV, for calibration: `COLUMNS`; kinds without a measurement are left out."""

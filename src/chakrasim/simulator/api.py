@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import wraps
-from inspect import signature
 from os import PathLike
 from typing import Any, Final, Literal, ParamSpec
 
@@ -72,9 +71,10 @@ def _as_before(function: Callable[P, SimulationResult]) -> Callable[P, Simulatio
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         machines = [named.pop(name, None) for name in _OF_MACHINES]
         notes = Notes(*[HAS_NO_MACHINE] * any(one is not None for one in machines))
-        taken: Any = {name: value for name, value in named.items() if name in signature(replay_recorded).parameters}
+        for name in ("congestion", "protocol"):
+            named.pop(name, None)
         replay: Any = replay_recorded
-        return replay(*given, how=how, notes=notes, **taken)
+        return replay(*given, how=how, notes=notes, **named)
 
     return call
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from chakrasim.errors import InputError
 from chakrasim.text.layout import Section, html_text
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Shown:
@@ -28,3 +32,12 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return html_text(self._tables())
+
+
+def data_frame(data: Any, columns: list[str] | None = None) -> pandas.DataFrame:
+    """Rows or columns as a data frame. Raises InputError where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
+    return pandas.DataFrame(data, columns=columns)

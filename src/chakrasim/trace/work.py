@@ -58,6 +58,10 @@ class WorkKind(IntEnum):
     OPTIMIZER = 10
 
 
+WORK_KINDS: Final = {kind.name.lower(): kind for kind in WorkKind}
+"""The kinds by their names in files."""
+
+
 @dataclass(frozen=True, eq=False)
 class Work:
     """What ``n`` compute nodes do.

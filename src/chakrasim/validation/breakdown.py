@@ -13,7 +13,6 @@ from chakrasim.trace import NodeType
 
 if TYPE_CHECKING:
     from chakrasim.simulator.outcome.result import SimulationResult
-    from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
 Breakdown = Mapping[str, float]
@@ -35,17 +34,10 @@ def breakdown(result: SimulationResult, rank: int) -> Breakdown:
     # Nodes take whole microseconds, their parts add up to the nanosecond.
     parts["other_compute"] += int((end - start)[computes].sum()) - sum(parts.values())
     tensor = types == NodeType.COMM_COLL_NODE
-    tensor[tensor] = _texts(trace, nodes[tensor], "pg_name") == "tp"
+    tensor[tensor] = trace.attr("pg_name").texts(nodes[tensor]) == "tp"
     parts["tensor_parallel"] = _exposed(start[computes], end[computes], start[tensor], end[tensor])
     parts["pipeline"] = result.makespan_ns - sum(parts.values())
     return {name: parts[name] / 1e9 for name in PARTS}
-
-
-def _texts(trace: Trace, nodes: Ints, name: str) -> NDArray[np.str_]:
-    """A text attribute of nodes, "" where it is missing."""
-    column = trace.attr(name)
-    numbers, which = np.unique(np.where(column.present[nodes], column.bits[nodes], 0), return_inverse=True)
-    return np.array([trace.strings[int(number)] for number in numbers] or [""], np.str_)[which]
 
 
 def _exposed(busy_from: Ints, busy_to: Ints, start: Ints, end: Ints) -> int:

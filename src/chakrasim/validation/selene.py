@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from chakrasim.generator.layers.tape import Row
 from chakrasim.machine import Machine, load_machine
-from chakrasim.notes import Notes
 from chakrasim.trace import TraceBuilder
 from chakrasim.trace.kinds import NodeType
 
@@ -55,8 +54,7 @@ def selene(nodes: int) -> Machine:
                 "scheduling": "FIFO",
                 "algorithms": dict.fromkeys(("all-reduce", "all-gather", "reduce-scatter", "all-to-all"), ring),
             },
-        },
-        Notes(),
+        }
     )
 
 

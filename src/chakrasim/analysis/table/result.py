@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.errors import InputError
 from chakrasim.text.amounts import number_text, plural
 from chakrasim.text.layout import Section
-from chakrasim.text.shown import Shown
+from chakrasim.text.shown import Shown, data_frame
 from chakrasim.trace.chakra.graph import StringTable
 
 if TYPE_CHECKING:
@@ -107,12 +106,8 @@ class Result(Shown):
 
     def to_frame(self) -> pandas.DataFrame:
         """The result as a data frame. Raises InputError where pandas is not installed."""
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
         data = {k: list(v) if isinstance(v, tuple) else v for k, v in self.columns().items()}
-        return pandas.DataFrame(data, columns=list(data))
+        return data_frame(data, list(data))
 
 
 def _cell(value: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from chakrasim.collectives.kinds import KINDS
 from chakrasim.collectives.schedule import Collective, Request
 
 REDUCE_SCATTERS = (Collective.REDUCE_SCATTER, Collective.REDUCE_SCATTER_BLOCK)
@@ -30,7 +31,7 @@ def runs(request: Request, parallel: int, memory_run: int, count: int) -> Iterat
     An all-reduce reduces in every second pair of blocks, a reduce-scatter in each. Bundles from memory send data back
     while more than ``parallel`` of their block remain, themselves included.
     """
-    reduces = request.collective in (Collective.ALL_REDUCE, *REDUCE_SCATTERS)
+    reduces = KINDS[request.collective].reduces
     if not reduces and not request.shared_bus:
         yield Run(count, False, False, False)
         return

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.algorithms import direct
+from chakrasim.collectives.kinds import KINDS, Root
 from chakrasim.collectives.schedule import Collective, Op, Program, Request, Row, Schedule, final_size, message, uniform
 
 TOKEN_BYTES = 1
@@ -51,7 +52,7 @@ def direct_schedule(request: Request) -> Schedule:
         return replace(direct.schedule(tokens), final_bytes=final)
     size = _block_bytes(request) if request.collective == Collective.SCATTER else message(request.data_bytes)
     ahead = 1 if request.clockwise else -1
-    from_root = request.collective in (Collective.BROADCAST, Collective.SCATTER)
+    from_root = KINDS[request.collective].root is Root.GIVES
     to_others = tuple(Op(from_root, ahead * distance, size) for distance in range(1, members))
     away = Row(1, size, False, False, False, to_others if from_root else ())
     arrival = Row(members - 1, size, request.collective == Collective.REDUCE, True, False, ())

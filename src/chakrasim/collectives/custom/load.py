@@ -33,7 +33,6 @@ def custom_programs(
         The ranks of the group as listed; peers in the programs are indices into it.
     pass_ns:
         How many ns one pass over that many bytes of local memory takes; only MSCCL algorithms ask.
-
     to_itself:
         Whether the network carries messages from a rank to itself (only one kind does).
     """

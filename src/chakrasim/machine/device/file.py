@@ -14,8 +14,9 @@ from typing import Any
 
 from chakrasim.config.section import no_such, open_named
 from chakrasim.config.table import names, read
-from chakrasim.machine.device.keys import DEVICE, KIND_NAMES
+from chakrasim.machine.device.keys import DEVICE
 from chakrasim.machine.device.profile import DeviceProfile
+from chakrasim.trace.work import WORK_KINDS
 
 _FOLDER = Path(__file__).parents[1] / "devices"
 _KIND = "device profile"
@@ -61,7 +62,7 @@ def load_device(source: str | os.PathLike[str] | Mapping[str, Any] | DeviceProfi
     section.refuse_unknown(names(DEVICE))
     values = read(section, DEVICE)
     del values["format"]
-    efficiency = {KIND_NAMES[name]: found for name, found in values.pop("efficiency").items()}
+    efficiency = {WORK_KINDS[name]: found for name, found in values.pop("efficiency").items()}
     return DeviceProfile(**values, efficiency=efficiency)
 
 

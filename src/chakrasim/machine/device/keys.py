@@ -13,9 +13,8 @@ from chakrasim.config.table import REQUIRED, Derived, Key, Kind, Values, each, m
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, real
 from chakrasim.machine.device.profile import Efficiency
 from chakrasim.machine.device.tiling import Tiling
-from chakrasim.trace.work import WorkKind
+from chakrasim.trace.work import WORK_KINDS
 
-KIND_NAMES: Final = {kind.name.lower(): kind for kind in WorkKind}
 _MEMORY: Final = {
     "B": Fraction(1),
     **{f"{prefix}B": Fraction(10**power) for prefix, power in zip("MGT", (6, 9, 12), strict=True)},
@@ -101,7 +100,7 @@ DEVICE: Final = (
         "or 16 bits that is missing runs like one of 16, `tfloat32` like `float32`, any other on the vector units"),
     Key("vector", _FLOPS, Derived(lambda values: min(values["peak"].values()), "the lowest peak"),
         "outside the matrix units"),
-    Key("efficiency", each(KIND_NAMES, mapping(_EFFICIENCY, _efficiency), ("gemm", "elementwise"),
+    Key("efficiency", each(WORK_KINDS, mapping(_EFFICIENCY, _efficiency), ("gemm", "elementwise"),
         "at least gemm and elementwise"), REQUIRED,
         "by kind: `gemm` and `elementwise` at least; also `attention`, `convolution`, `reduction`, `normalization`, "
         "`softmax`, `embedding`, `copy`, `optimizer`, `other`. `attention`, `convolution` and `other` that are missing "

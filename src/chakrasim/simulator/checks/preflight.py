@@ -16,7 +16,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.outcome.stall import describe, ranks_text
+from chakrasim.simulator.outcome.stall import describe, named_ranks
 
 Ints = NDArray[np.int64]
 
@@ -67,9 +67,9 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
     if context.carries_messages_to_itself:
         return
     selves = np.flatnonzero(np.isin(graph.peers, ranks))
-    if len(selves):
-        messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
-        number = int(np.flatnonzero(messages & np.isin(graph.a, selves))[0])
+    messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
+    if len(selves) and (wrong := messages & np.isin(graph.a, selves)).any():
+        number = int(wrong.argmax())
         graph.refuse(
             number,
             "a rank sends a message to itself",
@@ -188,9 +188,9 @@ def _check_share(
         use = expected.uses.get(signature) or found.uses[signature]
         one, other = members[graph_of[members] == reference], members[graph_of[members] == g]
         raise InputError(
-            f"the members of {name} do not run the same collectives: {ranks_text(tuple(one.tolist()))} "
+            f"the members of {name} do not run the same collectives: {named_ranks(tuple(one.tolist()))} "
             f"run{'s' if len(one) == 1 else ''} {describe(use)} {expected.calls[signature]} times, "
-            f"{ranks_text(tuple(other.tolist()))} {found.calls[signature]} times",
+            f"{named_ranks(tuple(other.tolist()))} {found.calls[signature]} times",
             file=graphs[g].trace.source,
             expected="the same types and sizes, equally often, on all members",
             remedy="a rank's trace is missing operations, or belongs to another run",

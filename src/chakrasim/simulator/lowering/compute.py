@@ -19,7 +19,7 @@ from chakrasim.trace import Trace
 from chakrasim.trace import work as names
 from chakrasim.trace.chakra.graph import AttrColumn
 from chakrasim.trace.chakra.refusal import refuse_where
-from chakrasim.trace.kinds import STRING, NodeType
+from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.work import Work, WorkKind
 
 Ints = NDArray[np.int64]
@@ -31,8 +31,6 @@ ROOFLINE: Final = "the roofline model"
 TOO_LATE: Final = 1 << 63
 """ns"""
 _NAMED: Final = 5
-
-_KINDS: Final = {kind.name.lower(): int(kind) for kind in WorkKind}
 
 
 def modelled(trace: Trace, column: Column, gpu: Mask, context: Context) -> Mask:
@@ -215,7 +213,7 @@ def work_of(
         n=shape[2],
         k=shape[3],
         causal=optional(column(names.CAUSAL), nodes) != 0,
-        dtype=_strings(column(names.DTYPE), nodes),
+        dtype=column(names.DTYPE).texts(nodes),
         kernels=np.maximum(kernels, 1),
     )
 
@@ -233,24 +231,13 @@ def _traffic(column: Column, nodes: Ints) -> tuple[Ints, Ints]:
 
 
 def _kinds(column: AttrColumn, nodes: Ints, shape: list[Ints], warn: Callable[[str], None] | None) -> Ints:
-    spelt = _strings(column, nodes)
+    spelt = column.texts(nodes)
     kinds = np.zeros(len(nodes), np.int64)
     for name in np.unique(spelt).tolist():
-        if name in _KINDS:
-            kinds[spelt == name] = _KINDS[name]
+        if name in names.WORK_KINDS:
+            kinds[spelt == name] = names.WORK_KINDS[name]
         elif name and warn is not None:
             warn(f"op_kind {name[:40]!r} is not known: such nodes are timed by their operations and bytes alone")
     _, m, n, k = shape
     kinds[(spelt == "") & (m > 0) & (n > 0) & (k > 0)] = WorkKind.GEMM
     return kinds
-
-
-def _strings(column: AttrColumn, nodes: Ints) -> NDArray[np.str_]:
-    """An attribute of few distinct texts, "" where missing. Raises InputError where it is no text."""
-    present = column.present[nodes]
-    wrong = np.flatnonzero(present & (column.kind[nodes] != STRING))
-    if len(wrong):
-        column.string(int(nodes[wrong[0]]))  # raises
-    distinct, which = np.unique(np.where(present, column.bits[nodes], np.uint64(0)), return_inverse=True)
-    texts = np.array([column.trace.strings[int(bits)] for bits in distinct] or [""], np.str_)
-    return texts[which]

@@ -219,7 +219,7 @@ class _Actions:
         self.kind[skipped] = at.RUN_SKIP
 
     def _replay_durations(self) -> None:
-        """Every node takes its measured duration after its measured delay; nodes hold no resource (see `replay`)."""
+        """Every node takes its measured duration after its measured delay; nodes hold no resource (see `measured`)."""
         times = measured(self.trace, common_start=self.context.common_start)
         self.resource[:] = at.RECV
         self.a[:] = times.duration_ns
@@ -271,6 +271,8 @@ class _Actions:
 
     def _memory(self, memory: Mask) -> None:
         nodes = np.flatnonzero(memory)
+        if not len(nodes):
+            return  # nobody uses the sizes, which may be of any type
         remote = self.context.memory
         if remote.kind == "NO_MEMORY_EXPANSION":
             message = "accesses remote memory, but the machine has none (NO_MEMORY_EXPANSION)"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
 from chakrasim.moved import moved_methods
 from chakrasim.simulator.outcome.json_form import json_text
@@ -14,7 +13,7 @@ from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, Ints, 
 from chakrasim.simulator.outcome.steps import StepTime, step_times
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.layout import Section
-from chakrasim.text.shown import Shown
+from chakrasim.text.shown import Shown, data_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,10 +137,6 @@ class SimulationResult(Shown):
 
         The times in ns, the parts as ``part_NAME_ns``, bytes and class. Raises InputError where there is no pandas.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("a data frame needs pandas", remedy="pip install chakrasim[frames]") from None
         columns = {
             **{name: getattr(self, name) for name in ("finish_ns", "exposed_comm_ns", "gpu_ns", "comm_ns")},
             # The part named exposed_comm is not ASTRA-sim's number of that name, so the parts have a prefix.
@@ -151,4 +146,4 @@ class SimulationResult(Shown):
         }
         if self.peak_memory_bytes is not None:
             columns["peak_memory_bytes"] = self.peak_memory_bytes
-        return pandas.DataFrame(columns, index=pandas.RangeIndex(len(self.finish_ns), name="rank"))
+        return data_frame(columns).rename_axis("rank")

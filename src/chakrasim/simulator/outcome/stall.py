@@ -135,7 +135,7 @@ class _Board:
                 missing.append(other)
             present += len(numbers) > 0
         if missing:
-            return f"for {ranks_text(tuple(missing))} to come to it", tuple(missing)
+            return f"for {named_ranks(tuple(missing))} to come to it", tuple(missing)
         expected = max(self.context.meetings[meeting], present)
         return f"for ranks that have no such node: {expected} took part where it was recorded, {present} are here", ()
 
@@ -173,7 +173,7 @@ class _Board:
         if missing:
             finished = [other for other in missing if self.slots[other, at.SLOT_DONE]]
             state = " (finished)" if len(finished) == len(missing) else ""
-            return text + f"{ranks_text(missing)} never entered it{state}", missing
+            return text + f"{named_ranks(missing)} never entered it{state}", missing
         others = []
         for other in members:
             theirs = self._current(other, use.group)
@@ -220,7 +220,7 @@ def describe(use: CollectiveUse) -> str:
     return f"the {COLLECTIVE_KEYS[use.type]} of {use.size_bytes} bytes"
 
 
-def ranks_text(ranks: tuple[int, ...]) -> str:
+def named_ranks(ranks: tuple[int, ...]) -> str:
     """Ranks in words, the first few by number."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"

@@ -161,6 +161,15 @@ class AttrColumn:
             self._refuse(node, "a string_val")
         return self.trace.strings[int(self.bits[node])]
 
+    def texts(self, nodes: Ints) -> NDArray[np.str_]:
+        """The texts at some nodes, of which few differ, "" where absent. Raises InputError if one is no string."""
+        present = self.present[nodes]
+        wrong = present & (self.kind[nodes] != STRING)
+        if wrong.any():
+            self._refuse(int(nodes[wrong.argmax()]), "a string_val")
+        distinct, which = np.unique(np.where(present, self.bits[nodes], np.uint64(0)), return_inverse=True)
+        return np.array([self.trace.strings[int(bits)] for bits in distinct] or [""], np.str_)[which]
+
     def list(self, node: int) -> list[Any]:
         """The list at one node, [] where absent. Raises InputError if the attribute is no list."""
         if not self.present[node]:
