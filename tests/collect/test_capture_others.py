@@ -15,6 +15,7 @@ from captures import attribute, capture, program
 
 from chakrasim.cli.main import main
 from chakrasim.collect.capturing.api import Capture
+from chakrasim.collect.capturing.pretended.cuda_graphs import DeviceGraph
 from chakrasim.errors import InputError
 
 
@@ -281,6 +282,7 @@ def test_a_cuda_graph_counts_once_where_it_is_captured(tmp_path: Path) -> None:
     (trace,) = capture(script, world_size=1).job.traces
     assert [trace.name(node) for node in range(len(trace))].count("aten::mm") == 2
     assert set(attribute(trace, "stream").values()) == {0}
+    DeviceGraph().debug_dump(debug_path="graph.dot")  # its one argument has a name
     with pytest.raises(InputError, match=r"program.py:13: a CUDA graph .*record the step in which they are captured"):
         capture(script, world_size=1, step=3)
 

@@ -186,3 +186,10 @@ def test_errors_name_file_and_line(tmp_path: Path) -> None:
         load_spec(path)
     with pytest.raises(InputError, match="no such file"):
         load_spec(tmp_path / "none.yaml")
+
+
+def test_a_number_of_a_file_is_told_as_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "step.yaml"
+    path.write_text("model: {preset: llama-7b}\nparallel: {dp: 0}\n")
+    with pytest.raises(InputError, match=r"\$\.parallel\.dp: not a valid number; found 0; expected an integer from 1"):
+        load_spec(path)

@@ -12,7 +12,7 @@ def schema_text(name: str) -> str:
     "astra-sim-network" or "astra-sim-memory". Raises :class:`chakrasim.InputError` for another name."""
     known = sorted(file.stem for file in _SCHEMAS.glob("*.json"))
     if name not in known:
-        from chakrasim.errors import InputError
+        from chakrasim.config.section import no_such
 
-        raise InputError("no such schema", found=repr(name), expected="one of " + ", ".join(known))
+        raise no_such("no such schema", name, known)
     return (_SCHEMAS / f"{name}.json").read_text(encoding="utf-8")

@@ -85,7 +85,7 @@ def whole(low: int, high: int = INT32_MAX, written: Callable[[object], object] =
     def reader(section: Section, key: str) -> int:
         number = written(section.entries[key])
         if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
-            section.refuse(key, "not a valid number", f"an integer from {low} to {high}")
+            section.fail(key, "not a valid number", found=number, expected=f"an integer from {low} to {high}")
         return number
 
     digits = {"type": "string", "pattern": "^[0-9][0-9,_]*$"}

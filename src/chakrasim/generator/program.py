@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.generator.layers.tape import DURATION, TOO_LARGE, Outside, Row, Tape, too_large
-from chakrasim.trace.chakra.graph import Attributes, Csr, StringTable, Trace
+from chakrasim.trace.chakra.assemble import Strings
+from chakrasim.trace.chakra.graph import Attributes, Csr, Trace
 from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
 
 Ints = NDArray[np.int64]
@@ -27,20 +28,6 @@ class Step:
     which: int
     micro_batch: int
     forward: int = -1
-
-
-class Strings:
-    """Strings and their numbers; several traces may share one."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {"": 0}
-
-    def __getitem__(self, text: str) -> int:
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    def table(self) -> StringTable:
-        """All of them, as a trace keeps them."""
-        return StringTable.of([text.encode() for text in self._numbers])
 
 
 def _offsets(lengths: Sequence[int] | Ints) -> Ints:
@@ -83,7 +70,7 @@ def build_trace(
         outputs=np.full((n, 3), -1, np.int32),
         attrs=columns.attributes(rows, micro_batch[owner]),
         lists=Csr(np.zeros(1, np.int64), np.zeros(0, np.uint64)),
-        strings=strings.table(),
+        strings=strings.build(),
         version=VERSION,
         meta=meta,
         source=source,
@@ -135,7 +122,7 @@ class _Columns:
 
     def __init__(self, rows: Sequence[Row], strings: Strings) -> None:
         self.types = np.array([row.type for row in rows], np.int32)
-        self.names = np.array([strings[row.name] for row in rows], np.int32)
+        self.names = np.array([strings.add(row.name) for row in rows], np.int32)
         # Whole microseconds, as the format has them; nodes without a known duration have 0.
         nanoseconds = np.array([int(row.values.get(DURATION, 0)) for row in rows], np.uint64)
         self.micros = (nanoseconds + np.uint64(500)) // np.uint64(1000)
@@ -145,7 +132,7 @@ class _Columns:
         for row in rows:
             growth = row.per_micro_batch
             for name, value in row.values.items():
-                table.append((strings[name], *_value(value, strings), growth.get(name, 0)))
+                table.append((strings.add(name), *_value(value, strings), growth.get(name, 0)))
         self.offsets = _offsets([len(row.values) for row in rows])
         self.name, self.kind, self.bits, self.growth = np.array(table, np.int64).reshape(-1, 4).T
 
@@ -168,7 +155,7 @@ def _value(value: Any, strings: Strings) -> tuple[int, int]:
     if isinstance(value, bool):
         return BOOL, int(value)
     if isinstance(value, str):
-        return STRING, strings[value]
+        return STRING, strings.add(value)
     if isinstance(value, float):
         return DOUBLE, struct.unpack("<q", struct.pack("<d", value))[0]
     if value >= TOO_LARGE:
@@ -181,7 +168,7 @@ def _metadata(metadata: Mapping[str, int | str], strings: Strings) -> Attributes
     values = []
     for name, value in metadata.items():
         large = isinstance(value, int) and value >= TOO_LARGE
-        values.append((strings[name], *_value(float(value) if large else value, strings)))
+        values.append((strings.add(name), *_value(float(value) if large else value, strings)))
     names, kind, bits = np.array(values, np.int64).reshape(-1, 3).T
     return Attributes(
         np.array([0, len(values)], np.int64),

@@ -20,10 +20,11 @@ from chakrasim.generator.layers.passes import ChunkPass, optimizer_pass
 from chakrasim.generator.layers.tape import Tally, Tape
 from chakrasim.generator.memory import Memory, stage_memory
 from chakrasim.generator.mesh import process_groups
-from chakrasim.generator.program import Step, Strings, build_trace
+from chakrasim.generator.program import Step, build_trace
 from chakrasim.generator.schedule import Turn, turns
 from chakrasim.generator.spec.file import load_spec
 from chakrasim.generator.spec.spec import Spec
+from chakrasim.trace.chakra.assemble import Strings
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
 

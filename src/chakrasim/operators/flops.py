@@ -1,21 +1,14 @@
 """FLOPs of operators: PyTorch's own registry first, then our formulas, and a list of what neither knows.
 
-`formulas` lists what is ours. `FlopAudit` counts operators by where their FLOPs come from and names matrix-like ones
-that nobody counts; ``torch.utils.flop_counter.register_flop_formula`` teaches both PyTorch and us an operator of one's
-own.
+``torch.utils.flop_counter.register_flop_formula`` teaches both PyTorch and us an operator of one's own.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Final
-
-from chakrasim.operators.contractions import CONTRACTIONS
-from chakrasim.operators.kinds import RATES
 
 
 class FlopSource(IntEnum):
@@ -71,17 +64,6 @@ def is_matrix_like(name: str, known: bool, float_inputs: int) -> bool:
     return bool(MATRIX_NAME.search(name)) or (not known and float_inputs >= 2)
 
 
-def formulas() -> dict[str, str]:
-    """Our formulas by operator: of operators that PyTorch's registry lacks (in a plain sentence)."""
-    registered = {getattr(packet, "__name__", str(packet)) for packet in registry()}
-    rows = {name: entry.formula for name, entry in CONTRACTIONS.items() if name not in registered}
-    for name, rate in RATES.items():
-        text = f"{rate.per_element} per element of the {rate.of}: {rate.formula}"
-        rows[name] = text if rate.per_element > 1 else rate.formula
-    rows["any other operator"] = "1 per element of the result"
-    return rows
-
-
 def unknown_warning(name: str, calls: int) -> str:
     """What is said of a matrix-like operator that counts 0, and the way round."""
     operator = name.replace("::", ".")
@@ -89,35 +71,3 @@ def unknown_warning(name: str, calls: int) -> str:
         f"{name}: {calls:,} calls look like matrix products, but neither PyTorch nor chakrasim has a formula: they "
         f"count 0 FLOPs. Give one: @torch.utils.flop_counter.register_flop_formula(torch.ops.{operator})"
     )
-
-
-@dataclass
-class FlopAudit:
-    """What was counted how, over a run.
-
-    Attributes
-    ----------
-    calls, flops: by (operator, source).
-    """
-
-    calls: Counter[tuple[str, FlopSource]] = field(default_factory=Counter)
-    flops: Counter[tuple[str, FlopSource]] = field(default_factory=Counter)
-
-    def add(self, name: str, source: FlopSource, flops: int) -> None:
-        """Count one call."""
-        self.calls[name, source] += 1
-        self.flops[name, source] += flops
-
-    def total(self, *sources: FlopSource) -> int:
-        """FLOPs of the given sources, of all without any."""
-        return sum(count for (_, source), count in self.flops.items() if not sources or source in sources)
-
-    def by_operator(self, source: FlopSource) -> dict[str, int]:
-        """FLOPs by operator of one source, largest first."""
-        rows = [(name, count) for (name, found), count in self.flops.items() if found == source]
-        return dict(sorted(rows, key=lambda row: (-row[1], row[0])))
-
-    def warnings(self) -> list[str]:
-        """A sentence for each matrix-like operator that counts 0."""
-        unknown = [(name, calls) for (name, source), calls in self.calls.items() if source is FlopSource.UNKNOWN]
-        return [unknown_warning(name, calls) for name, calls in sorted(unknown)]

@@ -15,7 +15,7 @@ from chakrasim.trace.work import WorkKind
 
 @dataclass(frozen=True)
 class Rate:
-    """FLOPs per element. ``of`` says of which elements: of the "input" (first tensor), or of the "output"."""
+    """FLOPs per element; ``of`` says of which tensor: "input" (the first one), "output", or "source" (the last one)."""
 
     kind: WorkKind
     per_element: int

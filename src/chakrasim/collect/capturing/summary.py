@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.collect.capturing.recorded.graph import Node
-from chakrasim.operators.flops import FlopAudit, FlopSource
+from chakrasim.operators.flops import FlopSource
 from chakrasim.trace.linked.columns import OPERATION_NAMES
 
 _POINTS: Final = 500
@@ -79,7 +80,7 @@ def summarise(
 ) -> StepSummary:
     """The summary of a rank's graph; ``peak`` is a `MemoryPeak`."""
     flops: dict[str, int] = {}
-    audit = FlopAudit()
+    matrix: dict[FlopSource, Counter[str]] = defaultdict(Counter)
     traffic: dict[tuple[str, str], list[int]] = {}
     moved = operators = 0
     for node in nodes:
@@ -90,7 +91,7 @@ def summarise(
             continue
         operators += 1
         moved += node.work.bytes_read + node.work.bytes_written
-        audit.add(node.work.name, node.work.flops_from, node.work.flops)
+        matrix[node.work.flops_from][node.work.name] += node.work.flops
         if node.work.flops:
             kind = node.work.kind.name.lower()
             flops[kind] = flops.get(kind, 0) + node.work.flops
@@ -98,7 +99,10 @@ def summarise(
         len(nodes),
         operators,
         dict(sorted(flops.items(), key=lambda item: -item[1])),
-        {"pytorch": audit.by_operator(FlopSource.PYTORCH), "formula": audit.by_operator(FlopSource.CONTRACTION)},
+        {
+            name: dict(sorted(matrix[source].items(), key=lambda item: (-item[1], item[0])))
+            for name, source in (("pytorch", FlopSource.PYTORCH), ("formula", FlopSource.CONTRACTION))
+        },
         moved,
         None if durations is None else sum(durations.values()),
         tuple(Traffic(kind, role, *entry) for (kind, role), entry in sorted(traffic.items())),

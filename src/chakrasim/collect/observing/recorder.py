@@ -40,7 +40,7 @@ class Recorder:
         self._device = device
         self._observer: Any = ExecutionTraceObserver()
         self._has_gpu = torch.cuda.is_available()
-        #: On a CPU it would cost too much: `observe_shapes`.
+        #: On a CPU it would cost too much: `chakrasim.collect.observing.shapes`.
         self.records_shapes = self._has_gpu
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._has_gpu else [])]
         self._host = host

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.layers.tape import DURATION, MICRO_BATCH, TOO_LARGE, Row, Tape, too_large
+from chakrasim.generator.layers.tape import DURATION, MICRO_BATCH, OPTIMIZER, TOO_LARGE, Row, Tape, too_large
 from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.work import (
     BYTES_READ,
@@ -21,7 +21,6 @@ from chakrasim.trace.work import (
     CAUSAL,
     DTYPE,
     FLOPS,
-    KERNELS,
     KIND,
     PHASE,
     SHAPE,
@@ -93,8 +92,8 @@ def _durations(tape: Tape, durations_ns: Callable[[Work], Ints]) -> tuple[list[i
 def _work(rows: Sequence[Row]) -> Work:
     """What compute rows do. Raises InputError for more than a trace can state."""
 
-    def whole(name: str, missing: int = 0) -> Ints:
-        values = [int(row.values.get(name, missing)) for row in rows]
+    def whole(name: str) -> Ints:
+        values = [int(row.values.get(name, 0)) for row in rows]
         if max(values, default=0) >= TOO_LARGE:
             raise too_large(max(values))
         return np.array(values, np.int64)
@@ -111,7 +110,7 @@ def _work(rows: Sequence[Row]) -> Work:
         k=k,
         causal=np.array([bool(row.values.get(CAUSAL, False)) for row in rows], np.bool_),
         dtype=np.array([str(row.values.get(DTYPE, "")) for row in rows] or [""], np.str_)[: len(rows)],
-        kernels=whole(KERNELS, 1),
+        kernels=np.ones(len(rows), np.int64),
     )
 
 
@@ -197,7 +196,7 @@ def _merged(rows: Sequence[Row], times: Ints) -> Row:
 
 def _part(row: Row) -> str:
     kind = _kind(row)
-    if kind == WorkKind.OPTIMIZER or row.values[PHASE] == "optimizer":
+    if kind == WorkKind.OPTIMIZER or row.values[PHASE] == OPTIMIZER:
         return "optimizer"
     if kind in (WorkKind.ATTENTION, WorkKind.SOFTMAX) or (kind == WorkKind.GEMM and int(row.values["batch"]) > 1):
         return "attention"

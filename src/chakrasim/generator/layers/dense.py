@@ -10,7 +10,7 @@ gradient of the first matrix.
 from __future__ import annotations
 
 from chakrasim.generator.layers.part import Part
-from chakrasim.generator.layers.tape import BACKWARD, Op
+from chakrasim.generator.layers.tape import BACKWARD, RECOMPUTE, Op
 from chakrasim.trace.work import WorkKind
 
 
@@ -96,9 +96,9 @@ class Attention(Part):
 
     def _core_again(self, gradient: int) -> int:
         """Selective recomputation: what core attention did not keep."""
-        self.at(self.where.removesuffix(f" {BACKWARD}"), "recompute")
+        self.at(self.where.removesuffix(f" {BACKWARD}"), RECOMPUTE)
         self.core(gradient)
-        self.at(self.where.removesuffix(" recompute"), BACKWARD)
+        self.at(self.where.removesuffix(f" {RECOMPUTE}"), BACKWARD)
         return gradient
 
     def _rotate(self, node: int) -> int:

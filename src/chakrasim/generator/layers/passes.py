@@ -219,8 +219,7 @@ def optimizer_pass(spec: Spec, stage: int) -> Tape:
     tape = Tape()
     held = stage_parameters(spec, stage)
     part = Optimizer(Sizes(spec), tape)
-    part.at("optimizer", OPTIMIZER)
-    part.where = OPTIMIZER
+    part.where = part.phase = OPTIMIZER
     waited: list[int] = part.norm_gradients(held)
     pp = spec.parallel.pp
     if spec.model.tied_embeddings and pp > 1 and stage in (0, pp - 1):

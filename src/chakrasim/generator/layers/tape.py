@@ -20,7 +20,6 @@ from chakrasim.trace.work import (
     CAUSAL,
     DTYPE,
     FLOPS,
-    KERNELS,
     KIND,
     PHASE,
     SHAPE,
@@ -71,7 +70,7 @@ class Outside(IntEnum):
 
 
 Phase = str
-FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER, OTHER = "forward", "backward", "recompute", "optimizer", "other"
+FORWARD, BACKWARD, RECOMPUTE, OPTIMIZER = "forward", "backward", "recompute", "optimizer"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,6 @@ class Op:
     causal: bool = False
     dtype: str = ""
     again: int = 0
-    kernels: int = 1
 
 
 @dataclass(frozen=True)
@@ -165,8 +163,6 @@ class Tape:
             values.update(zip(SHAPE, op.shape, strict=True))
         if op.causal:
             values[CAUSAL] = True
-        if op.kernels != 1:
-            values[KERNELS] = op.kernels
         values |= {STREAM: 0, STREAM_RULE: "compute in program order", PHASE: phase, MICRO_BATCH: 0}
         data, control = (*after, *self._waiting), (self.compute_tail, *self._also)
         self._waiting, self._also = [], []

@@ -88,9 +88,6 @@ def _pipeline(spec: Spec, root: Section) -> None:
             f"the interleaved schedule needs micro-batches in multiples of pp ({pp})",
             found=spec.batch.micro_batches,
         )
-    total = spec.batch.micro_batch * spec.batch.micro_batches * spec.parallel.dp
-    if total != spec.batch.global_batch:
-        root.fail("batch", "the sizes of the batch contradict each other", found=spec.batch.global_batch)
 
 
 def _experts(spec: Spec, root: Section) -> None:

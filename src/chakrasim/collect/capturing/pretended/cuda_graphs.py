@@ -58,7 +58,7 @@ class DeviceGraph:
         """Forget the graph."""
         self._is_recorded = False
 
-    def instantiate(self, *_: Any) -> None:
+    def instantiate(self, *_: Any, **__: Any) -> None:
         """Nothing is to be made, shown or written."""
 
     enable_debug_mode = debug_dump = instantiate

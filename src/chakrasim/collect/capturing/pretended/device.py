@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from chakrasim.collect.capturing import known as capture_known
+from chakrasim.collect.capturing.known import ELEMENTS, absorbs, known_result
 from chakrasim.collect.capturing.loops import is_foreign, own_place
 from chakrasim.errors import InputError
 
@@ -39,7 +39,7 @@ _C: Final = torch._C
 Handler = Callable[[Any, Any, Any, Any], Any]
 
 
-class Listener(Protocol):
+class Told(Protocol):
     """Who is told of what happens on the device."""
 
     def operator(self, func: Any, args: Any, kwargs: Any, inputs: list[Any], result: Any) -> None:
@@ -88,7 +88,6 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     listener: who is told; None: nobody.
     asked: is called when the program asks for a value that is not known.
     placeholders: how often which value was made up, by what and where.
-    host_operators: operators on real tensors.
     """
 
     avoid_device_init = True
@@ -100,10 +99,9 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
-        self.listener: Listener | None = None
+        self.listener: Told | None = None
         self.asked: Callable[[], None] = lambda: None
         self.placeholders: Counter[str] = Counter()
-        self.host_operators = 0
         #: What `torch.empty` and its like make of integers stays real up to so many elements.
         self.host_elements = HOST_ELEMENTS
         self._plans: dict[Any, Handler] = {}
@@ -142,7 +140,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             return self._run
         if any(check(func) for check, _ in fake_impls.op_implementations_checks) or not fake_impls.has_meta(func):
             return self._stock
-        if capture_known.absorbs(func):
+        if absorbs(func):
             return self._absorb
         return self._run
 
@@ -152,7 +150,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         if "out" in kwargs or not isinstance(result, DeviceTensor):
             return result
         real = [value for value in _tensors(args, kwargs, []) if is_host_value(value)]
-        known = capture_known.known_result(func, real, result)
+        known = known_result(func, real, result)
         return result if known is None else known
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -161,7 +159,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         real = _tensors(args, kwargs, inputs)
         if real:
             if not inputs and stays_on_host(real):
-                return self._on_host(func, args, kwargs)
+                return func(*args, **kwargs)
             args, kwargs, inputs = self._with_twins(args, kwargs)
         try:
             result = _wrapped(self._meta_kernel(func, args, kwargs))
@@ -182,16 +180,12 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             finally:
                 self.in_kernel_invocation = before
 
-    def _on_host(self, func: Any, args: Any, kwargs: Any) -> Any:
-        self.host_operators += 1
-        return func(*args, **kwargs)
-
     def _stock(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """By `FakeTensorMode`: what has rules of its own there."""
         inputs: list[Any] = []
         real = _tensors(args, kwargs, inputs)
         if real and not inputs and stays_on_host(real):
-            return self._on_host(func, args, kwargs)
+            return func(*args, **kwargs)
         if isinstance(func, torch._ops.OpOverload) and (inputs or real):
             args, kwargs, inputs = self._with_twins(args, kwargs)
         self._depth += 1
@@ -222,7 +216,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         if device is not None and torch.device(device).type == "meta":
             return func(*args, **{**kwargs, "device": META})
         if "out" not in kwargs and not inputs and self._belongs_on_host(func, args, kwargs, real):
-            return self._on_host(func, args, {**kwargs, "device": CPU} if "device" in kwargs else kwargs)
+            return func(*args, **({**kwargs, "device": CPU} if "device" in kwargs else kwargs))
         kwargs = {name: value for name, value in kwargs.items() if name not in ("pin_memory", "generator")}
         if any(a.name == "device" for a in func._schema.arguments):
             kwargs["device"] = META
@@ -242,7 +236,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             return False
         listed = func.name().startswith(("aten::arange", "aten::randperm"))
         if shape.dtype is torch.bool and shape.dim() == 1 and func.name().startswith("aten::full"):
-            return bool(shape.numel() <= capture_known.ELEMENTS)
+            return bool(shape.numel() <= ELEMENTS)
         return bool(shape.numel() <= (HOST_LITERALS if listed else self.host_elements))
 
     def _copy_to(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -259,7 +253,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         if source.device.type == "meta" or not is_host_value(source):
             return self._copy_to(func, types, (self.on_device(source), *args[1:]), kwargs)
-        return self._on_host(func, args, kwargs)
+        return func(*args, **kwargs)
 
     def _item(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A value of a tensor: 0 stands for those of device tensors."""
@@ -278,7 +272,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     def _agree(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Whether two tensors are equal: programs that ask expect it of device tensors."""
         if not any(isinstance(tensor, FakeTensor) for tensor in args[:2]):
-            return self._on_host(func, args, kwargs)
+            return func(*args, **kwargs)
         self.placeholders[f"{func.name()[6:]}() = True at {program_place()}"] += 1
         return True
 
@@ -286,7 +280,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         """Counts by bin: of device tensors as if every bin had the same."""
         source = args[0]
         if not isinstance(source, FakeTensor):
-            return self._on_host(func, args, kwargs)
+            return func(*args, **kwargs)
         names = [a.name for a in func._schema.arguments]
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         counts = "bincount" in func.name()

@@ -223,7 +223,7 @@ class Distributed:
     def _broadcast_object_list(
         self, objects: Any, src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
     ) -> None:
-        source = self._global(group, src, group_src, default=0)
+        source = self._global(group, src, group_src)
         self._count("broadcast_object_list")
         key = self._key("broadcast", source, -1)
         if source == self.rank:
@@ -271,9 +271,9 @@ class Distributed:
         self._next[(kind, source, target)] = number + 1
         return kind, source, target, number
 
-    def _global(self, group: Any, rank: Any, group_rank: Any, default: int = 0) -> int:
+    def _global(self, group: Any, rank: Any, group_rank: Any) -> int:
         if rank is not None:
             return int(rank)
         if group_rank is None:
-            return default
+            return 0
         return int(dist.get_global_rank(group or c10d._get_default_group(), int(group_rank)))

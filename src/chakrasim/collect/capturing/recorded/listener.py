@@ -11,8 +11,14 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensor
 
 from chakrasim.collect.capturing.pretended.device import DeviceMode, program_place
-from chakrasim.collect.capturing.recorded import calls as capture_calls
-from chakrasim.collect.capturing.recorded.calls import Call
+from chakrasim.collect.capturing.recorded.calls import (
+    WAIT,
+    Call,
+    decode_c10d,
+    decode_functional,
+    functional_type,
+    size_of_group,
+)
 from chakrasim.collect.capturing.recorded.graph import Graph
 from chakrasim.collect.capturing.recorded.groups import Groups
 from chakrasim.errors import InputError
@@ -80,20 +86,20 @@ class Listener:
         """A collective operator: recorded, and answered."""
         if func.namespace == "c10d":
             return self._c10d(func, args, kwargs)
-        kind = capture_calls.functional_type(func)
+        kind = functional_type(func)
         if kind is None:
             raise _unknown(func)
-        if kind == capture_calls.WAIT:
+        if kind == WAIT:
             self.graph.wait_for_tensors(args[0] if isinstance(args[0], list | tuple) else args[:1])
             return args[0]
         args, kwargs, _ = self.mode._with_twins(args, kwargs)
         result = self.mode.shapes_of(func, args, kwargs)
-        call = capture_calls.decode_functional(func, args, kwargs, result)
+        call = decode_functional(func, args, kwargs, result)
         self._record(call)
         return result
 
     def _c10d(self, func: Any, args: Any, kwargs: Any) -> Any:
-        call = capture_calls.decode_c10d(func, args, kwargs)
+        call = decode_c10d(func, args, kwargs)
         if call is None:
             if not func._schema.returns:  # a check of values
                 return None
@@ -137,7 +143,7 @@ class Listener:
         if call.type == RECV:
             self.counted[f"received value = 0 at {program_place()}"] += 1
             return
-        ranks = capture_calls.size_of_group(call.handle)
+        ranks = size_of_group(call.handle)
         with torch.no_grad():
             if call.type == Type.ALL_REDUCE:
                 self.counted["all-reduce of host values as if equal on all ranks"] += 1

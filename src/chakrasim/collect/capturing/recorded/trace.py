@@ -86,7 +86,6 @@ def durations_of(nodes: Sequence[Node], profile: Any) -> dict[int, int] | None:
 
 def work_columns(works: Sequence[OperatorWork]) -> Work:
     """Works of operators as columns."""
-
     types: dict[str, type] = {"causal": np.bool_, "dtype": np.str_}
-    names = [column.name for column in fields(Work)]
-    return Work(*(np.array([getattr(work, name) for work in works], types.get(name, np.int64)) for name in names))
+    columns = [column.name for column in fields(Work)]
+    return Work(*(np.array([getattr(work, name) for work in works], types.get(name, np.int64)) for name in columns))
