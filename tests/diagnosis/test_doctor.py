@@ -101,6 +101,17 @@ def test_the_rank_with_most_unexplained_delay_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_a_number_of_ranks_that_no_run_has_is_told_and_not_used(tmp_path: Path) -> None:
+    for rank, (_, traced) in enumerate(job(tmp_path, world=2)):
+        traced["distributedInfo"]["world_size"] = 2**31 - 1
+        save(tmp_path / f"device.{rank}.json", traced)
+    report = diagnose(tmp_path)
+    finding = one(report, "absurd-world-size")
+    assert finding.cause == "the traces tell of 2,147,483,647 ranks, which no run has"
+    assert finding.ranks == (0, 1)
+    assert not [other for other in report.findings if other.code == "missing-ranks"]
+
+
 # -- host and device ---------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from chakrasim.diagnosis.checks.findings import Finding
 from chakrasim.diagnosis.checks.subject import ERROR, WARNING
 from chakrasim.diagnosis.facts import RankFacts
+from chakrasim.linker.communication.group_table import MOST_RANKS
 from chakrasim.text import remedies
 from chakrasim.text.amounts import ranks_text, time_text
 from chakrasim.trace.linked.columns import MOST_DELAY_ONLY
@@ -16,17 +17,32 @@ from chakrasim.trace.linked.columns import MOST_DELAY_ONLY
 def check_ranks(facts: Sequence[RankFacts], *, have_one_clock: bool) -> Iterator[Finding]:
     """Findings over all ranks; ``have_one_clock``: shared collectives tell how their clocks differ."""
     yield from check_delays(facts)
+    yield from _absurd(facts)
     yield from _missing(facts)
     yield from _different(facts)
     if not have_one_clock:
         yield from _windows(facts)
 
 
+def _absurd(facts: Sequence[RankFacts]) -> Iterator[Finding]:
+    told = [fact for fact in facts if fact.world_size > MOST_RANKS]
+    if told:
+        yield Finding(
+            "absurd-world-size",
+            WARNING,
+            f"the traces tell of {told[0].world_size:,} ranks, which no run has",
+            "this number is not used",
+            "record again, or give the trace that the recorder wrote",
+            ranks=tuple(fact.rank for fact in told),
+            evidence={"world_size": told[0].world_size},
+        )
+
+
 def _missing(facts: Sequence[RankFacts]) -> Iterator[Finding]:
     have = sorted(fact.rank for fact in facts)
     if not have:
         return
-    worlds = Counter(fact.world_size for fact in facts if fact.world_size > 0)
+    worlds = Counter(fact.world_size for fact in facts if 0 < fact.world_size <= MOST_RANKS)
     if len(worlds) > 1:
         shown = ", ".join(f"{size} ({count})" for size, count in sorted(worlds.items()))
         yield Finding(
@@ -39,7 +55,7 @@ def _missing(facts: Sequence[RankFacts]) -> Iterator[Finding]:
         )
         return
     world = next(iter(worlds)) if worlds else have[-1] + 1
-    lacking = sorted(set(range(world)) - set(have))
+    lacking = sorted(set(range(min(world, MOST_RANKS))) - set(have))
     if lacking:
         known = f"the run had {world:,} ranks" if worlds else f"the highest rank is {have[-1]:,}"
         yield Finding(
