@@ -11,7 +11,7 @@ import pytest
 
 import chakrasim
 from chakrasim.diagnosis.checks.findings import Finding, Severity
-from chakrasim.diagnosis.checks.ranks import check_delays
+from chakrasim.diagnosis.checks.ranks import check_delays, check_ranks
 from chakrasim.diagnosis.doctor import Diagnosis, diagnose
 from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.errors import InputError
@@ -110,6 +110,12 @@ def test_a_number_of_ranks_that_no_run_has_is_told_and_not_used(tmp_path: Path) 
     assert finding.cause == "the traces tell of 2,147,483,647 ranks, which no run has"
     assert finding.ranks == (0, 1)
     assert not [other for other in report.findings if other.code == "missing-ranks"]
+
+
+def test_ranks_beyond_what_runs_have_are_counted_though_not_all_are_named() -> None:
+    (finding,) = check_ranks([RankFacts(rank=rank) for rank in (0, 2, 3_000_000)], have_one_clock=True)
+    assert finding.cause == ("the highest rank is 3,000,000, but 2,999,998 of them have no trace: 1, 3-1048575, ...")
+    assert finding.evidence == {"world_size": 3_000_001, "found": 3, "missing": 2_999_998}
 
 
 # -- host and device ---------------------------------------------------------------------------------------------------

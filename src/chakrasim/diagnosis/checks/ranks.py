@@ -55,18 +55,21 @@ def _missing(facts: Sequence[RankFacts]) -> Iterator[Finding]:
         )
         return
     world = next(iter(worlds)) if worlds else have[-1] + 1
-    lacking = sorted(set(range(min(world, MOST_RANKS))) - set(have))
-    if lacking:
+    missing = world - sum(rank < world for rank in have)
+    if missing:
+        lacking = sorted(set(range(min(world, MOST_RANKS))) - set(have))
+        named = ranks_text(lacking)
+        others = ", ..." if missing > len(lacking) and not named.endswith("...") else ""
         known = f"the run had {world:,} ranks" if worlds else f"the highest rank is {have[-1]:,}"
         yield Finding(
             "missing-ranks",
             WARNING,
-            f"{known}, but {len(lacking):,} of them have no trace: {ranks_text(lacking)}",
+            f"{known}, but {missing:,} of them have no trace: {named}{others}",
             "collectives cannot be compared with the missing ranks; a simulation needs all ranks, or one alone with "
             "recorded durations",
             "add the missing traces",
             ranks=tuple(lacking),
-            evidence={"world_size": world, "found": len(have), "missing": len(lacking)},
+            evidence={"world_size": world, "found": len(have), "missing": missing},
         )
     beyond = [rank for rank in have if worlds and rank >= world]
     if beyond:
