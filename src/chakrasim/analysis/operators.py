@@ -10,7 +10,7 @@ import numpy as np
 from chakrasim.analysis.table.nesting import innermost
 from chakrasim.analysis.table.result import Ints, Reals, Result, Texts
 from chakrasim.analysis.table.sequence_groups import equal_sequences
-from chakrasim.analysis.table.statistics import group_statistics
+from chakrasim.analysis.table.statistics import group_statistics, sums
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
@@ -75,9 +75,7 @@ def _of_rank(work: DeviceWork, notes: Notes) -> OperatorKernels:
     to_start = np.maximum(work.start_ns[at[head]] - kineto.ts_ns[call[head]], 0)
     size = len(first)
     launch, start = group_statistics(to_launch, group, size), group_statistics(to_start, group, size)
-    work_ns = np.zeros(size, np.int64)
-    if size:
-        np.add.at(work_ns, group, np.add.reduceat(work.end_ns[at] - work.start_ns[at], head))
+    work_ns = sums(work.end_ns[at] - work.start_ns[at], np.repeat(group, np.diff(offsets)), size)
     ranked = np.argsort(-launch.count, kind="stable")
     chosen = first[ranked].tolist()
     return OperatorKernels(

@@ -11,6 +11,7 @@ from chakrasim.analysis.operators import operator_rows
 from chakrasim.analysis.table.nesting import nest, threads_of
 from chakrasim.analysis.table.result import Ints, Result, Texts
 from chakrasim.analysis.table.sequence_groups import equal_sequences
+from chakrasim.analysis.table.statistics import sums
 from chakrasim.analysis.table.traces import Traces, open_traces
 from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
@@ -66,10 +67,9 @@ def _of_rank(work: DeviceWork, operator: str, least: int, top: int | None) -> Ke
     name = kineto.name[work.row[at]].astype(np.int64)
     group, first = equal_sequences(name, offsets, kineto.name[root[head]].astype(np.int64))
     times = np.bincount(group, minlength=len(first)).astype(np.int64)
-    work_ns, operator_ns = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
-    if len(first):
-        np.add.at(work_ns, group, np.add.reduceat(work.end_ns[at] - work.start_ns[at], head))
-        np.add.at(operator_ns, group, kineto.dur_ns[root[head]])
+    each = np.repeat(group, np.diff(offsets))
+    work_ns = sums(work.end_ns[at] - work.start_ns[at], each, len(first))
+    operator_ns = sums(kineto.dur_ns[root[head]], group, len(first))
     ranked = np.lexsort((-work_ns, -times))[:top]
     chosen = first[ranked].tolist()
     return KernelSequences(
