@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chakrasim.generator.layers.tape import DURATION, TOO_LARGE, Outside, Row, Tape, too_large
 from chakrasim.trace.chakra.assemble import Strings
-from chakrasim.trace.chakra.graph import Attributes, Csr, Trace
+from chakrasim.trace.chakra.graph import Attributes, Csr, Trace, offsets_of
 from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
 
 Ints = NDArray[np.int64]
@@ -28,11 +28,6 @@ class Step:
     which: int
     micro_batch: int
     forward: int = -1
-
-
-def _offsets(lengths: Sequence[int] | Ints) -> Ints:
-    """int64[n + 1]: where lists of these lengths, end to end, begin and end."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def ragged(starts: Ints, lengths: Ints) -> Ints:
@@ -105,7 +100,7 @@ class _Deps:
     @classmethod
     def of(cls, listed: Sequence[Sequence[int]]) -> _Deps:
         targets = np.array([dep for deps in listed for dep in deps], np.int64)
-        return cls(_offsets([len(deps) for deps in listed]), targets)
+        return cls(offsets_of([len(deps) for deps in listed]), targets)
 
     def gather(self, rows: Ints, owner: Ints, base: Ints, outside: Ints) -> Csr:
         counts = np.diff(self.offsets)[rows]
@@ -114,7 +109,7 @@ class _Deps:
         step = owner[node]
         absolute = np.where(targets >= 0, base[step] + targets, outside[step, np.maximum(-targets - 1, 0)])
         there = absolute >= 0
-        return Csr(_offsets(np.bincount(node[there], minlength=len(rows))), absolute[there].astype(np.uint64))
+        return Csr(offsets_of(np.bincount(node[there], minlength=len(rows))), absolute[there].astype(np.uint64))
 
 
 class _Columns:
@@ -133,7 +128,7 @@ class _Columns:
             growth = row.per_micro_batch
             for name, value in row.values.items():
                 table.append((strings.add(name), *_value(value, strings), growth.get(name, 0)))
-        self.offsets = _offsets([len(row.values) for row in rows])
+        self.offsets = offsets_of([len(row.values) for row in rows])
         self.name, self.kind, self.bits, self.growth = np.array(table, np.int64).reshape(-1, 4).T
 
     def attributes(self, rows: Ints, micro_batch: Ints) -> Attributes:
@@ -142,7 +137,7 @@ class _Columns:
         at = ragged(self.offsets[rows], counts)
         bits = self.bits[at] + self.growth[at] * np.repeat(micro_batch, counts)
         return Attributes(
-            _offsets(counts),
+            offsets_of(counts),
             self.name[at].astype(np.int32),
             self.kind[at].astype(np.uint8),
             bits.view(np.uint64),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.trace.chakra.graph import Ints, Trace
+from chakrasim.trace.chakra.graph import Ints, Trace, offsets_of
 from chakrasim.trace.job.job import PEER
 from chakrasim.trace.kinds import STRING, NodeType
 from chakrasim.trace.work import DTYPE, FLOPS, SHAPE
@@ -124,8 +124,7 @@ def _in_order(trace: Trace) -> tuple[Ints, Ints, Ints]:
         raise InputError(text, file=trace.source, place=trace.place(node))
     parent = by_id[found] if n else found.astype(np.int64)
     grouped = np.argsort(child, kind="stable")
-    ends = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(child, minlength=n), out=ends[1:])
+    ends = offsets_of(np.bincount(child, minlength=n))
     parents = parent[grouped].astype(np.int64)
     number = np.empty(n, np.int64)
     number[by_id] = np.arange(n)

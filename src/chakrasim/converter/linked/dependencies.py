@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chakrasim.converter.linked.nodes import NodePlan
 from chakrasim.errors import InputError
-from chakrasim.trace.chakra.graph import Ints
+from chakrasim.trace.chakra.graph import Ints, offsets_of
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
 from chakrasim.trace.linked.parts import CHUNK, LinkedParts
 
@@ -70,7 +70,9 @@ class Dependencies:
             begun = int(EdgeKind.THREAD) * _EVIDENCES + int(Evidence.NESTING)
             keys = np.sort(np.append(keys, _keys(np.zeros(1, np.int64), roots[roots > 0], begun, self.nodes)))
         target, source, word = _parted(keys, self.nodes)
-        data_ends, ctrl_ends = (_ends(column - begin, end - begin) for column in (target, ctrl_target))
+        data_ends, ctrl_ends = (
+            offsets_of(np.bincount(column - begin, minlength=end - begin)) for column in (target, ctrl_target)
+        )
         return NodeDependencies(data_ends, source, word // _EVIDENCES, word % _EVIDENCES, ctrl_ends, ctrl_source)
 
     def _some(self, keys: Ints, begin: int, end: int) -> Ints:
@@ -172,9 +174,3 @@ def _within_rows(plan: NodePlan) -> Ints:
     source = np.repeat(first, counts) + np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     target = np.where(np.repeat(plan.batch, counts), np.repeat(last, counts), source + 1)
     return _keys(source, target, int(EdgeKind.COMMUNICATION) * _EVIDENCES + int(Evidence.NESTING), len(plan))
-
-
-def _ends(target: Ints, nodes: int) -> Ints:
-    ends = np.zeros(nodes + 1, np.int64)
-    np.cumsum(np.bincount(target, minlength=nodes), out=ends[1:])
-    return ends

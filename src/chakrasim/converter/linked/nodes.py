@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chakrasim.converter.folder.across_ranks import RankInRun
 from chakrasim.converter.folder.group_numbers import UNUSABLE
-from chakrasim.trace.chakra.graph import Ints
+from chakrasim.trace.chakra.graph import Ints, offsets_of
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.linked.columns import COALESCED, RECV, SEND, Communication, LinkedTrace
 
@@ -109,8 +109,7 @@ def plan_nodes(linked: LinkedTrace, rows: int, rank: RankInRun) -> NodePlan:
     messages = np.bincount(which, _is_message(communication.operation[entries]), minlength=len(carrying))
     many = counts > 1
     batch = (messages == counts)[many]
-    added = np.zeros(len(batch) + 1, np.int64)
-    np.cumsum(counts[many] - 1 + batch, out=added[1:])
+    added = offsets_of(counts[many] - 1 + batch)
     offset = max(linked.start_offset_ns, 0) if rows else 0
     return NodePlan(rows, offset, carrying[many], added, batch, entries, entry_rows, group, refused)
 

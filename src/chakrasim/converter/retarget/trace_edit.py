@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.trace.chakra.assemble import Strings, metadata
-from chakrasim.trace.chakra.graph import Attributes, Ints, Trace
+from chakrasim.trace.chakra.graph import Attributes, Ints, Trace, offsets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,7 @@ def _without(trace: Trace, attrs: Attributes, drop: Collection[str], drop_from: 
     if not gone.any():
         return attrs
     left = ~gone
-    offsets = np.zeros(len(attrs.offsets), np.int64)
-    np.cumsum(np.bincount(_owners(attrs)[left], minlength=len(offsets) - 1), out=offsets[1:])
+    offsets = offsets_of(np.bincount(_owners(attrs)[left], minlength=len(attrs.offsets) - 1))
     return Attributes(offsets, attrs.name[left], attrs.kind[left], attrs.bits[left], attrs.doc[left])
 
 

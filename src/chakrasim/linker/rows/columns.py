@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from chakrasim.jit import inner, kernel
 from chakrasim.linker.rows.row_table import RowTable
-from chakrasim.trace.chakra.graph import StringTable
+from chakrasim.trace.chakra.graph import StringTable, offsets_of
 from chakrasim.trace.host import columns as h
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import INTEGER, TEXT, Indices, Ints, KinetoTrace, RareColumn
@@ -193,8 +193,7 @@ def only_used(strings: StringTable, columns: list[Any]) -> tuple[StringTable, li
         used[column if 0 not in column.strides else column.flat[:1]] = True
     length = np.diff(strings.offsets)[used]
     begins = strings.offsets[:-1][used]
-    offsets = np.zeros(len(length) + 1, np.int64)
-    np.cumsum(length, out=offsets[1:])
+    offsets = offsets_of(length)
     blob = np.empty(int(offsets[-1]), np.uint8)
     _copy(_writable(strings.blob), np.stack((begins, begins + length), axis=1), offsets[:-1].copy(), blob)
     index = (np.cumsum(used) - 1).astype(np.int32)

@@ -8,6 +8,7 @@ import numpy as np
 
 from chakrasim.jit import kernel
 from chakrasim.linker.rows.edges import Edges
+from chakrasim.trace.chakra.graph import offsets_of
 from chakrasim.trace.kineto.columns import Indices, Ints
 
 
@@ -40,8 +41,7 @@ def put_in_order(begin_ns: list[Ints], end_ns: list[Ints], parts: list[Edges]) -
 def _by_dependencies(source: Indices, target: Indices, rows: int) -> Indices:
     """Always the first row by number of those whose sources are all placed; if there is none, the first at all."""
     by_source = np.argsort(source, kind="stable")
-    offsets = np.zeros(rows + 1, np.int64)
-    np.cumsum(np.bincount(source, minlength=rows), out=offsets[1:])
+    offsets = offsets_of(np.bincount(source, minlength=rows))
     missing = np.bincount(target, minlength=rows).astype(np.int64)
     placed = np.empty(rows, np.int64)
     _place(offsets, target[by_source], missing, np.empty(rows + 1, np.int64), placed)

@@ -8,6 +8,7 @@ import numpy as np
 
 from chakrasim.jit import kernel
 from chakrasim.linker.rows.edges import Edges
+from chakrasim.trace.chakra.graph import offsets_of
 from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, LinkedTrace
 
@@ -39,8 +40,7 @@ def incoming(edges: Edges, rows: int) -> tuple[Ints, Indices, Mask]:
     delays = edges.kind != EdgeKind.CONTROL
     source, target, kind = edges.source[delays], edges.target[delays], edges.kind[delays]
     order = np.argsort(target, kind="stable")
-    offsets = np.zeros(rows + 1, np.int64)
-    np.cumsum(np.bincount(target, minlength=rows), out=offsets[1:])
+    offsets = offsets_of(np.bincount(target, minlength=rows))
     return offsets, source[order], np.isin(kind[order], _WAITED_FOR)
 
 

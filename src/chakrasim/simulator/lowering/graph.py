@@ -22,6 +22,7 @@ from chakrasim.simulator.lowering.communication import CollectiveUse, collective
 from chakrasim.simulator.lowering.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
 from chakrasim.simulator.lowering.measured import measured
 from chakrasim.trace import NodeType, Trace
+from chakrasim.trace.chakra.graph import offsets_of
 from chakrasim.trace.chakra.refusal import refuse, refuse_where
 
 Ints = NDArray[np.int64]
@@ -140,8 +141,7 @@ def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> tuple[I
         wants.append(parent.astype(np.int64) * n + number[node])
     pairs = np.unique(np.concatenate(wants)) if n else np.zeros(0, np.int64)
     parent, child = pairs // max(n, 1), pairs % max(n, 1)
-    offsets = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(parent, minlength=n), out=offsets[1:])
+    offsets = offsets_of(np.bincount(parent, minlength=n))
     parents = np.bincount(child, minlength=n).astype(np.int64)
     left = np.zeros(n, np.int64)
     if count_reachable(offsets, child, parents, left, np.zeros(n, np.int64)) < n:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.trace.chakra.builder import TraceBuilder
-from chakrasim.trace.chakra.graph import Attributes, Csr, Ints, StringTable
+from chakrasim.trace.chakra.graph import Attributes, Csr, Ints, StringTable, offsets_of
 from chakrasim.trace.kinds import BYTES, DOUBLE, FLOAT, STRING
 
 
@@ -60,8 +60,7 @@ def attributes(nodes: int, columns: Sequence[Column], strings: Strings) -> Attri
             counts += 1
         else:
             counts[column.owners] += 1
-    offsets = np.zeros(nodes + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
+    offsets = offsets_of(counts)
     total = int(offsets[-1])
     name, kind, bits = np.empty(total, np.int32), np.empty(total, np.uint8), np.empty(total, np.uint64)
     cursor = offsets[:-1].copy()

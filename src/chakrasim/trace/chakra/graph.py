@@ -80,6 +80,13 @@ class StringTable:
         return found
 
 
+def offsets_of(lengths: Sequence[int] | NDArray[Any]) -> Ints:
+    """int64[n + 1]: where lists of these lengths, end to end, begin and end."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, dtype=np.int64, out=offsets[1:])
+    return offsets
+
+
 @dataclass(frozen=True, eq=False)
 class Csr:
     """Lists of different lengths end to end: list ``i`` is ``targets[offsets[i]:offsets[i + 1]]``."""
