@@ -14,6 +14,8 @@ from typing import Any
 from chakrasim.config.table import Assumed, Derived, Empty, Key, Required, Table, object_schema
 from chakrasim.generator.spec import keys as spec
 from chakrasim.machine.device.keys import DEVICE
+from chakrasim.machine.graph.families import FAMILIES
+from chakrasim.machine.graph.network_file import NETWORK_GRAPH
 from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.memory import MEMORY
 from chakrasim.machine.network import NETWORK
@@ -30,6 +32,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "network": NETWORK,
         "memory": MEMORY,
     },
+    "reference-topologies.md": {"graph": NETWORK_GRAPH},
     "reference-transformer-spec.md": {
         "model": spec.MODEL,
         "moe": spec.MOE,
@@ -40,6 +43,9 @@ TABLES: dict[str, dict[str, Table]] = {
     },
 }
 """By page: its tables by the names in their marks."""
+
+_DEEP = ("reference-machine.md", "reference-topologies.md")
+"""Pages that show the keys of mappings below."""
 
 SCHEMA_OF: dict[str, dict[str, Any]] = {
     "machine": {"title": "chakrasim machine", **object_schema(MACHINE)},
@@ -84,11 +90,23 @@ def _default(key: Key) -> str:
     return f"{default:g}"
 
 
+def families_text() -> str:
+    """Every family: what it is, how it is put together, its keys."""
+    parts = []
+    for family in FAMILIES.values():
+        rules = " ".join((family.build.__doc__ or "").split())
+        said = f"{family.meaning[0].upper()}{family.meaning[1:]}."
+        parts.append(f"### {family.name}\n\n{said} {rules}".rstrip() + f"\n\n{table_text(family.keys, deep=True)}")
+    return "\n".join(parts)
+
+
 def page_text(page: str, text: str) -> str:
     """A page with its tables written anew between ``<!-- keys: NAME -->`` and ``<!-- end -->``."""
 
     def written(match: re.Match[str]) -> str:
-        table = table_text(TABLES[page][match[1]], deep=page == "reference-machine.md")
+        if match[1] == "families":
+            return f"<!-- keys: families -->\n\n{families_text()}\n<!-- end -->"
+        table = table_text(TABLES[page][match[1]], deep=page in _DEEP)
         return f"<!-- keys: {match[1]} -->\n\n{table}\n<!-- end -->"
 
     return re.sub(r"<!-- keys: (\w+) -->.*?<!-- end -->", written, text, flags=re.DOTALL)

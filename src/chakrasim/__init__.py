@@ -14,6 +14,7 @@ To simulate:
     load_machine            a preset or a machine file; preset_names says which presets there are
     load_device             a device profile, which says how long work takes on a GPU
     load_groups             communicator groups of a file
+    run_flows               Flows that share a network's links, without a workload: a FlowResult
 
 Workloads without hardware (PyTorch is needed for the first):
 
@@ -100,6 +101,9 @@ if TYPE_CHECKING:
     from chakrasim.report.timeline.simulation import write_timeline
     from chakrasim.simulator.api import replay_recorded, simulate
     from chakrasim.simulator.context import Limits, Protocol
+    from chakrasim.simulator.flow.alone.api import run_flows
+    from chakrasim.simulator.flow.alone.flows import Flows
+    from chakrasim.simulator.flow.alone.result import FlowResult
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
@@ -108,6 +112,8 @@ moved.install()
 
 __all__ = [
     "ChakrasimError",
+    "FlowResult",
+    "Flows",
     "InputError",
     "Job",
     "Limits",
@@ -148,6 +154,7 @@ __all__ = [
     "replay",
     "replay_recorded",
     "retarget",
+    "run_flows",
     "simulate",
     "simulator",
     "split_trace",
@@ -189,6 +196,9 @@ __getattr__, __dir__ = lazily(
         "report.timeline.simulation": ("write_timeline",),
         "simulator.api": ("replay_recorded", "simulate"),
         "simulator.context": ("Limits", "Protocol"),
+        "simulator.flow.alone.api": ("run_flows",),
+        "simulator.flow.alone.flows": ("Flows",),
+        "simulator.flow.alone.result": ("FlowResult",),
         "simulator.outcome.result": ("SimulationResult",),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),

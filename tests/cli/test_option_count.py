@@ -22,7 +22,8 @@ COUNTS = {
     "generate transformer": 6,
     "generate collective": 9,
     "generate reference-set": 7,
-    "simulate": 35,
+    "simulate": 47,
+    "flows": 17,
     "replay": 14,
     "calibrate compute": 10,
     "validate megatron": 3,
@@ -47,7 +48,8 @@ COUNTS = {
     "timeline": 10,
     "split": 4,
     "merge": 5,
-    "machines": 0,
+    "machines": 4,
+    "network": 6,
     "demo": 2,
 }
 """Without --help, positional arguments, and names of other tools, which the help does not list."""

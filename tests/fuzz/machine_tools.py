@@ -6,6 +6,7 @@ import os
 
 import job_inputs
 import machine_inputs
+import network_inputs
 import tool_inputs
 from damage import Files
 from tool import Draw, Tool, odd, some
@@ -56,10 +57,19 @@ def _script(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     return words
 
 
+def _network(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
+    (name,) = files
+    form = draw.choice(("yaml", "json", "ns3", "simai", "simgrid", "htsim", "graphml", "node-link", "x"))
+    written = draw.choice(([], ["-o", f"{out}/net.yaml"], ["-o", f"{out}/net", "--format", form]))
+    switches = some(draw, f"--json {out}/n.json", "--strict", "--servers 2", "--fabric rail")
+    return ["network", f"{folder}/{name}", *written, *switches, *odd(draw, "--servers")]
+
+
 TOOLS = {
     "msccl": Tool((machine_inputs.algorithms,), _own, (0, 2, 3), "a.xml"),
     "custom-traces": Tool((machine_inputs.custom_traces,), _own, (0, 2, 3), "own."),
     "machine": Tool((machine_inputs.configurations,), _configured, (0, 2, 3)),
+    "network": Tool((network_inputs.networks,), _network),
     "machines": Tool((job_inputs.specs,), _machines),
     "scripts": Tool((tool_inputs.texts,), _script, (2,)),
 }

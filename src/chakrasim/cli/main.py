@@ -39,6 +39,7 @@ COMMANDS: Final = (
     "retarget",
     "generate",
     "simulate",
+    "flows",
     "replay",
     "calibrate",
     "validate",
@@ -50,6 +51,7 @@ COMMANDS: Final = (
     "split",
     "merge",
     "machines",
+    "network",
     "demo",
 )
 

@@ -110,6 +110,13 @@ def _kind(path: str) -> str:
     return sniff(Path(path)).kind.name
 
 
+def _after_network(options: argparse.Namespace) -> Step:
+    """What was read, in our form; what was written, in a machine file."""
+    if options.output is None:
+        return ["network", options.file, "-o", _free("network", ".yaml")]
+    return f"a machine file takes it as network: {{graph: {{file: {options.output}}}}}"
+
+
 def _after_machines(name: str | None) -> Step:
     from chakrasim.machine import device_names
 
@@ -153,6 +160,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
         _simulate(options.output) if "output" in options else ["info", _first(options.output_dir, "*.et")]
     ),
     "simulate": lambda options, argv: _after_simulate(options, argv),
+    "flows": lambda *_: "",  # its tables are the end
     "replay": lambda options, _: _simulate(options.prefix or options.trace_path),
     "calibrate": lambda options, _: (
         f"capture, generate and simulate take it as --device-profile {options.output or 'FILE'}"
@@ -166,5 +174,6 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "split": lambda options, _: ["info", options.output],
     "merge": lambda options, _: ["info", options.output],
     "machines": lambda options, _: _after_machines(options.name),
+    "network": lambda options, _: _after_network(options),
     "demo": lambda options, _: ["simulate", os.path.join(options.out, "chakra", "chakra"), "--replay-durations"],
 }

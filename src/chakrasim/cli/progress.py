@@ -28,8 +28,9 @@ Callback = Callable[[int, int, int], None]
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callback]:
-    """The ``progress`` callback of a simulation; what it shows is gone from the terminal at the end."""
+def progress_bar(unit: str = "nodes") -> Iterator[Callback]:
+    """The ``progress`` callback of a simulation, which counts nodes or others; what it shows is gone from the terminal
+    at the end."""
     began = time.monotonic()
     shown: list[tuple[Progress, Any]] = []
 
@@ -37,7 +38,7 @@ def progress_bar() -> Iterator[Callback]:
         if not shown:
             if time.monotonic() - began < PATIENCE_S:
                 return
-            shown.append(_start(total))
+            shown.append(_start(total, unit))
         bar, task = shown[0]
         bar.update(task, completed=done, total=total, simulated=time_text(now_ns))
 
@@ -65,7 +66,7 @@ def progress_line(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: bar.update(task, description=text)
 
 
-def _start(total: int) -> tuple[Progress, Any]:
+def _start(total: int, unit: str) -> tuple[Progress, Any]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -80,7 +81,7 @@ def _start(total: int) -> tuple[Progress, Any]:
         TextColumn("simulating"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("nodes, {task.fields[simulated]} simulated,"),
+        TextColumn(unit + ", {task.fields[simulated]} simulated,"),
         TimeElapsedColumn(),
         TextColumn("elapsed,"),
         TimeRemainingColumn(),

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from chakrasim.cli.machine_options import add_machine, add_routing, changes_machine, machine_of
 from chakrasim.cli.options import add_reading, amount, real_number, truth, whole_number
 from chakrasim.cli.output import (
     announce_compilation,
@@ -31,7 +32,10 @@ examples:
   chakrasim simulate traces/step --machine hgx-h100-8 --comm-group groups.json
   chakrasim simulate one.et --ranks 64 --machine my-machine.yaml --timeline step.json.gz
   chakrasim simulate traces/step --system system.json --network network.yml --congestion aware --json result.json
+  chakrasim simulate traces/step --machine h100 --gpus 256 --nic 200G --slow 5=1.3
+  chakrasim simulate --jobs jobs.yaml --machine h100 --gpus 64 --changes failures.yaml
   chakrasim simulate traces/step --machine hgx-h100-8 --check --strict
+  chakrasim simulate traces/step --machine hgx-h100-8 --set network[0].latency='1 us' --slow 5=1.3
   chakrasim simulate out/chakra.3.et --replay-durations
   chakrasim simulate out/chakra --replay-durations=transfer
 
@@ -59,8 +63,9 @@ def _input_arguments(parser: argparse.ArgumentParser) -> None:
     what = "traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), or a job: PREFIX.ranks.json"
     inputs.add_argument("prefix", nargs="?", metavar="PREFIX", help=what)
     inputs.add_argument("--workload-configuration", metavar="PREFIX", help="the same under ASTRA-sim's name")
+    inputs.add_argument("--jobs", metavar="FILE", help="several jobs and where each runs, instead of PREFIX")
     inputs.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="run one trace on N ranks")
-    inputs.add_argument("--machine", metavar="NAME|FILE", help="a preset (see chakrasim machines) or a machine file")
+    add_machine(inputs)
     inputs.add_argument(
         "--device-profile",
         metavar="NAME|FILE",
@@ -87,11 +92,19 @@ def _input_arguments(parser: argparse.ArgumentParser) -> None:
 def _model_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model")
     model.add_argument(
-        "--congestion",
-        choices=("aware", "unaware"),
-        default="unaware",
-        help="whether messages contend for links (ASTRA-sim's two binaries); default: %(default)s",
+        "--network-model",
+        choices=("unaware", "aware", "flow"),
+        help="how bytes share links: ASTRA-sim's two networks, or max-min fair flows on a graph of links; default: "
+        "flow for boards and graphs, else unaware",
     )
+    model.add_argument(
+        "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
+    )
+    add_routing(model)
+    model.add_argument(
+        "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
+    )
+    model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
     model.add_argument(
         "--num-queues-per-dim",
         type=whole_number(1, 1 << 16),
@@ -168,6 +181,8 @@ def _limit_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Simulate and report. Raises InputError and StallError."""
     notes = Notes()
+    if options.jobs is not None:
+        return _run_jobs(options, notes)
     settings = _settings(options, notes)
     _check_outputs(options)
     tell_warnings(notes.warnings, options)
@@ -185,6 +200,43 @@ def run(options: argparse.Namespace) -> int:
         tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
     _write_files(result, options)
     _print(result, options)
+    return 0
+
+
+def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
+    """Several jobs beside each other and alone."""
+    wrong = [name for name in ("prefix", "workload_configuration", "system", "network", "congestion", "ranks")
+             if getattr(options, name) is not None]  # fmt: skip
+    if wrong or options.network_model not in (None, "flow"):
+        name = wrong[0].replace("_", "-") if wrong else "network-model"
+        raise InputError(f"--jobs runs on the links of a machine; {name} does not go with it", remedy="leave it out")
+    machine = _scaled(options, notes)
+    if machine is None:
+        raise InputError("no machine is given", expected="--machine NAME", remedy="see chakrasim machines")
+    check_targets({"--json": options.json}, [options.jobs, options.changes, options.machine])
+    tell_warnings(notes.warnings, options)
+    if not options.quiet:
+        announce_compilation("trace", "simulator")
+    from chakrasim.report.tables.jobs import jobs_sections
+    from chakrasim.simulator.context import Protocol
+    from chakrasim.simulator.together import simulate_jobs
+
+    result = simulate_jobs(
+        options.jobs,
+        machine=machine,
+        changes=options.changes,
+        protocol=Protocol(messages=options.messages),
+        limits=_limits(options, notes),
+        lenient=options.lenient,
+        strict=options.strict,
+    )
+    tell_warnings(result.result.warnings, options)
+    if options.json == "-":
+        write_data(result.to_json())
+    elif options.json is not None:
+        result.to_json(options.json)
+    if not options.quiet and options.json != "-":
+        print_sections(jobs_sections(result))
     return 0
 
 
@@ -214,8 +266,10 @@ def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
         injection_scale=options.injection_scale,
         rendezvous=options.rendezvous_protocol,
         physics=options.physics,
+        messages=options.messages,
     )
-    return given | machine | {"congestion": options.congestion, "protocol": protocol}
+    network = {name: getattr(options, name) for name in ("network_model", "congestion", "changes")}
+    return given | machine | network | {"protocol": protocol}
 
 
 def _workload(options: argparse.Namespace) -> str:
@@ -252,14 +306,14 @@ def _machine(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
 def _scaled(options: argparse.Namespace, notes: Notes) -> Any:
     """The machine with the scales that are given; ASTRA-sim's files have none, and a replay needs none."""
     given = {name: getattr(options, name) for name in SCALES if getattr(options, name) is not None}
-    if not given:
+    if not given and not changes_machine(options):
         return options.machine
+    if changes_machine(options) and options.replay_durations is None:
+        return replace(machine_of(options), **given)
     if options.machine is None or options.replay_durations is not None:
         notes.warn(*(f"--{name.replace('_', '-')} has no effect" for name in given))
         return options.machine
-    from chakrasim.machine import load_machine
-
-    return replace(load_machine(options.machine), **given)
+    return replace(machine_of(options), **given)
 
 
 def _groups(path: str | None, notes: Notes) -> str | None:

@@ -22,6 +22,13 @@ BANDWIDTH = {
 }
 """Units of bandwidth, in bytes a second: G is 10^9 and Gi is 2^30, always."""
 
+LINK_RATE = {
+    **BANDWIDTH,
+    **{f"{prefix}{name}": Fraction(10**power, 8) for name in ("b/s", "bps")
+       for prefix, power in zip("kMGT", (3, 6, 9, 12), strict=True)},
+}  # fmt: skip
+"""The same with the ways in which data sheets of networks write bits: b is a bit, B a byte."""
+
 COMPUTE = {f"{prefix}FLOP/s": Fraction(10**power) for prefix, power in zip("MGTPE", (6, 9, 12, 15, 18), strict=True)}
 """Units of compute, in floating-point operations a second."""
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chakrasim.errors import InputError
 from chakrasim.machine.device.profile import DeviceProfile
+from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
+from chakrasim.machine.graph.network_keys import NetworkModel
+from chakrasim.machine.graph.routing import Routing
 from chakrasim.machine.memory import RemoteMemory
 from chakrasim.machine.network import Network
+from chakrasim.machine.slow import Slow, factors_of
 from chakrasim.machine.system import System
 from chakrasim.notes import Notes
 from chakrasim.text.shown import Shown
@@ -19,14 +26,18 @@ MAX_SCALE = 1e9
 class Machine(Shown):
     """Everything that a workload runs on.
 
-    ``profile`` times compute nodes, if there is one; ``compute_scale`` multiplies the times of compute nodes,
+    ``network`` is a product of dimensions or a graph of links; ``network_model`` how messages share it (None: a graph
+    ``flow``, dimensions what the caller says), ``routing`` how they find their ways through a graph; ``slow`` the ranks
+    whose compute nodes take longer, or shorter, than the others'. ``profile`` times compute nodes, if there is one;
+    ``compute_scale`` multiplies the times of compute nodes,
     ``comm_scale`` the sizes of collectives and messages; ``name`` and ``source`` (where the figures come from) are for
     people; ``warnings`` are those of the machine file.
 
-    Raises :class:`chakrasim.InputError` when built with a scale that is no number from 0 to 10^9.
+    Raises :class:`chakrasim.InputError` when built with a scale that is no number from 0 to 10^9, a model that does not
+    go with the network, or slow ranks that are not there.
     """
 
-    network: Network
+    network: Network | NetworkGraph
     system: System
     memory: RemoteMemory = field(default_factory=RemoteMemory)
     profile: DeviceProfile | None = None
@@ -34,6 +45,9 @@ class Machine(Shown):
     source: str = ""
     compute_scale: float = 1.0
     comm_scale: float = 1.0
+    network_model: NetworkModel | None = None
+    routing: Routing = field(default_factory=Routing)
+    slow: tuple[Slow, ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -43,19 +57,57 @@ class Machine(Shown):
                 expected = "a factor from 0 to 10^9"
                 raise InputError("out of range", file="Machine", place=f"$.{name}", found=value, expected=expected)
 
+        if isinstance(self.network, NetworkGraph) and self.network_model in ("aware", "unaware"):
+            what = f"the model {self.network_model} needs a network of dimensions, this one is a graph of links"
+            raise InputError(what, file=self.name or "Machine", place="$.network.network-model", expected="flow")
+        if self.slow:
+            factors_of(self.slow, self.ranks, self._islands())
+
     @property
     def ranks(self) -> int:
         return self.network.ranks
 
+    @property
+    def graph(self) -> NetworkGraph:
+        """The network as a graph of links, made of the dimensions where it is a product of such."""
+        return self.network if isinstance(self.network, NetworkGraph) else self.network.to_graph()
+
+    @property
+    def dimensions(self) -> Network:
+        """The network as a product of dimensions. Raises :class:`chakrasim.InputError` for any other graph."""
+        if isinstance(self.network, Network):
+            return self.network
+        what = "the network is a graph of links, not a product of dimensions"
+        raise InputError(what, file=self.name or "Machine", expected="network model flow")
+
+    @property
+    def compute_factors(self) -> NDArray[np.float64]:
+        """float64[ranks]: what the times of each rank's compute nodes are multiplied by."""
+        return factors_of(self.slow, self.ranks, self._islands())
+
+    def _islands(self) -> NDArray[np.int32] | None:
+        """The island of each rank, None where there are none."""
+        if isinstance(self.network, NetworkGraph):
+            own = self.network.island[: self.ranks]
+            return own if (own != NO_ISLAND).any() else None
+        inner = self.network.npus_count[0]
+        return np.arange(self.ranks, dtype=np.int32) // np.int32(inner) if self.network.dimensions > 1 else None
+
     def _in_short(self) -> dict[str, str]:
-        net = self.network
-        dims = zip(net.topology, net.npus_count, net.bandwidth_gib, net.latency_ns, strict=True)
         figures = {
             "name": self.name or "none",
             "ranks": f"{self.ranks:,}",
-            "network": " x ".join(f"{kind} {n} ({gib:g} GiB/s, {ns:g} ns)" for kind, n, gib, ns in dims),
+            "network": network_in_short(self.network),
         }
         return figures | ({} if self.profile is None else {"device": self.profile.name})
+
+
+def network_in_short(net: Network | NetworkGraph) -> str:
+    """One line: the dimensions, or how many vertices and links of a graph."""
+    if isinstance(net, NetworkGraph):
+        return f"graph of {net.vertices - net.ranks:,} switches and NICs, {net.links:,} links"
+    dims = zip(net.topology, net.npus_count, net.bandwidth_gib, net.latency_ns, strict=True)
+    return " x ".join(f"{kind} {n} ({gib:g} GiB/s, {ns:g} ns)" for kind, n, gib, ns in dims)
 
 
 def check_dimensions(system: System, network: Network, notes: Notes, file: str = "system configuration") -> None:

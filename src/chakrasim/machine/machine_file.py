@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from chakrasim.config.kinds import as_plain_integer, text
 from chakrasim.config.section import Section, Source, open_named, resolve
@@ -17,12 +17,18 @@ from chakrasim.config.table import Values, names, read
 from chakrasim.config.values import as_sequence
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm
+from chakrasim.machine.board import board_names
 from chakrasim.machine.device.file import device_names, load_device
 from chakrasim.machine.device.profile import DeviceProfile
+from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.network_file import GraphNetwork
+from chakrasim.machine.graph.routing import Routing
 from chakrasim.machine.machine import Machine
 from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
+from chakrasim.machine.settings import changed
+from chakrasim.machine.sized import sized_machine
 from chakrasim.machine.system import System
 from chakrasim.notes import Notes, lists_too
 
@@ -31,51 +37,92 @@ _HINT: Final = "ASTRA-sim's own files are given as network, system and memory, n
 
 
 @lists_too
-def load_machine(source: Source | Machine, notes: Notes | None = None) -> Machine:
-    """Read a machine: the name of a preset, the path of a machine file, the mapping such a file holds, or a Machine.
+def load_machine(
+    source: Source | Machine, notes: Notes | None = None, *, gpus: int | None = None, nic: str | None = None,
+    fabric: str | None = None, oversubscription: float | None = None, settings: Mapping[str, object] | None = None,
+) -> Machine:  # fmt: skip
+    """Read a machine: the name of a preset or a board, the path of a machine file, the mapping such a file holds, or a
+    Machine.
+
+    A board's machine has ``gpus`` GPUs (one board's unless given), NICs of another speed (``nic``, such as "400G"), a
+    ``fabric`` ("rail", "fat-tree", "one-switch") and its ``oversubscription``: see `sized_machine`. ``settings`` change
+    single figures before they are read: by place (``network[0].bandwidth``, ``network.graph.parts.rails.nic``) the
+    value as the file would write it.
 
     What there is to warn of stands in the machine's ``warnings``, and is added to ``notes`` if they are given. A name
     of a preset wins over a file of that name (write ``./name`` for the file). Raises :class:`chakrasim.InputError` for
     unknown keys, missing or unknown units and values out of range.
     """
     said = Notes()
+    size = {"gpus": gpus, "nic": nic, "fabric": fabric, "oversubscription": oversubscription}
     try:
         if isinstance(source, Machine):
             said.warn(*source.warnings)
+            _refuse_options(size, settings, "a Machine is complete")
             return source
-        return replace(_load(source, said), warnings=said.warnings)
+        return replace(_load(_section(source, size, settings, said)), warnings=said.warnings)
     finally:
         if notes is not None:
             notes.add(said)
 
 
-def _load(source: Source, notes: Notes) -> Machine:
-    neither = "neither a preset nor a machine file"
-    section = open_named(source, KIND, preset_names(), preset_text, label="preset", neither=neither, notes=notes)
+def _section(source: Source, size: dict[str, Any], settings: Mapping[str, object] | None, notes: Notes) -> Section:
+    """The entries of a machine file, or those that a board and a size stand for, with the settings in place."""
+    if isinstance(source, str) and source in board_names():
+        section = Section(sized_machine(source, **size), f"machine {source}", notes)
+        if len(section.entries["network"]["graph"]["parts"]) == 1:  # type: ignore[index]
+            idle = [name for name in ("nic", "fabric", "oversubscription") if size[name] is not None]
+            notes.warn(*(f"{section.file}: {name} has no effect: one board has no NICs and no fabric" for name in idle))
+    else:
+        _refuse_options(size, None, "only boards have a size: " + ", ".join(board_names()))
+        neither = "neither a preset nor a machine file"
+        known = (*preset_names(), *board_names())
+        section = open_named(source, KIND, known, preset_text, label="preset", neither=neither, notes=notes)
+    return changed(section, settings or {})
+
+
+def _refuse_options(size: Mapping[str, object], settings: Mapping[str, object] | None, why: str) -> None:
+    given = [name for name, value in {**size, "settings": settings or None}.items() if value is not None]
+    if given:
+        raise InputError(f"{given[0]} has no effect on this machine", expected=why, remedy=f"leave {given[0]} out")
+
+
+def _load(section: Section) -> Machine:
     section.refuse_unknown(names(MACHINE), _HINT)
     values = read(section, MACHINE)
-    network = _network(section, values["network"])
-    profile = values["compute"].pop("profile")
+    made = values["network"]
+    network = made.graph if isinstance(made, GraphNetwork) else _network(section, made.dimensions)
+    shape = network.logical if isinstance(network, NetworkGraph) else network.npus_count
+    profile_name = values["compute"].pop("profile")
+    profile = None if profile_name is None else _profile(section, profile_name)
     memory, collectives = values["memory"], values["collectives"]
     bus, expansion = memory.pop("shared_bus"), memory.pop("expansion")
     collectives["implementations"] = {
-        name: _fitted(section, name, chosen, network.dimensions)
-        for name, chosen in collectives["implementations"].items()
+        name: _fitted(section, name, chosen, len(shape)) for name, chosen in collectives["implementations"].items()
     }
     given = "endpoint-delay" in section.below("collectives", ())
     system = System(**collectives, **values["compute"], **memory, **bus, endpoint_delay_given=given)
     _warn(section, system)
     _warn_of_placeholders(section, values["placeholders"])
-    return Machine(
-        network,
-        system,
-        expansion,
-        None if profile is None else _profile(section, profile),
-        values["name"],
-        values["source"],
-        values["compute_scale"],
-        values["comm_scale"],
-    )
+    graphs = isinstance(made, GraphNetwork)
+    try:
+        machine = Machine(
+            network,
+            system,
+            expansion,
+            profile,
+            values["name"],
+            values["source"],
+            values["compute_scale"],
+            values["comm_scale"],
+            made.model,
+            made.routing if graphs else Routing(),
+            values["slow"],
+        )
+    except InputError as error:
+        place = "slow" if error.file == "slow" else "network"
+        section.fail(place, error.message, found=error.found, expected=error.expected or "")
+    return machine
 
 
 def _network(section: Section, dimensions: list[Values]) -> Network:

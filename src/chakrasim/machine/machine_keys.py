@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from chakrasim.config.kinds import choice, number, paragraph, path, switch, text, version, whole
 from chakrasim.config.lenient import to_float32
@@ -10,9 +11,12 @@ from chakrasim.config.section import INT32_MAX, TIME_MAX, Section
 from chakrasim.config.table import EMPTY, REQUIRED, Key, Kind, Required, Values, each, list_of, mapping, names
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, real, whole_quantity
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
+from chakrasim.machine.graph.network_file import graph_kind
+from chakrasim.machine.graph.network_keys import MODELS, NetworkModel
 from chakrasim.machine.machine import MAX_SCALE
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
 from chakrasim.machine.network import topology_name
+from chakrasim.machine.slow import SLOW
 from chakrasim.machine.system import (
     COLLECTIVES,
     DEFAULT_ENDPOINT_DELAY_NS,
@@ -77,6 +81,41 @@ _DIMENSION: Final = (
     Key("latency", _LATENCY, REQUIRED, "of each link, one way; a message through a switch crosses two links"),
 )  # fmt: skip
 
+_DIMENSIONS: Final = list_of(_DIMENSION, "a list of dimensions, the innermost first, or a mapping", "dimensions")
+_WITH_MODEL: Final = (
+    Key("dimensions", _DIMENSIONS, REQUIRED, "one mapping per dimension, innermost first"),
+    Key("network-model", choice(MODELS), None, "how messages share links", shown="what the command line says"),
+)  # fmt: skip
+_GRAPH: Final = graph_kind()
+
+
+class DimensionNetwork(NamedTuple):
+    """A network of dimensions, and how messages share it."""
+
+    dimensions: list[Values]
+    model: NetworkModel | None
+
+
+def _network(section: Section, key: str) -> Any:
+    given = section.entries[key]
+    if not isinstance(given, Mapping) or not given:
+        return DimensionNetwork(_DIMENSIONS.read(section, key), None)
+    return (_DIMENSIONS_OF if "dimensions" in given else _GRAPH).read(section, key)
+
+
+_DIMENSIONS_OF: Final = mapping(
+    _WITH_MODEL, lambda section, values: DimensionNetwork(values["dimensions"], values["network_model"])
+)
+
+
+_NETWORK: Final = Kind(
+    _network,
+    "list",
+    {"if": {"type": "object"}, "then": {"anyOf": [_GRAPH.schema, _DIMENSIONS_OF.schema]}, "else": _DIMENSIONS.schema},
+    _DIMENSION,
+    "[].",
+)
+
 _COMPUTE: Final = (
     Key("peak", _PEAK, 0.0, "peak of one rank; needed with `roofline`", "peak_perf_flops", shown="none"),
     Key("roofline", switch, False,
@@ -139,9 +178,8 @@ MACHINE: Final = (
     Key("format", version, 1, "version of this format"),
     Key("name", text, "", "for people: what it is"),
     Key("source", paragraph, "", "for people: where the figures come from"),
-    Key("network", list_of(_DIMENSION, "a list of dimensions, the innermost first", "dimensions"),
-        Required("a list of dimensions with " + ", ".join(names(_DIMENSION))),
-        "one mapping per dimension, innermost first"),
+    Key("network", _NETWORK, Required("a list of dimensions with " + ", ".join(names(_DIMENSION)) + ", or a graph"),
+        "one mapping per dimension, innermost first; or a mapping with [a graph of links](reference-topologies.md)"),
     Key("compute", mapping(_COMPUTE, _compute), EMPTY, "what times compute nodes"),
     Key("memory", mapping(_MEMORY), EMPTY, "a rank's own memory, and what lies behind it"),
     Key("collectives", mapping(_COLLECTIVES), Required("a mapping of " + ", ".join(names(_COLLECTIVES))),
@@ -149,6 +187,8 @@ MACHINE: Final = (
     Key("placeholders", Kind(lambda section, key: section.below(key, ()), "mapping", {"type": "object"}), None,
         "by place (`memory.bandwidth`, `network[0].latency`): why the figure there is none of the machine; each is a "
         "warning in every run"),
+    Key("slow", SLOW, (), "by ranks (`5`, `0-7,16`) or boards (`board 2`): the factor of their compute nodes' times",
+        shown="none"),
     Key("compute-scale", _FACTOR, 1.0, "factor of the times of all compute nodes, rounded to whole ns"),
     Key("comm-scale", _FACTOR, 1.0, "factor of the sizes of all collectives and messages, rounded to whole bytes, at "
         "least 1"),

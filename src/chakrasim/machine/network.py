@@ -11,6 +11,8 @@ from chakrasim.config.section import INT32_MAX, TIME_MAX, Section, Source, open_
 from chakrasim.config.table import Key, Kind, Required, Table, Values, names, read
 from chakrasim.config.values import parse_decimal, parse_integer
 from chakrasim.errors import InputError
+from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.of_dimensions import graph_of_dimensions
 from chakrasim.machine.topologies import BUILT_IN, TOPOLOGIES, Topology, topology_of
 from chakrasim.machine.topologies.check import check
 from chakrasim.notes import Notes, lists_too
@@ -135,6 +137,11 @@ class Network:
         """Link bandwidth in bytes per ns: GiB/s times 2^30, then divided by 10^9, in double precision in this order
         (astra-network.md section 1)."""
         return tuple(gib * 2**30 / 10**9 for gib in self.bandwidth_gib)
+
+    def to_graph(self) -> NetworkGraph:
+        """The network as a graph of links: a network of its kind along each line of the grid. Messages of one
+        dimension take the routes that they take here."""
+        return graph_of_dimensions(self.kinds, self.npus_count, self.bytes_per_ns, self.latency_ns)
 
     def to_mapping(self) -> dict[str, object]:
         """The network as ASTRA-sim's YAML file holds it."""

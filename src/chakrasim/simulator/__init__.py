@@ -5,14 +5,26 @@ from typing import TYPE_CHECKING
 from chakrasim.lazy import lazily
 
 if TYPE_CHECKING:
+    from chakrasim.simulator.flow.alone.flows import CapacityChanges
+    from chakrasim.simulator.flow.alone.patterns import pattern_flows
     from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
     from chakrasim.simulator.outcome.steps import StepTime
 
-__all__ = ["PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord", "StepTime"]
+__all__ = [
+    "PARTS",
+    "CapacityChanges",
+    "CollectiveFigures",
+    "LinkFigures",
+    "NodeRecord",
+    "StepTime",
+    "pattern_flows",
+]
 
 __getattr__, __dir__ = lazily(
     __name__,
     {
+        "flow.alone.flows": ("CapacityChanges",),
+        "flow.alone.patterns": ("pattern_flows",),
         "outcome.records": ("PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord"),
         "outcome.steps": ("StepTime",),
     },

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import wraps
 from os import PathLike
-from typing import Any, Final, Literal, ParamSpec
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Final, Literal, ParamSpec, cast, get_args
 
 from chakrasim.config.section import Source
 from chakrasim.errors import ChakrasimError, InputError
@@ -30,18 +27,21 @@ from chakrasim.machine import (
     load_network,
     load_system,
 )
+from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
-from chakrasim.simulator.context import Context, Limits, Protocol, Replay
+from chakrasim.simulator.changes_file import load_changes
+from chakrasim.simulator.context import Context, Limits, NetworkModel, Protocol, Replay
+from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
+from chakrasim.simulator.network_changes import Change
 from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.steps import delay_only_warnings
 from chakrasim.simulator.session import Session
 from chakrasim.startup import without_gc
-from chakrasim.trace import Job, Trace
-from chakrasim.trace.job.groups import JobGroups, number_groups
+from chakrasim.trace import Job
 
 Congestion = Literal["aware", "unaware"]
 P = ParamSpec("P")
@@ -88,9 +88,12 @@ def simulate(
     memory: Source | RemoteMemory | None = None,
     comm_groups: GroupSource | CommGroups | None = None,
     machine: Source | Machine | None = None,
+    gpus: int | None = None,
     device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None = None,
     ranks: int | None = None,
-    congestion: Congestion = "unaware",
+    network_model: NetworkModel | None = None,
+    congestion: Congestion | None = None,
+    changes: Source | Sequence[Change] | None = None,
     protocol: Protocol | None = None,
     fold: bool = True,
     common_start: bool = False,
@@ -113,15 +116,23 @@ def simulate(
         ASTRA-sim's configurations: a path, a mapping as the file holds it, or the typed config. A job brings its
         process groups itself.
     machine:
-        A preset's name, a machine file or a ``Machine``, instead of ``system`` and ``network``.
+        A preset's or board's name, a machine file or a ``Machine``, instead of ``system`` and ``network``.
+    gpus:
+        Number of GPUs of a board's machine.
     device_profile:
         A shipped device's name, a profile's file, mapping or ``DeviceProfile``: it times the compute nodes that say
         what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline, which leave
         durations alone that were measured on a device (``is_recorded``). Other nodes keep their recorded duration.
     ranks:
         Number of ranks when there is one trace for all of them.
+    network_model:
+        How bytes share links: "unaware" and "aware" are ASTRA-sim's two networks, "flow" shares the links of a graph
+        by max-min fairness. By default what the machine names: graphs flow, others are unaware.
     congestion:
-        Whether messages contend for links.
+        The same for ASTRA-sim's two, under its name there.
+    changes:
+        What happens to links and switches on the way, on the flow network: a file, the mapping that it holds, or
+        `Change` objects.
     protocol:
         How messages and collectives are carried out, where there is a choice.
     fold:
@@ -149,20 +160,18 @@ def simulate(
     notes, limits = Notes(), limits or Limits()
     with without_gc(), _told(notes):
         groups = load_groups(comm_groups, notes)
-        on = _machine(system, network, memory, machine, device_profile, notes)
-        if congestion not in ("aware", "unaware"):
-            raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
+        on = _machine(system, network, memory, machine, gpus, device_profile, notes)
+        model = _model(network_model, congestion, on)
         job = load_workload(workload, ranks, lenient, notes, max_bytes=limits.max_bytes)
         check_count(job, ranks, on.ranks)
         groups.check_ranks(on.ranks)
         context = Context(
             system=on.system,
-            network=on.network,
             memory=on.memory,
             groups=dict(groups.members),
             ranks=on.ranks,
-            aware=congestion == "aware",
-            protocol=protocol or Protocol(),
+            **_network_of(on, model, protocol or Protocol(), changes, notes),
+            slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
             compute_scale=on.compute_scale,
             comm_scale=on.comm_scale,
             profile=on.profile,
@@ -213,7 +222,7 @@ def replay_recorded(
         on = _no_machine(job.ranks)
         context = Context(
             system=on.system,
-            network=on.network,
+            network=on.dimensions,
             memory=on.memory,
             groups=dict(groups.members),
             ranks=job.ranks,
@@ -240,16 +249,60 @@ def _run(
     return replace(result, warnings=notes.warnings)
 
 
+def _model(network_model: NetworkModel | None, congestion: Congestion | None, on: Machine) -> NetworkModel:
+    """The network model of a run. Raises InputError."""
+    if network_model is not None and congestion is not None:
+        raise InputError("network_model and congestion say the same thing twice", remedy="give network_model only")
+    if congestion not in (None, "aware", "unaware"):
+        raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
+    is_graph = isinstance(on.network, NetworkGraph)
+    model: Any = network_model or congestion or on.network_model or ("flow" if is_graph else "unaware")
+    if model not in get_args(NetworkModel):
+        raise InputError("unknown network model", found=repr(model), expected="'unaware', 'aware' or 'flow'")
+    if is_graph and model != "flow":
+        raise InputError(
+            f"the network is a graph of links, which the {model} model does not know", remedy="use network model flow"
+        )
+    return cast(NetworkModel, model)
+
+
+def _network_of(
+    on: Machine,
+    model: NetworkModel,
+    protocol: Protocol,
+    changes: Source | Sequence[Change] | None,
+    notes: Notes,
+) -> dict[str, Any]:
+    """The network as a run needs it: the shape of the ranks, and the links of a graph."""
+    if model != "flow":
+        if changes is not None:
+            raise InputError(f"links of the {model} network do not change", remedy="use network model flow")
+        return {"network": on.network, "network_model": model, "protocol": protocol}
+    graph = on.graph
+    return {
+        "network": on.network if isinstance(on.network, Network) else shape_of(graph.logical),
+        "network_model": model,
+        "protocol": protocol,
+        "graph": graph,
+        "routing": on.routing,
+        "changes": () if changes is None else tuple(load_changes(changes, graph, notes)),
+        "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels),
+    }
+
+
+def shape_of(logical: Sequence[int]) -> Network:
+    """Dimensions that say how ranks are ordered, and no more: nobody asks for their links."""
+    counts = tuple(count for count in logical if count > 1) or (2,)
+    return Network(("Switch",) * len(counts), counts, (1.0,) * len(counts), (0.0,) * len(counts))
+
+
 def _session(context: Context, job: Job) -> Session:
     """The checked simulation of the job, with the groups that it brings."""
     check_memory(context.ranks, context.limits.arena_bytes)
-    shared = number_groups(job, context.groups) if job.process_groups else JobGroups({}, {})
-    roles = {n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()}
-    groups = {**context.groups, **shared.members}
-    context = replace(context, groups=groups, roles=tuple(shared.of_rank), role_of=roles)
-    check_dimensions(context.system, context.network, context.notes)
+    if context.activities is None:
+        check_dimensions(context.system, context.network, context.notes)
     context.memory.check_ranks(context.ranks)
-    return Session(context, *_used(job), tuple(shared.of_rank.values()))
+    return Session.of_job(context, job)
 
 
 @contextmanager
@@ -267,6 +320,7 @@ def _machine(
     network: Source | Network | None,
     memory: Source | RemoteMemory | None,
     machine: Source | Machine | None,
+    gpus: int | None,
     device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None,
     notes: Notes,
 ) -> Machine:
@@ -277,11 +331,15 @@ def _machine(
             raise InputError(
                 "machine cannot be combined with system or network", remedy="give one machine, or both parts"
             )
-        loaded = load_machine(machine, notes)
+        loaded = load_machine(machine, notes, gpus=gpus)
         remote = load_memory(memory, notes) if memory is not None else loaded.memory
         if loaded.system.replay_only and loaded.comm_scale != 1.0:
             notes.warn("comm-scale has no effect: every node takes its recorded duration ('replay-only')")
         return _without_profile(replace(loaded, memory=remote, profile=profile or loaded.profile), notes)
+    if gpus is not None:
+        raise InputError(
+            "only the machine of a board has a number of GPUs", remedy="give machine='h100', or leave gpus out"
+        )
     if system is None or network is None:
         missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)
         raise InputError(f"no {missing} configuration given", remedy="give system and network, or a machine")
@@ -300,9 +358,3 @@ def _without_profile(machine: Machine, notes: Notes) -> Machine:
 def _no_machine(ranks: int) -> Machine:
     """What stands for a machine that nothing is asked of; a network has two ends at least."""
     return Machine(Network(("Switch",), (max(ranks, 2),), (1.0,), (0.0,)), System(preferred_dataset_splits=1))
-
-
-def _used(job: Job) -> tuple[list[Trace], NDArray[np.int64]]:
-    """The traces that some rank runs, and by rank which of them."""
-    used, which = np.unique(np.asarray(job.trace_of_rank, np.int64), return_inverse=True)
-    return [job.traces[index] for index in used.tolist()], which.reshape(-1).astype(np.int64)

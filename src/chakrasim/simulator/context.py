@@ -9,7 +9,11 @@ from typing import Literal
 
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
+from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.routing import Routing
 from chakrasim.notes import Notes
+from chakrasim.simulator.lowering.activities import Activities
+from chakrasim.simulator.network_changes import Change
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,18 @@ class Protocol:
         The reference's options of these names.
     physics:
         Run broadcasts as real collectives instead of replaying their recorded duration.
+    messages:
+        Run the collectives of the flow network message by message instead of as one activity each.
+    channels:
+        Rings that a collective of the flow network runs side by side; 0: as many as an island has NICs for its ranks.
     """
 
     num_queues_per_dim: int = 1
     injection_scale: float = 1.0
     rendezvous: bool = False
     physics: bool = False
+    messages: bool = False
+    channels: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_queues_per_dim <= 1 << 16:
@@ -55,6 +65,7 @@ class Protocol:
 
 
 Replay = Literal["recorded", "transfer"]
+NetworkModel = Literal["unaware", "aware", "flow"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,14 @@ class Context:
     memory: RemoteMemory
     groups: Mapping[int, tuple[int, ...]]
     ranks: int
-    aware: bool = False
+    network_model: NetworkModel = "unaware"
+    graph: NetworkGraph | None = None
+    """The links of the flow network."""
+    routing: Routing = field(default_factory=Routing)
+    changes: tuple[Change, ...] = ()
+    """What becomes of links on the way."""
+    activities: Activities | None = None
+    """Where collectives are activities of the flow network; None where they run message by message."""
     protocol: Protocol = Protocol()
     role_of: Mapping[int, str] = field(default_factory=dict)
     """By group that a job brings: its role."""
@@ -76,9 +94,13 @@ class Context:
     """Which measured durations take the place of the machine."""
     compute_scale: float = 1.0
     """Factor of the times of compute nodes."""
+    slow: Mapping[int, float] = field(default_factory=dict)
+    """By rank: a further factor, of ranks that are slower (or faster) than the rest."""
     comm_scale: float = 1.0
     """Factor of the sizes of collectives and messages."""
     common_start: bool = False
+    starts: Mapping[int, int] = field(default_factory=dict)
+    """By rank: when it starts (ns), of ranks that start later than 0."""
     profile: DeviceProfile | None = None
     """What times the compute nodes that say what they compute, instead of the roofline."""
     profile_is_given: bool = False
@@ -88,6 +110,11 @@ class Context:
     limits: Limits = field(default_factory=Limits)
     notes: Notes = field(default_factory=Notes)
     counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def aware(self) -> bool:
+        """Whether messages contend as in ASTRA-sim's congestion-aware network."""
+        return self.network_model == "aware"
 
     @property
     def carries_messages_to_itself(self) -> bool:

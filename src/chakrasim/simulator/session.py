@@ -13,16 +13,19 @@ from chakrasim.collectives import Collective
 from chakrasim.errors import InputError
 from chakrasim.simulator.arena import engine
 from chakrasim.simulator.arena.fill import Layout, build, representatives
-from chakrasim.simulator.checks.preflight import calls_by_use, check_ranks, warn_of_slow_memory
+from chakrasim.simulator.arena.flow_network import FlowNetwork
+from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks, warn_of_slow_memory
 from chakrasim.simulator.checks.queues import warn_of_stalls
 from chakrasim.simulator.checks.traffic import check_totals
 from chakrasim.simulator.checks.unaware import warn_of_spans
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
+from chakrasim.simulator.jobs import PlacedJob, place
 from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.compute import Tally
-from chakrasim.simulator.lowering.graph import Graph
+from chakrasim.simulator.lowering.graph import Graph, lower_graph
 from chakrasim.simulator.lowering.meetings import hold_meetings
 from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.plans import Plan, resolve
@@ -30,7 +33,8 @@ from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
 from chakrasim.simulator.outcome.gather import gather
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, waiting_entries
-from chakrasim.trace import Trace
+from chakrasim.trace import Job, TraceBuilder
+from chakrasim.trace.job.groups import JobGroups, number_groups
 
 Ints = NDArray[np.int64]
 
@@ -41,17 +45,16 @@ RECORD_LIMIT = 50_000_000
 class Session:
     """Checked input on its way through a simulation. Raises InputError for what cannot be simulated.
 
-    ``of_role[i]`` is int64[ranks]: the group that each rank means by role i of ``context.roles``.
+    ``graph_of`` is int64[ranks]: which of ``graphs`` each rank runs.
     """
 
-    def __init__(self, context: Context, traces: Sequence[Trace], trace_of: Ints, of_role: Sequence[Ints] = ()) -> None:
-        if context.replay is None:
-            context = replace(context, groups=with_groups(traces, context))
-        self.graphs, self.graph_of = lower_traces(traces, trace_of, of_role, context)
+    def __init__(self, context: Context, graphs: list[Graph], graph_of: Ints) -> None:
+        self.graphs, self.graph_of = graphs, graph_of
         if context.replay == "transfer":
             self.graphs, self.graph_of, meetings = hold_meetings(self.graphs, self.graph_of, context)
             context = replace(context, meetings=meetings)
         self.context = context
+        self.flows: FlowNetwork | None = None
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         calls = by_columns(self.graphs, calls_by_use)
@@ -59,10 +62,33 @@ class Session:
         check_totals(context, self.graphs, self.graph_of, self.plans, calls)
         warn_of_stalls(self.plans, context)
         warn_of_spans(self.plans, context)
-        if context.replay is None:
+        if context.replay is None and context.network_model != "flow":
             warn_of_slow_memory(context, self.plans)
         self._count(calls)
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
+
+    @classmethod
+    def of_job(cls, context: Context, job: Job) -> Session:
+        """One job on all ranks."""
+        return cls(*lowered(context, job))
+
+    @classmethod
+    def of_jobs(cls, context: Context, jobs: Sequence[PlacedJob]) -> Session:
+        """Several jobs, each on ranks of its own; other ranks have nothing to do."""
+        graphs = [lower_graph(TraceBuilder(source=IDLE).build(), context)]
+        graph_of = np.zeros(context.ranks, np.int64)
+        groups: dict[int, tuple[int, ...]] = {}
+        starts: dict[int, int] = {}
+        for job in jobs:
+            slow = {i: context.slow[rank] for i, rank in enumerate(job.ranks.tolist()) if rank in context.slow}
+            own = replace(context, ranks=job.job.ranks, groups=dict(job.groups or {}), slow=slow)
+            own, of_job, which = lowered(own, job.job)
+            placed = place(job, of_job, own, len(groups) + 1)
+            graph_of[job.ranks] = len(graphs) + which
+            graphs += placed.graphs
+            groups |= placed.groups
+            starts |= dict.fromkeys(job.ranks.tolist(), job.start_ns)
+        return cls(replace(context, groups=groups, starts=starts), graphs, graph_of)
 
     def _count(self, calls: Sequence[Ints]) -> None:
         """Count, over all ranks, what takes another way than its name says."""
@@ -109,9 +135,11 @@ class Session:
             folding = Folding((), "")
         self._warn_of_lost_messages(m)
         reason = _reason(folding, self.context.ranks, broken)
-        return gather(m, layout, self.context, self.plans, folding.digits, reason)
+        return gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows)
 
     def _folding(self, fold: bool) -> Folding:
+        if self.context.network_model == "flow":
+            return Folding((), "every rank simulated: a graph of links")
         if not fold:
             return Folding((), "every rank simulated: folding is switched off")
         if self.context.replay is not None:
@@ -129,11 +157,29 @@ class Session:
             self.context.notes.warn(
                 f"{nodes} nodes are simulated: their single times are not kept, so there is no timeline"
             )
+        self.flows = self._flow_network()
         m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
         try:
-            return engine.run(m, self.context.limits, nodes, progress), layout
+            return engine.run(m, self.context.limits, nodes, progress, self.flows), layout
         except engine.TimeOutOfRange as error:
             raise self._out_of_range(error) from None
+
+    def _flow_network(self) -> FlowNetwork | None:
+        """The links of a run on a graph, without flows yet."""
+        graph = self.context.graph
+        if self.context.network_model != "flow" or graph is None:
+            return None
+        activities = self.context.activities or Activities(graph, self.context.routing)
+        return FlowNetwork(graph, self.context.routing, activities, self.context.changes, self._pairs())
+
+    def _pairs(self) -> Ints:
+        """Who sends messages to whom by itself, beside collectives: source << at.PAIR_BITS | destination, each once."""
+        found = [np.zeros(0, np.int64)]
+        for g, graph in enumerate(self.graphs):
+            peers = graph.peers[np.unique(graph.a[graph.kind == at.RUN_SEND])]
+            ranks = np.flatnonzero(self.graph_of == g)
+            found.append(((ranks[:, None] << at.PAIR_BITS) | peers).reshape(-1))
+        return np.unique(np.concatenate(found))
 
     def _out_of_range(self, error: engine.TimeOutOfRange) -> InputError:
         graph = self.graphs[int(self.graph_of[error.rank])] if error.rank >= 0 else None
@@ -156,6 +202,19 @@ class Session:
                 f"{sum(int(entry[at.ENTRY_ARRIVED]) for entry in lost)} messages were never received, the first from "
                 f"rank {source} to rank {destination} (tag {tag}, {size} bytes)"
             )
+
+
+def lowered(context: Context, job: Job) -> tuple[Context, list[Graph], Ints]:
+    """The distinct graphs of a job and by rank which of them it runs, with the groups that it brings in the context."""
+    shared = number_groups(job, context.groups) if job.process_groups else JobGroups({}, {})
+    roles = {n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()}
+    groups = {**context.groups, **shared.members}
+    context = replace(context, groups=groups, roles=tuple(shared.of_rank), role_of=roles)
+    used, which = np.unique(np.asarray(job.trace_of_rank, np.int64), return_inverse=True)
+    traces = [job.traces[index] for index in used.tolist()]
+    if context.replay is None:
+        context = replace(context, groups=with_groups(traces, context))
+    return context, *lower_traces(traces, which.reshape(-1).astype(np.int64), tuple(shared.of_rank.values()), context)
 
 
 def resolve_all(graph: Graph, context: Context, known: dict[CollectiveUse, Plan]) -> list[Plan]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from chakrasim.report.tables.cut import more_line
 from chakrasim.report.tables.steps import step_section
+from chakrasim.simulator.outcome.graph_links import GraphLink
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import number_text, plural, ranks_text, share_text, size_text, time_text
@@ -53,6 +54,7 @@ def _sections(result: SimulationResult) -> Iterator[Section]:
         yield _by_class(result)
     yield _collectives(result)
     yield _links(result)
+    yield _graph_links(result.graph_links)
     yield _counts(result)
 
 
@@ -198,6 +200,20 @@ def _links(result: SimulationResult) -> Section:
         lines.append(f"each row stands for {links.copies:,} equal links")
     columns = ("link", "busy", "utilisation", "bytes", "messages", "most queued")
     return Section("Busiest links", columns, rows, (0,), tuple(lines))
+
+
+def _graph_links(links: tuple[GraphLink, ...]) -> Section:
+    rows = tuple(
+        (
+            link.name,
+            share_text(link.busy_share, 1.0),
+            size_text(link.bytes),
+            "; ".join(f"{user.name} ({share_text(user.bytes, link.bytes)})" for user in link.users),
+        )
+        for link in links[:MOST_LINKS]
+    )
+    lines = (f"{plural(len(links), 'link')} used",) if links else ()
+    return Section("Links with the most load", ("link", "utilisation", "bytes", "used by"), rows, (0, 3), lines)
 
 
 def _counts(result: SimulationResult) -> Section:

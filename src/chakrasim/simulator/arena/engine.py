@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from chakrasim import jit
 from chakrasim.errors import InputError
+from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.context import Limits
 from chakrasim.simulator.kernels import layout as at
 
@@ -38,7 +39,9 @@ class TimeOutOfRange(Exception):
         super().__init__(f"rank {rank}, node number {number}")
 
 
-def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None = None) -> Ints:
+def run(
+    m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None = None, flows: FlowNetwork | None = None
+) -> Ints:
     """Run a built arena until nothing moves; returns the arena, which may have grown.
 
     Raises InputError when a limit is reached, TimeOutOfRange when a time leaves the clock's range, and BrokenSymmetry.
@@ -47,7 +50,8 @@ def run(m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None
 
     steps = STEPS_PER_CALL if jit.enabled() else STEPS_UNCOMPILED
     while True:
-        reason = loop.run(m, min(steps, limits.max_events + 1 - int(m[at.EVENTS])))
+        most = min(steps, limits.max_events + 1 - int(m[at.EVENTS]))
+        reason = loop.run(m, most) if flows is None else flows.run(m, most)
         if reason == at.NEED_SPACE:
             m = _grow(m, limits)
         elif reason == at.FAILED and m[at.ERROR] == at.BROKEN_ROUTE:

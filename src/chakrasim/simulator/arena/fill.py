@@ -28,6 +28,7 @@ MEMORY_KINDS = {
     "PER_NODE_MEMORY_EXPANSION": at.PER_NODE,
     "MEMORY_POOL": at.POOL,
 }
+MODELS = {"unaware": at.UNAWARE, "aware": at.AWARE, "flow": at.FLOW}
 LOWER_BUS_GAP = 0.0038
 WORDS_PER_DELAY = 24
 """More than a node of a replay takes."""
@@ -134,7 +135,7 @@ def _network(arena: ArenaBuilder, context: Context, header: dict[int, int], slot
         stride *= count
     header[at.DIMS] = len(context.network.topology)
     header[at.DIM_TABLE] = arena.add(table)
-    header[at.AWARE] = int(context.aware)
+    header[at.NETWORK] = MODELS[context.network_model]
     header[at.PORTS] = ports[-1]
     if context.aware:
         if slots * ports[-1] * at.LINK_WORDS * 8 > context.limits.arena_bytes:
@@ -235,6 +236,7 @@ def _slots(
     """Write the state of every simulated rank; ``nodes`` and ``own`` say by graph where its static parts stand."""
     slots = np.zeros((len(ranks), at.SLOT_WORDS), np.int64)
     slots[:, at.SLOT_RANK] = ranks
+    slots[:, at.SLOT_START] = [context.starts.get(rank, 0) for rank in ranks.tolist()]
     slots[:, at.SLOT_NODES] = [nodes[g] for g in graph_of.tolist()]
     slots[:, at.SLOT_OWN] = [own[g] for g in graph_of.tolist()]
     header[at.SLOT_TABLE] = table = arena.add(slots)  # not copied: it is filled in from here on

@@ -70,7 +70,7 @@ def _time_ns(entries: Sequence[Calls]) -> float:
 
 def warn_of_spans(plans: Iterable[Sequence[Plan]], context: Context) -> None:
     """Warn of groups whose collectives send across more than one dimension."""
-    if context.aware or context.network.dimensions == 1:
+    if context.network_model != "unaware" or context.network.dimensions == 1:
         return
     used = {plan.group: plan for own in plans for plan in own if plan.chunks}
     listed = [group for group in used if group in context.groups]

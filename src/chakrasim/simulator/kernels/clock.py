@@ -167,6 +167,12 @@ def next_event(m: Words) -> int:
     return event
 
 
+@leaf
+def tick_is_done(m: Words) -> bool:
+    """Whether no event of the clock's tick is left."""
+    return m[m[at.WHEEL] + 2 * (m[at.WHEEL_TIME] & (at.EXACT - 1))] == 0
+
+
 @inner
 def enter_next_window(m: Words) -> bool:
     """Move the wheel to the next window that holds events and hand its events down; False when there is none."""

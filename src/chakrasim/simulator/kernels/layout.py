@@ -40,7 +40,7 @@ INDEX_COUNT = 18
 GENERATION = 19  # of the index: cached entries of an older one are stale
 DIMS = 20
 DIM_TABLE = 21
-AWARE = 22
+NETWORK = 22  # the model: UNAWARE, AWARE or FLOW
 LINK_TABLE = 23
 PORTS = 24
 RUNNING_LIMIT = 25
@@ -71,12 +71,21 @@ BUS_O = 49
 BUS_G_GAP = 50
 BUS_REDUCTION = 51
 MISMATCHES = 52  # collectives that met a different one under the same group and sequence number
+WAKE = 53  # flow: when the next ON_WAKE comes
+CHANGES_DUE = 54  # flow: 1 when links are to change before rates are sought
 NODES_DONE = 57
 REALS = 58
 SCHEDULED = 59  # events scheduled so far: the order of the next
 CURRENT = 60  # order of the event being processed
+STARTING = 61  # flow: messages that are to join the sharing, in order
+STARTING_TAIL = 62
+UNSETTLED = 63  # flow: 1 when rates have to be sought before the clock goes on
 FREE_LISTS = 64  # FREE_LISTS + w: records of w words that can be used again
 HEADER_WORDS = 192
+
+UNAWARE = 0
+AWARE = 1
+FLOW = 2
 
 # --- the event queue -------------------------------------------------------------------------------------------------
 EXACT_BITS = 13
@@ -92,7 +101,7 @@ EVENT_DATA = 3
 EVENT_LINEAGE = 4  # folded only
 EVENT_ROOT = 5
 
-KIND_BITS = 3
+KIND_BITS = 4
 ON_SWEEP = 1  # data: sweep
 ON_LINK_FREE = 2  # data: link
 ON_HOP = 3  # data: message
@@ -100,6 +109,9 @@ ON_ARRIVAL = 4  # data: message
 ON_STREAM_ARRIVAL = 5  # data: match entry of a collective's message
 ON_LATE_STREAM = 6  # data: stream
 ON_LATE_CALL = 7  # data: call
+ON_JOIN = 8  # data: message whose first byte has come through
+ON_WAKE = 9  # a flow was to end
+ON_CHANGE = 10  # links change
 
 # --- a rank's work at one tick ---------------------------------------------------------------------------------------
 SWEEP_NEXT = 0
@@ -124,6 +136,7 @@ DO_BUS_RECEIVED = 6  # bus endpoint
 DO_BUS_PROCESSED = 7  # bus endpoint
 DO_MEET = 8  # node
 DO_BEGIN = 9  # node
+DO_START = 10
 
 # --- a simulated rank, or a class of equal ranks ---------------------------------------------------------------------
 SLOT_RANK = 0
@@ -164,7 +177,8 @@ SLOT_SKIPPED = 61
 SLOT_ISSUED = 62  # numbers of the nodes in order of issue, or 0
 SLOT_ISSUED_COUNT = 63
 SLOT_OWN = 64  # plans by collective of the graph, then peers: what ranks that share nodes do not share
-SLOT_WORDS = 65
+SLOT_START = 65  # ns: when its first issue pass is
+SLOT_WORDS = 66
 
 CPU = 0
 GPU = 1
@@ -234,8 +248,10 @@ SCHEDULE_LIST = 2
 SCHEDULE_FIND = 3  # (rank, index) pairs in order of rank
 SCHEDULE_LOCAL = 4  # 1: fixed 10 ns bundles
 SCHEDULE_PROGRAM_OF = 5  # table by member, or 0: all run the first
-SCHEDULE_CUSTOM = 6
-SCHEDULE_PROGRAM = 7  # the first program
+SCHEDULE_CUSTOM = 6  # 1: nodes of its own, 2: one activity
+SCHEDULE_PROGRAM = 7  # the first program; of an activity, its number, and SCHEDULE_FIND its bytes
+A_GRAPH = 1
+AN_ACTIVITY = 2
 
 PROGRAM_INITIAL = 0
 PROGRAM_BUNDLES = 1
@@ -324,6 +340,7 @@ ENTRY_CALLS_TAIL = 10
 ENTRY_SIGNATURE = 11  # what kind of collective the first of the two sides runs
 ENTRY_WORDS = 12
 CONTROL_TAG = 1 << 40
+ACTIVITY_TAG = (1 << 40) - 1
 
 CALL_NEXT = 0
 CALL_KIND = 1
@@ -384,7 +401,10 @@ MSG_CALL = 5  # what its arrival means to the sender
 MSG_PLACE = 6  # at a switch: its place in the dimension, else 0
 MSG_ROOT = 7  # folded: in the frame of the sender
 MSG_ANCHOR = 8  # the NPU whose link it waits for
+MSG_ROUTE = MSG_PLACE  # flow: its route when the latency is paid, else -1
+MSG_NUMBER = MSG_ANCHOR  # flow: how many were sent before
 MSG_WORDS = 9
+PAIR_BITS = 31  # of the destination in a pair of ranks
 
 # --- remote memory ---------------------------------------------------------------------------------------------------
 SERVER_BUSY = 0
@@ -453,3 +473,7 @@ NEED_SPACE = 1
 PAUSED = 2
 BROKEN_SYMMETRY = 3
 FAILED = 4
+TICK_DONE = 5
+NEED_ROUTES = 6
+NEED_SLOTS = 7
+NEED_CHANGES = 8

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from chakrasim.jit import inner, kernel, leaf
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.kernels.clock import Words, end_sweep, mix, next_event, release
+from chakrasim.simulator.kernels.clock import Words, end_sweep, mix, next_event, register, release, tick_is_done
 from chakrasim.simulator.kernels.matching import tidy_index
 from chakrasim.simulator.kernels.messages import receive_now, send_now
-from chakrasim.simulator.kernels.network import forward, on_link_free
+from chakrasim.simulator.kernels.network import forward, on_link_free, to_start
 from chakrasim.simulator.kernels.progress import end_custom, on_task, received
 from chakrasim.simulator.kernels.symmetry import meet, move, slot_of
 from chakrasim.simulator.kernels.workload import check_end, complete_node, issue_pass
@@ -74,7 +74,9 @@ def arrive(m: Words, entry: int, sender_call: int, root: int) -> None:
 @inner
 def on_message(m: Words, message: int) -> None:
     """A message has reached the end of a link, or its destination."""
-    if m[at.AWARE] != 0 and (m[message + at.MSG_PLACE] != 0 or m[message + at.MSG_AT] != m[message + at.MSG_TO]):
+    if m[at.NETWORK] == at.AWARE and (
+        m[message + at.MSG_PLACE] != 0 or m[message + at.MSG_AT] != m[message + at.MSG_TO]
+    ):
         forward(m, message)
         return
     entry = m[message + at.MSG_ENTRY]
@@ -103,6 +105,13 @@ def on_event(m: Words, event: int) -> None:
         on_link_free(m, data)
     elif kind == at.ON_HOP or kind == at.ON_ARRIVAL:
         on_message(m, data)
+    elif kind == at.ON_JOIN:
+        to_start(m, data)
+    elif kind == at.ON_WAKE:
+        m[at.UNSETTLED] = 1
+    elif kind == at.ON_CHANGE:
+        m[at.CHANGES_DUE] = 1
+        m[at.UNSETTLED] = 1
     elif kind == at.ON_STREAM_ARRIVAL:
         arrive(m, data, at.NONE, m[at.ROOT])
     elif kind == at.ON_LATE_STREAM:
@@ -126,8 +135,11 @@ def fire(m: Words) -> bool:
         slot = m[at.SLOT_TABLE] + m[at.FIRED] * at.SLOT_WORDS
         m[at.LINEAGE] = 0
         m[at.ROOT] = m[slot + at.SLOT_RANK]
-        issue_pass(m, slot)
-        check_end(m, slot)
+        if m[slot + at.SLOT_START] > 0:
+            register(m, slot, m[slot + at.SLOT_START], at.DO_START, at.NONE, at.NONE)
+        else:
+            issue_pass(m, slot)
+            check_end(m, slot)
         m[at.FIRED] += 1
     return True
 
@@ -152,8 +164,8 @@ def fire_again(m: Words) -> bool:
     return True
 
 
-@kernel
-def run(m: Words, steps: int) -> int:
+@inner
+def run_on(m: Words, steps: int) -> int:
     """Run at most so many events or tasks; returns why it stopped."""
     if not fire(m):
         return at.NEED_SPACE
@@ -168,6 +180,8 @@ def run(m: Words, steps: int) -> int:
             tidy_index(m)
         sweep = m[at.SWEEP]
         if sweep == 0:
+            if m[at.UNSETTLED] != 0 and tick_is_done(m):
+                return at.TICK_DONE
             event = next_event(m)
             if event == 0:
                 return at.DRY
@@ -185,3 +199,9 @@ def run(m: Words, steps: int) -> int:
         release(m, task, at.TASK_WORDS)
         on_task(m, m[sweep + at.SWEEP_SLOT], kind, a, b)
     return at.PAUSED
+
+
+@kernel
+def run(m: Words, steps: int) -> int:
+    """Run at most so many events or tasks; returns why it stopped."""
+    return run_on(m, steps)

@@ -63,7 +63,7 @@ def inject(m: Words, source: int, destination: int, size: int, entry: int, call:
     m[at.MESSAGES] += 1
     m[at.MESSAGE_BYTES] += size
     root = m[at.ROOT]
-    if m[at.AWARE] == 0:
+    if m[at.NETWORK] == at.UNAWARE:
         time = m[at.NOW] + unaware_ns(m, source, destination, size)
         if call == 0:
             if m[at.FOLDED] != 0:
@@ -79,11 +79,27 @@ def inject(m: Words, source: int, destination: int, size: int, entry: int, call:
     m[message + at.MSG_CALL] = call
     m[message + at.MSG_PLACE] = 0
     m[message + at.MSG_ROOT] = root
-    if m[at.AWARE] == 0:
+    if m[at.NETWORK] == at.UNAWARE:
         schedule(m, time, at.ON_ARRIVAL, message)
+    elif m[at.NETWORK] == at.FLOW:
+        m[message + at.MSG_ROUTE] = -1
+        m[message + at.MSG_NUMBER] = m[at.MESSAGES]
+        to_start(m, message)
     else:
         forward(m, message)
         m[at.ROOT] = root
+
+
+@inner
+def to_start(m: Words, message: int) -> None:
+    """Note a message that joins the flows when all events of this tick have been."""
+    m[message + at.MSG_NEXT] = 0
+    if m[at.STARTING] == 0:
+        m[at.STARTING] = message
+    else:
+        m[m[at.STARTING_TAIL] + at.MSG_NEXT] = message
+    m[at.STARTING_TAIL] = message
+    m[at.UNSETTLED] = 1
 
 
 @inner

@@ -8,7 +8,7 @@ from chakrasim.simulator.kernels.bus import append, begin_work, on_sent, poke, p
 from chakrasim.simulator.kernels.clock import Words, register, release
 from chakrasim.simulator.kernels.custom import finish_custom
 from chakrasim.simulator.kernels.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
-from chakrasim.simulator.kernels.workload import begin_late, complete_node, meet
+from chakrasim.simulator.kernels.workload import begin_late, check_end, complete_node, issue_pass, meet
 
 
 @inner
@@ -176,5 +176,8 @@ def on_task(m: Words, slot: int, kind: int, a: int, b: int) -> None:
         meet(m, slot, a)
     elif kind == at.DO_BEGIN:
         begin_late(m, slot, a)
+    elif kind == at.DO_START:
+        issue_pass(m, slot)
+        check_end(m, slot)
     else:
         on_processed(m, a)

@@ -13,7 +13,7 @@ from chakrasim.simulator.kernels.clock import Words, allocate, register
 from chakrasim.simulator.kernels.custom import begin_custom
 from chakrasim.simulator.kernels.matching import find_entry, new_call, post_receive
 from chakrasim.simulator.kernels.messages import receive, send
-from chakrasim.simulator.kernels.network import inject
+from chakrasim.simulator.kernels.network import inject, to_start
 
 
 @inner
@@ -106,8 +106,11 @@ def begin_phase(m: Words, stream: int) -> None:
     p = m[stream + at.STREAM_PHASE]
     phase = m[stream + at.STREAM_PLAN] + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
     schedule = m[phase + at.PHASE_SCHEDULES + m[stream + at.STREAM_QUEUES + 2 * p + 1]]
-    rank = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
     m[stream + at.STREAM_SCHEDULE] = schedule
+    if m[schedule + at.SCHEDULE_CUSTOM] == at.AN_ACTIVITY:
+        come_together(m, stream, schedule)
+        return
+    rank = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
     index = find_member(m, schedule, rank)
     m[stream + at.STREAM_INDEX] = index
     m[stream + at.STREAM_BASE] = rank - index * m[schedule + at.SCHEDULE_STRIDE]
@@ -129,6 +132,27 @@ def begin_phase(m: Words, stream: int) -> None:
     perform(m, stream, m[program + at.PROGRAM_START_OPS], m[program + at.PROGRAM_START_OPS_END])
     for _ in range(m[program + at.PROGRAM_INITIAL]):
         launch_bundle(m, stream)
+
+
+@inner
+def come_together(m: Words, stream: int, schedule: int) -> None:
+    """Wait for the other ranks of a collective that is one activity; the last to come starts it."""
+    plan = m[stream + at.STREAM_PLAN]
+    entry = find_entry(m, m[stream + at.STREAM_GROUP], at.ACTIVITY_TAG, 0, 0, 0, m[plan + at.PLAN_SIGNATURE])
+    m[stream + at.STREAM_NEXT] = m[entry + at.ENTRY_STREAM]
+    m[entry + at.ENTRY_STREAM] = stream
+    m[entry + at.ENTRY_ARRIVED] += 1
+    if m[entry + at.ENTRY_ARRIVED] < m[schedule + at.SCHEDULE_MEMBERS]:
+        return
+    message = allocate(m, at.MSG_WORDS)
+    m[at.MESSAGES] += 1
+    m[message + at.MSG_ENTRY] = entry
+    m[message + at.MSG_AT] = -1
+    m[message + at.MSG_TO] = m[schedule + at.SCHEDULE_PROGRAM]
+    m[message + at.MSG_BYTES] = m[schedule + at.SCHEDULE_FIND]
+    m[message + at.MSG_ROUTE] = -1
+    m[message + at.MSG_NUMBER] = m[at.MESSAGES]
+    to_start(m, message)
 
 
 @inner

@@ -17,6 +17,7 @@ from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
 from chakrasim.simulator.lowering.communication import CollectiveUse
 
@@ -74,6 +75,8 @@ class Plan:
     phases: tuple[Phase, ...]
     programs: tuple[CustomProgram, ...] = ()
     """Of a custom collective: one per member, in ascending order of rank."""
+    activity: int = -1
+    """Number of the activity that the collective is on the flow network; -1 where it runs message by message."""
 
     @property
     def group(self) -> int:
@@ -118,6 +121,8 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
             to_itself=context.carries_messages_to_itself,
         )
         return Plan(use, 1, (), programs)
+    if context.activities is not None and (members is not None or use.involved is None or all(use.involved)):
+        return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
     algorithms = _implementations(use.type, name, context)
     if members is not None and count < context.ranks:
         phases = _group_phases(use, chunk, members, algorithms, context)
@@ -126,6 +131,12 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     if not phases:
         return Plan(use, 0, ())
     return Plan(use, chunks, tuple(phases))
+
+
+def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities) -> Plan:
+    if KINDS[use.type].rooted and use.root >= 0:
+        _root_index(use, members)
+    return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
 
 
 def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:

@@ -28,12 +28,22 @@ def lower_traces(
     graphs: list[Graph] = []
     graph_of = np.zeros(len(trace_of), np.int64)
     for index, trace in enumerate(traces):
-        shared = lower_graph(trace, context)
         ranks = np.flatnonzero(trace_of == index)
-        for graph, own in _bound(shared, ranks, of_role, context):
-            graph_of[own] = len(graphs)
-            graphs.append(graph)
+        for factor, slow in _by_speed(ranks, context):
+            shared = lower_graph(trace, replace(context, compute_scale=context.compute_scale * factor))
+            for graph, own in _bound(shared, slow, of_role, context):
+                graph_of[own] = len(graphs)
+                graphs.append(graph)
     return graphs, graph_of
+
+
+def _by_speed(ranks: Ints, context: Context) -> Iterator[tuple[float, Ints]]:
+    """Ranks whose compute nodes take equally long, with the factor of their times."""
+    factors = (
+        np.array([context.slow.get(rank, 1.0) for rank in ranks.tolist()]) if context.slow else np.ones(len(ranks))
+    )
+    for factor in np.unique(factors).tolist():
+        yield factor, ranks[factors == factor]
 
 
 def _bound(shared: Graph, ranks: Ints, of_role: Sequence[Ints], context: Context) -> Iterator[tuple[Graph, Ints]]:

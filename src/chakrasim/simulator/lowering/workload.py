@@ -78,6 +78,11 @@ def _of_list(traces: Sequence[Trace], ranks: int | None) -> Job:
     return Job(tuple(first[index] for index in range(len(distinct))), which)
 
 
+def workload_exists(prefix: str) -> bool:
+    """Whether there are files of this prefix, or a file of this name."""
+    return any(isfile(prefix + end) for end in ("", ".0.et", ".0.et.gz", RANKS_ENDING))
+
+
 def check_memory(ranks: int, most_bytes: int) -> None:
     """Raise InputError for more ranks than the memory holds that a rank takes in any case."""
     if ranks * _BYTES_PER_RANK > most_bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.collectives import Peer, Program, Schedule
+from chakrasim.collectives import Collective, Peer, Program, Schedule
 from chakrasim.collectives.custom.program import CustomProgram
 from chakrasim.simulator.arena.builder import ArenaBuilder
 from chakrasim.simulator.context import Context
@@ -28,6 +28,11 @@ class PlanWriter:
         signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
         if plan.programs:
             schedule = self._custom_schedule(plan)  # the same in both directions
+            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
+        if plan.activity >= 0:
+            members = plan.member_count(self.context)
+            size = 0 if plan.use.type == Collective.BARRIER else plan.use.size_bytes
+            schedule = self.arena.add([members, 0, 0, size, 0, 0, at.AN_ACTIVITY, plan.activity])
             return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
         words = [plan.chunks, len(plan.phases), group_key, signature]
         for phase in plan.phases:

@@ -13,10 +13,12 @@ from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS
 from chakrasim.simulator.arena.engine import slot_table
 from chakrasim.simulator.arena.fill import Digit, Layout, representatives
+from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.checks.unaware import Calls, warn_of_impossible
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.plans import Plan
+from chakrasim.simulator.outcome.graph_links import GraphLink, graph_links
 from chakrasim.simulator.outcome.local_memory import tensors_of, usage
 from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -26,7 +28,13 @@ Ints = NDArray[np.int64]
 
 
 def gather(
-    m: Ints, layout: Layout, context: Context, plans: Sequence[Sequence[Plan]], digits: Sequence[Digit], reason: str
+    m: Ints,
+    layout: Layout,
+    context: Context,
+    plans: Sequence[Sequence[Plan]],
+    digits: Sequence[Digit],
+    reason: str,
+    flows: FlowNetwork | None = None,
 ) -> SimulationResult:
     """The result of a finished run."""
     slots = slot_table(m)
@@ -40,8 +48,9 @@ def gather(
     context.counts["skipped nodes (no operation, or a roofline node without a tensor)"] += int(
         slots[classes, at.SLOT_SKIPPED].sum()
     )
+    collective_bytes = np.zeros(1, np.int64) if flows is None else flows.bytes_sent()
     calls = _calls(records, layout, classes, plans)
-    if not context.aware:
+    if context.network_model == "unaware":
         warn_of_impossible(calls, context)
     if m[at.MISMATCHES]:
         context.notes.warn("some ranks ran different collectives under the same place in their group's sequence")
@@ -51,14 +60,15 @@ def gather(
         parts_ns=parts[classes],
         gpu_ns=times[:, (active >> at.CAT_GPU & 1) > 0].sum(axis=1)[classes],
         comm_ns=times[:, (active >> at.CAT_COMM & 1) > 0].sum(axis=1)[classes],
-        bytes_sent=slots[classes, at.SLOT_BYTES_SENT],
+        bytes_sent=slots[classes, at.SLOT_BYTES_SENT] + collective_bytes,
         finish_order=_finish_order(m, layout, slots, context.ranks, digits),
         classes=classes,
         fold_reason=reason,
         messages=int(m[at.MESSAGES]) * (context.ranks // len(layout.ranks)),
-        message_bytes=int(m[at.MESSAGE_BYTES]) * (context.ranks // len(layout.ranks)),
+        message_bytes=int(m[at.MESSAGE_BYTES]) * (context.ranks // len(layout.ranks)) + int(collective_bytes.sum()),
         events=int(m[at.EVENTS]),
         links=_links(m, layout, context) if context.aware else None,
+        graph_links=_graph_links(context, flows, int(finish.max(initial=0))),
         collectives=_collectives(calls, context),
         records=records,
         class_ranks=layout.ranks,
@@ -88,7 +98,7 @@ def empty_result(context: Context) -> SimulationResult:
 def _of_context(context: Context) -> dict[str, Any]:
     """What a result says of how it was asked for, and of the way to it."""
     return {
-        "congestion": "aware" if context.aware else "unaware",
+        "congestion": context.network_model,
         "warnings": context.notes.warnings,
         "counts": {name: count for name, count in sorted(context.counts.items()) if count},
         "system": context.system,
@@ -172,6 +182,12 @@ def _peak_memory(records: tuple[NodeRecord, ...], classes: Ints, context: Contex
     return np.array(peaks, np.int64)[classes]
 
 
+def _graph_links(context: Context, flows: FlowNetwork | None, makespan_ns: int) -> tuple[GraphLink, ...]:
+    if flows is None:
+        return ()
+    return graph_links(flows, context.activities.names if context.activities is not None else (), makespan_ns)
+
+
 def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:
     slots, ports = len(layout.ranks), layout.ports[-1]
     start = int(m[at.LINK_TABLE])
@@ -251,5 +267,7 @@ def _figures(kind: Kind, callers: int, calls: int, spent_ns: int) -> CollectiveF
 def _algorithm(plan: Plan) -> str:
     if plan.programs:
         return "custom"
+    if plan.activity >= 0:
+        return "activity"
     by_dim = {phase.dim: phase.algorithm for phase in plan.phases}
     return ",".join(by_dim[d] for d in sorted(by_dim)) or "none"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chakrasim.files.outputs import write_whole
 from chakrasim.moved import moved_methods
+from chakrasim.simulator.outcome.graph_links import GraphLink
 from chakrasim.simulator.outcome.json_form import json_text
 from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, Ints, LinkFigures, NodeRecord
 from chakrasim.simulator.outcome.steps import StepTime, step_times
@@ -65,6 +66,8 @@ class SimulationResult(Shown):
     message_bytes: int = 0
     events: int = 0
     links: LinkFigures | None = None
+    graph_links: tuple[GraphLink, ...] = field(default=(), repr=False)
+    """Links of a flow network that something crossed, most load first; ``links`` in the JSON."""
     collectives: tuple[CollectiveFigures, ...] = ()
     records: tuple[NodeRecord, ...] = field(default=(), repr=False)
     peak_memory_bytes: Ints | None = None
@@ -115,12 +118,13 @@ class SimulationResult(Shown):
 
         ``exposed_comm_ns`` is signed: ASTRA-sim prints a negative one modulo 2^64.
         """
-        text = json_text(self._figures(), self.warnings)
+        text = json_text(self.figures(), self.warnings)
         if path is not None:
             write_whole(path, text.encode())
         return text
 
-    def _figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
+        """What `to_json` writes, by key."""
         figures = {one.name: getattr(self, one.name) for one in fields(self) if one.repr and one.name != "replay"}
         figures |= {
             "makespan_ns": self.makespan_ns,
@@ -128,6 +132,8 @@ class SimulationResult(Shown):
             "ranks": len(self.finish_ns),
             "simulated": len(self.finish_order) > 0,
         }
+        if self.congestion == "flow":
+            figures["links"] = self.graph_links
         # Only converted traces have these.
         measured = {"steps": self.steps or None, "replay": self.replay}
         return figures | {name: value for name, value in measured.items() if value is not None}

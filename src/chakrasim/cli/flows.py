@@ -1,0 +1,147 @@
+"""``chakrasim flows``: flows on a fabric, without a workload."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chakrasim.cli.machine_options import add_machine, add_routing, machine_of
+from chakrasim.cli.options import add_strict, real_number
+from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.errors import InputError
+from chakrasim.notes import Notes
+
+if TYPE_CHECKING:
+    from chakrasim.machine.graph.graph import NetworkGraph
+    from chakrasim.machine.graph.routing import Routing
+    from chakrasim.simulator.flow.alone.flows import Flows
+    from chakrasim.simulator.flow.alone.result import FlowResult
+
+SUMMARY = "Let flows share a fabric, without a workload"
+EXAMPLES = """\
+examples:
+  chakrasim flows case.json --exact --json ends.json
+  chakrasim flows --machine h100 --gpus 256 --pattern all-to-all:1MiB --routing ecmp --seed 7
+  chakrasim flows --network fabric.graphml --pattern incast:16x1MiB
+  chakrasim flows my-flows.csv --machine h100 --gpus 64
+
+A case brings its links along: {"links": [[from, to, bytes per ns], ...], "flows": [[start_ns, bytes, [links]], ...]}
+and, where wanted, "weights", "after" and "capacity_changes". A file of flows has the columns source, destination,
+size_bytes and, where wanted, start_ns, after, weight, label.
+
+exit codes: 0 every flow ended; 2 unusable input (or, with --strict, any warning); 3 some flow cannot end
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand's options."""
+    inputs = parser.add_argument_group("input")
+    inputs.add_argument("file", nargs="?", metavar="FILE", help="a case (JSON), or flows for a machine (JSON or CSV)")
+    inputs.add_argument("--pattern", metavar="NAME:SIZE", help="incast:16x1MiB, permutation:4MiB or all-to-all:1MiB")
+    add_machine(inputs)
+    inputs.add_argument("--network", metavar="FILE", help="a file of a network alone, instead of --machine")
+    model = parser.add_argument_group("model")
+    model.add_argument("--model", choices=("flow",), default="flow", help="how links are shared: max-min fair (flow)")
+    add_routing(model)
+    model.add_argument("--exact", action="store_true", help="times are real numbers, not whole nanoseconds")
+    model.add_argument(
+        "--merge",
+        type=real_number,
+        default=0.0,
+        metavar="X",
+        help="take ends within this share of the time together, for very many unequal flows: 0.01; default: 0",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    output.add_argument("--quiet", action="store_true", help="no tables and no progress, only warnings and errors")
+    add_strict(output)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run and report. Raises InputError."""
+    notes = Notes()
+    check_targets({"--json": options.json}, [options.file, options.machine, options.network])
+    given = _input(options, notes)
+    tell_warnings(notes.warnings, options)
+    if not options.quiet:
+        announce_compilation("simulator")
+    from chakrasim.cli.progress import progress_bar
+
+    with progress_bar("flows") if not options.quiet and sys.stderr.isatty() else nullcontext() as progress:
+        result = _run(given, options, progress)
+    tell_warnings(result.warnings, options)
+    from chakrasim.report.tables.flows import flow_sections
+
+    report(options, result.to_dict, lambda: flow_sections(result))
+    if result.stuck.size:
+        tell_warnings([_stuck_text(result)], options)
+    return STUCK if result.stuck.size else 0
+
+
+STUCK = 3
+"""The exit code where some flow cannot end."""
+
+
+def _stuck_text(result: FlowResult) -> str:
+    from chakrasim.text.amounts import first_of, plural
+
+    return f"{plural(result.stuck.size, 'flow')} cannot end: {first_of(result.stuck.tolist())}"
+
+
+def _input(options: argparse.Namespace, notes: Notes) -> Any:
+    """A case, or a graph and the flows on it."""
+    from chakrasim.simulator.flow.alone.flow_files import Case, read_flow_file
+
+    if not 0 <= options.merge < 1:
+        raise InputError("--merge is a share of the time", found=options.merge, expected="from 0 to below 1, as 0.01")
+    if (options.file is None) == (options.pattern is None):
+        both = "a file and --pattern are given" if options.file else "no flows are given"
+        raise InputError(both, expected="one of the two: chakrasim flows FILE, or --pattern NAME:SIZE")
+    flows = None if options.file is None else read_flow_file(options.file, notes)
+    if isinstance(flows, Case):
+        extra = [name for name in ("machine", "network", "gpus", "routing") if getattr(options, name) is not None]
+        if extra:
+            raise InputError(
+                f"a case has its own links and routes: --{extra[0]} does not go with it",
+                file=options.file,
+                remedy=f"leave --{extra[0]} out",
+            )
+        return flows
+    graph, routing = _network(options, notes)
+    return graph, routing, flows if flows is not None else _pattern(options, graph)
+
+
+def _pattern(options: argparse.Namespace, graph: NetworkGraph) -> Flows:
+    from chakrasim.simulator.flow.alone.patterns import pattern_flows
+
+    return pattern_flows(options.pattern, graph.ranks, 1 if options.seed is None else options.seed)
+
+
+def _network(options: argparse.Namespace, notes: Notes) -> tuple[NetworkGraph, Routing]:
+    """The graph, and how routes are found on it."""
+    if options.network is not None:
+        if options.machine is not None:
+            raise InputError("--machine and --network are two networks", remedy="leave one of them out")
+        from chakrasim.machine.graph.formats.api import read_graph
+        from chakrasim.machine.graph.routing import Routing
+
+        rule = Routing() if options.routing is None else Routing(rule=options.routing)
+        return read_graph(options.network, notes), rule if options.seed is None else replace(rule, seed=options.seed)
+    if options.machine is None:
+        raise InputError("no network is given", expected="--machine NAME --gpus N, or --network FILE")
+    machine = machine_of(options, notes)
+    return machine.graph, machine.routing
+
+
+def _run(given: Any, options: argparse.Namespace, progress: Any) -> FlowResult:
+    from chakrasim.simulator.flow.alone.api import run_flows, share_links
+    from chakrasim.simulator.flow.alone.flow_files import Case
+
+    how: dict[str, Any] = {"exact": options.exact, "merge": options.merge, "progress": progress}
+    if isinstance(given, Case):
+        return share_links(given.link_names, given.capacity, given.flows, changes=given.changes, **how)
+    graph, routing, flows = given
+    return run_flows(graph, flows, routing=routing, **how)

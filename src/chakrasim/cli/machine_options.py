@@ -1,0 +1,83 @@
+"""The options that say which machine: its name, its size, single figures of it, slow ranks."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chakrasim.cli.options import real_number, whole_number
+from chakrasim.errors import InputError
+from chakrasim.notes import Notes
+
+if TYPE_CHECKING:
+    from chakrasim.machine import Machine
+
+_SIZE = ("gpus", "nic", "fabric", "oversubscription")
+_WAYS = {"routing": "rule", "seed": "seed"}
+
+
+def add_machine(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """The machine, and what changes it."""
+    what = "a preset or board (see chakrasim machines), or a machine file"
+    parser.add_argument("--machine", metavar="NAME|FILE", help=what)
+    add_size(parser)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="change a figure of the machine file: network[0].latency='1 us', network.graph.parts.nics.pcie='16 GB/s'",
+    )
+    parser.add_argument(
+        "--slow",
+        action="append",
+        default=[],
+        metavar="RANKS=FACTOR",
+        help="ranks (5, 0-7,16) or boards ('board 2') whose compute takes that many times as long: 5=1.3",
+    )
+
+
+def add_size(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """The size of a board's machine."""
+    parser.add_argument("--gpus", type=whole_number(1, 2**20), metavar="N", help="how many, of a board such as h100")
+    parser.add_argument("--nic", metavar="SPEED", help="of each NIC, such as 400G; default: the board's")
+    parser.add_argument("--fabric", metavar="KIND", help="rail, fat-tree or one-switch; default: rail")
+    parser.add_argument(
+        "--oversubscription",
+        type=real_number,
+        metavar="X",
+        help="of leaves: bandwidth down by bandwidth up; default: 1",
+    )
+
+
+def add_routing(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """How flows find their ways through the machine's graph."""
+    rules = "ecmp, spray, d-mod-k, dimension-order, adaptive"
+    parser.add_argument("--routing", metavar="RULE", help=f"how flows find their ways: {rules}; default: the machine's")
+    parser.add_argument("--seed", type=whole_number(0, 2**63 - 1), metavar="N", help="of the hash that chooses ways")
+
+
+def changes_machine(options: argparse.Namespace) -> bool:
+    """Whether there is more than a name: a size, a figure, slow ranks or a routing."""
+    return bool(_given(options))
+
+
+def _given(options: argparse.Namespace) -> list[str]:
+    return [name for name in (*_SIZE, "set", "slow", *_WAYS) if getattr(options, name, None) not in (None, [])]
+
+
+def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machine:
+    """The machine that the options describe. Raises InputError."""
+    from chakrasim.machine import load_machine
+    from chakrasim.machine.settings import parse_settings
+    from chakrasim.machine.slow import parse_slow
+
+    if options.machine is None:
+        given = _given(options)
+        raise InputError(f"--{given[0]} needs --machine" if given else "no machine is given", expected="--machine NAME")
+    size = {name: getattr(options, name) for name in _SIZE}
+    machine = load_machine(options.machine, notes, **size, settings=parse_settings(options.set))
+    ways = {_WAYS[name]: getattr(options, name) for name in _WAYS if getattr(options, name, None) is not None}
+    routing: Any = replace(machine.routing, **ways)
+    return replace(machine, slow=(*machine.slow, *parse_slow(options.slow)), routing=routing)

@@ -1,0 +1,1 @@
+"""Networks as graphs of links: ranks, switches, and whatever forwards between them."""

@@ -1,0 +1,1 @@
+"""Graphs of networks as files: ours, and those of other programs."""

@@ -1,0 +1,1 @@
+"""The compiled loops of routing, and the tables that they go over."""

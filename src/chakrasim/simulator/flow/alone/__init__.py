@@ -1,0 +1,1 @@
+"""Flows without a workload: for the study of a fabric."""

@@ -1,0 +1,187 @@
+"""Equal flows solved as one: the partition found, checked, and its quotient as flows and links of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.machine.graph.routing.routes import Routes
+from chakrasim.simulator.flow.alone.flows import NONE, CapacityChanges, Floats, Flows, Ints
+from chakrasim.simulator.flow.classes import TOO_MANY, fold_flows, number, split_flows, split_links
+
+Words = NDArray[np.uint64]
+
+LEAST_FLOWS: Final = 512
+"""Fewer are solved as they are: looking for classes takes longer."""
+LEAST_TOGETHER: Final = 0.5
+"""Classes are looked for unasked where this share of all flows starts at one time,"""
+MOST_CLASSES: Final = 0.25
+"""and used where they are at most this share of the flows."""
+MOST_ROUNDS: Final = 64
+"""Unasked, how often colours are split before that is given up."""
+_TABLE_BITS: Final = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """One flow for each class of equal flows, over one link for each class of equal links.
+
+    ``class_of`` is int32[f]: the class of each flow.
+    """
+
+    class_of: Ints
+    capacity: Floats
+    flows: Flows
+    routes: Routes
+    delay_ns: Floats
+    changes: CapacityChanges
+
+
+def folded(
+    capacity: Floats, flows: Flows, routes: Routes, delay_ns: Floats, changes: CapacityChanges, asked: bool | None
+) -> Folded | None:
+    """The flows' classes, or None where there is nothing to gain; ``asked`` None: where many start together."""
+    count = len(flows)
+    if asked is False or count == 0 or (asked is None and not _worth_a_look(flows, delay_ns)):
+        return None
+    most = count if asked else int(MOST_CLASSES * count)
+    with np.errstate(over="ignore"):  # uncompiled, a sum of words that wraps warns
+        found = _partition(capacity, flows, routes, delay_ns, changes, most, None if asked else MOST_ROUNDS)
+    return None if found is None else _quotient(capacity, flows, routes, delay_ns, changes, *found)
+
+
+def _worth_a_look(flows: Flows, delay_ns: Floats) -> bool:
+    """Whether many flows start together."""
+    if len(flows) < LEAST_FLOWS:
+        return False
+    start = flows.start_ns[flows.after == NONE]
+    together = np.count_nonzero(start == np.median(start)) if start.size else 0
+    return bool(together >= LEAST_TOGETHER * len(flows))
+
+
+def _partition(
+    capacity: Floats,
+    flows: Flows,
+    routes: Routes,
+    delay_ns: Floats,
+    changes: CapacityChanges,
+    most: int,
+    rounds: int | None,
+) -> tuple[Ints, Ints] | None:
+    """Colours of flows and of links that split no further, or None for more than ``most`` of flows."""
+    key = _keys(flows.size_bytes, flows.start_ns, flows.weight, delay_ns, _missing(routes), flows.after == NONE)
+    link_key = _keys(capacity, _histories(changes, capacity.size))
+    plain = bool((routes.coefficient == 1.0).all())
+    bits = np.zeros(0, np.uint64) if plain else routes.coefficient.view(np.uint64)
+    colour, link_colour = np.zeros(len(flows), np.int32), np.zeros(capacity.size, np.int32)
+    crossed_by = np.zeros(capacity.size, np.uint64)
+    table, value = _table(2 * min(most, len(flows)))
+    link_table = _table(2 * capacity.size)
+    if number(key, table, value, colour, most) == TOO_MANY:
+        return None
+    before, new_key = (0, 0), np.zeros_like(key)
+    while rounds is None or rounds > 0:
+        rounds = None if rounds is None else rounds - 1
+        value[:], link_table[1][:] = NONE, NONE
+        colours = split_flows(
+            routes.first, routes.link, bits, flows.after, key, link_key, table, value, new_key, colour, crossed_by, most
+        )
+        if colours == TOO_MANY:
+            return None
+        key, new_key = new_key, key
+        now = colours, split_links(link_key, crossed_by, *link_table, link_colour)
+        if now == before:
+            return colour, link_colour
+        before = now
+    return None
+
+
+def _keys(*columns: NDArray[np.generic]) -> Words:
+    """uint64[n]: a word for each row of doubles."""
+    key = np.zeros(columns[0].size, np.uint64)
+    for column in columns:
+        bits = (column.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
+        key = (key ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+        key ^= key >> np.uint64(29)
+        key *= np.uint64(0xBF58476D1CE4E5B9)
+        key ^= key >> np.uint64(32)
+    return key
+
+
+def _missing(routes: Routes) -> Floats:
+    """float64[f]: 1 for flows without a route."""
+    missing = np.zeros(routes.flows)
+    missing[routes.missing] = 1.0
+    return missing
+
+
+def _histories(changes: CapacityChanges, links: int) -> Ints:
+    """int32[l]: a number for each link that links with the same changes of capacity share."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    order = np.argsort(changes.time_ns, kind="stable")
+    for at in order.tolist():
+        found.setdefault(int(changes.link[at]), []).append((float(changes.time_ns[at]), float(changes.capacity[at])))
+    numbers: dict[tuple[tuple[float, float], ...], int] = {}
+    history = np.zeros(links, np.int32)
+    for link, steps in found.items():
+        history[link] = numbers.setdefault(tuple(steps), len(numbers) + 1)
+    return history
+
+
+def _table(entries: int) -> tuple[Words, Ints]:
+    size = 1 << max(int(entries).bit_length(), 4)
+    return np.zeros(size, np.uint64), np.full(size, NONE, np.int32)
+
+
+def _quotient(
+    capacity: Floats,
+    flows: Flows,
+    routes: Routes,
+    delay_ns: Floats,
+    changes: CapacityChanges,
+    colour: Ints,
+    link_colour: Ints,
+) -> Folded | None:
+    """One flow and one link of each colour; None where the check finds two of a colour that are not equal."""
+    colours, kinds = int(colour.max()) + 1, int(link_colour.max(initial=-1)) + 1
+    order = np.argsort(colour, kind="stable").astype(np.int32)
+    first = np.concatenate([[0], np.cumsum(np.bincount(colour, minlength=colours))])
+    one = order[first[:-1]]
+    if not _equal(flows, routes, delay_ns, colour, one):
+        return None
+    room = int(np.diff(routes.first)[one].sum())
+    way = Routes(np.zeros(colours + 1, np.int64), np.zeros(room, np.int32), np.zeros(room))
+    marks = np.full(capacity.size, NONE, np.int32), np.full(kinds, NONE, np.int32)
+    links_of = np.bincount(link_colour, minlength=kinds).astype(np.int32)
+    good = fold_flows(
+        routes.first, routes.link, routes.coefficient, first, order, link_colour, links_of,
+        np.zeros(capacity.size), np.zeros(room), *marks, way.first, way.link, way.coefficient,
+    )  # fmt: skip
+    one_link = np.zeros(kinds, np.int64)
+    one_link[link_colour[::-1]] = np.arange(capacity.size)[::-1]
+    for column in (capacity, _histories(changes, capacity.size)):
+        good = good and bool((column == column[one_link][link_colour]).all())
+    if not good:
+        return None
+    mine = np.isin(changes.link, one_link)
+    after = np.where(flows.after[one] == NONE, NONE, colour[flows.after[one]])
+    made = int(way.first[-1])
+    return Folded(
+        class_of=colour,
+        capacity=capacity[one_link],
+        flows=Flows(0, 0, flows.size_bytes[one], flows.start_ns[one], after, flows.weight[one]),
+        routes=Routes(way.first, way.link[:made], way.coefficient[:made], np.flatnonzero(np.isin(one, routes.missing))),
+        delay_ns=delay_ns[one],
+        changes=CapacityChanges(changes.time_ns[mine], link_colour[changes.link[mine]], changes.capacity[mine]),
+    )
+
+
+def _equal(flows: Flows, routes: Routes, delay_ns: Floats, colour: Ints, one: Ints) -> bool:
+    """Whether flows of one colour are equal apart from the links of their routes."""
+    columns = (flows.size_bytes, flows.start_ns, flows.weight, delay_ns, _missing(routes))
+    same = all((column == column[one][colour]).all() for column in columns)
+    follows = np.where(flows.after == NONE, NONE, colour[flows.after])
+    return same and bool((follows == follows[one][colour]).all())

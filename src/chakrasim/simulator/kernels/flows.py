@@ -1,0 +1,246 @@
+"""Messages and collectives as flows: what joins the sharing and what leaves it at the end of each tick.
+
+All events of a tick run before rates are sought once. A message joins when its latency is over; the part of the
+latency below a whole nanosecond is paid at its end, so that a message alone takes ceil(latency + size / bandwidth).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.jit import inner, kernel
+from chakrasim.simulator.flow.fill import SLACK_NS
+from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot, touch
+from chakrasim.simulator.flow.repair import repair
+from chakrasim.simulator.flow.state import ACTIVE, QUEUED, Floats, Ints, Sharing
+from chakrasim.simulator.kernels import layout as at
+from chakrasim.simulator.kernels.clock import Words, release, schedule
+from chakrasim.simulator.kernels.layout import PAIR_BITS
+from chakrasim.simulator.kernels.loop import on_message, run_on
+from chakrasim.simulator.kernels.progress import advance
+
+SETTLED = -1
+ALL_ABOVE = 0.2
+"""Share of the flows under way above which all are solved at once."""
+
+
+class RouteTable(NamedTuple):
+    """Routes known so far, found by pair of ranks, and what has crossed each link.
+
+    Attributes
+    ----------
+    keys, values
+        int64[h], int32[h]: hash table from pair (source << 31 | destination, -1 where empty) to route
+    first, link, coefficient
+        int64[r + 1], int32[e], float64[e]: the links of each route; activities follow the pairs
+    latency
+        float64[r]: ns
+    of_activity
+        int64[a]: the route of each activity
+    stale
+        bool[r]: whether a route crosses a link that is known to be down
+    sent, times
+        float64[r], int64[r]: bytes that have gone each way, and flows that ended on it
+    """
+
+    keys: NDArray[np.int64]
+    values: Ints
+    first: NDArray[np.int64]
+    link: Ints
+    coefficient: Floats
+    latency: Floats
+    of_activity: NDArray[np.int64]
+    stale: NDArray[np.bool_]
+    sent: Floats
+    times: NDArray[np.int64]
+
+
+@inner
+def home_of(key: int, mask: int) -> int:
+    """Where a pair's place in the table is looked for first."""
+    mixed = (key ^ (key >> PAIR_BITS)) * 0x9E3779B1 & 0xFFFFFFFFFFFF
+    return (mixed ^ (mixed >> 23)) & mask
+
+
+@inner
+def route_of(t: RouteTable, source: int, destination: int) -> int:
+    """The number of a pair's route, -1 if it is not known yet."""
+    key = (source << PAIR_BITS) | destination
+    mask = t.keys.size - 1
+    place = home_of(key, mask)
+    while t.keys[place] != key:
+        if t.keys[place] < 0:
+            return -1
+        place = (place + 1) & mask
+    return t.values[place]
+
+
+@kernel
+def routes_of(t: RouteTable, keys: NDArray[np.int64], values: Ints) -> None:
+    """The routes of pairs, -1 where they are not known."""
+    for i in range(keys.size):
+        values[i] = route_of(t, keys[i] >> PAIR_BITS, keys[i] & ((1 << PAIR_BITS) - 1))
+
+
+@kernel
+def note_routes(t: RouteTable, keys: NDArray[np.int64], values: Ints) -> None:
+    """Enter routes of pairs into a table that has room for them."""
+    mask = t.keys.size - 1
+    for i in range(keys.size):
+        place = home_of(keys[i], mask)
+        while t.keys[place] >= 0:
+            place = (place + 1) & mask
+        t.keys[place] = keys[i]
+        t.values[place] = values[i]
+
+
+@kernel
+def run_flows(m: Words, s: Sharing, t: RouteTable, steps: int) -> int:
+    """Run at most about so many events or tasks between two settlements; returns why it stopped."""
+    done = m[at.EVENTS]
+    while True:
+        reason = run_on(m, steps)
+        if reason != at.TICK_DONE:
+            return reason
+        reason = settle(m, s, t)
+        if reason != SETTLED:
+            return reason
+        if m[at.EVENTS] - done > steps:
+            return at.PAUSED
+
+
+@inner
+def settle(m: Words, s: Sharing, t: RouteTable) -> int:
+    """What flows do at the end of a tick: some end, or some join and rates are sought."""
+    now = m[at.NOW]
+    if s.count[QUEUED] > 0 and s.slots[s.queue[0]].due <= now:
+        end_flows(m, s, t, now)
+        return SETTLED
+    if m[at.CHANGES_DUE] != 0:
+        return at.NEED_CHANGES
+    reason = start_flows(m, s, t, now)
+    if reason != SETTLED:
+        return reason
+    repair(s, float(now), True, int(ALL_ABOVE * s.count[ACTIVE]))
+    m[at.UNSETTLED] = 0
+    if s.count[QUEUED] > 0:
+        due = s.slots[s.queue[0]].due
+        if due < float(at.LATEST - at.ROUNDING) and (m[at.WAKE] <= now or due < float(m[at.WAKE])):
+            m[at.WAKE] = int(due)
+            schedule(m, m[at.WAKE], at.ON_WAKE, at.NONE)
+    return SETTLED
+
+
+@inner
+def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
+    """Deliver what has arrived by now; the clock's tick may have new events after it."""
+    while s.count[QUEUED] > 0 and s.slots[s.queue[0]].due <= now:
+        slot = s.queue[0]
+        message = s.slots[slot].record
+        t.sent[m[message + at.MSG_ROUTE]] += s.slots[slot].began
+        t.times[m[message + at.MSG_ROUTE]] += 1
+        finish(s, slot)
+        m[at.EVENTS] += 1
+        if m[message + at.MSG_AT] < 0:
+            end_activity(m, message)
+        else:
+            on_message(m, message)
+
+
+@inner
+def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
+    """Let waiting messages join, or pay their latency first."""
+    while m[at.STARTING] != 0:
+        message = m[at.STARTING]
+        route = m[message + at.MSG_ROUTE]
+        paid = route >= 0
+        if not paid or t.stale[route]:
+            if m[message + at.MSG_AT] < 0:
+                route = t.of_activity[m[message + at.MSG_TO]]
+            else:
+                route = route_of(t, m[message + at.MSG_AT], m[message + at.MSG_TO])
+            if route < 0:
+                return at.NEED_ROUTES
+        latency = t.latency[route]
+        crossings = t.first[route + 1] - t.first[route]
+        size = m[message + at.MSG_BYTES]
+        if not has_room(s, crossings):
+            return at.NEED_SLOTS
+        m[at.STARTING] = m[message + at.MSG_NEXT]
+        m[message + at.MSG_ROUTE] = route
+        if size == 0 or crossings == 0:
+            arrive_empty(m, message, now + math.ceil(latency - SLACK_NS), paid)
+        elif latency >= 1.0 and not paid:
+            schedule(m, now + int(latency), at.ON_JOIN, message)
+        else:
+            enter(m, s, t, message, route, float(size))
+    return SETTLED
+
+
+@inner
+def arrive_empty(m: Words, message: int, time: int, paid: bool) -> None:
+    """A message without bytes, or to the own rank, takes its latency only."""
+    if m[message + at.MSG_AT] >= 0:
+        schedule(m, time, at.ON_ARRIVAL, message)
+    elif paid:
+        end_activity(m, message)
+    else:
+        schedule(m, time, at.ON_JOIN, message)
+
+
+@inner
+def enter(m: Words, s: Sharing, t: RouteTable, message: int, route: int, size: float) -> None:
+    """A flow of so many bytes joins the sharing on a route."""
+    first = t.first[route]
+    crossings = t.first[route + 1] - first
+    slot = take_slot(s, m[message + at.MSG_NUMBER], 1.0, size, crossings)
+    s.slots[slot].record = message
+    s.slots[slot].extra = t.latency[route] - math.floor(t.latency[route])
+    own = s.slots[slot].first
+    for i in range(crossings):
+        s.entries[own + i].link = t.link[first + i]
+        s.entries[own + i].coefficient = t.coefficient[first + i]
+    begin(s, slot, float(m[at.NOW]))
+
+
+@kernel
+def change_at(m: Words, time: int) -> None:
+    """Have links change at a time."""
+    schedule(m, time, at.ON_CHANGE, at.NONE)
+
+
+@kernel
+def change_capacity(s: Sharing, links: Ints, capacity: Floats) -> None:
+    for i in range(links.size):
+        s.links[links[i]].capacity = capacity[i]
+        touch(s, links[i])
+
+
+@kernel
+def take_other_way(m: Words, s: Sharing, t: RouteTable, slot: int, route: int) -> None:
+    """Let a flow under way go on, with the bytes that it has left, over another route."""
+    now = float(m[at.NOW])
+    left = max(s.slots[slot].remaining - s.slots[slot].rate * (now - s.slots[slot].since), 0.0)
+    message = s.slots[slot].record
+    t.sent[m[message + at.MSG_ROUTE]] += s.slots[slot].began - left
+    finish(s, slot)
+    m[message + at.MSG_ROUTE] = route
+    enter(m, s, t, message, route, left)
+
+
+@inner
+def end_activity(m: Words, message: int) -> None:
+    """A collective has ended, for all of its ranks at once."""
+    entry = m[message + at.MSG_ENTRY]
+    stream = m[entry + at.ENTRY_STREAM]
+    m[entry + at.ENTRY_STREAM] = 0
+    m[entry + at.ENTRY_ARRIVED] = 0
+    release(m, message, at.MSG_WORDS)
+    while stream != 0:
+        following = m[stream + at.STREAM_NEXT]
+        advance(m, stream)
+        stream = following

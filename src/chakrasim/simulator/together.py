@@ -1,0 +1,155 @@
+"""``chakrasim.simulate_jobs``: several jobs on one machine, and what each would take alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+
+import numpy as np
+
+from chakrasim.config.section import Source
+from chakrasim.errors import InputError
+from chakrasim.files.outputs import write_whole
+from chakrasim.machine import Machine, load_machine
+from chakrasim.machine.graph.graph import NO_ISLAND
+from chakrasim.notes import Notes
+from chakrasim.simulator.api import _network_of, _told
+from chakrasim.simulator.arena.engine import Progress
+from chakrasim.simulator.arena.flow_network import FlowNetwork
+from chakrasim.simulator.context import Context, Limits, Protocol
+from chakrasim.simulator.jobs import JobFigures, PlacedJob, SharedLink
+from chakrasim.simulator.jobs_file import load_jobs
+from chakrasim.simulator.network_changes import Change
+from chakrasim.simulator.outcome.json_form import json_text
+from chakrasim.simulator.outcome.result import SimulationResult
+from chakrasim.simulator.session import Session
+from chakrasim.startup import without_gc
+
+MOST_SHARED = 10
+
+
+@dataclass(frozen=True, eq=False)
+class JobsResult:
+    """All jobs beside each other: ``result`` by rank of the machine, ``jobs`` in the order in which they were given."""
+
+    result: SimulationResult
+    jobs: tuple[JobFigures, ...]
+
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """The figures of the run as `SimulationResult.to_json` has them, and ``jobs``; written to a file if given."""
+        text = json_text({**self.result.figures(), "jobs": self.jobs}, self.result.warnings)
+        if path is not None:
+            write_whole(path, text.encode())
+        return text
+
+
+def simulate_jobs(
+    jobs: Source | Sequence[PlacedJob],
+    *,
+    machine: Source | Machine,
+    gpus: int | None = None,
+    changes: Source | Sequence[Change] | None = None,
+    protocol: Protocol | None = None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+    lenient: bool = False,
+    strict: bool = False,
+) -> JobsResult:
+    """Simulate several training jobs on one machine's flow network, together and each alone on the same ranks.
+
+    Parameters
+    ----------
+    jobs:
+        A jobs file, the mapping that it holds, or jobs that are placed.
+
+    The others are those of `chakrasim.simulate`, and so are the errors.
+    """
+    notes, limits = Notes(), limits or Limits()
+    with without_gc(), _told(notes):
+        on = load_machine(machine, notes, gpus=gpus)
+        network = _network_of(on, "flow", protocol or Protocol(), changes, notes)
+        island = network["graph"].island[: on.ranks]
+        islands = island if (island != NO_ISLAND).all() else None
+        placed = load_jobs(jobs, on.ranks, islands, notes, lenient=lenient, max_bytes=limits.max_bytes)
+        context = Context(
+            system=on.system,
+            memory=on.memory,
+            groups={},
+            ranks=on.ranks,
+            **network,
+            slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
+            compute_scale=on.compute_scale,
+            comm_scale=on.comm_scale,
+            profile=on.profile,
+            limits=limits,
+            notes=notes,
+        )
+        notes.refuse(strict)
+        session, result = _run(context, placed, progress)
+        alone = [_run(_anew(context), [job], progress)[1] for job in placed] if len(placed) > 1 else [result]
+        notes.refuse(strict)
+        figures = _figures(placed, result, alone, session.flows)
+        return JobsResult(replace(result, warnings=notes.warnings), figures)
+
+
+def _run(context: Context, jobs: Sequence[PlacedJob], progress: Progress | None) -> tuple[Session, SimulationResult]:
+    session = Session.of_jobs(context, jobs)
+    return session, session.run(fold=False, progress=progress)
+
+
+def _anew(context: Context) -> Context:
+    """The same setting for another run, whose warnings and counts nobody asks for."""
+    activities = None if context.activities is None else context.activities.empty()
+    return replace(context, activities=activities, notes=Notes(), counts=type(context.counts)())
+
+
+def _figures(
+    jobs: Sequence[PlacedJob],
+    together: SimulationResult,
+    alone: Sequence[SimulationResult],
+    flows: FlowNetwork | None,
+) -> tuple[JobFigures, ...]:
+    if flows is None:
+        raise InputError("several jobs need a network of links", remedy="use network model flow")
+    shared = _shared_links(jobs, flows)
+    figures = []
+    for job, single in zip(jobs, alone, strict=True):
+        finish, own = int(together.finish_ns[job.ranks].max()), int(single.finish_ns[job.ranks].max())
+        figures.append(
+            JobFigures(
+                job.name,
+                tuple(job.ranks.tolist()),
+                job.start_ns,
+                finish,
+                own - job.start_ns,
+                (finish - job.start_ns) / max(own - job.start_ns, 1),
+                tuple(link for link in shared if job.name in link.bytes),
+            )
+        )
+    return tuple(figures)
+
+
+def _shared_links(jobs: Sequence[PlacedJob], flows: FlowNetwork) -> list[SharedLink]:
+    """The links that more than one job used, those with most bytes first."""
+    table = flows.table
+    owner = np.full(flows.graph.ranks, -1, np.int64)
+    for i, job in enumerate(jobs):
+        owner[job.ranks] = i
+    of_route = np.array([owner[flows.a_rank_of(route)] for route in range(table.latency.size)], np.int64)
+    route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
+    crossed = np.zeros((flows.graph.links, len(jobs)))
+    np.add.at(crossed, (table.link, of_route[route]), table.coefficient * table.sent[route])
+    links = np.flatnonzero((crossed > 0).sum(axis=1) > 1)
+    links = links[np.argsort(-crossed[links].sum(axis=1), kind="stable")][:MOST_SHARED]
+    return [
+        SharedLink(
+            flows.graph.link_names[link],
+            {
+                jobs[i].name: round(crossed[link, i])
+                for i in np.argsort(-crossed[link], kind="stable")
+                if crossed[link, i]
+            },
+        )
+        for link in links.tolist()
+    ]
