@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
-
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.graph import NIC, NetworkGraph
 from chakrasim.machine.graph.routing import Routing
@@ -92,10 +90,3 @@ def _without_switches(draw: random.Random) -> NetworkGraph:
         a, b = draw.sample(range(count), 2)
         _cable(draw, made, a, b)
     return made.build()
-
-
-def latency_free(graph: NetworkGraph) -> NetworkGraph:
-    """The same links without latency."""
-    from dataclasses import replace
-
-    return replace(graph, latency=np.zeros(graph.links))

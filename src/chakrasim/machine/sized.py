@@ -69,7 +69,7 @@ def sized_text(
 
 
 def _machine(board: Board, count: int, network: Mapping) -> Mapping:
-    every = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+    algorithms = {"all-reduce": "ring", "all-gather": "ring", "reduce-scatter": "ring", "all-to-all": "direct"}
     return {
         "format": 1,
         "name": f"{board.name}-{count}",
@@ -77,7 +77,7 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
         "network": network,
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
-        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": dict.fromkeys(every, "ring")},
+        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": algorithms},
     }
 
 
