@@ -10,6 +10,7 @@ from typing import Any, Final
 from chakrasim.config.section import no_such
 from chakrasim.errors import InputError
 from chakrasim.machine.board import Board, load_board
+from chakrasim.machine.system import COLLECTIVES
 
 FABRICS: Final = ("rail", "fat-tree", "one-switch")
 LEAF_PORTS: Final = 64
@@ -69,7 +70,8 @@ def sized_text(
 
 
 def _machine(board: Board, count: int, network: Mapping) -> Mapping:
-    algorithms = {"all-reduce": "ring", "all-gather": "ring", "reduce-scatter": "ring", "all-to-all": "direct"}
+    directly = dict.fromkeys(("all-to-all", "gather", "scatter"), "direct")
+    algorithms = dict.fromkeys(COLLECTIVES, "ring") | directly
     return {
         "format": 1,
         "name": f"{board.name}-{count}",
