@@ -2,10 +2,10 @@
 
     python benchmarks/bench_simai_busbw.py
 
-Its two networks (NVLink 2,880 Gb/s and 25 ns, NICs of 400 Gb/s and 500 ns, 64 spines) as graphs; routes by ECMP, whose
-hash is that of the package, with seeds 1 to 5: median, least and most. *One ring* goes from rank to rank as numbered, as
-one activity and message by message; *own NIC* is one ring that enters and leaves each server by NIC 0; *eight* is one
-ring for each NIC, the default. GB/s, payload only: no headers, no congestion control.
+Its two networks (NVLink 2,880 Gb/s and 25 ns, NICs of 400 Gb/s and 500 ns, 64 spines) as graphs; routes by ECMP with
+the hash of the package, seeds 1 to 5: median, least and most. *One ring* goes from rank to rank as numbered, as one
+activity and message by message; *own NIC* is one ring that enters and leaves each server by NIC 0; *eight* is one ring
+for each NIC, the default. GB/s, payload only: no headers, no congestion control.
 """
 
 from __future__ import annotations
