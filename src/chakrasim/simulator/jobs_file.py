@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os.path import exists
 from typing import Any, Final, NoReturn
 
@@ -31,8 +31,11 @@ def _place(section: Section, key: str) -> object:
     if listed is not None:
         items = section.listing(key, "ranks of the machine")
         return np.array([whole(0).read(items, index) for index in items.entries], np.int64)
-    if isinstance(value, dict) or hasattr(value, "keys"):
-        return int(whole(0).read(section.strictly_below(key, ("random",)), "random"))
+    if isinstance(value, Mapping):
+        drawn = section.strictly_below(key, ("random",))
+        if "random" not in drawn:
+            drawn.fail("random", "the key is missing", expected="a seed")
+        return int(whole(0).read(drawn, "random"))
     word = text.read(section, key)
     if word not in ("packed", "spread"):
         section.refuse(key, "unknown placement", "packed, spread, {random: SEED}, or a list of ranks")
@@ -91,10 +94,10 @@ class _Placing:
     def __init__(
         self, section: Section, places: NDArray[np.int32], notes: Notes, lenient: bool, max_bytes: int | None
     ) -> None:
+        entries = read(section, JOBS)["jobs"]
         self._items, self._places = section.listing("jobs", "a list of jobs"), places
         self._reading: dict[str, Any] = {"lenient": lenient, "notes": notes, "max_bytes": max_bytes}
         self._loaded: dict[tuple[str, int | None], Job] = {}
-        entries = read(section, JOBS)["jobs"]
         self._free = np.ones(places.size, np.bool_)
         for values in entries:
             if isinstance(values["place"], np.ndarray):
