@@ -49,6 +49,16 @@ def test_a_sprayed_flow_uses_all_parallel_cables():
     assert np.unique(sixteen.link[1::4]).size == 4
 
 
+def test_however_many_flows_are_sprayed_at_once_each_is_whole():
+    """Where the room for crossings grows, the flow that found none is begun anew."""
+    graph = xgft((4, 4, 4), (1, 4, 4), (1, 1, 1))
+    source, destination, _ = all_pairs(graph, 1)
+    found = find_routes(graph, source, destination, None, Routing("spray"))
+    flow = np.repeat(np.arange(source.size), np.diff(found.first))
+    arriving = np.bincount(flow, found.coefficient * (graph.target[found.link] == destination[flow]), source.size)
+    assert arriving == pytest.approx(np.where(source == destination, 0.0, 1.0))
+
+
 @pytest.mark.parametrize(
     ("children", "parents", "cables"),
     [((4, 4, 4), (1, 4, 4), (1, 1, 1)), ((4, 4), (1, 2), (1, 2)), ((2, 3, 2), (2, 2, 3), (1, 2, 3))],
