@@ -342,10 +342,32 @@ def test_a_hop_that_crosses_a_link_as_often_as_a_flow_gets_as_much_of_it() -> No
 
 
 def test_a_collective_without_bytes_is_done_at_once() -> None:
-    for kind in (ALL_REDUCE, ALL_GATHER, BROADCAST):
+    for kind in (ALL_REDUCE, BROADCAST, REDUCE):
         result = one(kind, 0, range(4), 4).run(star(4))
         assert result.makespan_ns == 0
         assert not any("minimum size" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest_ns"), [(ALL_TO_ALL, 500 + 9000 * 2 // 3 // 50), (GATHER, 500 + 9000 * 2 // 50)]
+)
+def test_members_that_name_different_sizes_run_with_the_largest_and_are_told(kind: int, largest_ns: int) -> None:
+    """Whoever comes last, and with a member that has nothing."""
+    for order in ((0, 3000, 9000), (9000, 3000, 0), (3000, 9000, 0)):
+        work = one(kind, 1, range(3), 3)
+        for rank, size in enumerate(order):
+            work.nodes[rank] = [collective(0, kind, size, group="1")]
+        result = work.run(star(3))
+        assert result.makespan_ns == largest_ns
+        assert any("the members of 1 collectives name different sizes" in warning for warning in result.warnings)
+
+
+def test_members_that_name_different_sizes_of_what_all_have_or_different_roots_are_refused() -> None:
+    for own in ({"size": 7}, {"root": 2}):
+        work = one(BROADCAST, 100, range(3), 3, root=1)
+        work.nodes[2] = [collective(0, BROADCAST, **({"size": 100, "root": 1} | own), group="1")]
+        with pytest.raises(cs.InputError, match="do not run the same collectives"):
+            work.run(star(3))
 
 
 # -- users' cases (graph-networks.md, 10) ------------------------------------------------------------------------------
