@@ -57,6 +57,9 @@ class Activities:
         key = (int(kind), root if KINDS[kind].rooted else -1, tuple(members))
         return self._numbers.setdefault(key, len(self._numbers))
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
     @property
     def names(self) -> list[str]:
         """By number: what each activity is, and of which ranks."""
@@ -65,6 +68,13 @@ class Activities:
     def a_member_of(self, number: int) -> int:
         """One of the ranks of an activity."""
         return list(self._numbers)[number][2][0]
+
+    def cut_pair(self, number: int, down: NDArray[np.bool_]) -> tuple[int, int] | None:
+        """Two ranks of an activity between which there is no way while links are down; None if there are no such."""
+        hops = hops_of(*list(self._numbers)[number])
+        found = find_routes(self._graph, hops.source, hops.destination, None, self._routing, down, refuse=False)
+        hop = found.missing[:1].tolist()
+        return (int(hops.source[hop[0]]), int(hops.destination[hop[0]])) if hop else None
 
     def bytes_sent(self, number: int, size_bytes: float, sent: NDArray[np.float64]) -> None:
         """Add to ``sent`` (float64[ranks]) what each rank sends for so many bytes of an activity."""
@@ -80,38 +90,34 @@ class Activities:
         channels = self._rings or channels_of(self._graph, hops.source)
         if channels == 1:
             return hops
-        rings = channel_rings(self._graph, members, channels, self._routing, down)
+        rings = channel_rings(self._graph, members, channels, self._routing, down, refuse=down is None)
         ends = rings.orders.ravel(), np.roll(rings.orders, -1, axis=1).ravel()
         return Hops(*ends, hops.share / channels, hops.steps, rings.routes)
 
-    def routes(self) -> tuple[Routes, NDArray[np.float64]]:
-        """What each activity takes of each link, per byte, and the ns before its first byte: float64[activities]."""
-        routes, latency_ns, _ = self.routes_without(range(len(self._numbers)), None)
-        return routes, latency_ns
-
-    def routes_without(
-        self, numbers: Sequence[int], down: NDArray[np.bool_] | None
-    ) -> tuple[Routes, NDArray[np.float64], list[bool]]:
-        """The same of some activities while links (bool[l]) are down, and whether all of their hops have a way."""
+    def routes(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> tuple[Routes, NDArray[np.float64]]:
+        """What activities take of each link, per byte, while links (bool[l]) are down, and the ns before the first
+        byte: float64[numbers]. Those with a hop that has no way are in `Routes.missing`, or refused where none is down.
+        """
         keys = list(self._numbers)
         hops = [self._hops(keys[number], down) for number in numbers]
         plain = [one for one in hops if one.routes is None]
         sources = np.concatenate([np.zeros(0, np.int32), *(one.source for one in plain)])
         targets = np.concatenate([np.zeros(0, np.int32), *(one.destination for one in plain)])
-        found = find_routes(self._graph, sources, targets, None, self._routing, down, refuse=down is None)
-        first, links, coefficients, latencies, whole, at = [0], [], [], [], [], 0
-        for one in hops:
+        plainly = find_routes(self._graph, sources, targets, None, self._routing, down, refuse=down is None)
+        first, links, coefficients, latencies, cut, at = [0], [], [], [], [], 0
+        for i, one in enumerate(hops):
             routes = one.routes
             if routes is None:
-                routes, at = found.take(np.arange(at, at + one.source.size)), at + one.source.size
+                routes, at = plainly.take(np.arange(at, at + one.source.size)), at + one.source.size
             used, which = np.unique(self._graph.medium[routes.link], return_inverse=True)
             links.append(used.astype(np.int32))
             coefficients.append(np.bincount(which, routes.coefficient, used.size) * one.share)
             latencies.append(one.steps * float(routes.latency_ns(self._graph).max(initial=0.0)))
-            whole.append(not routes.missing.size)
+            cut += [i] * bool(routes.missing.size)
             first.append(first[-1] + used.size)
         columns = np.concatenate([np.zeros(0, np.int32), *links]), np.concatenate([np.zeros(0), *coefficients])
-        return Routes(np.array(first, np.int64), *columns), np.array(latencies, np.float64), whole
+        found = Routes(np.array(first, np.int64), *columns, np.array(cut, np.int64))
+        return found, np.array(latencies, np.float64)
 
 
 def channels_of(graph: NetworkGraph, members: Ints) -> int:
