@@ -44,7 +44,7 @@ COUNTS = {
     "analyze critical-path": 13,
     "info": 4,
     "jsonize": 6,
-    "draw": 7,
+    "draw": 13,
     "timeline": 10,
     "split": 4,
     "merge": 5,
