@@ -192,7 +192,7 @@ def test_a_cut_network_says_which_flow_waits_and_which_links_are_down() -> None:
     with pytest.raises(cs.StallError) as stalled:
         run(messages((0, 2, 1000)), spines(), CUT)
     said = str(stalled.value)
-    assert "2 of 4 ranks are stuck" in said
+    assert "2 of 4 ranks are stuck at 10 ns" in said
     assert (
         "the message from rank 0 to rank 2 waits with 500 of 1000 bytes left: "
         "no way from rank 0 to rank 2 while leaf0-spine0, leaf0-spine1 are down" in said
@@ -399,3 +399,43 @@ def test_what_was_sent_arrives_whatever_fails_on_the_way(seed: int) -> None:
             assert (abs(leaves - out[vertex]), abs(comes - into[vertex])) <= (cables, cables), name
         else:
             assert abs(leaves - comes) <= rounding, name
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def fabric(changes: Sequence[Entry] = ()) -> dict[str, Any]:
+    spine = {"hosts-per-leaf": 2, "spines": 2, "bandwidth": "50 GB/s", "uplink": "50 GB/s"}
+    network: dict[str, Any] = {"graph": {"ranks": 4, "parts": [{"leaf-spine": spine}]}}
+    network |= {"changes": list(changes)} if changes else {}
+    return {"network": network, "collectives": {"splits": 1, "endpoint-delay": "0 ns"}}
+
+
+def test_a_machine_file_has_changes_of_its_own_beside_those_of_a_run() -> None:
+    assert cs.simulate(messages((0, 2, 1000)), machine=fabric(CUT[:1])).makespan_ns == 20
+    late = {"changes": [{"at": "60 ns", "up": "spine1-leaf0"}]}
+    result = cs.simulate(messages((0, 2, 1000)), machine=fabric(CUT), changes=late)
+    assert result.makespan_ns == 70
+    assert not [warning for warning in result.warnings if "has no effect" in warning]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"at": "1 ms", "down": "leaf7"}, "$.network.changes[0].down: not in the network; found 'leaf7'"),
+        ({"at": "1 ms", "up": "leaf0", "rehash": "some"}, "$.network.changes[0].rehash: unknown value"),
+        (
+            {"at": "1 ms", "cable": "0-leaf0", "bandwidth": "1 GB/s", "detect": "1 us"},
+            "changes[0].detect: nothing takes",
+        ),
+    ],
+)
+def test_changes_in_a_machine_file_are_refused_with_their_place(entry: Entry, said: str) -> None:
+    with pytest.raises(cs.InputError) as refused:
+        cs.load_machine(fabric([entry]))
+    assert said in str(refused.value)
+
+
+def test_an_up_of_what_is_not_down_is_a_warning() -> None:
+    result = run(messages((0, 2, 1000)), spines(), [{"at": "5 ns", "up": "leaf0"}])
+    assert "changes: $.changes[0].up: nothing happened to leaf0 before: this has no effect" in result.warnings

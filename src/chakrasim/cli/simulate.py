@@ -240,7 +240,8 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
         print_sections(jobs_sections(result))
     stuck = [job for job in result.jobs if job.error]
     for job in stuck:
-        tell(f"chakrasim: error: job {job.name}: {job.error}")
+        for line in f"chakrasim: error: job {job.name}: {job.error}".split("\n"):
+            tell(line)
     return StallError.exit_code if stuck else 0
 
 

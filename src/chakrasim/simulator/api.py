@@ -284,7 +284,7 @@ def _network_of(
         "protocol": protocol,
         "graph": graph,
         "routing": on.routing,
-        "changes": () if changes is None else tuple(load_changes(changes, graph, notes)),
+        "changes": (*on.changes, *(() if changes is None else load_changes(changes, graph, notes, on.changes))),
         "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels),
     }
 

@@ -81,8 +81,14 @@ CHANGES: Final = (
 )  # fmt: skip
 
 
-def load_changes(source: Source | Sequence[Change], graph: NetworkGraph, notes: Notes | None = None) -> list[Change]:
-    """Read what happens to the links of a graph: a path, the mapping such a file holds, or `Change` objects.
+def load_changes(
+    source: Source | Sequence[Change],
+    graph: NetworkGraph,
+    notes: Notes | None = None,
+    beside: Sequence[Change] = (),
+) -> list[Change]:
+    """Read what happens to the links of a graph: a path, the mapping such a file holds, or `Change` objects; those
+    ``beside`` them are known from elsewhere.
 
     Raises :class:`chakrasim.InputError` for names of links and vertices that the graph does not have.
     """
@@ -90,16 +96,20 @@ def load_changes(source: Source | Sequence[Change], graph: NetworkGraph, notes: 
         return list(source)
     section = open_section(source, "changes", "yaml", notes)
     section.refuse_unknown(names(CHANGES))
-    return changes_below(section, read(section, CHANGES)["changes"], graph)
+    return changes_below(section, read(section, CHANGES)["changes"], graph, beside)
 
 
-def changes_below(section: Section, entries: Sequence[Values], graph: NetworkGraph) -> list[Change]:
+def changes_below(
+    section: Section, entries: Sequence[Values], graph: NetworkGraph, beside: Sequence[Change] = ()
+) -> list[Change]:
     """The changes of a graph from the values of `CHANGE` that stand below ``changes``; an ``up`` of what is not down
     is a warning."""
+    if not entries:
+        return []
     items = section.listing("changes", "a list of changes")
     places = [items.below(i, names(CHANGE)) for i in range(len(entries))]
     made = [_change(place, values, graph) for place, values in zip(places, entries, strict=True)]
-    changed: set[str] = set()
+    changed = {change.name for change in beside}
     for place, change in sorted(zip(places, made, strict=True), key=lambda pair: pair[1].at_ns):
         if change.capacity is not None:
             changed.add(change.name)

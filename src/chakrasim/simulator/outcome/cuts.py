@@ -23,14 +23,24 @@ def lost_lines(flows: FlowNetwork, ranks: Ints) -> list[str]:
     return [f"rank {rank} is down since {flows.lost_at_ns[rank]} ns and stops its job{waiting}" for rank in lost]
 
 
+def last_event_ns(m: Ints, flows: FlowNetwork, slots: Ints, ranks: Ints) -> int:
+    """When something last happened to these ranks: the clock goes on for changes that concern nobody."""
+    busy_until = slots[ranks, at.SLOT_TIMES : at.SLOT_TIMES + 16].sum(axis=1).max()
+    jobs = set(flows.job_of[ranks].tolist())
+    lost = [time for rank, time in flows.lost_at_ns.items() if flows.job_of[rank] in jobs]
+    return max(int(busy_until), *lost, *(int(flows.sharing.slots[slot].since) for slot in _waiting(m, flows, ranks)), 0)
+
+
 def waiting_lines(m: Ints, flows: FlowNetwork, ranks: Ints) -> list[str]:
     """A line for each flow of these ranks that cannot go on: who it is, what it has left, which links are down."""
+    return [_line(m, flows, slot) for slot in _waiting(m, flows, ranks)]
+
+
+def _waiting(m: Ints, flows: FlowNetwork, ranks: Ints) -> list[int]:
+    """The slots of these ranks' flows under way: when nothing happens any more, none of them can go on."""
     own = set(ranks.tolist())
-    lines = []
-    for slot in flows.under_way():
-        if flows.a_rank_of(int(m[int(flows.sharing.slots[slot].record) + at.MSG_ROUTE])) in own:
-            lines.append(_line(m, flows, slot))
-    return lines
+    routes = {slot: int(m[int(flows.sharing.slots[slot].record) + at.MSG_ROUTE]) for slot in flows.under_way()}
+    return [slot for slot, route in routes.items() if flows.a_rank_of(route) in own]
 
 
 def _line(m: Ints, flows: FlowNetwork, slot: int) -> str:

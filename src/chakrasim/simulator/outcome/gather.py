@@ -43,7 +43,7 @@ def gather(
     classes = np.searchsorted(layout.ranks, representatives(context.ranks, digits))
     times = slots[:, at.SLOT_TIMES : at.SLOT_TIMES + 16]
     finish = slots[:, at.SLOT_FINISH].copy()
-    finish[unfinished] = times[unfinished].sum(axis=1)
+    finish[unfinished] = max(finish.max(initial=0), times[unfinished].sum(axis=1).max(initial=0))
     parts = _parts(times, finish)
     active = np.arange(16)
     records = _records(m, layout, slots)

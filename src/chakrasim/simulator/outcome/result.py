@@ -75,7 +75,7 @@ class SimulationResult(Shown):
     peak_memory_bytes: Ints | None = None
     """int64 by rank: most bytes of live tensors at a time, where local memory is tracked."""
     unfinished: Ints = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
-    """Ranks of jobs that cannot end: their ``finish_ns`` is when they last went on."""
+    """Ranks of jobs that cannot end: their ``finish_ns`` is when the last of the others finished."""
     replay: str | None = None
     """Which measured durations took the place of the machine; None: the machine was simulated."""
 

@@ -20,7 +20,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.outcome.cuts import lost_lines, waiting_lines
+from chakrasim.simulator.outcome.cuts import last_event_ns, lost_lines, waiting_lines
 
 Ints = NDArray[np.int64]
 
@@ -71,7 +71,8 @@ def stall_error(
         lines.append(f"... and {len(waits) - LINES_SHOWN} more waits")
     what = "the run" if context.job_of is None else "the job"
     many = context.ranks if context.job_of is None else int((context.job_of == context.job_of[ranks[0]]).sum())
-    message = f"{what} cannot end: {len(board.stuck)} of {many} ranks are stuck at {int(m[at.NOW])} ns"
+    stuck_at = int(m[at.NOW]) if flows is None else last_event_ns(m, flows, board.slots, ranks)
+    message = f"{what} cannot end: {len(board.stuck)} of {many} ranks are stuck at {stuck_at} ns"
     if cycle:
         message += "; they wait in a cycle: " + " -> ".join(f"rank {rank}" for rank in (*cycle, cycle[0]))
     blocked = board.blocked_by_queues(plans)
