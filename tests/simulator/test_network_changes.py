@@ -158,8 +158,8 @@ def test_what_starts_later_avoids_a_link_until_it_is_back() -> None:
 
 HOP = 1_000_000 * 2 * 3 // 4
 """Bytes that an all-reduce of 1 MB sends over each hop of its ring of four."""
-LATENCY = 6 * 4 * 25
-"""Six steps over four links of 25 ns."""
+LATENCY = (2 + 4 + 2 + 4 + 2 + 4) * 25
+"""Six hops in a row, every other of them across the spines."""
 
 
 def around(detect: int, at: int = 10) -> int:

@@ -143,9 +143,9 @@ class FlowNetwork:
         """Find the routes of activities; those that are cut get the way that they would have, and wait on it."""
         if not new.size:
             return
-        routes, latency_ns = self.activities.routes(new.tolist(), down)
+        routes, latency_ns, weight = self.activities.charges(new.tolist(), down)
         there = np.setdiff1d(np.arange(new.size), routes.missing)
-        numbers = self._append(routes.take(there), latency_ns[there]) + np.arange(there.size)
+        numbers = self._append(routes.take(there), latency_ns[there], weight[there]) + np.arange(there.size)
         self.table.of_activity[new[there]] = numbers
         self.activity_of |= dict(zip(numbers.tolist(), new[there].tolist(), strict=True))
         self._note_activities(new[routes.missing], None)
@@ -158,7 +158,7 @@ class FlowNetwork:
         if self.table.on_link.size:
             ways = find_ways(self.graph, source, target, None, self.routing, down, refuse=down is None)
             there, missing = np.setdiff1d(np.arange(new.size), ways.missing), ways.missing
-            number = self._append(ways.routes, ways.routes.latency_ns(self.graph), ways.detour)
+            number = self._append(ways.routes, ways.routes.latency_ns(self.graph), detour=ways.detour)
             ends, of_route = np.stack([ways.first[:-1], ways.first[1:]], 1)[there], np.repeat(new, np.diff(ways.first))
             values = self.table.tie.size + 2 * np.arange(there.size)
             self.table = self.table._replace(
@@ -176,16 +176,25 @@ class FlowNetwork:
         note_routes(self.table, new[there], values.astype(np.int32))
         self._note_pairs(new[missing], None)
 
-    def _append(self, routes: Routes, latency_ns: NDArray[np.float64], detour: Bools | None = None) -> int:
+    def _append(
+        self,
+        routes: Routes,
+        latency_ns: NDArray[np.float64],
+        weight: NDArray[np.float64] | float = 1.0,
+        detour: Bools | bool = False,
+    ) -> int:
         """Add routes to the table; returns the number of the first."""
         old, count = self.table, latency_ns.size
         self.table = old._replace(
             first=np.concatenate([old.first, old.first[-1] + routes.first[1:]]),
             link=np.concatenate([old.link, self.graph.medium[routes.link]]),
-            detour=np.concatenate([old.detour, np.zeros(count, np.bool_) if detour is None else detour]),
+            detour=np.concatenate([old.detour, np.broadcast_to(detour, count)]),
             coefficient=np.concatenate([old.coefficient, routes.coefficient]),
             latency=np.concatenate([old.latency, latency_ns]),
+            weight=np.concatenate([old.weight, np.broadcast_to(weight, count)]),
             stale=np.concatenate([old.stale, self._crosses_down(routes.first, routes.link)]),
+            first_message=np.concatenate([old.first_message, np.zeros(count, np.int64)]),
+            last_message=np.concatenate([old.last_message, np.zeros(count, np.int64)]),
             sent=np.concatenate([old.sent, np.zeros(count)]),
             times=np.concatenate([old.times, np.zeros(count, np.int64)]),
         )
@@ -300,8 +309,11 @@ def _no_routes(graph: NetworkGraph, routing: Routing, activities: int) -> RouteT
         link=np.zeros(0, np.int32),
         coefficient=np.zeros(0),
         latency=np.zeros(0),
+        weight=np.zeros(0),
         of_activity=np.full(activities, -1, np.int64),
         stale=np.zeros(0, np.bool_),
+        first_message=np.zeros(0, np.int64),
+        last_message=np.zeros(0, np.int64),
         sent=np.zeros(0),
         times=np.zeros(0, np.int64),
         stopped=np.zeros(graph.ranks, np.bool_),

@@ -1,5 +1,8 @@
 """Messages and collectives as flows: what joins the sharing and what leaves it at the end of each tick.
 
+Messages of one pair of ranks follow one another, as on one connection: only the first of them is a flow. Without that
+those of a ring gather into bunches, which leave links idle that have enough to do.
+
 All events of a tick run before rates are sought once. A message joins when its latency is over; the part of the
 latency below a whole nanosecond is paid at its end, so that a message alone takes ceil(latency + size / bandwidth).
 """
@@ -22,6 +25,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import Words, release, schedule
 from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.kernels.loop import on_message, run_on
+from chakrasim.simulator.kernels.network import to_start
 from chakrasim.simulator.kernels.progress import advance
 
 SETTLED = -1
@@ -40,12 +44,14 @@ class RouteTable(NamedTuple):
         messages, to choice
     first, link, coefficient
         int64[r + 1], int32[e], float64[e]: the links of each route; activities follow the pairs
-    latency
-        float64[r]: ns
+    latency, weight
+        float64[r]: ns; how a flow counts beside others
     of_activity
         int64[a]: the route of each activity, -1 if it is not known
     stale
         bool[r]: whether a route crosses a link that is known to be down
+    first_message, last_message
+        int64[r]: the message that is under way on a route, and the last of those behind it, 0: none
     sent, times
         float64[r], int64[r]: bytes that have gone each way, and flows that ended on it
     stopped, ended
@@ -64,8 +70,11 @@ class RouteTable(NamedTuple):
     link: Ints
     coefficient: Floats
     latency: Floats
+    weight: Floats
     of_activity: NDArray[np.int64]
     stale: NDArray[np.bool_]
+    first_message: NDArray[np.int64]
+    last_message: NDArray[np.int64]
     sent: Floats
     times: NDArray[np.int64]
     stopped: NDArray[np.bool_]
@@ -165,6 +174,7 @@ def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
         t.times[m[message + at.MSG_ROUTE]] += 1
         count_flow(t, m[message + at.MSG_ROUTE], -1)
         finish(s, slot)
+        leave_route(m, t, message)
         m[at.EVENTS] += 1
         if m[message + at.MSG_AT] < 0:
             end_activity(m, message)
@@ -173,11 +183,39 @@ def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
 
 
 @inner
+def join_route(m: Words, t: RouteTable, message: int, route: int) -> bool:
+    """Whether a message's turn on a route has come; else it stands behind the others."""
+    if t.first_message[route] == message:
+        return True
+    m[message + at.MSG_BEHIND] = 0
+    last = t.last_message[route]
+    t.last_message[route] = message
+    if t.first_message[route] == 0:
+        t.first_message[route] = message
+        return True
+    m[last + at.MSG_BEHIND] = message
+    return False
+
+
+@inner
+def leave_route(m: Words, t: RouteTable, message: int) -> None:
+    """A message goes from its route: the next one's turn has come."""
+    route = m[message + at.MSG_ROUTE]
+    if route < 0 or t.first_message[route] != message:
+        return
+    behind = m[message + at.MSG_BEHIND]
+    t.first_message[route] = behind
+    if behind != 0:
+        to_start(m, behind)
+
+
+@inner
 def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
     """Let waiting messages join, or pay their latency first; those of jobs that have stopped are dropped."""
     while m[at.STARTING] != 0:
         message = m[at.STARTING]
         if has_stopped(m, t, message):
+            leave_route(m, t, message)
             m[at.STARTING] = m[message + at.MSG_NEXT]
             release(m, message, at.MSG_WORDS)
             continue
@@ -188,6 +226,8 @@ def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
             route = route_now(m, t, message)
             if route < 0:
                 return at.NEED_ROUTES
+        if paid and route != before:
+            leave_route(m, t, message)
         latency = t.latency[before] if paid else t.latency[route]
         crossings = t.first[route + 1] - t.first[route]
         size = m[message + at.MSG_BYTES]
@@ -204,7 +244,7 @@ def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
             count_flow(t, route, 1)
         if latency >= 1.0 and not paid:
             schedule(m, now + int(latency), at.ON_JOIN, message)
-        else:
+        elif join_route(m, t, message, route):
             enter(m, s, t, message, route, float(size), latency - math.floor(latency))
     return SETTLED
 
@@ -271,7 +311,7 @@ def enter(m: Words, s: Sharing, t: RouteTable, message: int, route: int, size: f
     """A flow of so many bytes joins the sharing on a route; ``extra_ns`` of its latency are left to pay."""
     first = t.first[route]
     crossings = t.first[route + 1] - first
-    slot = take_slot(s, m[message + at.MSG_NUMBER], 1.0, size, crossings)
+    slot = take_slot(s, m[message + at.MSG_NUMBER], t.weight[route], size, crossings)
     s.slots[slot].record = message
     s.slots[slot].extra = extra_ns
     own = s.slots[slot].first
@@ -301,6 +341,8 @@ def take_other_way(m: Words, s: Sharing, t: RouteTable, slot: int, route: int) -
     message = s.slots[slot].record
     left = take_out(m, s, t, slot)
     m[message + at.MSG_ROUTE] = route
+    if t.first_message[route] == 0:
+        join_route(m, t, message, route)
     count_flow(t, route, 1)
     enter(m, s, t, message, route, left, extra_ns)
 
@@ -316,11 +358,13 @@ def drop(m: Words, s: Sharing, t: RouteTable, slot: int) -> None:
 @inner
 def take_out(m: Words, s: Sharing, t: RouteTable, slot: int) -> float:
     """Take a flow under way out of the sharing; returns the bytes that it has left."""
-    route = m[s.slots[slot].record + at.MSG_ROUTE]
+    message = s.slots[slot].record
+    route = m[message + at.MSG_ROUTE]
     left = max(s.slots[slot].remaining - s.slots[slot].rate * (float(m[at.NOW]) - s.slots[slot].since), 0.0)
     t.sent[route] += s.slots[slot].began - left
     count_flow(t, route, -1)
     finish(s, slot)
+    leave_route(m, t, message)
     return left
 
 
