@@ -41,16 +41,18 @@ class SharedLink:
 class JobFigures:
     """When a job ended, beside others and alone on the same ranks, and what it shared.
 
-    ``slowdown`` is its time beside others over its time alone.
+    ``slowdown`` is its time beside others over its time alone. Times of what cannot end are None; then ``error`` says
+    why: a rank or links are down, or ranks wait for what never comes.
     """
 
     name: str
     ranks: tuple[int, ...]
     start_ns: int
-    finish_ns: int
-    alone_ns: int
-    slowdown: float
+    finish_ns: int | None
+    alone_ns: int | None
+    slowdown: float | None
     shared_links: tuple[SharedLink, ...] = ()
+    error: str = ""
 
 
 def check_placement(job: PlacedJob, machine_ranks: int, owner: dict[int, str]) -> None:

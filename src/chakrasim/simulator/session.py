@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, StallError
 from chakrasim.simulator.arena import engine
 from chakrasim.simulator.arena.fill import Layout, build, representatives
 from chakrasim.simulator.arena.flow_network import FlowNetwork
@@ -32,7 +32,7 @@ from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
 from chakrasim.simulator.outcome.gather import gather
 from chakrasim.simulator.outcome.result import SimulationResult
-from chakrasim.simulator.outcome.stall import stall_error, waiting_entries
+from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
 from chakrasim.trace import Job, TraceBuilder
 from chakrasim.trace.job.groups import JobGroups, number_groups
 
@@ -55,6 +55,8 @@ class Session:
             context = replace(context, meetings=meetings)
         self.context = context
         self.flows: FlowNetwork | None = None
+        self.stalls: dict[int, StallError] = {}
+        """By number of the job: why it cannot end."""
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         calls = by_columns(self.graphs, calls_by_use)
@@ -80,7 +82,9 @@ class Session:
         graph_of = np.zeros(context.ranks, np.int64)
         groups: dict[int, tuple[int, ...]] = {}
         starts: dict[int, int] = {}
-        for job in jobs:
+        job_of = np.full(context.ranks, -1, np.int64)
+        for number, job in enumerate(jobs):
+            job_of[job.ranks] = number
             slow = {i: context.slow[rank] for i, rank in enumerate(job.ranks.tolist()) if rank in context.slow}
             own = replace(context, ranks=job.job.ranks, groups=dict(job.groups or {}), slow=slow)
             own, of_job, which = lowered(own, job.job)
@@ -89,7 +93,7 @@ class Session:
             graphs += placed.graphs
             groups |= placed.groups
             starts |= dict.fromkeys(job.ranks.tolist(), job.start_ns)
-        return cls(replace(context, groups=groups, starts=starts), graphs, graph_of)
+        return cls(replace(context, groups=groups, starts=starts, job_of=job_of), graphs, graph_of)
 
     def _count(self, calls: Sequence[Ints]) -> None:
         """Count, over all ranks, what takes another way than its name says."""
@@ -117,7 +121,8 @@ class Session:
         self.context.notes.warn(*tally.warnings(self.context))
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
-        """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
+        """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish; of several jobs,
+        ``stalls`` says which cannot."""
         folding = self._folding(fold)
         broken: list[str] = []
         while True:
@@ -128,15 +133,25 @@ class Session:
                 broken.append(f"stride {digit.stride} radix {digit.radix}")
                 folding = _without(folding, tie.digit)
                 continue
-            if int(m[at.FINISHED]) == len(layout.ranks):
-                break
-            if not folding.digits:
-                raise stall_error(m, layout, self.context, self.plans)
-            # The wait-for chain names ranks, not classes: stall again with every rank by itself.
-            folding = Folding((), "")
+            unfinished = unfinished_ranks(m, self.flows)
+            if unfinished.size and folding.digits:
+                # The wait-for chain names ranks, not classes: stall again with every rank by itself.
+                folding = Folding((), "")
+                continue
+            break
+        if unfinished.size and self.context.job_of is None:
+            raise stall_error(m, layout, self.context, self.plans, self.flows, unfinished)
+        self._note_stalls(m, layout, unfinished)
         self._warn_of_lost_messages(m)
         reason = _reason(folding, self.context.ranks, broken)
-        return gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows)
+        return gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows, unfinished)
+
+    def _note_stalls(self, m: Ints, layout: Layout, unfinished: Ints) -> None:
+        """Say of each job why it cannot end, if it cannot."""
+        job_of = self.context.job_of if self.context.job_of is not None else unfinished[:0]
+        for job in np.unique(job_of[unfinished]).tolist():
+            own = unfinished[job_of[unfinished] == job]
+            self.stalls[job] = stall_error(m, layout, self.context, self.plans, self.flows, own)
 
     def _folding(self, fold: bool) -> Folding:
         if self.context.network_model == "flow":
@@ -171,7 +186,9 @@ class Session:
         if self.context.network_model != "flow" or graph is None:
             return None
         activities = self.context.activities or Activities(graph, self.context.routing)
-        return FlowNetwork(graph, self.context.routing, activities, self.context.changes, self._pairs())
+        return FlowNetwork(
+            graph, self.context.routing, activities, self.context.changes, self._pairs(), self.context.job_of
+        )
 
     def _pairs(self) -> Ints:
         """Who sends messages to whom by itself, beside collectives: source << at.PAIR_BITS | destination, each once."""
