@@ -137,6 +137,23 @@ def test_two_flows_that_collide_have_half_each_and_the_result_names_them() -> No
     assert f"{first}" in table and "messages 0 -> 3 (50.0%); messages 1 -> 4 (50.0%)" in table
 
 
+def test_a_collective_is_named_with_its_channels() -> None:
+    """Two islands of two, a ring for each member: where both channels leave by one spine, that link has two flows."""
+    graph = two_spines(2, per_island=2)
+    said = set()
+    for seed in range(20):
+        machine = Machine(graph, SYSTEM, routing=Routing(seed=seed))
+        result = cs.simulate(trace_of([collective(0, ALL_REDUCE, 4 * MB)]), ranks=4, machine=machine)
+        up = {link.name: link for link in result.graph_links if link.name.startswith("leaf0-spine")}
+        said.add(tuple(sorted(user.name for link in up.values() for user in link.users)))
+        # Each channel sends 2 x 3/4 of its 2 MB over each of its hops.
+        assert {link.bytes for link in up.values()} == ({6 * MB} if len(up) == 1 else {3 * MB})
+    assert said == {
+        ("all-reduce of 0-3: 2 flows of channels 0 to 1",),
+        ("all-reduce of 0-3: 1 flow of channel 0", "all-reduce of 0-3: 1 flow of channel 1"),
+    }
+
+
 # -- 6: the same time whatever the topology ----------------------------------------------------------------------------
 
 

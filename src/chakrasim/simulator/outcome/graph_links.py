@@ -81,9 +81,13 @@ def _users(
 ) -> tuple[LinkUser, ...]:
     entries = np.flatnonzero((flows.table.link == link) & (crossed > 0))
     most = entries[np.argsort(-crossed[entries], kind="stable")[:MOST_USERS]].tolist()
-    return tuple(LinkUser(_name(flows, activities, int(route[e])), round(crossed[e])) for e in most)
+    return tuple(LinkUser(_name(flows, activities, int(route[e]), link), round(crossed[e])) for e in most)
 
 
-def _name(flows: FlowNetwork, activities: Sequence[str], route: int) -> str:
+def _name(flows: FlowNetwork, activities: Sequence[str], route: int, link: int) -> str:
     pair = flows.pair(route)
-    return activities[flows.activity_of[route]] if pair is None else f"messages {pair[0]} -> {pair[1]}"
+    if pair is not None:
+        return f"messages {pair[0]} -> {pair[1]}"
+    number = flows.activity_of[route]
+    crossing = flows.activities.flows_over(number, link)
+    return f"{activities[number]}: {crossing}" if crossing else activities[number]
