@@ -102,20 +102,7 @@ def _input_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _model_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model")
-    model.add_argument(
-        "--network-model",
-        choices=("unaware", "aware", "flow"),
-        help="how bytes share links: ASTRA-sim's two networks, or max-min fair flows on a graph of links; default: "
-        "flow for boards and graphs, else unaware",
-    )
-    model.add_argument(
-        "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
-    )
-    add_routing(model)
-    model.add_argument(
-        "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
-    )
-    model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
+    _network_arguments(model)
     model.add_argument(
         "--num-queues-per-dim",
         type=whole_number(1, 1 << 16),
@@ -159,6 +146,28 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
     ignored = "accepted for ASTRA-sim's sake, without effect"
     for name in NO_EFFECT:
         model.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=ignored)
+
+
+def _network_arguments(model: argparse._ArgumentGroup) -> None:
+    model.add_argument(
+        "--network-model",
+        choices=("unaware", "aware", "flow"),
+        help="how bytes share links: ASTRA-sim's two networks, or max-min fair flows on a graph of links; default: "
+        "flow for boards and graphs, else unaware",
+    )
+    model.add_argument(
+        "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
+    )
+    add_routing(model)
+    model.add_argument(
+        "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
+    )
+    model.add_argument(
+        "--group-dimensions",
+        action="store_true",
+        help="groups that are a product of coordinates take the network's dimensions, as all ranks do, not one ring",
+    )
+    model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
 
 
 def _output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -288,6 +297,7 @@ def _protocol(options: argparse.Namespace) -> Protocol:
         rendezvous=options.rendezvous_protocol,
         physics=options.physics,
         messages=options.messages,
+        group_dimensions=options.group_dimensions,
     )
 
 

@@ -243,13 +243,14 @@ QUEUE_LAST = 2
 QUEUE_ZERO = 3
 
 SCHEDULE_MEMBERS = 0
-SCHEDULE_STRIDE = 1  # 0: members are listed
-SCHEDULE_LIST = 2
-SCHEDULE_FIND = 3  # (rank, index) pairs in order of rank
-SCHEDULE_LOCAL = 4  # 1: fixed 10 ns bundles
-SCHEDULE_PROGRAM_OF = 5  # table by member, or 0: all run the first
-SCHEDULE_CUSTOM = 6  # 1: nodes of its own, 2: one activity
-SCHEDULE_PROGRAM = 7  # the first program; of an activity, its number, and SCHEDULE_FIND its bytes
+SCHEDULE_STRIDE = 1
+SCHEDULE_EXTENT = 2  # ranks of the line of which they are members
+SCHEDULE_LIST = 3  # by index: how far along the line; 0: all of the line are members
+SCHEDULE_FIND = 4  # (place on the line, index) pairs in order of place
+SCHEDULE_LOCAL = 5  # 1: fixed 10 ns bundles
+SCHEDULE_PROGRAM_OF = 6  # table by member, or 0: all run the first
+SCHEDULE_CUSTOM = 7  # 1: nodes of its own, 2: one activity
+SCHEDULE_PROGRAM = 8  # the first program; of an activity, its number, and SCHEDULE_FIND its bytes
 A_GRAPH = 1
 AN_ACTIVITY = 2
 
