@@ -41,7 +41,8 @@ class SharedLink:
 class JobFigures:
     """When a job ended, beside others and alone on the same ranks, and what it shared.
 
-    ``slowdown`` is its time beside others over its time alone.
+    ``slowdown`` is its time beside others over its time alone. ``exposed_comm_ns`` is the time beside others in which a
+    rank communicates and computes nothing, mean over its ranks.
     """
 
     name: str
@@ -50,6 +51,7 @@ class JobFigures:
     finish_ns: int
     alone_ns: int
     slowdown: float
+    exposed_comm_ns: int
     shared_links: tuple[SharedLink, ...] = ()
 
 

@@ -21,11 +21,12 @@ from chakrasim.simulator.jobs import JobFigures, PlacedJob, SharedLink
 from chakrasim.simulator.jobs_file import load_jobs
 from chakrasim.simulator.network_changes import Change
 from chakrasim.simulator.outcome.json_form import json_text
+from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.session import Session
 from chakrasim.startup import without_gc
 
-MOST_SHARED = 10
+MOST_SHARED = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,7 @@ def _figures(
                 finish,
                 own - job.start_ns,
                 (finish - job.start_ns) / max(own - job.start_ns, 1),
+                round(float(together.parts_ns[job.ranks, PARTS.index("exposed_comm")].mean())),
                 tuple(link for link in shared if job.name in link.bytes),
             )
         )

@@ -53,7 +53,7 @@ def _sections(result: SimulationResult) -> Iterator[Section]:
     if len(result.finish_order):
         yield _where_time_goes(result)
         yield _by_class(result)
-    yield _collectives(result)
+    yield collectives_section(result)
     yield _links(result)
     yield graph_links_section(result)
     yield _counts(result)
@@ -167,7 +167,7 @@ def class_members(result: SimulationResult, most: int) -> list[Ints]:
     return [order[starts[i] : starts[i + 1]] for i in range(min(most, len(result.class_ranks)))]
 
 
-def _collectives(result: SimulationResult) -> Section:
+def collectives_section(result: SimulationResult) -> Section:
     shown = sorted(result.collectives, key=lambda figures: -figures.calls * figures.mean_ns)[:MOST_COLLECTIVES]
     rows = tuple(
         (
