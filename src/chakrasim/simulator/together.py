@@ -1,4 +1,4 @@
-"""``chakrasim.simulate_jobs``: several jobs on one machine, and what each would take alone."""
+"""``chakrasim.simulator.simulate_jobs``: several jobs on one machine, and what each would take alone."""
 
 from __future__ import annotations
 
