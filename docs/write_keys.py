@@ -14,6 +14,7 @@ from typing import Any
 from chakrasim.config.table import Assumed, Derived, Empty, Key, Required, Table, object_schema
 from chakrasim.generator.spec import keys as spec
 from chakrasim.machine.device.keys import DEVICE
+from chakrasim.machine.graph.changes import CHANGES
 from chakrasim.machine.graph.families import FAMILIES
 from chakrasim.machine.graph.network_file import NETWORK_GRAPH
 from chakrasim.machine.machine_keys import MACHINE
@@ -33,7 +34,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "network": NETWORK,
         "memory": MEMORY,
     },
-    "reference-topologies.md": {"graph": NETWORK_GRAPH},
+    "reference-topologies.md": {"graph": NETWORK_GRAPH, "changes": CHANGES},
     "howto-run-several-jobs.md": {"jobs": JOBS},
     "reference-transformer-spec.md": {
         "model": spec.MODEL,
@@ -51,6 +52,7 @@ _DEEP = ("reference-machine.md", "reference-topologies.md", "howto-run-several-j
 
 SCHEMA_OF: dict[str, dict[str, Any]] = {
     "machine": {"title": "chakrasim machine", **object_schema(MACHINE)},
+    "changes": {"title": "chakrasim changes of a network", **object_schema(CHANGES)},
     "device": {"title": "chakrasim device profile", **object_schema(DEVICE)},
     "jobs": {"title": "chakrasim jobs", **object_schema(JOBS)},
     "transformer": {"title": "chakrasim transformer spec", **spec.schema_of(spec.SPEC, ""), "required": ["model"]},

@@ -21,7 +21,8 @@ from chakrasim.cli.output import (
     write_data,
     write_out,
 )
-from chakrasim.errors import InputError
+from chakrasim.cli.streams import tell
+from chakrasim.errors import InputError, StallError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ ASTRA-sim's own options, and its lines instead of the tables:
   chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
       --network-configuration network.yml --remote-memory-configuration memory.json --compat-log
 
-exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
+exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank or job can never finish; 130 interrupted
 """
 
 SCALES = ("compute_scale", "comm_scale")
@@ -253,7 +254,11 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
         write_data(result.to_json())
     if not options.quiet and options.json != "-":
         print_sections(jobs_sections(result))
-    return 0
+    stuck = [job for job in result.jobs if job.error]
+    for job in stuck:
+        for line in f"chakrasim: error: job {job.name}: {job.error}".split("\n"):
+            tell(line)
+    return StallError.exit_code if stuck else 0
 
 
 def _refuse_beside_jobs(options: argparse.Namespace) -> None:

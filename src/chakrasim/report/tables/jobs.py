@@ -28,9 +28,8 @@ def jobs_sections(result: JobsResult) -> Iterator[Section]:
             job.name,
             ranks_text(sorted(job.ranks)),
             time_text(job.start_ns),
-            time_text(job.finish_ns),
-            time_text(job.alone_ns),
-            f"{job.slowdown:.3f}",
+            *("never" if time is None else time_text(time) for time in (job.finish_ns, job.alone_ns)),
+            "" if job.slowdown is None else f"{job.slowdown:.3f}",
             time_text(job.exposed_comm_ns),
         )
         for job in result.jobs

@@ -66,11 +66,16 @@ def _headline(result: SimulationResult) -> Section:
         ("makespan", f"{time_text(makespan)} ({makespan:,} ns)"),
         ("ranks", f"{len(finish):,}, {_model(result)}"),
     ]
-    if len(result.finish_order):
-        first, last = int(np.argmin(finish)), int(np.argmax(finish))
-        low, middle, high = (time_text(float(value)) for value in (finish.min(), np.median(finish), finish.max()))
+    ended = np.setdiff1d(np.arange(finish.size), result.unfinished)
+    if result.unfinished.size:
+        rows.append(
+            ("cannot end", f"{plural(result.unfinished.size, 'rank')}: {ranks_text(result.unfinished.tolist())}")
+        )
+    if len(result.finish_order) and ended.size:
+        first, last = int(ended[np.argmin(finish[ended])]), int(ended[np.argmax(finish[ended])])
+        low, middle, high = (time_text(float(of(finish[ended]))) for of in (np.min, np.median, np.max))
         spread = (
-            f"all ranks at {high}"
+            f"all {'others' if result.unfinished.size else 'ranks'} at {high}"
             if finish[first] == finish[last]
             else f"first {low} (rank {first}), median {middle}, last {high} (rank {last})"
         )

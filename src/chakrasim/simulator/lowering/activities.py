@@ -60,8 +60,6 @@ class Charges(NamedTuple):
     routes: Routes
     latency_ns: NDArray[np.float64]
     weight: NDArray[np.float64]
-    whole: list[bool]
-    """Whether all of their hops have a way."""
 
 
 class Activities:
@@ -82,6 +80,9 @@ class Activities:
         key = (int(kind), root if KINDS[kind].rooted else -1, tuple(members))
         return self._numbers.setdefault(key, len(self._numbers))
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
     @property
     def names(self) -> list[str]:
         """By number: what each activity is, and of which ranks."""
@@ -90,6 +91,15 @@ class Activities:
     def a_member_of(self, number: int) -> int:
         """One of the ranks of an activity."""
         return list(self._numbers)[number][2][0]
+
+    def cut_pair(self, number: int, down: NDArray[np.bool_]) -> tuple[int, int] | None:
+        """Two ranks of an activity between which there is no way while links are down; None if there are no such."""
+        hops = self._hops(number, down)
+        found = hops.routes or find_routes(
+            self._graph, hops.source, hops.destination, None, self._routing, down, refuse=False
+        )
+        hop = found.missing[:1].tolist()
+        return (int(hops.source[hop[0]]), int(hops.destination[hop[0]])) if hop else None
 
     def bytes_sent(self, number: int, size_bytes: float, sent: NDArray[np.float64]) -> None:
         """Add to ``sent`` (float64[ranks]) what each rank sends for so many bytes of an activity."""
@@ -126,22 +136,19 @@ class Activities:
         channels = self._rings or channels_of(self._graph, ring)
         if channels == 1:
             return on_rings(kind, root, ring[None, :])
-        rings = channel_rings(self._graph, members, channels, self._routing, down)
+        rings = channel_rings(self._graph, members, channels, self._routing, down, refuse=down is None)
         return on_rings(kind, root, rings.orders, rings.routes)
 
-    def charges(self) -> Charges:
-        """What each activity takes."""
-        return self.charges_without(range(len(self._numbers)), None)
-
-    def charges_without(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> Charges:
-        """The same of some activities, while links (bool[l]) are down."""
+    def charges(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> Charges:
+        """What activities take while links (bool[l]) are down. Those with a hop that has no way are in
+        `Routes.missing`, or refused where no link is down."""
         hops = [self._hops(number, down) for number in numbers]
         plain = [one for one in hops if one.routes is None]
         sources = np.concatenate([np.zeros(0, np.int32), *(one.source for one in plain)])
         targets = np.concatenate([np.zeros(0, np.int32), *(one.destination for one in plain)])
         found = find_routes(self._graph, sources, targets, None, self._routing, down, refuse=down is None)
-        first, links, coefficients, latencies, whole, at = [0], [], [], [], [], 0
-        for number, one in zip(numbers, hops, strict=True):
+        first, links, coefficients, latencies, cut, at = [0], [], [], [], [], 0
+        for i, (number, one) in enumerate(zip(numbers, hops, strict=True)):
             routes = one.routes
             if routes is None:
                 routes, at = found.take(np.arange(at, at + one.source.size)), at + one.source.size
@@ -149,13 +156,14 @@ class Activities:
             links.append(used.astype(np.int32))
             coefficients.append(np.bincount(which, routes.coefficient, used.size) * one.share)
             latencies.append(one.fill_ns(routes.latency_ns(self._graph)))
-            whole.append(not routes.missing.size)
+            cut += [i] * bool(routes.missing.size)
             first.append(first[-1] + used.size)
             self._sends[number] = one.source, one.share
             self._note_crossers(number, one, routes, links[-1], which)
         columns = np.concatenate([np.zeros(0, np.int32), *links]), np.concatenate([np.zeros(0), *coefficients])
         weight = np.array([1 / one.share for one in hops], np.float64)
-        return Charges(Routes(np.array(first, np.int64), *columns), np.array(latencies, np.float64), weight, whole)
+        routes = Routes(np.array(first, np.int64), *columns, np.array(cut, np.int64))
+        return Charges(routes, np.array(latencies, np.float64), weight)
 
 
 def channels_of(graph: NetworkGraph, members: Ints) -> int:

@@ -13,6 +13,8 @@ from chakrasim.config.values import as_sequence
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.flow_network import FlowNetwork
+from chakrasim.simulator.flow.alone.api import could_carry
+from chakrasim.simulator.flow.alone.flows import CapacityChanges
 
 MOST_USERS = 3
 NAMED = 100
@@ -43,7 +45,8 @@ def graph_links(flows: FlowNetwork, activities: Sequence[str], makespan_ns: int)
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
     crossed = table.coefficient * table.sent[route]
     carried = np.bincount(table.link, crossed, graph.links)
-    share = carried / (graph.capacity * max(makespan_ns, 1))
+    could = could_carry(graph.capacity, CapacityChanges(*np.array(flows.history).reshape(-1, 3).T), max(makespan_ns, 1))
+    share = np.divide(carried, could, out=np.zeros(graph.links), where=could > 0)
     used = np.flatnonzero(carried)
     order = used[np.lexsort((used, -share[used]))]
     names = graph.link_names
