@@ -40,6 +40,9 @@ WRITERS = [
     ("timeline run.log -o new/er/t.json", "t.json"),
     ("simulate w --machine hgx-h100-2 --json new/er/r.json", "r.json"),
     ("simulate w --machine hgx-h100-2 --timeline new/er/t.json", "t.json"),
+    ("flows --machine h100 --pattern incast:1x1KiB --json new/er/f.json", "f.json"),
+    ("network fabric.topo -o new/er/fabric.graphml", "fabric.graphml"),
+    ("network fabric.topo --json new/er/n.json", "n.json"),
     ("replay w --dry-run --json new/er/r.json", "r.json"),
     ("info w --json new/er/i.json", "i.json"),
     ("doctor recorded --json new/er/d.json", "d.json"),
@@ -60,6 +63,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("host", "device", "linked"):
         (tmp_path / f"{name}.json").write_bytes(gzip.decompress((PAIR / f"{name}.0.json.gz").read_bytes()))
     (tmp_path / "w.txt").write_text("DATA\n1\nfc -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 1024 0\n")
+    (tmp_path / "fabric.topo").write_text("3 1 2\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n")
     (tmp_path / "run.log").write_text(LOG)
     (tmp_path / "recorded").mkdir()
     for rank in (0, 1):

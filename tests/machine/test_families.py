@@ -182,7 +182,9 @@ def test_two_along_a_torus_are_one_cable_with_a_warning_unless_doubled() -> None
     graph.add_ranks(2)
     family = family_of("torus")
     family.build(graph, **read(Section({"sizes": [2], "bandwidth": "1 GB/s"}, "", Notes()), family.keys))
-    assert graph.warnings == ["a dimension of 2 that wraps round has one cable, not two; double: true gives it two"]
+    assert graph.notes.warnings == (
+        "a dimension of 2 that wraps round has one cable, not two; double: true gives it two",
+    )
     assert graph.build().links == 2
     assert build(2, None, ("torus", {"sizes": [2], "double": True, "bandwidth": "1 GB/s"})).links == 4
 

@@ -93,7 +93,8 @@ def _load(section: Section) -> Machine:
     made = values["network"]
     network = made.graph if isinstance(made, GraphNetwork) else _network(section, made.dimensions)
     shape = network.logical if isinstance(network, NetworkGraph) else network.npus_count
-    profile = values["compute"].pop("profile")
+    profile_name = values["compute"].pop("profile")
+    profile = None if profile_name is None else _profile(section, profile_name)
     memory, collectives = values["memory"], values["collectives"]
     bus, expansion = memory.pop("shared_bus"), memory.pop("expansion")
     collectives["implementations"] = {
@@ -109,7 +110,7 @@ def _load(section: Section) -> Machine:
             network,
             system,
             expansion,
-            None if profile is None else _profile(section, profile),
+            profile,
             values["name"],
             values["source"],
             values["compute_scale"],

@@ -10,6 +10,7 @@ from typing import Any, Final
 from chakrasim.config.section import no_such
 from chakrasim.errors import InputError
 from chakrasim.machine.board import Board, load_board
+from chakrasim.machine.system import COLLECTIVES
 
 FABRICS: Final = ("rail", "fat-tree", "one-switch")
 LEAF_PORTS: Final = 64
@@ -69,7 +70,8 @@ def sized_text(
 
 
 def _machine(board: Board, count: int, network: Mapping) -> Mapping:
-    every = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+    directly = dict.fromkeys(("all-to-all", "gather", "scatter"), "direct")
+    algorithms = dict.fromkeys(COLLECTIVES, "ring") | directly
     return {
         "format": 1,
         "name": f"{board.name}-{count}",
@@ -77,7 +79,7 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
         "network": network,
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
-        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": dict.fromkeys(every, "ring")},
+        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": algorithms},
     }
 
 

@@ -278,6 +278,8 @@ def _network_of(
         if changes is not None:
             raise InputError(f"links of the {model} network do not change", remedy="use network model flow")
         return {"network": on.network, "network_model": model, "protocol": protocol}
+    if protocol.group_dimensions:
+        raise InputError("the flow network has no dimensions to give to groups", remedy="leave group_dimensions out")
     graph = on.graph
     return {
         "network": on.network if isinstance(on.network, Network) else shape_of(graph.logical),

@@ -48,6 +48,10 @@ class Protocol:
         Run the collectives of the flow network message by message instead of as one activity each.
     channels:
         Rings that a collective of the flow network runs side by side; 0: as many as an island has NICs for its ranks.
+    group_dimensions:
+        On ASTRA-sim's networks, give a process group that is a product of coordinates of the dimensions (all of the
+        first and half of the second, say) a phase for each dimension that it spans, as the group of all ranks has,
+        instead of one ring over its members. A group that is no such product stays one ring, with a warning.
     """
 
     num_queues_per_dim: int = 1
@@ -56,6 +60,7 @@ class Protocol:
     physics: bool = False
     messages: bool = False
     channels: int = 0
+    group_dimensions: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_queues_per_dim <= 1 << 16:

@@ -14,7 +14,7 @@ from chakrasim.errors import InputError
 from chakrasim.simulator.arena import engine
 from chakrasim.simulator.arena.fill import Layout, build, representatives
 from chakrasim.simulator.arena.flow_network import FlowNetwork
-from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks, warn_of_slow_memory
+from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks, warn_of_rings, warn_of_slow_memory
 from chakrasim.simulator.checks.queues import warn_of_stalls
 from chakrasim.simulator.checks.traffic import check_totals
 from chakrasim.simulator.checks.unaware import warn_of_spans
@@ -62,6 +62,7 @@ class Session:
         check_totals(context, self.graphs, self.graph_of, self.plans, calls)
         warn_of_stalls(self.plans, context)
         warn_of_spans(self.plans, context)
+        warn_of_rings(context, self.plans)
         if context.replay is None and context.network_model != "flow":
             warn_of_slow_memory(context, self.plans)
         self._count(calls)

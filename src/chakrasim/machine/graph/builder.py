@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, SWITCH, LinkChanges, NetworkGraph
+from chakrasim.notes import Notes
 
 MOST_VERTICES: Final = 2**21
 MOST_LINKS: Final = 2**22
@@ -33,7 +34,7 @@ class GraphBuilder:
         self._ports: list[int] = []
         self.only: frozenset[int] | None = None
         """The islands that the next part is for; None: all."""
-        self.warnings: list[str] = []
+        self.notes = Notes()
         """What was assumed on the way."""
 
     @classmethod

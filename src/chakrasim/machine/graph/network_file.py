@@ -46,7 +46,7 @@ def build(section: Section, values: Values) -> GraphParts:
         _add_part(section, index, part, graph)
     for index, cable in enumerate(values["cables"]):
         _cable(section, ("cables", index), cable, graph)
-    for warning in graph.warnings:
+    for warning in graph.notes.warnings:
         section.warn("parts", warning)
     return GraphParts(graph, values["routing"], logical)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import KINDS
+from chakrasim.collectives.schedule import WITHOUT_REFERENCE
 from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
@@ -126,6 +127,21 @@ def _signature(plan: Plan) -> Signature:
     if plan.programs:
         return (plan.use.type, plan.programs[0].source)
     return (plan.use.type, plan.chunks, *((phase.collective, phase.dim, phase.data_bytes) for phase in plan.phases))
+
+
+def warn_of_rings(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
+    """Warn of the groups that were to get their dimensions and stay one ring; counted, too."""
+    if not context.protocol.group_dimensions:
+        return
+    of_groups = (plan for own in plans for plan in own if plan.chunks and plan.use.type not in WITHOUT_REFERENCE)
+    rings = list(dict.fromkeys(plan.group for plan in of_groups if not plan.by_dimension and not plan.programs))
+    context.counts["process groups that stay one ring"] += len(rings)
+    if rings:
+        stay = f" and {len(rings) - 1} more stay" if len(rings) > 1 else " stays"
+        context.notes.warn(
+            f"{context.group_text(rings[0])}{stay} one ring (group_dimensions): no product of coordinates of the "
+            "network's dimensions, or with an algorithm that takes all ranks at once or names too few dimensions"
+        )
 
 
 def calls_by_use(graph: Graph) -> Ints:

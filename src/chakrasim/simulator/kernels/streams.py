@@ -113,7 +113,7 @@ def begin_phase(m: Words, stream: int) -> None:
     rank = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
     index = find_member(m, schedule, rank)
     m[stream + at.STREAM_INDEX] = index
-    m[stream + at.STREAM_BASE] = rank - index * m[schedule + at.SCHEDULE_STRIDE]
+    m[stream + at.STREAM_BASE] = rank - along(m, schedule, index)
     program = m[schedule + at.SCHEDULE_PROGRAM]
     if m[schedule + at.SCHEDULE_PROGRAM_OF] != 0:
         program = m[m[schedule + at.SCHEDULE_PROGRAM_OF] + index]
@@ -157,21 +157,28 @@ def come_together(m: Words, stream: int, schedule: int) -> None:
 
 @inner
 def find_member(m: Words, schedule: int, rank: int) -> int:
-    """A rank's index in the phase's ring."""
-    members = m[schedule + at.SCHEDULE_MEMBERS]
-    stride = m[schedule + at.SCHEDULE_STRIDE]
-    if stride != 0:
-        return (rank // stride) % members
+    """A rank's index among the members of its line."""
+    place = rank // m[schedule + at.SCHEDULE_STRIDE] % m[schedule + at.SCHEDULE_EXTENT]
+    if m[schedule + at.SCHEDULE_LIST] == 0:
+        return place
     find = m[schedule + at.SCHEDULE_FIND]
     low = 0
-    high = members - 1
+    high = m[schedule + at.SCHEDULE_MEMBERS] - 1
     while low < high:
         middle = (low + high) // 2
-        if m[find + 2 * middle] < rank:
+        if m[find + 2 * middle] < place:
             low = middle + 1
         else:
             high = middle
     return m[find + 2 * low + 1]
+
+
+@leaf
+def along(m: Words, schedule: int, index: int) -> int:
+    """How many ranks after the begin of its line a member stands."""
+    if m[schedule + at.SCHEDULE_LIST] != 0:
+        return m[m[schedule + at.SCHEDULE_LIST] + index]
+    return index * m[schedule + at.SCHEDULE_STRIDE]
 
 
 @inner
@@ -226,10 +233,7 @@ def perform(m: Words, stream: int, op: int, end: int) -> None:
             peer = index ^ m[op + at.OP_PEER]
         else:
             peer = (index + m[op + at.OP_PEER]) % members
-        if m[schedule + at.SCHEDULE_STRIDE] != 0:
-            rank = m[stream + at.STREAM_BASE] + peer * m[schedule + at.SCHEDULE_STRIDE]
-        else:
-            rank = m[m[schedule + at.SCHEDULE_LIST] + peer]
+        rank = m[stream + at.STREAM_BASE] + along(m, schedule, peer)
         if m[at.RENDEZVOUS] != 0:
             shake_hands(m, stream, m[op + at.OP_SEND] != 0, rank, m[op + at.OP_BYTES])
         elif m[op + at.OP_SEND] != 0:

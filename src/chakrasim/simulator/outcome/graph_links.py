@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.config.section import open_section
+from chakrasim.config.values import as_sequence
+from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.notes import Notes
 from chakrasim.simulator.arena.flow_network import FlowNetwork
 
 MOST_USERS = 3
@@ -48,6 +52,24 @@ def graph_links(flows: FlowNetwork, activities: Sequence[str], makespan_ns: int)
         users = _users(flows, activities, route, crossed, link) if place < NAMED else ()
         found.append(GraphLink(names[link], round(carried[link]), float(share[link]), users))
     return tuple(found)
+
+
+def read_loads(path: str, graph: NetworkGraph, notes: Notes) -> dict[str, float]:
+    """The busy share of links by name, from the JSON of a run on ``graph``. Raises InputError for any other file."""
+    section = open_section(path, "result of simulate --json", "json", notes)
+    links = as_sequence(section.entries.get("links"))
+    if links is None:
+        remedy = "run simulate with --network-model flow"
+        section.fail("links", "no links of a graph", expected="a run on the flow network", remedy=remedy)
+    loads = {}
+    for index, entry in enumerate(links):
+        name, share = (entry.get("name"), entry.get("busy_share")) if isinstance(entry, Mapping) else (None, None)
+        if not isinstance(name, str) or isinstance(share, bool) or not isinstance(share, int | float):
+            section.fail(("links", index), "not a link", expected="its name and busy_share")
+        if name not in graph.link_number:
+            section.fail(("links", index, "name"), "the network has no such link", expected="a run on this network")
+        loads[name] = float(share)
+    return loads
 
 
 def _users(

@@ -22,7 +22,7 @@ def build(
     wraps = each_level(tuple(map(float, wrap)), dims, "wrap")
     speeds, waits = each_level(bandwidth, dims, "bandwidth"), each_level(latency, dims, "latency")
     if not double and any(size == 2 and round_ for size, round_ in zip(sizes, wraps, strict=True)):
-        graph.warnings.append("a dimension of 2 that wraps round has one cable, not two; double: true gives it two")
+        graph.notes.warn("a dimension of 2 that wraps round has one cable, not two; double: true gives it two")
     graph.let_through()
     for rank, port in enumerate(ports):
         for d, size in enumerate(sizes):
