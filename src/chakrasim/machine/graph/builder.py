@@ -151,6 +151,14 @@ class GraphBuilder:
             self._cables += 1
         return range(begin, len(self._links))
 
+    def hang(self, switches: Sequence[int], each: int, bytes_per_ns: float, latency_ns: float) -> None:
+        """Join the ports to switches, ``each`` in turn to one. Raises ValueError where there are too few switches."""
+        ports = self.ports
+        if len(ports) > each * len(switches):
+            raise ValueError(f"there is room for {each * len(switches)} hosts, not {len(ports)}")
+        for number, port in enumerate(ports):
+            self.cable(port, switches[number // each], bytes_per_ns, latency_ns)
+
     def change(self, link: int, bytes_per_ns: float | None = None, latency_ns: float | None = None) -> None:
         """Give a link another capacity or latency; links that share its medium get the capacity, too."""
         medium = self._links[link][5]
