@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -178,6 +178,13 @@ class GraphBuilder:
             self._cables_known = self._cables
         found = self._cable_of.get(name)
         return None if found is None else [at for at, link in enumerate(self._links) if link[4] == found]
+
+    def cables(self) -> Iterable[tuple[int, int]]:
+        """The ends of each cable, as it was added."""
+        ends: dict[int, tuple[int, int]] = {}
+        for a, b, _, _, cable, _ in self._links:
+            ends.setdefault(cable, (a, b))
+        return ends.values()
 
     @property
     def names(self) -> Sequence[str]:

@@ -12,7 +12,7 @@ from chakrasim.machine.graph.formats.source import Source
 from chakrasim.machine.graph.formats.xml_tree import Element
 from chakrasim.machine.graph.graph import NO_ISLAND, RANK, SWITCH, NetworkGraph
 
-MOST_LINKS: Final = 1 << 21
+_MOST_LINKS: Final = 1 << 21
 SHARED, SPLIT, FAT = "SHARED", "SPLITDUPLEX", "FATPIPE"
 _POLICIES: Final = {SHARED: SHARED, SPLIT: SPLIT, "FULLDUPLEX": SPLIT, FAT: FAT}
 
@@ -71,8 +71,8 @@ class Draft:
         self.cables += 1
 
     def _link(self, a: str, b: str, resource: Resource, direction: str) -> None:
-        if len(self.links) >= MOST_LINKS:
-            self.source.refuse("the platform has too many links", expected=f"at most {MOST_LINKS:,}")
+        if len(self.links) >= _MOST_LINKS:
+            self.source.refuse("the platform has too many links", expected=f"at most {_MOST_LINKS:,}")
         self.links.append((a, b, resource, resource.medium(direction, len(self.links)), self.cables))
 
     # -- values of attributes
