@@ -15,8 +15,8 @@ from chakrasim.machine.graph.families.cascade import CASCADE
 from chakrasim.machine.graph.families.family import Family
 from chakrasim.machine.graph.families.torus import TORUS
 from chakrasim.machine.graph.families.xgft import XGFT
-from chakrasim.machine.graph.formats.simgrid_draft import FAT, SHARED, SPLIT, Draft, Resource, needed
-from chakrasim.machine.graph.formats.xml_tree import Element
+from chakrasim.machine.graph.formats.simgrid_draft import FAT, SHARED, SPLIT, Draft, Resource
+from chakrasim.machine.graph.formats.xml_tree import Element, needed
 from chakrasim.machine.graph.graph import RANK
 from chakrasim.text.amounts import plural
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from chakrasim.machine.graph.formats.source import Source
-from chakrasim.machine.graph.formats.xml_tree import Element
+from chakrasim.machine.graph.formats.xml_tree import Element, needed
 from chakrasim.machine.graph.graph import NO_ISLAND, RANK, SWITCH, NetworkGraph
 
 _MOST_LINKS: Final = 1 << 21
@@ -123,11 +123,3 @@ class Draft:
 def turned(direction: str) -> str:
     """The direction of the way back."""
     return {"UP": "DOWN", "DOWN": "UP"}.get(direction, direction)
-
-
-def needed(element: Element, key: str, source: Source) -> str:
-    """An attribute that must be there."""
-    value = element.attributes.get(key, "")
-    if not value:
-        source.refuse(f"<{element.name}> has no {key}", element.line, expected=f'{key}="..."')
-    return value
