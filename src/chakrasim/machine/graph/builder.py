@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, SWITCH, LinkChanges, NetworkGraph
+from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, SWITCH, LinkChanges, NetworkGraph, numbered
 from chakrasim.notes import Notes
 
 MOST_VERTICES: Final = 2**21
@@ -170,11 +170,8 @@ class GraphBuilder:
     def cable_named(self, name: str) -> list[int] | None:
         """The links of the cable with a link of that name (``a-b``; the second between the same vertices ``a-b#2``)."""
         if self._cables_known != self._cables:
-            seen: dict[tuple[int, int], int] = {}
-            for a, b, _, _, cable, _ in self._links:
-                seen[a, b] = count = seen.get((a, b), 0) + 1
-                number = f"#{count}" if count > 1 else ""
-                self._cable_of[f"{self._names[a]}-{self._names[b]}{number}"] = cable
+            names = numbered(f"{self._names[a]}-{self._names[b]}" for a, b, *_ in self._links)
+            self._cable_of = {name: link[4] for name, link in zip(names, self._links, strict=True)}
             self._cables_known = self._cables
         found = self._cable_of.get(name)
         return None if found is None else [at for at, link in enumerate(self._links) if link[4] == found]

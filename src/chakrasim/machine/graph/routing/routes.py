@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.trace.chakra.graph import offsets_of
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -53,23 +54,16 @@ class Routes:
     def take(self, flows: Longs) -> Routes:
         """The routes of these flows, in this order."""
         lengths = self.first[flows + 1] - self.first[flows]
-        first = offsets(lengths)
+        first = offsets_of(lengths)
         places = np.arange(first[-1]) + np.repeat(self.first[flows] - first[:-1], lengths)
         missing = np.flatnonzero(np.isin(flows, self.missing)) if self.missing.size else self.missing
         return Routes(first, self.link[places], self.coefficient[places], missing)
 
 
-def offsets(lengths: NDArray[np.integer]) -> Longs:
-    """int64[n + 1]: where each of n runs of these lengths begins, and where the last ends."""
-    found = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=found[1:])
-    return found
-
-
 def concatenated(*parts: Routes) -> Routes:
     """The routes of all, one after another."""
-    starts = offsets(np.array([part.flows for part in parts]))
+    starts = offsets_of(np.array([part.flows for part in parts]))
     lengths = np.concatenate([np.diff(part.first) for part in parts])
     missing = np.concatenate([part.missing + start for part, start in zip(parts, starts[:-1], strict=True)])
     link = np.concatenate([part.link for part in parts])
-    return Routes(offsets(lengths), link, np.concatenate([part.coefficient for part in parts]), missing)
+    return Routes(offsets_of(lengths), link, np.concatenate([part.coefficient for part in parts]), missing)

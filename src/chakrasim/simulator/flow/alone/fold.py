@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.flows import NONE, CapacityChanges, Floats, Flows, Ints
 from chakrasim.simulator.flow.classes import TOO_MANY, fold_flows, number, split_flows, split_links
+from chakrasim.trace.chakra.graph import offsets_of
 
 Words = NDArray[np.uint64]
 
@@ -148,7 +149,7 @@ def _quotient(
     """One flow and one link of each colour; None where the check finds two of a colour that are not equal."""
     colours, kinds = int(colour.max()) + 1, int(link_colour.max(initial=-1)) + 1
     order = np.argsort(colour, kind="stable").astype(np.int32)
-    first = np.concatenate([[0], np.cumsum(np.bincount(colour, minlength=colours))])
+    first = offsets_of(np.bincount(colour, minlength=colours))
     one = order[first[:-1]]
     if not _equal(flows, routes, delay_ns, colour, one):
         return None
