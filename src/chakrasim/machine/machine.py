@@ -85,6 +85,15 @@ class Machine(Shown):
         """float64[ranks]: what the times of each rank's compute nodes are multiplied by."""
         return factors_of(self.slow, self.ranks, self._islands())
 
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """int32[ranks]: those of one number stand together: on one island (of dimensions the innermost), or, outside of
+        islands, on one leaf (`NetworkGraph.leaf`)."""
+        islands, leaf = self._islands(), self.graph.leaf
+        if islands is None:
+            return leaf
+        return np.where(islands >= 0, islands, leaf + islands.max() + 1).astype(np.int32)
+
     def _islands(self) -> NDArray[np.int32] | None:
         """The island of each rank, None where there are none."""
         if isinstance(self.network, NetworkGraph):

@@ -70,6 +70,8 @@ def sized_text(
 
 
 def _machine(board: Board, count: int, network: Mapping) -> Mapping:
+    directly = dict.fromkeys(("all-to-all", "gather", "scatter"), "direct")
+    algorithms = dict.fromkeys(COLLECTIVES, "ring") | directly
     return {
         "format": 1,
         "name": f"{board.name}-{count}",
@@ -77,7 +79,7 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
         "network": network,
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
-        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": dict.fromkeys(COLLECTIVES, "ring")},
+        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": algorithms},
     }
 
 

@@ -53,27 +53,26 @@ class JobFigures:
     shared_links: tuple[SharedLink, ...] = ()
 
 
-def check_placement(jobs: Sequence[PlacedJob], machine_ranks: int) -> None:
-    """Raise InputError for ranks that are not there, or that two jobs would run on."""
-    owner: dict[int, str] = {}
-    for job in jobs:
-        if len(job.ranks) != job.job.ranks:
-            raise InputError(
-                f"job {job.name} has {job.job.ranks} ranks, but is placed on {len(job.ranks)}",
-                expected="one rank of the machine for each rank of the job",
-            )
-        for rank in job.ranks.tolist():
-            if not 0 <= rank < machine_ranks:
-                raise InputError(
-                    f"job {job.name} is placed on rank {rank}",
-                    expected=f"ranks of the machine, 0 to {machine_ranks - 1}",
-                )
-            if rank in owner:
-                raise InputError(
-                    f"rank {rank} is given to job {owner[rank]} and to job {job.name}",
-                    remedy="place jobs on ranks of their own",
-                )
-            owner[rank] = job.name
+def check_placement(job: PlacedJob, machine_ranks: int, owner: dict[int, str]) -> None:
+    """Raise InputError for a job on ranks that are not there, or that another runs on, or that bears another's name.
+
+    ``owner`` has the jobs so far by rank, and gets this one.
+    """
+    if len(job.ranks) != job.job.ranks:
+        raise InputError(
+            f"job {job.name} has {job.job.ranks} ranks, but is placed on {len(job.ranks)}",
+            expected="one rank of the machine for each rank of the job",
+        )
+    if job.name in owner.values():
+        raise InputError(f"two jobs are called {job.name}", expected="names of their own")
+    for rank in job.ranks.tolist():
+        if not 0 <= rank < machine_ranks:
+            expected = f"ranks of the machine, 0 to {machine_ranks - 1}"
+            raise InputError(f"job {job.name} is placed on rank {rank}", expected=expected)
+        if rank in owner:
+            whom = f"job {owner[rank]} and to job {job.name}" if owner[rank] != job.name else f"job {job.name} twice"
+            raise InputError(f"rank {rank} is given to {whom}", remedy="place each rank on a rank of its own")
+        owner[rank] = job.name
 
 
 @dataclass(frozen=True, eq=False)

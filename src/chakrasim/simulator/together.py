@@ -12,7 +12,6 @@ from chakrasim.config.section import Source
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
 from chakrasim.machine import Machine, load_machine
-from chakrasim.machine.graph.graph import NO_ISLAND
 from chakrasim.notes import Notes
 from chakrasim.simulator.api import _network_of, _told
 from chakrasim.simulator.arena.engine import Progress
@@ -69,9 +68,7 @@ def simulate_jobs(
     with without_gc(), _told(notes):
         on = load_machine(machine, notes, gpus=gpus)
         network = _network_of(on, "flow", protocol or Protocol(), changes, notes)
-        island = network["graph"].island[: on.ranks]
-        islands = island if (island != NO_ISLAND).all() else None
-        placed = load_jobs(jobs, on.ranks, islands, notes, lenient=lenient, max_bytes=limits.max_bytes)
+        placed = load_jobs(jobs, on.places, notes, lenient=lenient, max_bytes=limits.max_bytes)
         context = Context(
             system=on.system,
             memory=on.memory,

@@ -121,6 +121,14 @@ class NetworkGraph:
         return _grouped(self.target, self.vertices)
 
     @cached_property
+    def leaf(self) -> Ints:
+        """int32[ranks]: the vertex that is no rank to which each rank's first cable of such leads; itself if none."""
+        leads = np.flatnonzero((self.source < self.ranks) & (self.target >= self.ranks))[::-1]
+        found = np.arange(self.ranks, dtype=np.int32)
+        found[self.source[leads]] = self.target[leads]
+        return found
+
+    @cached_property
     def link_number(self) -> dict[str, int]:
         """Link number by name."""
         return {name: number for number, name in enumerate(self.link_names)}

@@ -119,10 +119,11 @@ def levels_of(graph: NetworkGraph) -> Longs:
 def _groupings(graph: NetworkGraph, levels: Longs) -> Iterator[tuple[str, list[list[int]]]]:
     """Ways to gather vertices into boxes, from every one by itself to few boxes, and what is said of each."""
     yield "", [[v] for v in range(graph.vertices)]
-    island, word = graph.island.tolist(), "an island"
+    own = -1 - np.arange(graph.vertices)
+    island, word = np.where(graph.island < 0, own, graph.island), "an island"
     if (graph.island[: graph.ranks] < 0).all():
-        island, word = _leaves(graph), "the ranks of a switch"
-    whole = _gathered([-1 - v if i < 0 else i for v, i in enumerate(island)])
+        island, word = np.concatenate([graph.leaf, own[graph.ranks :]]), "the ranks of a switch"
+    whole = _gathered(island.tolist())
     yield f"{word} is one box", whole
     kinds = zip(levels.tolist(), graph.kind.tolist(), map(_stem, graph.names), strict=True)
     alike: list[object] = list(kinds)
@@ -141,15 +142,6 @@ def _gathered(keys: Sequence[Hashable]) -> list[list[int]]:
     for vertex, key in enumerate(keys):
         found.setdefault(key, []).append(vertex)
     return list(found.values())
-
-
-def _leaves(graph: NetworkGraph) -> list[int]:
-    """By vertex: the first switch that a rank hangs on; -1 for what is no rank, and ranks that hang on none."""
-    found = [-1] * graph.vertices
-    for a, b in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
-        if a < graph.ranks <= b and found[a] < 0:
-            found[a] = b
-    return found
 
 
 def _contents(graph: NetworkGraph, members: Sequence[int]) -> str:

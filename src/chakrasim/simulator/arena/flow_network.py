@@ -46,7 +46,7 @@ class FlowNetwork:
         self._asked = False
         self._pairs = 0
         self._pair_of: dict[int, int] = {}
-        routes, latency_ns = activities.routes()
+        routes, latency_ns, weight, _ = activities.charges()
         self.sharing = new_sharing(graph.capacity)
         count = latency_ns.size
         self.table = RouteTable(
@@ -56,8 +56,11 @@ class FlowNetwork:
             link=routes.link,
             coefficient=routes.coefficient,
             latency=latency_ns,
+            weight=weight,
             of_activity=np.arange(count),
             stale=np.zeros(count, np.bool_),
+            first_message=np.zeros(count, np.int64),
+            last_message=np.zeros(count, np.int64),
             sent=np.zeros(count),
             times=np.zeros(count, np.int64),
         )
@@ -126,14 +129,14 @@ class FlowNetwork:
         source, destination = (new >> PAIR_BITS).astype(np.int32), (new & ((1 << PAIR_BITS) - 1)).astype(np.int32)
         down = self.states.known_down
         routes = find_routes(self.graph, source, destination, None, self.routing, down if down.any() else None)
-        number = self._append(routes, routes.latency_ns(self.graph))
+        number = self._append(routes, routes.latency_ns(self.graph), np.ones(new.size))
         self._make_room(new.size)
         self._pairs += new.size
         values = np.arange(number, number + new.size, dtype=np.int32)
         self._pair_of |= dict(zip(values.tolist(), new.tolist(), strict=True))
         note_routes(self.table, new, values)
 
-    def _append(self, routes: Routes, latency_ns: NDArray[np.float64]) -> int:
+    def _append(self, routes: Routes, latency_ns: NDArray[np.float64], weight: NDArray[np.float64]) -> int:
         """Add routes to the table; returns the number of the first."""
         old, count = self.table, latency_ns.size
         self.table = old._replace(
@@ -141,7 +144,10 @@ class FlowNetwork:
             link=np.concatenate([old.link, self.graph.medium[routes.link]]),
             coefficient=np.concatenate([old.coefficient, routes.coefficient]),
             latency=np.concatenate([old.latency, latency_ns]),
+            weight=np.concatenate([old.weight, weight]),
             stale=np.concatenate([old.stale, np.zeros(count, np.bool_)]),
+            first_message=np.concatenate([old.first_message, np.zeros(count, np.int64)]),
+            last_message=np.concatenate([old.last_message, np.zeros(count, np.int64)]),
             sent=np.concatenate([old.sent, np.zeros(count)]),
             times=np.concatenate([old.times, np.zeros(count, np.int64)]),
         )
@@ -215,8 +221,8 @@ class FlowNetwork:
         stale = [a for a, route in enumerate(self.table.of_activity.tolist()) if self.table.stale[route]]
         if not stale:
             return
-        routes, latency_ns, whole = self.activities.routes_without(stale, self.states.known_down)
-        number = self._append(routes, latency_ns)
+        routes, latency_ns, weight, whole = self.activities.charges_without(stale, self.states.known_down)
+        number = self._append(routes, latency_ns, weight)
         for i, activity in enumerate(stale):
             self.activity_of[number + i] = activity
             if whole[i]:

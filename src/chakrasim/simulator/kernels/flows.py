@@ -1,5 +1,8 @@
 """Messages and collectives as flows: what joins the sharing and what leaves it at the end of each tick.
 
+Messages of one pair of ranks follow one another, as on one connection: only the first of them is a flow. Without that
+those of a ring gather into bunches, which leave links idle that have enough to do.
+
 All events of a tick run before rates are sought once. A message joins when its latency is over; the part of the
 latency below a whole nanosecond is paid at its end, so that a message alone takes ceil(latency + size / bandwidth).
 """
@@ -21,6 +24,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import Words, release, schedule
 from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.kernels.loop import on_message, run_on
+from chakrasim.simulator.kernels.network import to_start
 from chakrasim.simulator.kernels.progress import advance
 
 SETTLED = -1
@@ -37,12 +41,14 @@ class RouteTable(NamedTuple):
         int64[h], int32[h]: hash table from pair (source << 31 | destination, -1 where empty) to route
     first, link, coefficient
         int64[r + 1], int32[e], float64[e]: the links of each route; activities follow the pairs
-    latency
-        float64[r]: ns
+    latency, weight
+        float64[r]: ns; how a flow counts beside others
     of_activity
         int64[a]: the route of each activity
     stale
         bool[r]: whether a route crosses a link that is known to be down
+    first_message, last_message
+        int64[r]: the message that is under way on a route, and the last of those behind it, 0: none
     sent, times
         float64[r], int64[r]: bytes that have gone each way, and flows that ended on it
     """
@@ -53,8 +59,11 @@ class RouteTable(NamedTuple):
     link: Ints
     coefficient: Floats
     latency: Floats
+    weight: Floats
     of_activity: NDArray[np.int64]
     stale: NDArray[np.bool_]
+    first_message: NDArray[np.int64]
+    last_message: NDArray[np.int64]
     sent: Floats
     times: NDArray[np.int64]
 
@@ -144,11 +153,39 @@ def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
         t.sent[m[message + at.MSG_ROUTE]] += s.slots[slot].began
         t.times[m[message + at.MSG_ROUTE]] += 1
         finish(s, slot)
+        leave_route(m, t, message)
         m[at.EVENTS] += 1
         if m[message + at.MSG_AT] < 0:
             end_activity(m, message)
         else:
             on_message(m, message)
+
+
+@inner
+def join_route(m: Words, t: RouteTable, message: int, route: int) -> bool:
+    """Whether a message's turn on a route has come; else it stands behind the others."""
+    if t.first_message[route] == message:
+        return True
+    m[message + at.MSG_BEHIND] = 0
+    last = t.last_message[route]
+    t.last_message[route] = message
+    if t.first_message[route] == 0:
+        t.first_message[route] = message
+        return True
+    m[last + at.MSG_BEHIND] = message
+    return False
+
+
+@inner
+def leave_route(m: Words, t: RouteTable, message: int) -> None:
+    """A message goes from its route: the next one's turn has come."""
+    route = m[message + at.MSG_ROUTE]
+    if route < 0 or t.first_message[route] != message:
+        return
+    behind = m[message + at.MSG_BEHIND]
+    t.first_message[route] = behind
+    if behind != 0:
+        to_start(m, behind)
 
 
 @inner
@@ -165,6 +202,8 @@ def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
                 route = route_of(t, m[message + at.MSG_AT], m[message + at.MSG_TO])
             if route < 0:
                 return at.NEED_ROUTES
+        if paid and route != m[message + at.MSG_ROUTE]:
+            leave_route(m, t, message)
         latency = t.latency[route]
         crossings = t.first[route + 1] - t.first[route]
         size = m[message + at.MSG_BYTES]
@@ -176,7 +215,7 @@ def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
             arrive_empty(m, message, now + math.ceil(latency - SLACK_NS), paid)
         elif latency >= 1.0 and not paid:
             schedule(m, now + int(latency), at.ON_JOIN, message)
-        else:
+        elif join_route(m, t, message, route):
             enter(m, s, t, message, route, float(size))
     return SETTLED
 
@@ -197,7 +236,7 @@ def enter(m: Words, s: Sharing, t: RouteTable, message: int, route: int, size: f
     """A flow of so many bytes joins the sharing on a route."""
     first = t.first[route]
     crossings = t.first[route + 1] - first
-    slot = take_slot(s, m[message + at.MSG_NUMBER], 1.0, size, crossings)
+    slot = take_slot(s, m[message + at.MSG_NUMBER], t.weight[route], size, crossings)
     s.slots[slot].record = message
     s.slots[slot].extra = t.latency[route] - math.floor(t.latency[route])
     own = s.slots[slot].first
@@ -228,7 +267,10 @@ def take_other_way(m: Words, s: Sharing, t: RouteTable, slot: int, route: int) -
     message = s.slots[slot].record
     t.sent[m[message + at.MSG_ROUTE]] += s.slots[slot].began - left
     finish(s, slot)
+    leave_route(m, t, message)
     m[message + at.MSG_ROUTE] = route
+    if t.first_message[route] == 0:
+        join_route(m, t, message, route)
     enter(m, s, t, message, route, left)
 
 

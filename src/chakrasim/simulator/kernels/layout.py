@@ -403,6 +403,7 @@ MSG_PLACE = 6  # at a switch: its place in the dimension, else 0
 MSG_ROOT = 7  # folded: in the frame of the sender
 MSG_ANCHOR = 8  # the NPU whose link it waits for
 MSG_ROUTE = MSG_PLACE  # flow: its route when the latency is paid, else -1
+MSG_BEHIND = MSG_ROOT  # flow: the message that waits for its end, on the same route
 MSG_NUMBER = MSG_ANCHOR  # flow: how many were sent before
 MSG_WORDS = 9
 PAIR_BITS = 31  # of the destination in a pair of ranks

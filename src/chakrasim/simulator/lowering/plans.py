@@ -121,6 +121,9 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     count = context.ranks if members is None else len(members)
     name = COLLECTIVE_KEYS[use.type]
     custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
+    everywhere = members is not None or use.involved is None or all(use.involved)
+    if context.activities is not None and everywhere and count > 1 and not custom:
+        return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
     lines = None if custom or members is None else _lines(use, members, context)
     chunk, chunks = _chunks(use, context.ranks if lines is None else count, context)
     if count == 1 or chunks == 0:
@@ -140,8 +143,6 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
             to_itself=context.carries_messages_to_itself,
         )
         return Plan(use, 1, (), programs)
-    if context.activities is not None and (members is not None or use.involved is None or all(use.involved)):
-        return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
     algorithms = _implementations(use.type, name, context)
     if lines is not None:
         phases = _phases(use, chunk, algorithms, lines, context)
@@ -157,6 +158,8 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
 def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities) -> Plan:
     if KINDS[use.type].rooted and use.root >= 0:
         _root_index(use, members)
+    if not use.size_bytes and use.type != Collective.BARRIER:
+        return Plan(use, 0, ())
     return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
 
 

@@ -39,6 +39,7 @@ def divided(maze: Maze, routing: Routing, flows: Flows) -> Routes:
     def step(
         ends: Ends, batch: Flows, search: Search, nexts: Nexts, found: Found, at: int, used: int
     ) -> tuple[int, int]:
+        fan.seen[:] = 0  # a flow for which there was no room is sought again
         return spread_all(maze, ends, batch, search, nexts, found, fan, at, used)
 
     return _in_order(_over_batches(maze, routing, flows, flows.source.size, step, True))
@@ -53,12 +54,12 @@ def all_ways(maze: Maze, routing: Routing, flows: Flows, limit: int) -> tuple[Lo
     def step(
         ends: Ends, batch: Flows, search: Search, nexts: Nexts, found: Found, at: int, used: int
     ) -> tuple[int, int]:
+        fan.seen[:] = 0
         return list_all(maze, ends, batch, search, nexts, found, fan, way_first, limit, count_only, at, used)
 
     _over_batches(maze, routing, flows, 0, step, False)
     count_only = False
     way_first = np.cumsum(way_first)
-    fan.seen[:] = 0
     found = _over_batches(maze, routing, flows, int(way_first[-1]), step, False)
     return way_first, _in_order(found)
 
