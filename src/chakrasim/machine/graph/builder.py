@@ -61,6 +61,7 @@ class GraphBuilder:
 
     def vertex(self, name: str, kind: int = SWITCH, island: int = NO_ISLAND, transit: bool | None = None) -> int:
         """Add a vertex; returns its number. Ranks do not let others' traffic pass unless ``transit`` says so."""
+        self._by_name[name] = len(self._names)
         self._names.append(name)
         self._kind.append(kind)
         self._island.append(island)
@@ -190,8 +191,6 @@ class GraphBuilder:
 
     def number_of(self, name: str) -> int:
         """The number of a vertex. Raises KeyError."""
-        if len(self._by_name) < self.vertices:
-            self._by_name |= {own: v for v, own in enumerate(self._names) if v >= len(self._by_name)}
         return self._by_name[name]
 
     def link(self, a: int, b: int, bytes_per_ns: float, latency_ns: float) -> None:

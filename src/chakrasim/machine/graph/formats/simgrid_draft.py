@@ -41,7 +41,6 @@ class Draft:
     source: Source
     kinds: dict[str, int] = field(default_factory=dict)
     transit: set[str] = field(default_factory=set)
-    island: dict[str, int] = field(default_factory=dict)
     links: list[tuple[str, str, Resource, Hashable, int]] = field(default_factory=list)
     cables: int = 0
     bare: int = 0
@@ -96,7 +95,7 @@ class Draft:
 
     # -- the graph
 
-    def graph(self, logical: tuple[int, ...] | None = None) -> NetworkGraph:
+    def graph(self) -> NetworkGraph:
         """The graph: hosts first, otherwise in order."""
         names = sorted(self.kinds, key=lambda name: self.kinds[name] != RANK)
         number = {name: at for at, name in enumerate(names)}
@@ -108,14 +107,14 @@ class Draft:
             names=tuple(names),
             kind=kind,
             transit=transit,
-            island=np.array([self.island.get(name, NO_ISLAND) for name in names], np.int32),
+            island=np.full(len(names), NO_ISLAND, np.int32),
             source=np.array([number[a] for a, *_ in self.links], np.int32),
             target=np.array([number[b] for _, b, *_ in self.links], np.int32),
             capacity=np.array([link[2].capacity for link in self.links], np.float64),
             latency=np.array([link[2].latency for link in self.links], np.float64),
             cable=np.array([link[4] for link in self.links], np.int32),
             medium=np.array(medium, np.int32),
-            logical=logical or (int(np.count_nonzero(kind == RANK)),),
+            logical=(int(np.count_nonzero(kind == RANK)),),
             name=self.source.name,
         )
 

@@ -23,7 +23,6 @@ MOST_CLASSES: Final = 0.25
 """and used where they are at most this share of the flows."""
 MOST_ROUNDS: Final = 64
 """Unasked, how often colours are split before that is given up."""
-_TABLE_BITS: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
