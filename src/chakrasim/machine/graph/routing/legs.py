@@ -111,9 +111,8 @@ def join(legs: Legs, routes: Routes) -> Routes:
 
 def circling(graph: NetworkGraph, routes: Routes, source: Ints) -> Longs:
     """Flows that come to a vertex twice."""
-    flow = np.repeat(np.arange(routes.flows), np.diff(routes.first))
     seen = np.concatenate(
-        [flow * graph.vertices + graph.target[routes.link], np.arange(routes.flows) * graph.vertices + source]
+        [routes.flow * graph.vertices + graph.target[routes.link], np.arange(routes.flows) * graph.vertices + source]
     )
     values, counts = np.unique(seen, return_counts=True)
     return np.unique(values[counts > 1] // graph.vertices)

@@ -40,6 +40,11 @@ class Routes:
     def flows(self) -> int:
         return self.first.size - 1
 
+    @property
+    def flow(self) -> Longs:
+        """int64[e]: whose crossing each is."""
+        return np.repeat(np.arange(self.flows), np.diff(self.first))
+
     def of(self, flow: int) -> tuple[Ints, Floats]:
         """The links of one flow, and its coefficients on them."""
         part = slice(int(self.first[flow]), int(self.first[flow + 1]))
@@ -47,8 +52,9 @@ class Routes:
 
     def latency_ns(self, graph: NetworkGraph) -> Floats:
         """float64[f]: the sum of the latencies on the way, of a divided flow that of its average byte."""
-        flow = np.repeat(np.arange(self.flows), np.diff(self.first))
-        sums: Floats = np.bincount(flow, self.coefficient * graph.latency[self.link], self.flows).astype(np.float64)
+        sums: Floats = np.bincount(self.flow, self.coefficient * graph.latency[self.link], self.flows).astype(
+            np.float64
+        )
         return sums
 
     def take(self, flows: Longs) -> Routes:

@@ -121,8 +121,7 @@ def _gateways(graph: NetworkGraph) -> Ints:
 
 def _ends(graph: NetworkGraph, routes: Routes, is_gateway: NDArray[np.bool_]) -> tuple[Longs, Longs]:
     """The first and the last gateway of each route, -1 where it has none."""
-    flow = np.repeat(np.arange(routes.flows), np.diff(routes.first))
-    vertex = graph.target[routes.link]
+    flow, vertex = routes.flow, graph.target[routes.link]
     seen = is_gateway[vertex]
     near, far = np.full(routes.flows, -1, np.int64), np.full(routes.flows, -1, np.int64)
     far[flow[seen]] = vertex[seen]
