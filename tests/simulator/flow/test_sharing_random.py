@@ -84,6 +84,18 @@ def test_ends_are_those_of_a_plain_solver_in_fractions(
         assert result.link_bytes.sum() == pytest.approx(float(moved), rel=1e-9)
 
 
+@pytest.mark.parametrize("classes", [False, None])
+@given(case=cases())
+@settings(max_examples=100)
+def test_whole_nanoseconds_are_those_of_a_plain_solver_in_fractions(
+    classes: bool | None, case: tuple[Any, Any, Any]
+) -> None:
+    capacity, flows, changes = as_arrays(*case)
+    result = share_links((), capacity, flows, changes=changes, classes=classes)
+    expected = [np.nan if end is None else float(end) for end in exact_ends(*case, whole_ns=True)]
+    np.testing.assert_array_equal(result.finish_ns, expected)
+
+
 @given(case=cases(), copies=st.integers(2, 5))
 @settings(max_examples=60)
 def test_copies_of_a_case_side_by_side_are_one_class_each(case: tuple[Any, Any, Any], copies: int) -> None:

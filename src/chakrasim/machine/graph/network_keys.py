@@ -11,6 +11,7 @@ from chakrasim.config.section import Section
 from chakrasim.config.table import REQUIRED, Key, Kind, Values, list_of, mapping, names, read
 from chakrasim.config.values import Scalar
 from chakrasim.errors import InputError
+from chakrasim.machine.graph.changes import CHANGE
 from chakrasim.machine.graph.families import Family, family_of
 from chakrasim.machine.graph.families.family import COUNT, LATENCY, RATE, listed
 from chakrasim.machine.graph.routing import Routing, routing_kind
@@ -118,5 +119,7 @@ def graph_network(made: Any) -> tuple[Key, ...]:
         Key("graph", mapping(GRAPH, made), REQUIRED, "ranks, switches and cables"),
         Key("logical", listed(whole(1)), None, "shape of the ranks for collectives, innermost dimension first",
             shown="one dimension"),
+        Key("changes", list_of(CHANGE, "a list of changes", "changes"), (), "what happens to links, switches and ranks "
+            "during a run, in any order", shown="none"),
         Key("network-model", choice(MODELS), None, "how messages share links", shown="flow"),
     )  # fmt: skip

@@ -39,6 +39,8 @@ def channel_rings(
     channels: int,
     routing: Routing | None = None,
     dead: NDArray[np.bool_] | None = None,
+    *,
+    refuse: bool = True,
 ) -> ChannelRings:
     """The rings of ``channels`` channels over ``ranks``, and the routes of their hops; the label is the channel.
 
@@ -46,7 +48,8 @@ def channel_rings(
     and goes round; its last hop leaves by that same member, to which the last rank hands on inside the island. So a
     channel crosses the network between NICs of one place, its rail. Where the members of an island are cabled to one
     another without a switch, channels go round over cables of their own as far as there are any (`find_circuits`).
-    Raises :class:`chakrasim.InputError` where a hop has no route.
+    Raises :class:`chakrasim.InputError` where a hop has no route, unless ``refuse`` is False: then `Routes.missing` has
+    those hops.
     """
     members = np.asarray(ranks, np.int32)
     if (
@@ -67,7 +70,8 @@ def channel_rings(
     gate, label = gates.ravel(), np.repeat(np.arange(channels, dtype=np.int64), members.size)
     leaves = gate != np.roll(gates, -1, axis=1).ravel()
     legs = through(np.stack([source, np.where(leaves, gate, source).astype(np.int32), destination]))
-    routes = join(legs, find_routes(graph, legs.source, legs.destination, label[legs.flow], routing, dead))
+    found = find_routes(graph, legs.source, legs.destination, label[legs.flow], routing, dead, refuse=refuse)
+    routes = join(legs, found)
     return ChannelRings(orders, _on_own_cables(graph, routes, source, destination, circuits, dead))
 
 

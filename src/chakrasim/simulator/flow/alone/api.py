@@ -149,8 +149,8 @@ def could_carry(capacity: Floats, changes: CapacityChanges, end_ns: float) -> Fl
     return could
 
 
-def _routes(graph: NetworkGraph, flows: Flows, routing: Routing | None) -> Routes:
-    """The flows' own routes, or those that the rule finds."""
+def check_ranks(graph: NetworkGraph, flows: Flows) -> None:
+    """Raise InputError for flows from or to what is no rank of the graph."""
     for name, ranks in (("source", flows.source), ("destination", flows.destination)):
         wrong = np.flatnonzero((ranks < 0) | (ranks >= graph.ranks))
         if wrong.size:
@@ -160,6 +160,11 @@ def _routes(graph: NetworkGraph, flows: Flows, routing: Routing | None) -> Route
                 found=ranks[wrong[0]],
                 expected=f"0 to {graph.ranks - 1}",
             )
+
+
+def _routes(graph: NetworkGraph, flows: Flows, routing: Routing | None) -> Routes:
+    """The flows' own routes, or those that the rule finds."""
+    check_ranks(graph, flows)
     if flows.routes is not None:
         _check_routes(flows.routes, graph.links)
         return flows.routes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -271,10 +272,22 @@ def _csv_value(field: str, key: str, file: str, line: int) -> float:
 
 def located(file: str, **columns: Any) -> Flows:
     """Flows of a file, whose name stands in what is wrong with them."""
-    try:
+    with naming(file):
         return Flows(**columns)
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Let what is wrong with flows of a file name it."""
+    try:
+        yield
     except InputError as error:
         where = ", ".join(part for part in (error.file, error.place) if part)
         raise InputError(
-            error.message, file=file, place=where, found=error.found, expected=error.expected, remedy=error.remedy
+            error.message,
+            file=printable(file),
+            place=where,
+            found=error.found,
+            expected=error.expected,
+            remedy=error.remedy,
         ) from None
