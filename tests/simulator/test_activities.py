@@ -215,7 +215,7 @@ def test_every_rate_on_200_random_graphs_is_max_min_fair() -> None:
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_ends_with_them(beside: bool) -> None:
-    """Within 2 %, where latencies are small beside the time and each link has several messages to go on with."""
+    """Within half a per cent, where latencies are small beside the time and hops have several messages to go on with."""
     for seed in range(200):
         graph, routing = random_network(seed)
         work, group = random_work(seed, graph, SAME_ALGORITHM)
@@ -225,7 +225,7 @@ def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_en
         crossed = {link.name: link.bytes for link in messages.graph_links}
         assert {link.name: link.bytes for link in whole.graph_links} == pytest.approx(crossed, abs=1.0), seed
         ends = whole.finish_ns[group].max(), messages.finish_ns[group].max()
-        assert ends[0] == pytest.approx(ends[1], rel=0.02), seed
+        assert ends[0] == pytest.approx(ends[1], rel=0.005), seed
 
 
 @pytest.mark.parametrize("kind", [BROADCAST, REDUCE])
