@@ -215,7 +215,7 @@ def test_every_rate_on_200_random_graphs_is_max_min_fair() -> None:
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_ends_with_them(beside: bool) -> None:
-    """Within half a per cent, where latencies are small beside the time and hops have several messages to go on with."""
+    """Within half a per cent, where latencies are small beside the time and hops have several messages in line."""
     for seed in range(200):
         graph, routing = random_network(seed)
         work, group = random_work(seed, graph, SAME_ALGORITHM)
