@@ -7,10 +7,10 @@ from fractions import Fraction
 from textwrap import wrap
 from typing import Any, Final
 
+from chakrasim.collectives.kinds import KINDS
 from chakrasim.config.section import no_such
 from chakrasim.errors import InputError
 from chakrasim.machine.board import Board, load_board
-from chakrasim.machine.system import COLLECTIVES
 
 FABRICS: Final = ("rail", "fat-tree", "one-switch")
 LEAF_PORTS: Final = 64
@@ -70,8 +70,7 @@ def sized_text(
 
 
 def _machine(board: Board, count: int, network: Mapping) -> Mapping:
-    directly = dict.fromkeys(("all-to-all", "gather", "scatter"), "direct")
-    algorithms = dict.fromkeys(COLLECTIVES, "ring") | directly
+    algorithms = {kind.key: "direct" if kind.of_pairs else "ring" for kind in KINDS.values()}
     return {
         "format": 1,
         "name": f"{board.name}-{count}",

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS, OnLink, Root
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, channel_rings, find_routes
 from chakrasim.text.amounts import ranks_text
 
 Ints = NDArray[np.int32]
-DIRECT: Final = (Collective.ALL_TO_ALL, Collective.GATHER, Collective.SCATTER)
 MOST_CHANNELS = 32
 """As many as NCCL has."""
 Key = tuple[int, int, tuple[int, ...]]
@@ -110,7 +108,7 @@ class Activities:
     def _hops(self, number: int, down: NDArray[np.bool_] | None) -> Hops:
         """The messages of an activity; rings over several islands are one for each of their NICs."""
         kind, root, members = list(self._numbers)[number]
-        if kind in DIRECT:
+        if KINDS[kind].of_pairs:
             return direct_hops(kind, root, members)
         ring = np.array(members, np.int32)
         channels = self._rings or channels_of(self._graph, ring)

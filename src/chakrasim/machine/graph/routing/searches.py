@@ -38,7 +38,6 @@ def divided(maze: Maze, routing: Routing, flows: Flows) -> Routes:
     def step(
         ends: Ends, batch: Flows, search: Search, nexts: Nexts, found: Found, at: int, used: int
     ) -> tuple[int, int]:
-        fan.seen[:] = 0  # a flow for which there was no room is sought again
         return spread_all(maze, ends, batch, search, nexts, found, fan, at, used)
 
     return _in_order(_over_batches(maze, routing, flows, flows.source.size, step, True))
@@ -53,7 +52,6 @@ def all_ways(maze: Maze, routing: Routing, flows: Flows, limit: int) -> tuple[Lo
     def step(
         ends: Ends, batch: Flows, search: Search, nexts: Nexts, found: Found, at: int, used: int
     ) -> tuple[int, int]:
-        fan.seen[:] = 0
         return list_all(maze, ends, batch, search, nexts, found, fan, way_first, limit, count_only, at, used)
 
     _over_batches(maze, routing, flows, 0, step, False)

@@ -58,7 +58,8 @@ def run_flows(
         that fail and come back. Then flows take other ways, as they do where the network has a schedule of its own.
         Flows with ``routes`` of their own keep these.
     classes:
-        Whether flows that must have equal rates are found and solved as one. None: where many start at once.
+        Whether flows that must have equal rates are found and solved as one. None: where that leaves at most a quarter
+        of them to solve.
     all_above:
         The share of the flows under way above which an event has all rates sought, instead of those that it touches.
     progress:
