@@ -22,7 +22,7 @@ from chakrasim.machine.graph.routing.ways import start_all
 from chakrasim.simulator.flow.alone.flows import CapacityChanges, Floats, Flows, Ints, Longs
 from chakrasim.simulator.flow.alone.solve import ALL_ABOVE, How, Solved
 from chakrasim.simulator.flow.fill import SLACK_NS
-from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot, touch
+from chakrasim.simulator.flow.links import begin, change_capacity, finish, has_room, take_slot
 from chakrasim.simulator.flow.loop import SAME
 from chakrasim.simulator.flow.repair import repair
 from chakrasim.simulator.flow.state import ACTIVE, CHANGED, FILLS, QUEUED, SOLVES, Sharing, grown, new_sharing
@@ -199,7 +199,7 @@ class _Course:
         """Apply what is due; what is on links that are known to be down takes another way, if there is one."""
         news = self.states.advance(math.floor(now))
         capacity = self.states.capacity[news.links]
-        change_links(self.sharing, news.links, capacity)
+        change_capacity(self.sharing, news.links, capacity)
         self.capacity[news.links[capacity > 0]] = capacity[capacity > 0]
         if not (news.known or news.rehash_all):
             return
@@ -265,13 +265,6 @@ def leave(s: Sharing, slot: int, now: float) -> float:
     left = max(s.slots[slot].remaining - s.slots[slot].rate * (now - s.slots[slot].since), 0.0)
     finish(s, slot)
     return left
-
-
-@kernel
-def change_links(s: Sharing, links: Ints, capacity: Floats) -> None:
-    for i in range(links.size):
-        s.links[links[i]].capacity = capacity[i]
-        touch(s, links[i])
 
 
 @kernel
