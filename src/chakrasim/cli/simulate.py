@@ -168,6 +168,8 @@ def _network_arguments(model: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="groups that are a product of coordinates take the network's dimensions, as all ranks do, not one ring",
     )
+    what = "rings of each collective on flow, of at most 32; default: as many as a board has NICs for its ranks"
+    model.add_argument("--channels", type=whole_number(1, 32), default=0, metavar="N", help=what)
     model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
 
 
@@ -302,6 +304,7 @@ def _protocol(options: argparse.Namespace) -> Protocol:
         rendezvous=options.rendezvous_protocol,
         physics=options.physics,
         messages=options.messages,
+        channels=options.channels,
         group_dimensions=options.group_dimensions,
     )
 

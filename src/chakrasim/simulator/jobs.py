@@ -41,7 +41,8 @@ class SharedLink:
 class JobFigures:
     """When a job ended, beside others and alone on the same ranks, and what it shared.
 
-    ``slowdown`` is its time beside others over its time alone. Times of what cannot end are None; then ``error`` says
+    ``slowdown`` is its time beside others over its time alone. ``exposed_comm_ns`` is the time beside others in which a
+    rank communicates and computes nothing, mean over its ranks. Times of what cannot end are None; then ``error`` says
     why: a rank or links are down, or ranks wait for what never comes.
     """
 
@@ -51,6 +52,7 @@ class JobFigures:
     finish_ns: int | None
     alone_ns: int | None
     slowdown: float | None
+    exposed_comm_ns: int
     shared_links: tuple[SharedLink, ...] = ()
     error: str = ""
 

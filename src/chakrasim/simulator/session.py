@@ -38,6 +38,8 @@ from chakrasim.trace.job.groups import JobGroups, number_groups
 
 Ints = NDArray[np.int64]
 
+Lowered = tuple[Context, list[Graph], Ints]
+"""Of a job: its setting with its groups, its graphs, and int64[ranks]: which of them each rank runs."""
 RECORD_LIMIT = 50_000_000
 """Up to so many nodes over all simulated ranks, the times of every node are kept."""
 
@@ -76,8 +78,11 @@ class Session:
         return cls(*lowered(context, job))
 
     @classmethod
-    def of_jobs(cls, context: Context, jobs: Sequence[PlacedJob]) -> Session:
-        """Several jobs, each on ranks of its own; other ranks have nothing to do."""
+    def of_jobs(cls, context: Context, jobs: Sequence[PlacedJob], known: dict[str, Lowered]) -> Session:
+        """Several jobs, each on ranks of its own; other ranks have nothing to do.
+
+        ``known`` has jobs that are lowered already, by name, and gets the others.
+        """
         graphs = [lower_graph(TraceBuilder(source=IDLE).build(), context)]
         graph_of = np.zeros(context.ranks, np.int64)
         groups: dict[int, tuple[int, ...]] = {}
@@ -87,7 +92,9 @@ class Session:
             job_of[job.ranks] = number
             slow = {i: context.slow[rank] for i, rank in enumerate(job.ranks.tolist()) if rank in context.slow}
             own = replace(context, ranks=job.job.ranks, groups=dict(job.groups or {}), slow=slow)
-            own, of_job, which = lowered(own, job.job)
+            if job.name not in known:
+                known[job.name] = lowered(own, job.job)
+            own, of_job, which = known[job.name]
             placed = place(job, of_job, own, len(groups) + 1)
             graph_of[job.ranks] = len(graphs) + which
             graphs += placed.graphs
@@ -222,7 +229,7 @@ class Session:
             )
 
 
-def lowered(context: Context, job: Job) -> tuple[Context, list[Graph], Ints]:
+def lowered(context: Context, job: Job) -> Lowered:
     """The distinct graphs of a job and by rank which of them it runs, with the groups that it brings in the context."""
     shared = number_groups(job, context.groups) if job.process_groups else JobGroups({}, {})
     roles = {n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()}

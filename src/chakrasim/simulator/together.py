@@ -1,4 +1,4 @@
-"""``chakrasim.simulate_jobs``: several jobs on one machine, and what each would take alone."""
+"""``chakrasim.simulator.simulate_jobs``: several jobs on one machine, and what each would take alone."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from chakrasim.simulator.context import Context, Limits, Protocol
 from chakrasim.simulator.jobs import JobFigures, PlacedJob, SharedLink
 from chakrasim.simulator.jobs_file import load_jobs
 from chakrasim.simulator.outcome.json_form import json_text
+from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
-from chakrasim.simulator.session import Session
+from chakrasim.simulator.session import Lowered, Session
 from chakrasim.startup import without_gc
 
-MOST_SHARED = 10
+MOST_SHARED = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +85,18 @@ def simulate_jobs(
             notes=notes,
         )
         notes.refuse(strict)
-        session, result = _run(context, placed, progress)
-        alone = [_run(_anew(context), [job], progress)[1] for job in placed] if len(placed) > 1 else [result]
+        known: dict[str, Lowered] = {}
+        session, result = _run(context, placed, known, progress)
+        alone = [_run(_anew(context), [job], known, progress)[1] for job in placed] if len(placed) > 1 else [result]
         notes.refuse(strict)
         figures = _figures(placed, result, alone, session)
         return JobsResult(replace(result, warnings=notes.warnings), figures)
 
 
-def _run(context: Context, jobs: Sequence[PlacedJob], progress: Progress | None) -> tuple[Session, SimulationResult]:
-    session = Session.of_jobs(context, jobs)
+def _run(
+    context: Context, jobs: Sequence[PlacedJob], known: dict[str, Lowered], progress: Progress | None
+) -> tuple[Session, SimulationResult]:
+    session = Session.of_jobs(context, jobs, known)
     return session, session.run(fold=False, progress=progress)
 
 
@@ -119,6 +123,7 @@ def _figures(
                 None if took is None else job.start_ns + took,
                 own,
                 None if took is None or own is None else took / max(own, 1),
+                round(float(together.parts_ns[job.ranks, PARTS.index("exposed_comm")].mean())),
                 tuple(link for link in shared if job.name in link.bytes),
                 str(session.stalls.get(number, "")),
             )

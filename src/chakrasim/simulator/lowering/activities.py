@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from chakrasim.collectives.kinds import KINDS, OnLink, Root
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, channel_rings, find_routes
-from chakrasim.text.amounts import ranks_text
+from chakrasim.text.amounts import plural, ranks_text
 
 Ints = NDArray[np.int32]
 MOST_CHANNELS = 32
@@ -69,6 +69,7 @@ class Activities:
         self._graph, self._routing, self._rings = graph, routing, channels
         self._numbers: dict[Key, int] = {}
         self._sends: dict[int, tuple[Ints, float]] = {}
+        self._crossers: dict[int, tuple[Ints, Ints, NDArray[np.int16], NDArray[np.int16]]] = {}
 
     def empty(self) -> Activities:
         """None yet, on the same graph."""
@@ -105,6 +106,27 @@ class Activities:
         source, share = self._sends[number]
         np.add.at(sent, source, share * size_bytes)
 
+    def flows_over(self, number: int, link: int) -> str:
+        """Which flows of an activity cross a link: ``2 flows of channel 3``; "" for one that has lost its way there."""
+        links, counts, low, high = self._crossers[number]
+        at = int(np.searchsorted(links, link))
+        if at == links.size or links[at] != link:
+            return ""
+        flows = plural(int(counts[at]), "flow")
+        if not low.size:
+            return flows
+        return f"{flows} of " + (f"channel {low[at]}" if low[at] == high[at] else f"channels {low[at]} to {high[at]}")
+
+    def _note_crossers(self, number: int, hops: Hops, routes: Routes, links: Ints, which: NDArray[np.intp]) -> None:
+        """Note how many hops cross each link, and of which channels where there are several."""
+        low, high = (np.full(links.size if hops.rings > 1 else 0, value, np.int16) for value in (MOST_CHANNELS, -1))
+        if hops.rings > 1:
+            hop = np.repeat(np.arange(hops.source.size), np.diff(routes.first))
+            channel = (hop * hops.rings // hops.source.size).astype(np.int16)
+            np.minimum.at(low, which, channel)
+            np.maximum.at(high, which, channel)
+        self._crossers[number] = links, np.bincount(which, minlength=links.size).astype(np.int32), low, high
+
     def _hops(self, number: int, down: NDArray[np.bool_] | None) -> Hops:
         """The messages of an activity; rings over several islands are one for each of their NICs."""
         kind, root, members = list(self._numbers)[number]
@@ -137,6 +159,7 @@ class Activities:
             cut += [i] * bool(routes.missing.size)
             first.append(first[-1] + used.size)
             self._sends[number] = one.source, one.share
+            self._note_crossers(number, one, routes, links[-1], which)
         columns = np.concatenate([np.zeros(0, np.int32), *links]), np.concatenate([np.zeros(0), *coefficients])
         weight = np.array([1 / one.share for one in hops], np.float64)
         routes = Routes(np.array(first, np.int64), *columns, np.array(cut, np.int64))
@@ -151,8 +174,9 @@ def channels_of(graph: NetworkGraph, members: Ints) -> int:
         return 1
     if islands.size > 1:
         return min(int(sizes.min()), MOST_CHANNELS)
-    inside = (graph.source == members[0]) & np.isin(graph.target, members)
-    return min(max(int(inside.sum()), 1), MOST_CHANNELS)
+    first, links = graph.leaving
+    leaving = links[first[members[0]] : first[members[0] + 1]]
+    return min(max(int(np.isin(graph.target[leaving], members).sum()), 1), MOST_CHANNELS)
 
 
 def direct_hops(kind: int, root: int, members: tuple[int, ...]) -> Hops:

@@ -67,7 +67,7 @@ def run_flows(
 
     Raises :class:`chakrasim.InputError`.
     """
-    _check_ranks(graph, flows)
+    check_ranks(graph, flows)
     routing = routing or Routing()
     how = How(exact, merge, classes, all_above, progress)
     if flows.routes is None and _finds_ways_later(graph, flows, routing, changes):
@@ -188,7 +188,8 @@ def could_carry(capacity: Floats, changes: CapacityChanges, end_ns: float) -> Fl
     return could
 
 
-def _check_ranks(graph: NetworkGraph, flows: Flows) -> None:
+def check_ranks(graph: NetworkGraph, flows: Flows) -> None:
+    """Raise InputError for flows from or to what is no rank of the graph."""
     for name, ranks in (("source", flows.source), ("destination", flows.destination)):
         wrong = np.flatnonzero((ranks < 0) | (ranks >= graph.ranks))
         if wrong.size:

@@ -17,7 +17,7 @@ from chakrasim.jit import kernel
 from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routing, Ways, find_routes, find_ways
-from chakrasim.machine.graph.routing.routes import Routes, offsets
+from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.machine.graph.routing.ways import start_all
 from chakrasim.simulator.flow.alone.flows import CapacityChanges, Floats, Flows, Ints, Longs
 from chakrasim.simulator.flow.alone.solve import ALL_ABOVE, How, Solved
@@ -27,6 +27,7 @@ from chakrasim.simulator.flow.loop import SAME
 from chakrasim.simulator.flow.repair import repair
 from chakrasim.simulator.flow.state import ACTIVE, CHANGED, FILLS, QUEUED, SOLVES, Sharing, grown, new_sharing
 from chakrasim.simulator.network_changes import LinkStates
+from chakrasim.trace.chakra.graph import offsets_of
 
 START: Final = 0
 JOIN: Final = 1
@@ -52,7 +53,7 @@ def run_moving(
     course.run()
     lengths = np.array([links.size for links, _ in course.taken], np.int64)
     routes = Routes(
-        offsets(lengths),
+        offsets_of(lengths),
         np.concatenate([np.zeros(0, np.int32), *(links for links, _ in course.taken)]),
         np.concatenate([np.zeros(0), *(parts for _, parts in course.taken)]),
     )
@@ -172,7 +173,7 @@ class _Course:
         else:
             found = find_routes(self.graph, *ends, self.routing, down, refuse=down is None)
             there = np.setdiff1d(np.arange(which.size), found.missing)
-            first = offsets(np.isin(np.arange(which.size), there).astype(np.int64))
+            first = offsets_of(np.isin(np.arange(which.size), there).astype(np.int64))
             one = np.zeros(there.size, np.bool_)
             ways = Ways(first, found.take(there), one, np.zeros(which.size, np.int64), found.missing)
         self._book[which], self._place[which] = len(self._books), np.arange(which.size)
