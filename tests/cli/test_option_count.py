@@ -23,7 +23,7 @@ COUNTS = {
     "generate collective": 9,
     "generate reference-set": 7,
     "simulate": 49,
-    "flows": 17,
+    "flows": 18,
     "replay": 14,
     "calibrate compute": 10,
     "validate megatron": 3,

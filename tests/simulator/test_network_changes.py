@@ -229,6 +229,16 @@ def test_a_rank_that_goes_down_in_its_last_computation_has_not_finished() -> Non
     assert run(trace_of([compute(0, 1)]), spines(), [{"at": "1000 ns", "down": "1"}]).makespan_ns == 1000
 
 
+def test_a_rank_that_comes_back_before_anybody_knows_goes_on_with_its_job() -> None:
+    work = trace_of([compute(0, 1), collective(1, ALL_REDUCE, 1_000_000, [0])])
+    down = {"at": "2 us", "down": 3, "detect": "1 us"}
+    assert run(work, spines(), [down, {"at": "2500 ns", "up": 3}]).makespan_ns == 1500 + HOP // 50
+    with pytest.raises(cs.StallError, match="rank 3 is down since 2000 ns"):
+        run(work, spines(), [down, {"at": "4 us", "up": 3}])
+    with pytest.raises(cs.StallError, match="rank 3 is down since 0 ns"):
+        run(work, spines(), [{"at": "0 ns", "down": 3}])
+
+
 # -- jobs --------------------------------------------------------------------------------------------------------------
 
 

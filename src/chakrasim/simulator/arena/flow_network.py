@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, find_routes, find_ways
+from chakrasim.simulator.flow.links import change_capacity
 from chakrasim.simulator.flow.state import ACTIVE, grown, new_sharing
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.flows import (
     RouteTable,
     change_at,
-    change_capacity,
     drop,
     note_routes,
     other_route,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chakrasim.jit import inner, kernel, leaf
 from chakrasim.machine.graph.routing.pick import least_loaded
 from chakrasim.simulator.flow.fill import SLACK_NS
-from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot, touch
+from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot
 from chakrasim.simulator.flow.repair import repair
 from chakrasim.simulator.flow.state import ACTIVE, QUEUED, Floats, Ints, Sharing
 from chakrasim.simulator.kernels import layout as at
@@ -325,13 +325,6 @@ def enter(m: Words, s: Sharing, t: RouteTable, message: int, route: int, size: f
 def change_at(m: Words, time: int) -> None:
     """Have links change at a time."""
     schedule(m, time, at.ON_CHANGE, at.NONE)
-
-
-@kernel
-def change_capacity(s: Sharing, links: Ints, capacity: Floats) -> None:
-    for i in range(links.size):
-        s.links[links[i]].capacity = capacity[i]
-        touch(s, links[i])
 
 
 @kernel
