@@ -139,7 +139,10 @@ def test_a_schedule_of_circuits_is_not_written_silently_without_it(tmp_path: Pat
         ({"parts": [{"fat-tree": {"k": 4, "bandwidth": "400"}}]}, "the unit is missing; found '400'"),
         ({"parts": [{"fat-tree": {"k": 4, "bandwidth": "400gbps"}}]}, "unknown unit 'gbps'"),
         ({"parts": [{"fat-tree": {"k": 4, "width": 1}}]}, ".fat-tree.width: unknown key"),
-        ({"ranks": 17, "parts": [{"fat-tree": {"k": 4, "bandwidth": "1 GB/s"}}]}, ".fat-tree: a fat tree of k = 4"),
+        (
+            {"ranks": 17, "parts": [{"fat-tree": {"k": 4, "bandwidth": "1 GB/s"}}]},
+            ".fat-tree: there is room for 16 hosts, not 17",
+        ),
         ({"ranks": 4, "parts": [{"nvswitch": {"bandwidth": "1 GB/s", "islands": "3"}}]}, "there are no such islands"),
         ({"ranks": 4}, "no link leads out of rank 0"),
         ({"parts": [{"nvswitch": {"bandwidth": "1 GB/s"}}]}, "how many ranks there are is missing"),

@@ -137,11 +137,13 @@ def _network(options: argparse.Namespace, notes: Notes) -> tuple[NetworkGraph, R
 
 
 def _run(given: Any, options: argparse.Namespace, progress: Any) -> FlowResult:
-    from chakrasim.simulator.flow.alone.api import run_flows, share_links
-    from chakrasim.simulator.flow.alone.flow_files import Case
+    from chakrasim.simulator.flow.alone.api import check_ranks, run_flows, share_links
+    from chakrasim.simulator.flow.alone.flow_files import Case, naming
 
     how: dict[str, Any] = {"exact": options.exact, "merge": options.merge, "progress": progress}
     if isinstance(given, Case):
         return share_links(given.link_names, given.capacity, given.flows, changes=given.changes, **how)
     graph, routing, flows = given
+    with naming(options.file) if options.file else nullcontext():
+        check_ranks(graph, flows)
     return run_flows(graph, flows, routing=routing, **how)

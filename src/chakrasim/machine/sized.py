@@ -37,9 +37,9 @@ def sized_machine(
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**20:
         raise InputError("gpus out of range", found=count, expected="1 to 1,048,576")
     _refuse(board, count, fabric, oversubscription)
+    rate = _rate(nic) if nic is not None else board.nics.bandwidth
     parts: list[Mapping] = [board.inside]
     if count > board.gpus:
-        rate = _rate(nic) if nic is not None else board.nics.bandwidth
         nics = {"per-island": board.nics.count, "pcie": board.nics.pcie, "latency": board.nics.pcie_latency}
         ports = count // board.gpus * board.nics.count
         parts += [{"nics": nics}, _fabric(board, fabric or "rail", ports, rate, Fraction(oversubscription or 1))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Final, NamedTuple
 
 from chakrasim.config.section import Section
@@ -93,10 +94,7 @@ def graph_of(section: Section, values: Values) -> GraphNetwork:
     parts: GraphParts = values["graph"]
     ranks = parts.builder.ranks
     logical: tuple[int, ...] = values["logical"] or parts.logical or (ranks,)
-    product = 1
-    for size in logical:
-        product *= size
-    if product != ranks:
+    if prod(logical) != ranks:
         section.fail("logical", "does not hold the ranks", found=list(logical), expected=f"a product of {ranks}")
     try:
         graph = parts.builder.build(logical)

@@ -174,8 +174,9 @@ def channels_of(graph: NetworkGraph, members: Ints) -> int:
         return 1
     if islands.size > 1:
         return min(int(sizes.min()), MOST_CHANNELS)
-    inside = (graph.source == members[0]) & np.isin(graph.target, members)
-    return min(max(int(inside.sum()), 1), MOST_CHANNELS)
+    first, links = graph.leaving
+    leaving = links[first[members[0]] : first[members[0] + 1]]
+    return min(max(int(np.isin(graph.target[leaving], members).sum()), 1), MOST_CHANNELS)
 
 
 def direct_hops(kind: int, root: int, members: tuple[int, ...]) -> Hops:

@@ -12,8 +12,9 @@ from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing.circuits import find_circuits
 from chakrasim.machine.graph.routing.find import find_routes
 from chakrasim.machine.graph.routing.legs import join, patched, through
-from chakrasim.machine.graph.routing.routes import Ints, Routes, offsets
+from chakrasim.machine.graph.routing.routes import Ints, Routes
 from chakrasim.machine.graph.routing.rule import Routing
+from chakrasim.trace.chakra.graph import offsets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,5 +115,5 @@ def _on_own_cables(
             used[pair] = used.get(pair, 0) + 1
             hops.append(hop)
     chosen = np.array(links, np.int32)
-    own = Routes(offsets(np.ones(chosen.size, np.int64)), chosen, np.ones(chosen.size))
+    own = Routes(offsets_of(np.ones(chosen.size, np.int64)), chosen, np.ones(chosen.size))
     return patched(routes, np.array(hops, np.int64), own)
