@@ -22,7 +22,7 @@ COUNTS = {
     "generate transformer": 6,
     "generate collective": 9,
     "generate reference-set": 7,
-    "simulate": 48,
+    "simulate": 49,
     "flows": 17,
     "replay": 14,
     "calibrate compute": 10,

@@ -21,7 +21,8 @@ from chakrasim.cli.output import (
     write_data,
     write_out,
 )
-from chakrasim.errors import InputError
+from chakrasim.cli.streams import tell
+from chakrasim.errors import InputError, StallError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ ASTRA-sim's own options, and its lines instead of the tables:
   chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
       --network-configuration network.yml --remote-memory-configuration memory.json --compat-log
 
-exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
+exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank or job can never finish; 130 interrupted
 """
 
 SCALES = ("compute_scale", "comm_scale")
@@ -167,6 +168,8 @@ def _network_arguments(model: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="groups that are a product of coordinates take the network's dimensions, as all ranks do, not one ring",
     )
+    what = "rings of each collective on flow, of at most 32; default: as many as a board has NICs for its ranks"
+    model.add_argument("--channels", type=whole_number(1, 32), default=0, metavar="N", help=what)
     model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
 
 
@@ -251,7 +254,11 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
         write_data(result.to_json())
     if not options.quiet and options.json != "-":
         print_sections(jobs_sections(result))
-    return 0
+    stuck = [job for job in result.jobs if job.error]
+    for job in stuck:
+        for line in f"chakrasim: error: job {job.name}: {job.error}".split("\n"):
+            tell(line)
+    return StallError.exit_code if stuck else 0
 
 
 def _refuse_beside_jobs(options: argparse.Namespace) -> None:
@@ -297,6 +304,7 @@ def _protocol(options: argparse.Namespace) -> Protocol:
         rendezvous=options.rendezvous_protocol,
         physics=options.physics,
         messages=options.messages,
+        channels=options.channels,
         group_dimensions=options.group_dimensions,
     )
 

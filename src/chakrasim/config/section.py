@@ -73,7 +73,7 @@ class Section:
             found=None if found is ... else describe(found),
             expected=expected or None,
             remedy=remedy or None,
-        )
+        ) from None
 
     def refuse(self, key: object, message: str, expected: str, remedy: str = "") -> NoReturn:
         """Raise an :class:`InputError` about the value that a key has."""

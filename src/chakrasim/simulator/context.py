@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
+from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routing
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.activities import Activities
-from chakrasim.simulator.network_changes import Change
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,8 @@ class Context:
     common_start: bool = False
     starts: Mapping[int, int] = field(default_factory=dict)
     """By rank: when it starts (ns), of ranks that start later than 0."""
+    job_of: NDArray[np.int64] | None = None
+    """int64[ranks], where there are several jobs: the number of each rank's job, -1 for ranks without one."""
     profile: DeviceProfile | None = None
     """What times the compute nodes that say what they compute, instead of the roofline."""
     profile_is_given: bool = False

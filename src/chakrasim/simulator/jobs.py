@@ -41,16 +41,20 @@ class SharedLink:
 class JobFigures:
     """When a job ended, beside others and alone on the same ranks, and what it shared.
 
-    ``slowdown`` is its time beside others over its time alone.
+    ``slowdown`` is its time beside others over its time alone. ``exposed_comm_ns`` is the time beside others in which a
+    rank communicates and computes nothing, mean over its ranks. Times of what cannot end are None; then ``error`` says
+    why: a rank or links are down, or ranks wait for what never comes.
     """
 
     name: str
     ranks: tuple[int, ...]
     start_ns: int
-    finish_ns: int
-    alone_ns: int
-    slowdown: float
+    finish_ns: int | None
+    alone_ns: int | None
+    slowdown: float | None
+    exposed_comm_ns: int
     shared_links: tuple[SharedLink, ...] = ()
+    error: str = ""
 
 
 def check_placement(job: PlacedJob, machine_ranks: int, owner: dict[int, str]) -> None:

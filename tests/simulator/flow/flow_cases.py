@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.machine.graph.routing.routes import Routes, offsets
+from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.flows import NONE, CapacityChanges, Flows
+from chakrasim.trace.chakra.graph import offsets_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden-maxmin.jsonl.gz"
 TREES = {64: ((4, 4, 4), (1, 4, 4)), 256: ((8, 8, 4), (1, 8, 8)), 1024: ((8, 8, 16), (1, 8, 8))}
@@ -31,7 +32,7 @@ def golden_cases() -> Iterator[dict[str, Any]]:
 def golden_flows(case: dict[str, Any]) -> tuple[np.ndarray[Any, Any], Flows, CapacityChanges]:
     """Capacities, flows and changes of a golden case."""
     flows = case["flows"]
-    first = offsets(np.array([len(flow[2]) for flow in flows]))
+    first = offsets_of(np.array([len(flow[2]) for flow in flows]))
     link = np.array([link for flow in flows for link in flow[2]], np.int32)
     changes = case.get("capacity_changes") or []
     columns = [[change[i] for change in changes] for i in range(3)]
@@ -67,7 +68,7 @@ def fat_tree_case(
     edge, to_edge = source // m1, target // m1
     pod, to_pod = edge // m2, to_edge // m2
     lengths = np.where(edge == to_edge, 2, np.where(pod == to_pod, 4, 6))
-    first = offsets(lengths)
+    first = offsets_of(lengths)
     begin, end = first[:-1], first[1:]
     link = np.zeros(first[-1], np.int32)
     link[begin], link[end - 1] = source, hosts + target

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS, OnLink, Root
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, channel_rings, find_routes
-from chakrasim.text.amounts import ranks_text
+from chakrasim.text.amounts import plural, ranks_text
 
 Ints = NDArray[np.int32]
-DIRECT: Final = (Collective.ALL_TO_ALL, Collective.GATHER, Collective.SCATTER)
 MOST_CHANNELS = 32
 """As many as NCCL has."""
 Key = tuple[int, int, tuple[int, ...]]
@@ -62,8 +60,6 @@ class Charges(NamedTuple):
     routes: Routes
     latency_ns: NDArray[np.float64]
     weight: NDArray[np.float64]
-    whole: list[bool]
-    """Whether all of their hops have a way."""
 
 
 class Activities:
@@ -73,6 +69,7 @@ class Activities:
         self._graph, self._routing, self._rings = graph, routing, channels
         self._numbers: dict[Key, int] = {}
         self._sends: dict[int, tuple[Ints, float]] = {}
+        self._crossers: dict[int, tuple[Ints, Ints, NDArray[np.int16], NDArray[np.int16]]] = {}
 
     def empty(self) -> Activities:
         """None yet, on the same graph."""
@@ -83,6 +80,9 @@ class Activities:
         key = (int(kind), root if KINDS[kind].rooted else -1, tuple(members))
         return self._numbers.setdefault(key, len(self._numbers))
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
     @property
     def names(self) -> list[str]:
         """By number: what each activity is, and of which ranks."""
@@ -92,36 +92,63 @@ class Activities:
         """One of the ranks of an activity."""
         return list(self._numbers)[number][2][0]
 
+    def cut_pair(self, number: int, down: NDArray[np.bool_]) -> tuple[int, int] | None:
+        """Two ranks of an activity between which there is no way while links are down; None if there are no such."""
+        hops = self._hops(number, down)
+        found = hops.routes or find_routes(
+            self._graph, hops.source, hops.destination, None, self._routing, down, refuse=False
+        )
+        hop = found.missing[:1].tolist()
+        return (int(hops.source[hop[0]]), int(hops.destination[hop[0]])) if hop else None
+
     def bytes_sent(self, number: int, size_bytes: float, sent: NDArray[np.float64]) -> None:
         """Add to ``sent`` (float64[ranks]) what each rank sends for so many bytes of an activity."""
         source, share = self._sends[number]
         np.add.at(sent, source, share * size_bytes)
 
+    def flows_over(self, number: int, link: int) -> str:
+        """Which flows of an activity cross a link: ``2 flows of channel 3``; "" for one that has lost its way there."""
+        links, counts, low, high = self._crossers[number]
+        at = int(np.searchsorted(links, link))
+        if at == links.size or links[at] != link:
+            return ""
+        flows = plural(int(counts[at]), "flow")
+        if not low.size:
+            return flows
+        return f"{flows} of " + (f"channel {low[at]}" if low[at] == high[at] else f"channels {low[at]} to {high[at]}")
+
+    def _note_crossers(self, number: int, hops: Hops, routes: Routes, links: Ints, which: NDArray[np.intp]) -> None:
+        """Note how many hops cross each link, and of which channels where there are several."""
+        low, high = (np.full(links.size if hops.rings > 1 else 0, value, np.int16) for value in (MOST_CHANNELS, -1))
+        if hops.rings > 1:
+            hop = np.repeat(np.arange(hops.source.size), np.diff(routes.first))
+            channel = (hop * hops.rings // hops.source.size).astype(np.int16)
+            np.minimum.at(low, which, channel)
+            np.maximum.at(high, which, channel)
+        self._crossers[number] = links, np.bincount(which, minlength=links.size).astype(np.int32), low, high
+
     def _hops(self, number: int, down: NDArray[np.bool_] | None) -> Hops:
         """The messages of an activity; rings over several islands are one for each of their NICs."""
         kind, root, members = list(self._numbers)[number]
-        if kind in DIRECT:
+        if KINDS[kind].of_pairs:
             return direct_hops(kind, root, members)
         ring = np.array(members, np.int32)
         channels = self._rings or channels_of(self._graph, ring)
         if channels == 1:
             return on_rings(kind, root, ring[None, :])
-        rings = channel_rings(self._graph, members, channels, self._routing, down)
+        rings = channel_rings(self._graph, members, channels, self._routing, down, refuse=down is None)
         return on_rings(kind, root, rings.orders, rings.routes)
 
-    def charges(self) -> Charges:
-        """What each activity takes."""
-        return self.charges_without(range(len(self._numbers)), None)
-
-    def charges_without(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> Charges:
-        """The same of some activities, while links (bool[l]) are down."""
+    def charges(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> Charges:
+        """What activities take while links (bool[l]) are down. Those with a hop that has no way are in
+        `Routes.missing`, or refused where no link is down."""
         hops = [self._hops(number, down) for number in numbers]
         plain = [one for one in hops if one.routes is None]
         sources = np.concatenate([np.zeros(0, np.int32), *(one.source for one in plain)])
         targets = np.concatenate([np.zeros(0, np.int32), *(one.destination for one in plain)])
         found = find_routes(self._graph, sources, targets, None, self._routing, down, refuse=down is None)
-        first, links, coefficients, latencies, whole, at = [0], [], [], [], [], 0
-        for number, one in zip(numbers, hops, strict=True):
+        first, links, coefficients, latencies, cut, at = [0], [], [], [], [], 0
+        for i, (number, one) in enumerate(zip(numbers, hops, strict=True)):
             routes = one.routes
             if routes is None:
                 routes, at = found.take(np.arange(at, at + one.source.size)), at + one.source.size
@@ -129,12 +156,14 @@ class Activities:
             links.append(used.astype(np.int32))
             coefficients.append(np.bincount(which, routes.coefficient, used.size) * one.share)
             latencies.append(one.fill_ns(routes.latency_ns(self._graph)))
-            whole.append(not routes.missing.size)
+            cut += [i] * bool(routes.missing.size)
             first.append(first[-1] + used.size)
             self._sends[number] = one.source, one.share
+            self._note_crossers(number, one, routes, links[-1], which)
         columns = np.concatenate([np.zeros(0, np.int32), *links]), np.concatenate([np.zeros(0), *coefficients])
         weight = np.array([1 / one.share for one in hops], np.float64)
-        return Charges(Routes(np.array(first, np.int64), *columns), np.array(latencies, np.float64), weight, whole)
+        routes = Routes(np.array(first, np.int64), *columns, np.array(cut, np.int64))
+        return Charges(routes, np.array(latencies, np.float64), weight)
 
 
 def channels_of(graph: NetworkGraph, members: Ints) -> int:
@@ -145,8 +174,9 @@ def channels_of(graph: NetworkGraph, members: Ints) -> int:
         return 1
     if islands.size > 1:
         return min(int(sizes.min()), MOST_CHANNELS)
-    inside = (graph.source == members[0]) & np.isin(graph.target, members)
-    return min(max(int(inside.sum()), 1), MOST_CHANNELS)
+    first, links = graph.leaving
+    leaving = links[first[members[0]] : first[members[0] + 1]]
+    return min(max(int(np.isin(graph.target[leaving], members).sum()), 1), MOST_CHANNELS)
 
 
 def direct_hops(kind: int, root: int, members: tuple[int, ...]) -> Hops:

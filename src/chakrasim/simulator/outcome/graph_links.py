@@ -13,9 +13,11 @@ from chakrasim.config.values import as_sequence
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.flow_network import FlowNetwork
+from chakrasim.simulator.flow.alone.api import could_carry
+from chakrasim.simulator.flow.alone.flows import CapacityChanges
 
 MOST_USERS = 3
-NAMED = 10
+NAMED = 100
 """Of so many links with the most load it is said who used them."""
 
 
@@ -43,15 +45,15 @@ def graph_links(flows: FlowNetwork, activities: Sequence[str], makespan_ns: int)
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
     crossed = table.coefficient * table.sent[route]
     carried = np.bincount(table.link, crossed, graph.links)
-    share = carried / (graph.capacity * max(makespan_ns, 1))
+    could = could_carry(graph.capacity, CapacityChanges(*np.array(flows.history).reshape(-1, 3).T), max(makespan_ns, 1))
+    share = np.divide(carried, could, out=np.zeros(graph.links), where=could > 0)
     used = np.flatnonzero(carried)
     order = used[np.lexsort((used, -share[used]))]
     names = graph.link_names
-    found = []
-    for place, link in enumerate(order.tolist()):
-        users = _users(flows, activities, route, crossed, link) if place < NAMED else ()
-        found.append(GraphLink(names[link], round(carried[link]), float(share[link]), users))
-    return tuple(found)
+    users = _users(flows, activities, route, crossed, order[:NAMED])
+    return tuple(
+        GraphLink(names[link], round(carried[link]), float(share[link]), users.get(link, ())) for link in order.tolist()
+    )
 
 
 def read_loads(path: str, graph: NetworkGraph, notes: Notes) -> dict[str, float]:
@@ -77,13 +79,26 @@ def _users(
     activities: Sequence[str],
     route: NDArray[np.int64],
     crossed: NDArray[np.float64],
-    link: int,
-) -> tuple[LinkUser, ...]:
-    entries = np.flatnonzero((flows.table.link == link) & (crossed > 0))
-    most = entries[np.argsort(-crossed[entries], kind="stable")[:MOST_USERS]].tolist()
-    return tuple(LinkUser(_name(flows, activities, int(route[e])), round(crossed[e])) for e in most)
+    links: NDArray[np.int64],
+) -> dict[int, tuple[LinkUser, ...]]:
+    """By link: who sent most over it."""
+    asked = np.zeros(flows.graph.links, np.bool_)
+    asked[links] = True
+    entries = np.flatnonzero(asked[flows.table.link] & (crossed > 0))
+    entries = entries[np.lexsort((entries, -crossed[entries], flows.table.link[entries]))]
+    first = np.searchsorted(flows.table.link[entries], links)
+    last = np.searchsorted(flows.table.link[entries], links, side="right")
+    found = {}
+    for link, low, high in zip(links.tolist(), first.tolist(), last.tolist(), strict=True):
+        most = entries[low : min(high, low + MOST_USERS)].tolist()
+        found[link] = tuple(LinkUser(_name(flows, activities, int(route[e]), link), round(crossed[e])) for e in most)
+    return found
 
 
-def _name(flows: FlowNetwork, activities: Sequence[str], route: int) -> str:
+def _name(flows: FlowNetwork, activities: Sequence[str], route: int, link: int) -> str:
     pair = flows.pair(route)
-    return activities[flows.activity_of[route]] if pair is None else f"messages {pair[0]} -> {pair[1]}"
+    if pair is not None:
+        return f"messages {pair[0]} -> {pair[1]}"
+    number = flows.activity_of[route]
+    crossing = flows.activities.flows_over(number, link)
+    return f"{activities[number]}: {crossing}" if crossing else activities[number]

@@ -36,8 +36,6 @@ def build(graph: GraphBuilder, bandwidth: float, latency: float, delay: float, s
     times = [step["at"] for step in schedule]
     if any(later <= at or later - at < delay for at, later in pairwise(times)):
         raise ValueError("the times of the schedule do not rise by the delay at least")
-    if len(schedule) > 1:
-        graph.notes.warn("runs do not apply the schedule yet: its circuits are there all the time")
     graph.let_through()
     ports = graph.ports
     links = {(a, b): graph.cable(ports[a], ports[b], bandwidth, latency) for a, b in every}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.routing import Routing, find_routes
 from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.flows import NO_CHANGES, CapacityChanges, Floats, Flows, Ints
 from chakrasim.simulator.flow.alone.result import FlowResult
@@ -21,7 +21,7 @@ def run_flows(
     graph: NetworkGraph,
     flows: Flows,
     *,
-    routing: Any = None,
+    routing: Routing | None = None,
     exact: bool = False,
     merge: float = 0.0,
     changes: CapacityChanges | None = None,
@@ -162,16 +162,13 @@ def check_ranks(graph: NetworkGraph, flows: Flows) -> None:
             )
 
 
-def _routes(graph: NetworkGraph, flows: Flows, routing: Any) -> Routes:
+def _routes(graph: NetworkGraph, flows: Flows, routing: Routing | None) -> Routes:
     """The flows' own routes, or those that the rule finds."""
     check_ranks(graph, flows)
     if flows.routes is not None:
         _check_routes(flows.routes, graph.links)
         return flows.routes
-    from chakrasim.machine.graph.routing import Routing, find_routes
-
-    found = find_routes(graph, flows.source, flows.destination, flows.label, routing or Routing())
-    return found
+    return find_routes(graph, flows.source, flows.destination, flows.label, routing)
 
 
 def _check_routes(routes: Routes, links: int) -> None:
