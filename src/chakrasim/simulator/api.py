@@ -34,6 +34,7 @@ from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, NetworkModel, Protocol, Replay
 from chakrasim.simulator.lowering.activities import Activities
+from chakrasim.simulator.lowering.channels import Channels
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -288,6 +289,9 @@ def _network_of(
         "routing": on.routing,
         "changes": (*on.changes, *(() if changes is None else load_changes(changes, graph, notes, on.changes))),
         "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels),
+        "channels": Channels(graph, on.routing, protocol.channels)
+        if protocol.messages and graph is on.network
+        else None,
     }
 
 

@@ -17,6 +17,7 @@ from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routing
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.activities import Activities
+from chakrasim.simulator.lowering.channels import Channels
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Protocol:
         Run the collectives of the flow network message by message, by the algorithms that the machine names, instead of
         as one activity each.
     channels:
-        Rings that a collective runs side by side as an activity; 0: as many as an island has NICs for its ranks.
+        Rings that a collective runs side by side on a graph of links; 0: as many as an island has NICs for its ranks.
     group_dimensions:
         On ASTRA-sim's networks, give a process group that is a product of coordinates of the dimensions (all of the
         first and half of the second, say) a phase for each dimension that it spans, as the group of all ranks has,
@@ -94,6 +95,8 @@ class Context:
     """What becomes of links on the way."""
     activities: Activities | None = None
     """Where collectives are activities of the flow network; None where they run message by message."""
+    channels: Channels | None = None
+    """Where collectives run message by message on a graph of links: the rings that they take."""
     protocol: Protocol = Protocol()
     role_of: Mapping[int, str] = field(default_factory=dict)
     """By group that a job brings: its role."""

@@ -194,7 +194,13 @@ class Session:
             return None
         activities = self.context.activities or Activities(graph, self.context.routing)
         return FlowNetwork(
-            graph, self.context.routing, activities, self.context.changes, self._pairs(), self.context.job_of
+            graph,
+            self.context.routing,
+            activities,
+            self.context.changes,
+            self._pairs(),
+            self.context.job_of,
+            self.context.channels,
         )
 
     def _pairs(self) -> Ints:

@@ -103,7 +103,8 @@ def _run(
 def _anew(context: Context) -> Context:
     """The same setting for another run, whose warnings and counts nobody asks for."""
     activities = None if context.activities is None else context.activities.empty()
-    return replace(context, activities=activities, notes=Notes(), counts=type(context.counts)())
+    channels = None if context.channels is None else context.channels.empty()
+    return replace(context, activities=activities, channels=channels, notes=Notes(), counts=type(context.counts)())
 
 
 def _figures(

@@ -25,6 +25,7 @@ from chakrasim.simulator.kernels.flows import (
 )
 from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.lowering.activities import Activities
+from chakrasim.simulator.lowering.channels import Channels
 from chakrasim.simulator.network_changes import LinkStates
 
 Ints = NDArray[np.int64]
@@ -36,6 +37,7 @@ class FlowNetwork:
 
     ``history`` has the capacities that changed on the way: ns, link, bytes per ns.
     ``pairs`` (int64[p], source << PAIR_BITS | destination) will send messages: their routes are found together.
+    ``channels`` has the ways of messages on rings.
     ``job_of`` (int64[ranks]) is the number of each rank's job, which stops when one of its ranks goes down.
     """
 
@@ -47,6 +49,7 @@ class FlowNetwork:
         changes: Sequence[Change] = (),
         pairs: Ints | None = None,
         job_of: Ints | None = None,
+        channels: Channels | None = None,
     ) -> None:
         self.graph, self.routing, self.activities = graph, routing, activities
         self.job_of = np.zeros(graph.ranks, np.int64) if job_of is None else job_of
@@ -71,6 +74,9 @@ class FlowNetwork:
         self._note_activities(np.arange(len(activities)), self._down())
         if pairs is not None:
             self._note_pairs(pairs, self._down())
+        self._ways = np.zeros((2, 0), np.int64)
+        if channels:
+            self._add_ways(channels)
 
     def run(self, m: Ints, steps: int) -> int:
         """Run at most about so many events; returns why it stopped, where that is not for the tables' sake."""
@@ -176,6 +182,21 @@ class FlowNetwork:
         note_routes(self.table, new[there], values.astype(np.int32))
         self._note_pairs(new[missing], None)
 
+    def _add_ways(self, channels: Channels) -> None:
+        """Take the ways of messages on rings, each a route of its own."""
+        keys, pairs, routes = channels.hops()
+        numbers = self._append(routes, routes.latency_ns(self.graph)) + np.arange(keys.size)
+        self._pair_of |= dict(zip(numbers.tolist(), pairs.tolist(), strict=True))
+        self._ways = np.stack([keys, numbers])
+        self._note_ways()
+
+    def _note_ways(self) -> None:
+        """Enter the ways that are not cut; messages of the others take the way of any message."""
+        keys, numbers = self._ways[:, ~self.table.stale[self._ways[1]]]
+        self._make_room(keys.size)
+        self._pairs += keys.size
+        note_routes(self.table, keys, numbers.astype(np.int32))
+
     def _append(
         self,
         routes: Routes,
@@ -270,6 +291,7 @@ class FlowNetwork:
         table.keys[:] = -1
         table.of_activity[:] = -1
         self._pairs = 0
+        self._note_ways()
         slots = np.array(self.under_way(), np.int64)
         routes = m[self.sharing.slots["record"][slots] + at.MSG_ROUTE]
         hit: list[int] = (slots if everything else slots[table.stale[routes]]).tolist()

@@ -23,7 +23,7 @@ from chakrasim.simulator.flow.repair import repair
 from chakrasim.simulator.flow.state import ACTIVE, QUEUED, Floats, Ints, Sharing
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import Words, release, schedule
-from chakrasim.simulator.kernels.layout import PAIR_BITS
+from chakrasim.simulator.kernels.layout import PAIR_BITS, WAY
 from chakrasim.simulator.kernels.loop import on_message, run_on
 from chakrasim.simulator.kernels.network import to_start
 from chakrasim.simulator.kernels.progress import advance
@@ -41,7 +41,7 @@ class RouteTable(NamedTuple):
     ----------
     keys, values
         int64[h], int32[h]: hash table from pair (source << 31 | destination, -1 where empty) to route, or, of adaptive
-        messages, to choice
+        messages, to choice; from source << 31 | WAY | number to the route of a way that is not stale
     first, link, coefficient
         int64[r + 1], int32[e], float64[e]: the links of each route; activities follow the pairs
     latency, weight
@@ -261,6 +261,11 @@ def route_now(m: Words, t: RouteTable, message: int) -> int:
     """The route of a message or collective that starts now, -1 if it is not known yet."""
     if m[message + at.MSG_AT] < 0:
         return t.of_activity[m[message + at.MSG_TO]]
+    way = -1 - m[message + at.MSG_ROUTE]
+    if way > 0:
+        found = route_of(t, m[message + at.MSG_AT], WAY | way)
+        if found >= 0:
+            return found
     found = route_of(t, m[message + at.MSG_AT], m[message + at.MSG_TO])
     if found < 0 or t.on_link.size == 0:
         return found

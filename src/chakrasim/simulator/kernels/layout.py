@@ -227,10 +227,12 @@ MEETING_WORDS = 2
 
 # --- a collective as a workload's node asks for it (static) ----------------------------------------------------------
 PLAN_CHUNKS = 0
-PLAN_PHASES = 1
+PLAN_PHASES = 1  # of a chunk
 PLAN_GROUP = 2
 PLAN_SIGNATURE = 3
-PLAN_FIRST_PHASE = 4
+PLAN_RINGS = 4  # chunks take the phases of one ring after another
+PLAN_FIRST_WAY = 5  # of the first ring's messages, or 0
+PLAN_FIRST_PHASE = 6  # those of the first ring, of the second, ...
 
 PHASE_DIM = 0
 PHASE_QUEUE_RULE = 1
@@ -324,8 +326,9 @@ STREAM_BASE = 16
 STREAM_TO = 17  # the last send: peer, bytes, entry, generation
 STREAM_FROM = 21  # the last receive
 STREAM_CUSTOM = 25
-STREAM_QUEUES = 26  # by phase: queue and variant
-STREAM_FIXED = 26
+STREAM_WAY = 26  # of its messages, 0: that of any message between two ranks
+STREAM_QUEUES = 27  # by phase: queue and variant
+STREAM_FIXED = 27
 
 # --- matching of messages --------------------------------------------------------------------------------------------
 ENTRY_NEXT = 0
@@ -405,11 +408,12 @@ MSG_CALL = 5  # what its arrival means to the sender
 MSG_PLACE = 6  # at a switch: its place in the dimension, else 0
 MSG_ROOT = 7  # folded: in the frame of the sender
 MSG_ANCHOR = 8  # the NPU whose link it waits for
-MSG_ROUTE = MSG_PLACE  # flow: its route when the latency is paid, else -1
+MSG_ROUTE = MSG_PLACE  # flow: its route when the latency is paid, else -1 less the number of its way
 MSG_BEHIND = MSG_ROOT  # flow: the message that waits for its end, on the same route
 MSG_NUMBER = MSG_ANCHOR  # flow: how many were sent before
 MSG_WORDS = 9
 PAIR_BITS = 31  # of the destination in a pair of ranks
+WAY = 1 << (PAIR_BITS - 1)  # instead of a destination: a message on a way of its own
 
 # --- remote memory ---------------------------------------------------------------------------------------------------
 SERVER_BUSY = 0

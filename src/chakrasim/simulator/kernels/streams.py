@@ -31,6 +31,9 @@ def create_streams(m: Words, slot: int, node: int, plan: int, sequence: int) -> 
         m[stream + at.STREAM_CUSTOM] = 0
         m[stream + at.STREAM_TO] = -1
         m[stream + at.STREAM_FROM] = -1
+        m[stream + at.STREAM_WAY] = 0
+        if m[plan + at.PLAN_FIRST_WAY] != 0:
+            m[stream + at.STREAM_WAY] = m[plan + at.PLAN_FIRST_WAY] + chunk % m[plan + at.PLAN_RINGS]
         choose_queues(m, slot, stream, plan)
         enqueue(m, stream)
         start_queue(m, queue_of(m, stream))
@@ -42,7 +45,7 @@ def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
     per_dim = m[at.QUEUES_PER_DIM]
     half = per_dim // 2
     for p in range(m[plan + at.PLAN_PHASES]):
-        phase = plan + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
+        phase = phase_of(m, stream, p)
         dim = m[phase + at.PHASE_DIM]
         rule = m[phase + at.PHASE_QUEUE_RULE]
         queue = 0
@@ -66,6 +69,14 @@ def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
             m[counter] = 1 - variant
         m[stream + at.STREAM_QUEUES + 2 * p] = dim * per_dim + queue
         m[stream + at.STREAM_QUEUES + 2 * p + 1] = variant
+
+
+@leaf
+def phase_of(m: Words, stream: int, p: int) -> int:
+    """A phase of the stream's plan, on the ring that its chunk takes."""
+    plan = m[stream + at.STREAM_PLAN]
+    ring = m[stream + at.STREAM_CHUNK] % m[plan + at.PLAN_RINGS]
+    return plan + at.PLAN_FIRST_PHASE + (ring * m[plan + at.PLAN_PHASES] + p) * at.PHASE_WORDS
 
 
 @leaf
@@ -104,7 +115,7 @@ def start_queue(m: Words, queue: int) -> None:
 def begin_phase(m: Words, stream: int) -> None:
     """Start the program of the current phase: its first operations and bundles."""
     p = m[stream + at.STREAM_PHASE]
-    phase = m[stream + at.STREAM_PLAN] + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
+    phase = phase_of(m, stream, p)
     schedule = m[phase + at.PHASE_SCHEDULES + m[stream + at.STREAM_QUEUES + 2 * p + 1]]
     m[stream + at.STREAM_SCHEDULE] = schedule
     if m[schedule + at.SCHEDULE_CUSTOM] == at.AN_ACTIVITY:
@@ -250,7 +261,7 @@ def perform(m: Words, stream: int, op: int, end: int) -> None:
             entry = entry_of(m, stream, at.STREAM_TO, m[slot + at.SLOT_RANK], rank, rank, size)
             m[entry + at.ENTRY_SENT] += 1
             m[slot + at.SLOT_BYTES_SENT] += size
-            inject(m, m[slot + at.SLOT_RANK], rank, size, entry, at.NONE)
+            inject(m, m[slot + at.SLOT_RANK], rank, size, entry, at.NONE, m[stream + at.STREAM_WAY])
         else:
             own = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
             entry = entry_of(m, stream, at.STREAM_FROM, rank, own, rank, m[op + at.OP_BYTES])

@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import KINDS, OnLink, Root
-from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
+from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, channel_rings, find_routes
+from chakrasim.simulator.lowering.channels import MOST_CHANNELS, channels_of
 from chakrasim.text.amounts import plural, ranks_text
 
 Ints = NDArray[np.int32]
-MOST_CHANNELS = 32
-"""As many as NCCL has."""
 Key = tuple[int, int, tuple[int, ...]]
 """Type, root (-1: none) and members of a collective."""
 
@@ -164,19 +163,6 @@ class Activities:
         weight = np.array([1 / one.share for one in hops], np.float64)
         routes = Routes(np.array(first, np.int64), *columns, np.array(cut, np.int64))
         return Charges(routes, np.array(latencies, np.float64), weight)
-
-
-def channels_of(graph: NetworkGraph, members: Ints) -> int:
-    """How many rings run side by side: one for each rank that every island has, since each has a NIC of its own, or,
-    inside an island without a switch, one for each cable of a rank; at most MOST_CHANNELS."""
-    islands, sizes = np.unique(graph.island[members], return_counts=True)
-    if islands[0] == NO_ISLAND:
-        return 1
-    if islands.size > 1:
-        return min(int(sizes.min()), MOST_CHANNELS)
-    first, links = graph.leaving
-    leaving = links[first[members[0]] : first[members[0] + 1]]
-    return min(max(int(np.isin(graph.target[leaving], members).sum()), 1), MOST_CHANNELS)
 
 
 def direct_hops(kind: int, root: int, members: tuple[int, ...]) -> Hops:

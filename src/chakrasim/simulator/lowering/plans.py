@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -20,6 +20,7 @@ from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
+from chakrasim.simulator.lowering.channels import Rings
 from chakrasim.simulator.lowering.communication import CollectiveUse
 
 Ints = NDArray[np.int64]
@@ -90,6 +91,10 @@ class Plan:
     """Of a custom collective: one per member, in ascending order of rank."""
     activity: int = -1
     """Number of the activity that the collective is on the flow network; -1 where it runs message by message."""
+    rings: tuple[Phase, ...] = ()
+    """On the flow network, message by message: the phase on each ring; chunks take them in turn."""
+    first_way: int = 0
+    """Number of the way of the first ring's messages; 0 where they take the way of any message."""
 
     @property
     def group(self) -> int:
@@ -124,6 +129,10 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     everywhere = members is not None or use.involved is None or all(use.involved)
     if context.activities is not None and everywhere and count > 1 and not custom:
         return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
+    if context.channels is not None and everywhere and count > 1 and not custom:
+        flat = _flat(use, members or tuple(range(context.ranks)), name, context)
+        if flat is not None:
+            return flat
     lines = None if custom or members is None else _lines(use, members, context)
     chunk, chunks = _chunks(use, context.ranks if lines is None else count, context)
     if count == 1 or chunks == 0:
@@ -161,6 +170,40 @@ def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activ
     if not use.size_bytes and KINDS[use.type].in_place and use.type != Collective.BARRIER:
         return Plan(use, 0, ())
     return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
+
+
+def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, context: Context) -> Plan | None:
+    """On a graph of links, rings and direct messages go over all members at once, on the rings of their channels, as
+    they do as one activity; None for other algorithms, which have a phase for each dimension."""
+    algorithms = set(_implementations(use.type, name, context))
+    algorithm = algorithms.pop()
+    if algorithms or context.channels is None or algorithm.name not in (RING.name, "direct"):
+        return None
+    if not use.size_bytes and use.type != Collective.BARRIER:
+        return Plan(use, 0, ())
+    on_rings = algorithm.name == RING.name and not KINDS[use.type].of_pairs
+    rings = context.channels.of(members) if on_rings else Rings(np.array([members], np.int32))
+    root = use.root if use.root >= 0 else members[0]
+    _root_index(replace(use, root=root), members)
+    pieces = max(context.system.preferred_dataset_splits * len(rings.orders), 1)
+    least = 1 if KINDS[use.type].size_is_part else len(members)
+    chunk = max(-(-use.size_bytes // pieces), least)
+    chunks = -(-use.size_bytes // chunk) if use.size_bytes else 1
+    phases = tuple(
+        _phase(
+            use.type,
+            algorithm,
+            0,
+            at.QUEUE_ZERO,
+            Members.group(order, context.ranks),
+            chunk,
+            order.index(root),
+            use,
+            context,
+        )
+        for order in map(tuple, rings.orders.tolist())
+    )
+    return Plan(use, chunks, phases[:1], rings=phases, first_way=rings.first_way)
 
 
 def _chunks(use: CollectiveUse, ranks: int, context: Context) -> tuple[int, int]:

@@ -19,6 +19,7 @@ class PlanWriter:
         self.arena = arena
         self.context = context
         self.max_phases = 1
+        self.most_rings = 1
         self._programs: dict[Program, int] = {}
         self._members: dict[Members, tuple[int, int]] = {}
         self._signatures: dict[tuple[int, int], int] = {}
@@ -27,20 +28,27 @@ class PlanWriter:
         """Write one plan; ``group_key`` tells its group's messages from those of other groups."""
         signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
         if plan.programs:
-            schedule = self._custom_schedule(plan)  # the same in both directions
-            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
+            schedule = self._custom_schedule(plan)
+            return self._one_phase(group_key, signature, schedule)
         if plan.activity >= 0:
             signature = self._signatures.setdefault((-1, plan.activity), len(self._signatures) + 1)
             members = plan.member_count(self.context)
             size = 0 if plan.use.type == Collective.BARRIER else plan.use.size_bytes
             schedule = self.arena.add([members, 0, 0, 0, size, 0, 0, at.AN_ACTIVITY, plan.activity])
-            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
-        words = [plan.chunks, len(plan.phases), group_key, signature]
-        for phase in plan.phases:
+            return self._one_phase(group_key, signature, schedule)
+        rings = max(len(plan.rings), 1)
+        words = [plan.chunks, len(plan.phases), group_key, signature, rings, plan.first_way]
+        for i, phase in enumerate(plan.rings or plan.phases):
             schedules = [self._schedule(phase, schedule) for schedule in phase.schedules]
-            words += [phase.dim, phase.queue_rule, phase.tree_counter, *schedules]
+            dim = i if plan.rings else phase.dim  # rings run side by side, each from queues of its own
+            words += [dim, phase.queue_rule, phase.tree_counter, *schedules]
         self.max_phases = max(self.max_phases, len(plan.phases))
+        self.most_rings = max(self.most_rings, rings)
         return self.arena.add(words)
+
+    def _one_phase(self, group_key: int, signature: int, schedule: int) -> int:
+        """A plan of one chunk with one phase, the same in both directions."""
+        return self.arena.add([1, 1, group_key, signature, 1, 0, 0, at.QUEUE_ZERO, -1, schedule, schedule])
 
     def _schedule(self, phase: Phase, schedule: Schedule) -> int:
         programs = [self._program(program) for program in schedule.programs]
