@@ -26,7 +26,7 @@ PUBLISHED = {
     "spectrum-x": (33.10, 38.57, 42.05, 44.04, 45.10, 45.65),
     "dcn+": (23.33, 25.76, 23.68, 35.21, 36.21, 36.24),
 }
-"""GB/s at these sizes: SimAI's tutorial, ns-3 with its own NCCL, Spectrum-X and DCN+ with a single ToR."""
+"""GB/s at these sizes, from SimAI's tutorial: Spectrum-X, and DCN+ with a single ToR."""
 SEEDS = range(1, 6)
 BUS_FACTOR = 2 * (RANKS - 1) / RANKS
 

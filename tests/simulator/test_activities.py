@@ -215,7 +215,7 @@ def test_every_rate_on_200_random_graphs_is_max_min_fair() -> None:
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_ends_with_them(beside: bool) -> None:
-    """Within 2 %, where latencies are small beside the time and each link has several messages to go on with."""
+    """Within half a per cent, where latencies are small beside the time and hops have several messages in line."""
     for seed in range(200):
         graph, routing = random_network(seed)
         work, group = random_work(seed, graph, SAME_ALGORITHM)
@@ -225,7 +225,7 @@ def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_en
         crossed = {link.name: link.bytes for link in messages.graph_links}
         assert {link.name: link.bytes for link in whole.graph_links} == pytest.approx(crossed, abs=1.0), seed
         ends = whole.finish_ns[group].max(), messages.finish_ns[group].max()
-        assert ends[0] == pytest.approx(ends[1], rel=0.02), seed
+        assert ends[0] == pytest.approx(ends[1], rel=0.005), seed
 
 
 @pytest.mark.parametrize("kind", [BROADCAST, REDUCE])
@@ -342,10 +342,32 @@ def test_a_hop_that_crosses_a_link_as_often_as_a_flow_gets_as_much_of_it() -> No
 
 
 def test_a_collective_without_bytes_is_done_at_once() -> None:
-    for kind in (ALL_REDUCE, ALL_GATHER, BROADCAST):
+    for kind in (ALL_REDUCE, BROADCAST, REDUCE):
         result = one(kind, 0, range(4), 4).run(star(4))
         assert result.makespan_ns == 0
         assert not any("minimum size" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest_ns"), [(ALL_TO_ALL, 500 + 9000 * 2 // 3 // 50), (GATHER, 500 + 9000 * 2 // 50)]
+)
+def test_members_that_name_different_sizes_run_with_the_largest_and_are_told(kind: int, largest_ns: int) -> None:
+    """Whoever comes last, and with a member that has nothing."""
+    for order in ((0, 3000, 9000), (9000, 3000, 0), (3000, 9000, 0)):
+        work = one(kind, 1, range(3), 3)
+        for rank, size in enumerate(order):
+            work.nodes[rank] = [collective(0, kind, size, group="1")]
+        result = work.run(star(3))
+        assert result.makespan_ns == largest_ns
+        assert any("the members of 1 collectives name different sizes" in warning for warning in result.warnings)
+
+
+def test_members_that_name_different_sizes_of_what_all_have_or_different_roots_are_refused() -> None:
+    for own in ({"size": 7}, {"root": 2}):
+        work = one(BROADCAST, 100, range(3), 3, root=1)
+        work.nodes[2] = [collective(0, BROADCAST, **({"size": 100, "root": 1} | own), group="1")]
+        with pytest.raises(cs.InputError, match="do not run the same collectives"):
+            work.run(star(3))
 
 
 # -- users' cases (graph-networks.md, 10) ------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What users ask of their networks, through the engine, with figures worked by hand (graph-networks.md, 10).
 
-Of its ten cases 1 and 2 (the hybrid cube mesh, unequal islands) are in `test_activities.py` and `test_routing.py`, 8 (a
-node fails) in `test_changes.py`.
+Of its ten cases 1 and 2 (the hybrid cube mesh, unequal islands) are in `test_activities.py`, 8 (a node fails) in
+`test_network_changes.py`.
 """
 
 from __future__ import annotations

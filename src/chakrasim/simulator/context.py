@@ -48,9 +48,10 @@ class Protocol:
     physics:
         Run broadcasts as real collectives instead of replaying their recorded duration.
     messages:
-        Run the collectives of the flow network message by message instead of as one activity each.
+        Run the collectives of the flow network message by message, by the algorithms that the machine names, instead of
+        as one activity each.
     channels:
-        Rings that a collective of the flow network runs side by side; 0: as many as an island has NICs for its ranks.
+        Rings that a collective runs side by side as an activity; 0: as many as an island has NICs for its ranks.
     group_dimensions:
         On ASTRA-sim's networks, give a process group that is a product of coordinates of the dimensions (all of the
         first and half of the second, say) a phase for each dimension that it spans, as the group of all ranks has,

@@ -112,7 +112,8 @@ def _check_groups_agree(
 
 
 Signature = tuple[object, ...]
-"""What all members must do alike: the type, chunks and phases of a collective, or the algorithm of a custom one."""
+"""What all members must do alike: the type, chunks and phases of a collective, or the algorithm of a custom one, or of
+an activity members and root, and the size, unless it is that of parts, which may differ."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,8 @@ class _Tally:
 def _signature(plan: Plan) -> Signature:
     if plan.programs:
         return (plan.use.type, plan.programs[0].source)
+    if plan.activity >= 0:
+        return (plan.use.type, plan.activity, plan.use.size_bytes if KINDS[plan.use.type].in_place else None)
     return (plan.use.type, plan.chunks, *((phase.collective, phase.dim, phase.data_bytes) for phase in plan.phases))
 
 
@@ -163,7 +166,7 @@ def _tally(plans: Sequence[Plan], calls: Ints) -> dict[int, _Tally]:
 def _dims(plan: Plan, context: Context) -> frozenset[int]:
     """Network dimensions that a collective of all ranks takes part in."""
     every = frozenset(range(len(context.network.npus_count)))
-    if plan.programs or any(phase.members.count == context.ranks for phase in plan.phases):
+    if plan.programs or plan.activity >= 0 or any(phase.members.count == context.ranks for phase in plan.phases):
         return every
     return frozenset(phase.dim for phase in plan.phases)
 
@@ -199,7 +202,7 @@ def _check_share(
         found = tallies[g].get(group, _Tally())
         if found.calls == expected.calls:
             sizes = {(expected.uses[s].size_bytes, use.size_bytes) for s, use in found.uses.items()}
-            if any(one != other for one, other in sizes):
+            if any(one != other for one, other in sizes) and context.activities is None:
                 context.notes.warn(f"members of {name} give different sizes to a collective that takes the same course")
             continue
         signature = next(iter((expected.calls - found.calls) or (found.calls - expected.calls)))

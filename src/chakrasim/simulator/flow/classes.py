@@ -76,21 +76,15 @@ def split_flows(
     order: Ints,
     key: Words,
     link_key: Words,
-    table: Words,
-    value: Ints,
-    new_key: Words,
-    colour: Ints,
     crossed_by: Words,
-    most: int,
-) -> int:
-    """Split flows by the colours of their links and of what they follow; returns how many colours there are then.
+) -> None:
+    """Split flows by the colours of their links and of what they follow.
 
-    ``key`` and ``link_key`` are those of the colours so far; ``new_key`` [f] and ``colour`` [f] are found, and
-    ``crossed_by`` [l], the sum over the flows that cross each link. ``order`` has each flow behind the one that it
-    follows, so that a chain is split from end to end at once; it is empty where flows are numbered so.
-    ``coefficient`` has the bits of the doubles, or nothing where all are 1.
+    ``key`` [f] is written, ``link_key`` [l] has those of the links' colours, and ``crossed_by`` [l], the sum over the
+    flows that cross each link, is found. ``order`` has each flow behind the one that it follows, so that a chain is
+    split from end to end at once; it is empty where flows are numbered so. ``coefficient`` has the bits of the doubles,
+    or nothing where all are 1.
     """
-    known = 0
     plain = coefficient.size == 0
     crossed_by[:] = _ZERO
     for place in range(after.size):
@@ -99,17 +93,11 @@ def split_flows(
         for entry in range(first[flow], first[flow + 1]):
             word += link_key[link[entry]] if plain else mixed(link_key[link[entry]] ^ coefficient[entry])
         if after[flow] != NOWHERE:
-            word += mixed(new_key[after[flow]] ^ _GOLDEN)
+            word += mixed(key[after[flow]] ^ _GOLDEN)
         word = mixed(word)
-        new_key[flow] = word
-        colour[flow] = colour_of(word, table, value, known)
-        if colour[flow] == known:
-            known += 1
-            if known > most:
-                return TOO_MANY
+        key[flow] = word
         for entry in range(first[flow], first[flow + 1]):
             crossed_by[link[entry]] += word if plain else mixed(word ^ coefficient[entry])
-    return known
 
 
 @kernel

@@ -368,6 +368,8 @@ def end_activity(m: Words, message: int) -> None:
     stream = m[entry + at.ENTRY_STREAM]
     m[entry + at.ENTRY_STREAM] = 0
     m[entry + at.ENTRY_ARRIVED] = 0
+    m[entry + at.ENTRY_LARGEST] = 0
+    m[entry + at.ENTRY_UNEQUAL] = 0
     release(m, message, at.MSG_WORDS)
     while stream != 0:
         following = m[stream + at.STREAM_NEXT]

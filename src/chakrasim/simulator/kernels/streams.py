@@ -136,20 +136,28 @@ def begin_phase(m: Words, stream: int) -> None:
 
 @inner
 def come_together(m: Words, stream: int, schedule: int) -> None:
-    """Wait for the other ranks of a collective that is one activity; the last to come starts it."""
+    """Wait for the other ranks of a collective that is one activity; the last to come starts it.
+
+    Where they name different sizes, as for parts that differ, all have the largest.
+    """
     plan = m[stream + at.STREAM_PLAN]
     entry = find_entry(m, m[stream + at.STREAM_GROUP], at.ACTIVITY_TAG, 0, 0, 0, m[plan + at.PLAN_SIGNATURE])
     m[stream + at.STREAM_NEXT] = m[entry + at.ENTRY_STREAM]
     m[entry + at.ENTRY_STREAM] = stream
+    size = m[schedule + at.SCHEDULE_FIND]
+    if m[entry + at.ENTRY_ARRIVED] > 0 and m[entry + at.ENTRY_LARGEST] != size:
+        m[entry + at.ENTRY_UNEQUAL] = 1
+    m[entry + at.ENTRY_LARGEST] = max(m[entry + at.ENTRY_LARGEST], size)
     m[entry + at.ENTRY_ARRIVED] += 1
     if m[entry + at.ENTRY_ARRIVED] < m[schedule + at.SCHEDULE_MEMBERS]:
         return
+    m[at.UNEQUAL] += m[entry + at.ENTRY_UNEQUAL]
     message = allocate(m, at.MSG_WORDS)
     m[at.MESSAGES] += 1
     m[message + at.MSG_ENTRY] = entry
     m[message + at.MSG_AT] = -1
     m[message + at.MSG_TO] = m[schedule + at.SCHEDULE_PROGRAM]
-    m[message + at.MSG_BYTES] = m[schedule + at.SCHEDULE_FIND]
+    m[message + at.MSG_BYTES] = m[entry + at.ENTRY_LARGEST]
     m[message + at.MSG_ROUTE] = -1
     m[message + at.MSG_NUMBER] = m[at.MESSAGES]
     to_start(m, message)

@@ -158,7 +158,7 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
 def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities) -> Plan:
     if KINDS[use.type].rooted and use.root >= 0:
         _root_index(use, members)
-    if not use.size_bytes and use.type != Collective.BARRIER:
+    if not use.size_bytes and KINDS[use.type].in_place and use.type != Collective.BARRIER:
         return Plan(use, 0, ())
     return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
 

@@ -30,6 +30,7 @@ class PlanWriter:
             schedule = self._custom_schedule(plan)  # the same in both directions
             return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
         if plan.activity >= 0:
+            signature = self._signatures.setdefault((-1, plan.activity), len(self._signatures) + 1)
             members = plan.member_count(self.context)
             size = 0 if plan.use.type == Collective.BARRIER else plan.use.size_bytes
             schedule = self.arena.add([members, 0, 0, 0, size, 0, 0, at.AN_ACTIVITY, plan.activity])

@@ -60,6 +60,12 @@ def gather(
         warn_of_impossible(calls, context)
     if m[at.MISMATCHES]:
         context.notes.warn("some ranks ran different collectives under the same place in their group's sequence")
+    if m[at.UNEQUAL]:
+        context.counts["collectives whose members name different sizes"] += int(m[at.UNEQUAL])
+        context.notes.warn(
+            f"the members of {int(m[at.UNEQUAL])} collectives name different sizes: each runs with the largest, in "
+            "equal parts, since traces do not say who sends how much to whom"
+        )
     return SimulationResult(
         finish_ns=finish[classes],
         exposed_comm_ns=(finish - slots[:, at.SLOT_GPU_NS])[classes],

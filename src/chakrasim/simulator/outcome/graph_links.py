@@ -15,6 +15,7 @@ from chakrasim.notes import Notes
 from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.flow.alone.api import could_carry
 from chakrasim.simulator.flow.alone.flows import CapacityChanges
+from chakrasim.simulator.kernels.layout import PAIR_BITS
 
 MOST_USERS = 3
 NAMED = 100
@@ -85,20 +86,29 @@ def _users(
     asked = np.zeros(flows.graph.links, np.bool_)
     asked[links] = True
     entries = np.flatnonzero(asked[flows.table.link] & (crossed > 0))
-    entries = entries[np.lexsort((entries, -crossed[entries], flows.table.link[entries]))]
-    first = np.searchsorted(flows.table.link[entries], links)
-    last = np.searchsorted(flows.table.link[entries], links, side="right")
-    found = {}
-    for link, low, high in zip(links.tolist(), first.tolist(), last.tolist(), strict=True):
-        most = entries[low : min(high, low + MOST_USERS)].tolist()
-        found[link] = tuple(LinkUser(_name(flows, activities, int(route[e]), link), round(crossed[e])) for e in most)
+    routes, which = np.unique(route[entries], return_inverse=True)
+    user = np.array([_user(flows, r) for r in routes.tolist()], np.int64)[which.reshape(-1)]
+    # What took another way on its way has several routes.
+    order = np.lexsort((user, flows.table.link[entries]))
+    at, user = flows.table.link[entries][order], user[order]
+    first = np.flatnonzero(np.concatenate([[True], (at[1:] != at[:-1]) | (user[1:] != user[:-1])])[: at.size])
+    at, user, sent = at[first], user[first], np.add.reduceat(crossed[entries][order], first)
+    found: dict[int, tuple[LinkUser, ...]] = {}
+    for i in np.lexsort((user, -sent, at)).tolist():
+        link, known = int(at[i]), found.get(int(at[i]), ())
+        if len(known) < MOST_USERS:
+            found[link] = (*known, LinkUser(_name(flows, activities, int(user[i]), link), round(sent[i])))
     return found
 
 
-def _name(flows: FlowNetwork, activities: Sequence[str], route: int, link: int) -> str:
+def _user(flows: FlowNetwork, route: int) -> int:
+    """Who uses a route: a pair of ranks as one number, or the number n of an activity as -1 - n."""
     pair = flows.pair(route)
-    if pair is not None:
-        return f"messages {pair[0]} -> {pair[1]}"
-    number = flows.activity_of[route]
-    crossing = flows.activities.flows_over(number, link)
-    return f"{activities[number]}: {crossing}" if crossing else activities[number]
+    return -1 - flows.activity_of[route] if pair is None else pair[0] << PAIR_BITS | pair[1]
+
+
+def _name(flows: FlowNetwork, activities: Sequence[str], user: int, link: int) -> str:
+    if user >= 0:
+        return f"messages {user >> PAIR_BITS} -> {user & ((1 << PAIR_BITS) - 1)}"
+    crossing = flows.activities.flows_over(-1 - user, link)
+    return activities[-1 - user] + (f": {crossing}" if crossing else "")

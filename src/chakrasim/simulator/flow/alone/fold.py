@@ -78,24 +78,18 @@ def _partition(
     crossed_by = np.zeros(capacity.size, np.uint64)
     table, value = _table(2 * min(most, len(flows)))
     order = _leaders_first(flows.after)
-    link_table = _table(2 * capacity.size)
+    link_table, link_value = _table(2 * capacity.size)
+    kinds = number(link_key, link_table, link_value, link_colour, capacity.size)
     if number(key, table, value, colour, most) == TOO_MANY:
         return None
-    before, new_key = (0, 0), np.zeros_like(key)
     while rounds is None or rounds > 0:
         rounds = None if rounds is None else rounds - 1
-        value[:], link_table[1][:] = NONE, NONE
-        colours = split_flows(
-            routes.first, routes.link, bits, flows.after, order, key, link_key, table, value, new_key, colour,
-            crossed_by, most,
-        )  # fmt: skip
-        if colours == TOO_MANY:
-            return None
-        key, new_key = new_key, key
-        now = colours, split_links(link_key, crossed_by, *link_table, link_colour)
-        if now == before:
-            return colour, link_colour
-        before = now
+        link_value[:] = NONE
+        split_flows(routes.first, routes.link, bits, flows.after, order, key, link_key, crossed_by)
+        before, kinds = kinds, split_links(link_key, crossed_by, link_table, link_value, link_colour)
+        if kinds == before:  # flows would not split any more: they do by links, and by what they follow, at once
+            value[:] = NONE
+            return None if number(key, table, value, colour, most) == TOO_MANY else (colour, link_colour)
     return None
 
 
