@@ -214,16 +214,20 @@ def test_every_rate_on_200_random_graphs_is_max_min_fair() -> None:
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_ends_with_them(beside: bool) -> None:
-    """Within half a per cent, where latencies are small beside the time and hops have several messages in line."""
+@pytest.mark.parametrize("channels", [0, 1])
+def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_ends_with_them(
+    channels: int, beside: bool
+) -> None:
+    """Within half a per cent, where latencies are small beside the time and hops have several messages in line; of
+    several rings the messages are rounded up to whole bytes."""
     for seed in range(200):
         graph, routing = random_network(seed)
         work, group = random_work(seed, graph, SAME_ALGORITHM)
         if not beside:
             work.nodes = [nodes if rank in group else [] for rank, nodes in enumerate(work.nodes)]
-        whole, messages = work.run(graph, routing, channels=1), work.run(graph, routing, messages=True)
+        whole, messages = (work.run(graph, routing, channels=channels, messages=m) for m in (False, True))
         crossed = {link.name: link.bytes for link in messages.graph_links}
-        assert {link.name: link.bytes for link in whole.graph_links} == pytest.approx(crossed, abs=1.0), seed
+        assert {link.name: link.bytes for link in whole.graph_links} == pytest.approx(crossed, rel=1e-6), seed
         ends = whole.finish_ns[group].max(), messages.finish_ns[group].max()
         assert ends[0] == pytest.approx(ends[1], rel=0.005), seed
 
@@ -408,3 +412,19 @@ def test_islands_of_4_and_6_see_only_their_own_links_and_one_collective_all_of_t
     assert everyone.makespan_ns == pytest.approx(GB * 18 / 10 / 4 / 25, rel=1e-3)
     leaving = {link.name: link.bytes for link in everyone.graph_links if link.name.endswith("-core")}
     assert leaving == {f"nic{rank}-core": GB * 18 // 10 // 4 for rank in range(8)}
+
+
+@pytest.mark.parametrize("group", [range(32), [*range(8), *range(16, 24)], range(3, 32, 8)])
+@pytest.mark.parametrize("kind", [ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER])
+def test_on_boards_with_a_nic_for_each_gpu_messages_take_the_rings_of_the_activity(
+    kind: int, group: Sequence[int]
+) -> None:
+    """Each ring leaves a board by a NIC of its own: NICs, of 50 bytes per ns, are the slowest links."""
+    graph, n = cs.load_machine("h100", gpus=32).graph, len(group)
+    size = (1 if kind == ALL_GATHER else n) * (1 << 25)
+    whole, messages = (one(kind, size, group, 32).run(graph, messages=m) for m in (False, True))
+    each = size * (n - 1) // n * (2 if kind == ALL_REDUCE else n if kind == ALL_GATHER else 1)
+    rings = 1 if n == 4 else 8
+    for result in (whole, messages):
+        assert result.makespan_ns == pytest.approx(each / rings / 50, rel=0.02)
+    assert messages.messages >= rings * n * (n - 1)
