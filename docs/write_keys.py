@@ -14,12 +14,14 @@ from typing import Any
 from chakrasim.config.table import Assumed, Derived, Empty, Key, Required, Table, object_schema
 from chakrasim.generator.spec import keys as spec
 from chakrasim.machine.device.keys import DEVICE
+from chakrasim.machine.graph.changes import CHANGES
 from chakrasim.machine.graph.families import FAMILIES
 from chakrasim.machine.graph.network_file import NETWORK_GRAPH
 from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.memory import MEMORY
 from chakrasim.machine.network import NETWORK
 from chakrasim.machine.system_file import SYSTEM
+from chakrasim.simulator.jobs_file import JOBS
 
 DOCS = Path(__file__).resolve().parent
 SCHEMAS = DOCS.parent / "src" / "chakrasim" / "config" / "schemas"
@@ -32,7 +34,8 @@ TABLES: dict[str, dict[str, Table]] = {
         "network": NETWORK,
         "memory": MEMORY,
     },
-    "reference-topologies.md": {"graph": NETWORK_GRAPH},
+    "reference-topologies.md": {"graph": NETWORK_GRAPH, "changes": CHANGES},
+    "howto-run-several-jobs.md": {"jobs": JOBS},
     "reference-transformer-spec.md": {
         "model": spec.MODEL,
         "moe": spec.MOE,
@@ -44,12 +47,14 @@ TABLES: dict[str, dict[str, Table]] = {
 }
 """By page: its tables by the names in their marks."""
 
-_DEEP = ("reference-machine.md", "reference-topologies.md")
+_DEEP = ("reference-machine.md", "reference-topologies.md", "howto-run-several-jobs.md")
 """Pages that show the keys of mappings below."""
 
 SCHEMA_OF: dict[str, dict[str, Any]] = {
     "machine": {"title": "chakrasim machine", **object_schema(MACHINE)},
+    "changes": {"title": "chakrasim changes of a network", **object_schema(CHANGES)},
     "device": {"title": "chakrasim device profile", **object_schema(DEVICE)},
+    "jobs": {"title": "chakrasim jobs", **object_schema(JOBS)},
     "transformer": {"title": "chakrasim transformer spec", **spec.schema_of(spec.SPEC, ""), "required": ["model"]},
     "astra-sim-system": {"title": "ASTRA-sim system", **object_schema(SYSTEM, strict=False)},
     "astra-sim-network": {"title": "ASTRA-sim network", **object_schema(NETWORK, strict=False)},

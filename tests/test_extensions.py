@@ -138,8 +138,8 @@ def test_a_declared_name_may_begin_like_one_with_a_window(tmp_path: Path, monkey
         (
             "nowhere:Line",
             "ring",
-            "machine.yaml: $.network[0].topology: the module nowhere is not found; found 'nowhere:Line'; install its "
-            "package, or name its folder in PYTHONPATH",
+            "machine.yaml: line 1: $.network[0].topology: the module nowhere is not found; found 'nowhere:Line'; "
+            "install its package, or name its folder in PYTHONPATH",
         ),
         (
             "line:Lyne",

@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from chakrasim.kept_code import Store, store
 
 _ENDING = ".kept"
-_BESIDE = {"simulator": ("machine/topologies",)}
-"""By room: folders of others whose plain functions its kernels compile in."""
+_BESIDE = {"simulator": ("machine/topologies/*.py", "machine/graph/routing/pick.py")}
+"""By room: files of others whose plain functions its kernels compile in."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,9 +57,7 @@ def _kernel_sources(room: str) -> list[bytes]:
     texts = {path: path.read_bytes() for path in sorted((Path(__file__).parent / room).rglob("*.py"))}
     marks = (b"@kernel", b"@inner", b"@leaf")
     folders = {path.parent for path, text in texts.items() if any(mark in text for mark in marks)}
-    beside = [
-        path for folder in _BESIDE.get(room, ()) for path in sorted((Path(__file__).parent / folder).glob("*.py"))
-    ]
+    beside = [path for files in _BESIDE.get(room, ()) for path in sorted(Path(__file__).parent.glob(files))]
     return [text for path, text in texts.items() if path.parent in folders] + [path.read_bytes() for path in beside]
 
 

@@ -263,3 +263,25 @@ def test_a_device_profile_times_nodes_that_say_their_work(cli, job, finish_ns, t
 def test_machines_lists_and_prints_devices(cli):
     assert "Devices (--device-profile)" in cli("machines").out
     assert cli("machines", "h100").out.startswith("# NVIDIA H100 SXM5 80 GB.")
+
+
+def test_groups_take_their_dimensions_where_that_is_asked_for(cli, tmp_path):
+    links = {"topology": "FullyConnected", "latency": "0 ns"}
+    dims = [{**links, "npus": 2, "bandwidth": "80 GiB/s"}, {**links, "npus": 2, "bandwidth": "10 GiB/s"}]
+    collectives = {"splits": 1, "algorithms": {"all-reduce": "ring"}}
+    machine = {"network": [*dims, dims[1]], "collectives": collectives}
+    (tmp_path / "machine.yaml").write_text(json.dumps(machine))
+    (tmp_path / "groups.json").write_text('{"1": [0, 1, 2, 3], "2": [4, 5, 6, 7]}')
+    traces = []
+    for rank in range(8):
+        builder = TraceBuilder()
+        attrs = {"is_cpu_op": False, "comm_type": 0, "comm_size": 1 << 20, "pg_name": str(1 + rank // 4)}
+        builder.add(0, type=7, attrs=attrs)
+        traces.append(builder.build())
+    write(tmp_path / "w", traces)
+    run = ("simulate", tmp_path / "w", "--machine", tmp_path / "machine.yaml", "--comm-group", tmp_path / "groups.json")
+    for option, algorithm in (((), "ring"), (("--group-dimensions",), "ring,ring")):
+        outcome = cli(*run, "--congestion", "aware", "--json", "-", *option)
+        assert outcome.code == 0
+        assert [one["algorithm"] for one in json.loads(outcome.out)["collectives"]] == [algorithm]
+    assert "no dimensions to give to groups" in cli(*run, "--network-model", "flow", "--group-dimensions").err

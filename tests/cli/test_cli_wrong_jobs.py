@@ -153,8 +153,8 @@ def test_timelines_of_jobs(refused: Refused, job: Path) -> None:
 @pytest.mark.parametrize(
     ("profile", "message"),
     [
-        ("nope", "machine.yaml: $.compute.profile: neither a shipped device nor a file; found 'nope'"),
-        ('""', "machine.yaml: $.compute.profile: no name; expected a file, or one of a100"),
+        ("nope", "machine.yaml: line 5: $.compute.profile: neither a shipped device nor a file; found 'nope'"),
+        ('""', "machine.yaml: line 5: $.compute.profile: no name; expected a file, or one of a100"),
         ("none.yaml", "none.yaml: device profile: no such file"),
         ("folder", "folder: device profile: cannot be read (Is a directory)"),
         ("job.class-0.et", ": not YAML: "),

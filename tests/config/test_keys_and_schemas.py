@@ -17,6 +17,8 @@ import yaml
 from chakrasim import InputError
 from chakrasim.config import schema_text
 from chakrasim.config.decode import decode_yaml
+from chakrasim.config.section import open_section
+from chakrasim.config.table import names, read
 from chakrasim.config.values import Scalar, parse_decimal
 from chakrasim.generator.spec.file import load_spec
 from chakrasim.machine import (
@@ -30,9 +32,29 @@ from chakrasim.machine import (
     preset_names,
     preset_text,
 )
+from chakrasim.machine.graph.changes import load_changes
+from chakrasim.notes import Notes
+from chakrasim.simulator.jobs_file import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
+FABRIC = {"ranks": 8, "parts": [{"leaf-spine": {"hosts-per-leaf": 4, "spines": 2, "bandwidth": "400 Gb/s"}}]}
+
+
+def load_changes_of_a_fabric(source: Any) -> Any:
+    """The changes of the network that the page about them has."""
+    return load_changes(source, load_machine({"network": {"graph": FABRIC}, "collectives": {"splits": 1}}).graph)
+
+
+def jobs_of(source: Any) -> Any:
+    """What a jobs file says, without the traces that it names."""
+    section = open_section(source, "jobs file", "yaml", Notes())
+    section.refuse_unknown(names(JOBS))
+    return read(section, JOBS)
+
+
 LOADERS: dict[str, Callable[..., Any]] = {
+    "changes": load_changes_of_a_fabric,
+    "jobs": jobs_of,
     "machine": load_machine,
     "device": load_device,
     "transformer": load_spec,
@@ -78,6 +100,8 @@ def good_files() -> list[tuple[str, str, str]]:
     demo = sorted((ROOT / "src" / "chakrasim" / "demo" / "machines").glob("*.yaml"))
     machines = [(name, preset_text(name)) for name in preset_names()] + [(f.name, f.read_text("utf-8")) for f in demo]
     page = (ROOT / "docs" / "reference-machine.md").read_text("utf-8").split("```yaml\n")
+    jobs = (ROOT / "docs" / "howto-run-several-jobs.md").read_text("utf-8").split("```yaml file=packed.yaml\n")[1]
+    fail = (ROOT / "docs" / "howto-let-links-fail.md").read_text("utf-8").split("```yaml file=failures.yaml\n")[1]
     spec = (ROOT / "docs" / "reference-transformer-spec.md").read_text("utf-8").split("```yaml file=step.yaml\n")[1]
     come = (ROOT / "docs" / "howto-come-from-astra-sim.md").read_text("utf-8")
     astra = {"system": "json file=system.json", "network": "yaml file=network.yml", "memory": "json file=memory.json"}
@@ -86,6 +110,8 @@ def good_files() -> list[tuple[str, str, str]]:
         ("machine", "page", page[1].split("```")[0]),
         ("device", "page", page[2].split("```")[0]),
         *(("device", name, device_text(name)) for name in device_names()),
+        ("jobs", "page", jobs.split("```")[0]),
+        ("changes", "page", fail.split("```")[0]),
         ("transformer", "page", spec.split("```")[0]),
         *((f"astra-sim-{kind}", "page", come.split(f"```{mark}\n")[1].split("```")[0]) for kind, mark in astra.items()),
     ]
@@ -128,6 +154,10 @@ def test_files_of_ours_are_what_the_schemas_expect(kind: str, name: str, text: s
         ("machine", "all-reduce:", "allreduce:", "'allreduce' is not one of ['all-reduce', "),
         ("device", "compute: 0.8", "compute: 1.8", "1.8 is not valid under any of the given schemas"),
         ("device", "float32: 67", "fp32: 67", "'fp32' is not one of ['float64', "),
+        ("jobs", "islands: whole", "islands: all", "'all' is not one of ['any', 'whole']"),
+        ("jobs", "start: 100 us", "start: 100", "100 is not of type 'string'"),
+        ("changes", "down: leaf0-spine0", "broken: leaf0-spine0", "'broken' was unexpected"),
+        ("changes", "at: 30 us", "at: 30", "30 is not of type 'string'"),
         ("transformer", "batch:", "batches:", "'batches' was unexpected"),
         ("transformer", "tp: 8", "tp: 0", "0 is not valid under any of the given schemas"),
         ("transformer", "sp: true", "sp: yes", "'yes' is not of type 'boolean'"),

@@ -234,7 +234,7 @@ def test_optical_circuits_follow_their_schedule() -> None:
 @pytest.mark.parametrize(
     ("ranks", "island", "name", "keys", "message"),
     [
-        (17, None, "fat-tree", {"k": 4, "bandwidth": "1 GB/s"}, "k = 4, 3 tiers has 16 hosts"),
+        (17, None, "fat-tree", {"k": 4, "bandwidth": "1 GB/s"}, "there is room for 16 hosts, not 17"),
         (4, None, "xgft", {"down": [2, 2], "up": [1], "bandwidth": "1 GB/s"}, "up has 1 values, expected 2"),
         (6, 4, "rails", {"leaf-gpus": 2}, "rails need islands of one size"),
         (6, None, "rails", {"leaf-gpus": 2}, "rails need islands"),
@@ -244,6 +244,7 @@ def test_optical_circuits_follow_their_schedule() -> None:
         (4, 4, "nics", {"per-island": 3, "pcie": "1 GB/s"}, "3 NICs cannot be shared out among the 4 ranks"),
         (8, None, "dragonfly", {"hosts": 1, "routers": 2, "groups": 4, "bandwidth": "1 GB/s"}, "2 global ports"),
         (4, None, "optical", {"bandwidth": "1 GB/s", "schedule": [{"pairs": [[0, 9]]}]}, "found port 9"),
+        (4, None, "optical", {"bandwidth": "1 GB/s", "schedule": [{"at": "1e30 s", "pairs": [[0, 1]]}]}, "the clock"),
         (2, None, "one-switch", {"bandwidth": "1 GB/s"}, ""),
     ],
 )

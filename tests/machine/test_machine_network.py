@@ -60,7 +60,7 @@ def test_to_be_determined_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
     assert str(caught.value) == (
-        f"{tmp_path / 'net.yml'}: $.bandwidth[0]: not a number; found 'tbd'; "
+        f"{tmp_path / 'net.yml'}: line 3: $.bandwidth[0]: not a number; found 'tbd'; "
         "expected a finite number in GB/s (2^30 bytes)"
     )
 

@@ -49,6 +49,27 @@ def test_a_sprayed_flow_uses_all_parallel_cables():
     assert np.unique(sixteen.link[1::4]).size == 4
 
 
+@pytest.mark.parametrize("rule", ["spray", "adaptive"])
+def test_flows_for_which_room_has_to_be_made_have_the_routes_that_they_have_alone(rule):
+    """Twelve switches in a row with two cables each: ways are longer than what room there is for at first."""
+    graph = GraphBuilder()
+    graph.add_ranks(3)
+    switches = graph.add_switches("switch", 12)
+    for rank, switch in enumerate((0, 5, 11)):
+        graph.cable(rank, switches[switch], 25.0, 0.0)
+    for a, b in itertools.pairwise(switches):
+        graph.cable(a, b, 25.0, 0.0, count=2)
+    built = graph.build()
+    source, destination, _ = all_pairs(built, 1)
+    source, destination = np.tile(source, 8), np.tile(destination, 8)
+    found = find_routes(built, source, destination, None, Routing(rule))
+    for i, (a, b) in enumerate(zip(source.tolist(), destination.tolist(), strict=True)):
+        link, part = found.of(i)
+        into = part[built.target[link] == b]
+        assert into.sum() == pytest.approx(float(a != b)), i
+        assert part[built.source[link] == a].sum() == pytest.approx(float(a != b)), i
+
+
 @pytest.mark.parametrize(
     ("children", "parents", "cables"),
     [((4, 4, 4), (1, 4, 4), (1, 1, 1)), ((4, 4), (1, 2), (1, 2)), ((2, 3, 2), (2, 2, 3), (1, 2, 3))],

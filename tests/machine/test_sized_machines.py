@@ -117,6 +117,7 @@ def test_all_pairs_of_a_small_machine_reach_each_other_over_nvlink_inside_and_ni
         ),
         ("h100", {"gpus": 0}, "gpus out of range"),
         ("h100", {"gpus": 16, "nic": "fast"}, "not the speed of a NIC; found 'fast'"),
+        ("h100", {"gpus": 8, "nic": "400X"}, "not the speed of a NIC; found '400X'"),
         ("h100", {"gpus": 16, "fabric": "rails"}, "no such fabric; found 'rails'; expected one of rail"),
         ("h100", {"gpus": 16, "oversubscription": 0}, "oversubscription out of range"),
         ("h100", {"gpus": 16, "fabric": "one-switch", "oversubscription": 2}, "one switch has no uplinks"),

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from cases import Case, collective, compute, network_of, system_of
+from cases import UNIT_BANDWIDTH, Case, collective, compute, network_of, system_of
 
 import chakrasim
 from chakrasim import InputError, SimulationResult
@@ -202,3 +202,13 @@ def test_an_algorithm_over_all_ranks_spans_the_dimensions() -> None:
 
     assert said("oneRing")
     assert not said("ring", "ring")
+
+
+def test_messages_that_take_no_time_at_all_are_impossible_too() -> None:
+    # 3 bytes on 4 bytes per ns are cut off to 0 ns; a link of the ring carries 36 messages, of 27 ns.
+    network = network_of(("Ring", 16, 4 * UNIT_BANDWIDTH, 0.0))
+    system = system_of("direct", endpoint_delay=0, local_mem_bw=0, preferred_dataset_splits=1)
+    case = Case([[collective(0, 6, 48)]], network, system, congestion="unaware")
+    result = case.run()
+    assert result.makespan_ns == 0
+    assert impossible(result) == (45.0, pytest.approx(45.0 / 27, rel=1e-3))  # the least time that is told is 1 ns

@@ -1,4 +1,4 @@
-"""``chakrasim draw``: a Chakra trace as a picture."""
+"""``chakrasim draw``: a Chakra trace, or a network, as a picture."""
 
 from __future__ import annotations
 
@@ -7,32 +7,40 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.files import add_files, files
+from chakrasim.cli.machine_options import SIZE, add_size
 from chakrasim.cli.options import add_reading
-from chakrasim.cli.output import announce_compilation, tell_warnings
+from chakrasim.cli.output import announce_compilation, check_targets, tell_warnings
 from chakrasim.compat.option_names import new_form
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    from chakrasim.machine import NetworkGraph
     from chakrasim.trace import Trace
 
-SUMMARY = "Draw the graph of a Chakra trace"
+SUMMARY = "Draw the graph of a Chakra trace, or a network"
 EXAMPLES = """\
 Nodes of one operator (--by module) or of one thread or stream (--by stream) become one box in graphs of more than 500
 nodes. Solid arrows are data dependencies, dashed ones control dependencies. .pdf needs the program dot of Graphviz;
 .svg takes it if it is there, and a simple layout of our own if not.
 
+Of a network every rank, NIC, switch and cable is drawn, islands in frames; of a large one islands, or all alike, are
+one box with a count. --load colours cables by the share of a run in which they were busy.
+
 examples:
   chakrasim draw step.0.et -o step.svg
   chakrasim draw step.0.et -o step.dot --by none
   chakrasim draw --input_filename step.0.et --output_filename step.graphml --compat chakra
+  chakrasim draw --network h100 --gpus 32 -o h100.svg
+  chakrasim draw --network fabric.graphml -o fabric.html --load result.json
 """
 
 SUFFIXES = (".dot", ".graphml", ".svg", ".pdf")
+OF_NETWORKS = (".dot", ".html", ".svg", ".pdf")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,26 +54,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--compat", choices=("chakra",), help="draw every node as chakra_visualizer does")
     add_reading(parser)
+    network = parser.add_argument_group("a network instead of a trace")
+    network.add_argument("--network", metavar="NAME|FILE", help="a machine, or a file of a network in any form")
+    network.add_argument("--load", metavar="FILE", help="a result of simulate --json on it, to colour cables by load")
+    add_size(network)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read and draw. Raises InputError."""
+    if options.network is not None:
+        return _run_network(options)
+    given = next((name for name in ("load", *SIZE) if getattr(options, name) is not None), None)
+    if given is not None:
+        raise InputError(f"--{given} is of a network", remedy=f"give --network, or leave --{given} out")
     inputs, output = files(options)
-    suffix = os.path.splitext(output)[1]
-    if suffix not in SUFFIXES:
-        meant = output.removesuffix(suffix) + (_near_suffix(suffix) or ".svg")
-        raise InputError(
-            "this kind of picture is not known",
-            file=output,
-            expected=f"one of {', '.join(SUFFIXES)}",
-            remedy=f"say {new_form('draw', inputs[0], '-o', meant)}",
-        )
-    if suffix == ".pdf" and shutil.which("dot") is None:
-        raise InputError(
-            "a PDF needs the program dot of Graphviz, which is not installed",
-            file=output,
-            remedy="install Graphviz, or write .svg",
-        )
+    suffix = _suffix(output, SUFFIXES, (inputs[0],))
     announce_compilation("trace")
     from chakrasim.trace import read_trace
 
@@ -82,11 +85,68 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _near_suffix(suffix: str) -> str:
-    """The known ending most like this one, or nothing."""
-    from difflib import get_close_matches
+def _run_network(options: argparse.Namespace) -> int:
+    """Read a network and draw it."""
+    if options.input is not None or options.input_filename is not None:
+        raise InputError("a trace and --network are given", remedy="leave one of them out")
+    for name, usual in (("by", "auto"), ("compat", None)):
+        if getattr(options, name) != usual:
+            raise InputError(f"--{name} is of traces, not of networks", remedy="leave it out")
+    output = options.output if options.output is not None else options.output_filename
+    if output is None:
+        raise InputError("no output is given", remedy="add -o FILE")
+    suffix = _suffix(output, OF_NETWORKS, ("--network", options.network))
+    check_targets({"-o": output}, [options.network, options.load])
+    from chakrasim.report.picture.network import network_picture
+    from chakrasim.report.picture.network_files import network_dot, network_html, network_svg
 
-    return next(iter(get_close_matches(suffix, SUFFIXES, 1)), "")
+    notes = Notes()
+    graph = _network(options, notes)
+    load = None
+    if options.load is not None:
+        from chakrasim.simulator.outcome.graph_links import read_loads
+
+        load = read_loads(options.load, graph, notes)
+    picture = network_picture(graph, load)
+    if picture.short:
+        notes.warn(f"the {graph.vertices:,} vertices are drawn as {len(picture.boxes):,} boxes: {picture.short}")
+    tell_warnings(notes.warnings, options)
+    made = {".html": network_html, ".svg": network_svg}.get(suffix, network_dot)(picture)
+    _write([_rendered(made, output, "pdf")] if suffix == ".pdf" else made, output)
+    return 0
+
+
+def _network(options: argparse.Namespace, notes: Notes) -> NetworkGraph:
+    """The graph in a file, or of a machine by its name and size."""
+    from chakrasim.machine import load_machine, read_graph
+
+    size = {name: getattr(options, name) for name in SIZE}
+    file = os.path.exists(options.network) or os.path.basename(options.network) != options.network
+    if file and not any(value is not None for value in size.values()):
+        return read_graph(options.network, notes)
+    return load_machine(options.network, notes, **size).graph
+
+
+def _suffix(output: str, known: Sequence[str], what: Sequence[str]) -> str:
+    """The ending of the output's name. Raises InputError for one that is not known, and for what cannot be made."""
+    suffix = os.path.splitext(output)[1]
+    if suffix not in known:
+        from difflib import get_close_matches
+
+        meant = output.removesuffix(suffix) + next(iter(get_close_matches(suffix, known, 1)), ".svg")
+        raise InputError(
+            "this kind of picture is not known",
+            file=output,
+            expected=f"one of {', '.join(known)}",
+            remedy=f"say {new_form('draw', *what, '-o', meant)}",
+        )
+    if suffix == ".pdf" and shutil.which("dot") is None:
+        raise InputError(
+            "a PDF needs the program dot of Graphviz, which is not installed",
+            file=output,
+            remedy="install Graphviz, or write .svg",
+        )
+    return suffix
 
 
 def _texts(trace: Trace, suffix: str, by: str, notes: Notes) -> tuple[Iterator[str], str]:

@@ -15,6 +15,7 @@ from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    from chakrasim.machine.graph.changes import Change
     from chakrasim.machine.graph.graph import NetworkGraph
     from chakrasim.machine.graph.routing import Routing
     from chakrasim.simulator.flow.alone.flows import Flows
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model")
     model.add_argument("--model", choices=("flow",), default="flow", help="how links are shared: max-min fair (flow)")
     add_routing(model)
+    model.add_argument("--changes", metavar="FILE", help="links, switches and ranks that fail, come back, change speed")
     model.add_argument("--exact", action="store_true", help="times are real numbers, not whole nanoseconds")
     model.add_argument(
         "--merge",
@@ -63,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run and report. Raises InputError."""
     notes = Notes()
-    check_targets({"--json": options.json}, [options.file, options.machine, options.network])
+    check_targets({"--json": options.json}, [options.file, options.machine, options.network, options.changes])
     given = _input(options, notes)
     tell_warnings(notes.warnings, options)
     if not options.quiet:
@@ -102,7 +104,8 @@ def _input(options: argparse.Namespace, notes: Notes) -> Any:
         raise InputError(both, expected="one of the two: chakrasim flows FILE, or --pattern NAME:SIZE")
     flows = None if options.file is None else read_flow_file(options.file, notes)
     if isinstance(flows, Case):
-        extra = [name for name in ("machine", "network", "gpus", "routing") if getattr(options, name) is not None]
+        names = ("machine", "network", "gpus", "routing", "changes")
+        extra = [name for name in names if getattr(options, name) is not None]
         if extra:
             raise InputError(
                 f"a case has its own links and routes: --{extra[0]} does not go with it",
@@ -110,8 +113,12 @@ def _input(options: argparse.Namespace, notes: Notes) -> Any:
                 remedy=f"leave --{extra[0]} out",
             )
         return flows
-    graph, routing = _network(options, notes)
-    return graph, routing, flows if flows is not None else _pattern(options, graph)
+    graph, routing, changes = _network(options, notes)
+    if options.changes is not None:
+        from chakrasim.machine.graph.changes import load_changes
+
+        changes = (*changes, *load_changes(options.changes, graph, notes, changes))
+    return graph, routing, changes or None, flows if flows is not None else _pattern(options, graph)
 
 
 def _pattern(options: argparse.Namespace, graph: NetworkGraph) -> Flows:
@@ -120,8 +127,8 @@ def _pattern(options: argparse.Namespace, graph: NetworkGraph) -> Flows:
     return pattern_flows(options.pattern, graph.ranks, 1 if options.seed is None else options.seed)
 
 
-def _network(options: argparse.Namespace, notes: Notes) -> tuple[NetworkGraph, Routing]:
-    """The graph, and how routes are found on it."""
+def _network(options: argparse.Namespace, notes: Notes) -> tuple[NetworkGraph, Routing, tuple[Change, ...]]:
+    """The graph, how routes are found on it, and what happens to it."""
     if options.network is not None:
         if options.machine is not None:
             raise InputError("--machine and --network are two networks", remedy="leave one of them out")
@@ -129,19 +136,22 @@ def _network(options: argparse.Namespace, notes: Notes) -> tuple[NetworkGraph, R
         from chakrasim.machine.graph.routing import Routing
 
         rule = Routing() if options.routing is None else Routing(rule=options.routing)
-        return read_graph(options.network, notes), rule if options.seed is None else replace(rule, seed=options.seed)
+        rule = rule if options.seed is None else replace(rule, seed=options.seed)
+        return read_graph(options.network, notes), rule, ()
     if options.machine is None:
         raise InputError("no network is given", expected="--machine NAME --gpus N, or --network FILE")
     machine = machine_of(options, notes)
-    return machine.graph, machine.routing
+    return machine.graph, machine.routing, machine.changes
 
 
 def _run(given: Any, options: argparse.Namespace, progress: Any) -> FlowResult:
-    from chakrasim.simulator.flow.alone.api import run_flows, share_links
-    from chakrasim.simulator.flow.alone.flow_files import Case
+    from chakrasim.simulator.flow.alone.api import check_ranks, run_flows, share_links
+    from chakrasim.simulator.flow.alone.flow_files import Case, naming
 
     how: dict[str, Any] = {"exact": options.exact, "merge": options.merge, "progress": progress}
     if isinstance(given, Case):
         return share_links(given.link_names, given.capacity, given.flows, changes=given.changes, **how)
-    graph, routing, flows = given
-    return run_flows(graph, flows, routing=routing, **how)
+    graph, routing, changes, flows = given
+    with naming(options.file) if options.file else nullcontext():
+        check_ranks(graph, flows)
+    return run_flows(graph, flows, routing=routing, changes=changes, **how)

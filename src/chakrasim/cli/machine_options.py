@@ -13,7 +13,7 @@ from chakrasim.notes import Notes
 if TYPE_CHECKING:
     from chakrasim.machine import Machine
 
-_SIZE = ("gpus", "nic", "fabric", "oversubscription")
+SIZE = ("gpus", "nic", "fabric", "oversubscription")
 _WAYS = {"routing": "rule", "seed": "seed"}
 
 
@@ -64,7 +64,7 @@ def changes_machine(options: argparse.Namespace) -> bool:
 
 
 def _given(options: argparse.Namespace) -> list[str]:
-    return [name for name in (*_SIZE, "set", "slow", *_WAYS) if getattr(options, name, None) not in (None, [])]
+    return [name for name in (*SIZE, "set", "slow", *_WAYS) if getattr(options, name, None) not in (None, [])]
 
 
 def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machine:
@@ -76,7 +76,7 @@ def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machi
     if options.machine is None:
         given = _given(options)
         raise InputError(f"--{given[0]} needs --machine" if given else "no machine is given", expected="--machine NAME")
-    size = {name: getattr(options, name) for name in _SIZE}
+    size = {name: getattr(options, name) for name in SIZE}
     machine = load_machine(options.machine, notes, **size, settings=parse_settings(options.set))
     ways = {_WAYS[name]: getattr(options, name) for name in _WAYS if getattr(options, name, None) is not None}
     routing: Any = replace(machine.routing, **ways)

@@ -250,7 +250,10 @@ def _report(error: ChakrasimError) -> int:
     for warning in error.warnings:
         if warning not in str(error):
             _complain(f"warning: {warning}")
-    _complain(f"error: {error}")
+    head, *lines = str(error).split("\n") if isinstance(error, StallError) else [str(error)]
+    _complain(f"error: {head}")
+    for line in lines:
+        tell(line)
     if isinstance(error, StallError):
         for line in error.waits:
             if line not in str(error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,12 @@ from chakrasim.cli.output import (
     write_data,
     write_out,
 )
-from chakrasim.errors import InputError
+from chakrasim.cli.streams import tell
+from chakrasim.errors import InputError, StallError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    from chakrasim.simulator.context import Protocol
     from chakrasim.simulator.outcome.result import SimulationResult
 
 SUMMARY = "Simulate Chakra traces on a machine"
@@ -43,10 +46,19 @@ ASTRA-sim's own options, and its lines instead of the tables:
   chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
       --network-configuration network.yml --remote-memory-configuration memory.json --compat-log
 
-exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 some rank can never finish; 130 interrupted
+exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank or job can never finish; 130 interrupted
 """
 
 SCALES = ("compute_scale", "comm_scale")
+BESIDE_JOBS = {
+    ("prefix", "workload_configuration"): "the file names the traces of each job",
+    ("ranks", "comm_group"): "the file says it of each job",
+    ("system", "network", "memory", "congestion"): "jobs share the links of a --machine",
+    ("device_profile",): "the machine file names the profile",
+    ("replay_durations", "common_start", "no_fold"): "every rank is simulated, from the start of its job",
+    ("check", "compat_log", "memory_trace"): "it is of one job",
+}
+"""Options that make no sense with several jobs, and why."""
 NO_EFFECT = ("logging_configuration", "logging_folder", "path", "run_name", "total_stat_rows", "stat_row")
 
 
@@ -91,20 +103,7 @@ def _input_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _model_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model")
-    model.add_argument(
-        "--network-model",
-        choices=("unaware", "aware", "flow"),
-        help="how bytes share links: ASTRA-sim's two networks, or max-min fair flows on a graph of links; default: "
-        "flow for boards and graphs, else unaware",
-    )
-    model.add_argument(
-        "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
-    )
-    add_routing(model)
-    model.add_argument(
-        "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
-    )
-    model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
+    _network_arguments(model)
     model.add_argument(
         "--num-queues-per-dim",
         type=whole_number(1, 1 << 16),
@@ -148,6 +147,30 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
     ignored = "accepted for ASTRA-sim's sake, without effect"
     for name in NO_EFFECT:
         model.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=ignored)
+
+
+def _network_arguments(model: argparse._ArgumentGroup) -> None:
+    model.add_argument(
+        "--network-model",
+        choices=("unaware", "aware", "flow"),
+        help="how bytes share links: ASTRA-sim's two networks, or max-min fair flows on a graph of links; default: "
+        "flow for boards and graphs, else unaware",
+    )
+    model.add_argument(
+        "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
+    )
+    add_routing(model)
+    model.add_argument(
+        "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
+    )
+    model.add_argument(
+        "--group-dimensions",
+        action="store_true",
+        help="groups that are a product of coordinates take the network's dimensions, as all ranks do, not one ring",
+    )
+    what = "rings of each collective on flow, of at most 32; default: as many as a board has NICs for its ranks"
+    model.add_argument("--channels", type=whole_number(1, 32), default=0, metavar="N", help=what)
+    model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
 
 
 def _output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -198,46 +221,55 @@ def run(options: argparse.Namespace) -> int:
     tell_warnings(result.warnings, options)
     if options.compat_log and options.json != "-" and not result.records:
         tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
-    _write_files(result, options)
+    _write_files(result, result.to_json, options)
     _print(result, options)
     return 0
 
 
 def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
     """Several jobs beside each other and alone."""
-    wrong = [name for name in ("prefix", "workload_configuration", "system", "network", "congestion", "ranks")
-             if getattr(options, name) is not None]  # fmt: skip
-    if wrong or options.network_model not in (None, "flow"):
-        name = wrong[0].replace("_", "-") if wrong else "network-model"
-        raise InputError(f"--jobs runs on the links of a machine; {name} does not go with it", remedy="leave it out")
+    _refuse_beside_jobs(options)
     machine = _scaled(options, notes)
     if machine is None:
         raise InputError("no machine is given", expected="--machine NAME", remedy="see chakrasim machines")
-    check_targets({"--json": options.json}, [options.jobs, options.changes, options.machine])
+    _check_outputs(options)
     tell_warnings(notes.warnings, options)
     if not options.quiet:
         announce_compilation("trace", "simulator")
     from chakrasim.report.tables.jobs import jobs_sections
-    from chakrasim.simulator.context import Protocol
     from chakrasim.simulator.together import simulate_jobs
 
     result = simulate_jobs(
         options.jobs,
         machine=machine,
         changes=options.changes,
-        protocol=Protocol(messages=options.messages),
+        protocol=_protocol(options),
         limits=_limits(options, notes),
         lenient=options.lenient,
         strict=options.strict,
     )
     tell_warnings(result.result.warnings, options)
+    _write_files(result.result, result.to_json, options)
     if options.json == "-":
         write_data(result.to_json())
-    elif options.json is not None:
-        result.to_json(options.json)
     if not options.quiet and options.json != "-":
         print_sections(jobs_sections(result))
-    return 0
+    stuck = [job for job in result.jobs if job.error]
+    for job in stuck:
+        for line in f"chakrasim: error: job {job.name}: {job.error}".split("\n"):
+            tell(line)
+    return StallError.exit_code if stuck else 0
+
+
+def _refuse_beside_jobs(options: argparse.Namespace) -> None:
+    """Complain about options that say what a jobs file says for each job, or what is not there for several."""
+    if options.network_model not in (None, "flow"):
+        raise InputError(f"--jobs runs on the flow network, not on {options.network_model}", remedy="leave it out")
+    for names, why in BESIDE_JOBS.items():
+        for name in names:
+            if getattr(options, name) not in (None, False):
+                said = "a prefix" if name == "prefix" else f"--{name.replace('_', '-')}"
+                raise InputError(f"{said} does not go with --jobs: {why}", remedy="leave one of them out")
 
 
 def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
@@ -259,17 +291,22 @@ def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
 
         told = [HAS_NO_MACHINE] * any(value is not None for value in machine.values())
         return given | {"how": options.replay_durations, "notes": Notes(*told)}
+    network = {name: getattr(options, name) for name in ("network_model", "congestion", "changes")}
+    return given | machine | network | {"protocol": _protocol(options)}
+
+
+def _protocol(options: argparse.Namespace) -> Protocol:
     from chakrasim.simulator.context import Protocol
 
-    protocol = Protocol(
+    return Protocol(
         num_queues_per_dim=options.num_queues_per_dim,
         injection_scale=options.injection_scale,
         rendezvous=options.rendezvous_protocol,
         physics=options.physics,
         messages=options.messages,
+        channels=options.channels,
+        group_dimensions=options.group_dimensions,
     )
-    network = {name: getattr(options, name) for name in ("network_model", "congestion", "changes")}
-    return given | machine | network | {"protocol": protocol}
 
 
 def _workload(options: argparse.Namespace) -> str:
@@ -346,23 +383,23 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
     inputs = [
         *(options.prefix, options.workload_configuration, options.machine, options.device_profile),
-        *(options.system, options.network, options.memory, options.comm_group),
+        *(options.system, options.network, options.memory, options.comm_group, options.jobs, options.changes),
     ]
     check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)
     check_timeline(options.timeline)
 
 
-def _write_files(result: SimulationResult, options: argparse.Namespace) -> None:
+def _write_files(run: SimulationResult, to_json: Callable[[str], str], options: argparse.Namespace) -> None:
     if options.json not in (None, "-"):
-        result.to_json(options.json)
+        to_json(options.json)
     if options.timeline is not None:
         from chakrasim.report.timeline.simulation import write_timeline
 
-        write_timeline(result, options.timeline)
+        write_timeline(run, options.timeline)
     if options.memory_trace is not None:
         from chakrasim.report.timeline.memory import write_memory_traces
 
-        write_memory_traces(result, options.memory_trace)
+        write_memory_traces(run, options.memory_trace)
 
 
 def _print(result: SimulationResult, options: argparse.Namespace) -> None:

@@ -82,6 +82,11 @@ class CollectiveKind:
         return self.root is not Root.NONE
 
     @property
+    def of_pairs(self) -> bool:
+        """Each part has one giver and one taker, so that on a ring it would only pass by the others."""
+        return self.on_link is OnLink.OTHERS_PARTS and (self.rooted or self.whole is Whole.BOTH)
+
+    @property
     def in_place(self) -> bool:
         """The result takes the place of the input."""
         return self.on_link is not OnLink.OTHERS_PARTS

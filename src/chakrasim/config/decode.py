@@ -96,12 +96,13 @@ def _merge_pairs(value: object, path: str, depth: int, repeated: list[str]) -> o
     return value
 
 
-def decode_yaml(data: bytes, file: str) -> object:
+def decode_yaml(data: bytes, file: str, lines: dict[str, int] | None = None) -> object:
     """Decode one YAML document into mappings, lists and :class:`Scalar` leaves.
 
-    Raises :class:`InputError` with line and column for bad syntax, repeated keys, unknown tags and a second document.
+    ``lines`` is filled with the line of every value by its JSON path. Raises :class:`InputError` with line and column
+    for bad syntax, repeated keys, unknown tags and a second document.
     """
     # Imported here: a fifth of the package's import time, and runs configured by JSON or from Python need no YAML.
     from chakrasim.config.yaml_tree import decode
 
-    return decode(data, file)
+    return decode(data, file, lines)

@@ -21,6 +21,25 @@ TIME_MAX = 2**62
 Source = str | Path | Mapping[object, object]
 
 
+class YamlFile(str):
+    """The name of a YAML file, with what it holds: errors look there for the line of a value."""
+
+    data: bytes
+
+    def __new__(cls, name: str, data: bytes) -> YamlFile:
+        file = super().__new__(cls, name)
+        file.data = data
+        return file
+
+    def line_of(self, path: str) -> int | None:
+        """The line of the value at a JSON path; where there is none, of the mapping in which it is missing."""
+        lines: dict[str, int] = {}
+        decode_yaml(self.data, self, lines)
+        while path not in lines and path:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return lines.get(path)
+
+
 @dataclass(frozen=True)
 class Section:
     """The entries of one mapping of a configuration.
@@ -45,14 +64,16 @@ class Section:
 
     def fail(self, key: object, message: str, *, found: object = ..., expected: str = "", remedy: str = "") -> NoReturn:
         """Raise an :class:`InputError` about one key; ``found`` is the offending value."""
+        place = self.at(key)
+        line = self.file.line_of(place) if isinstance(self.file, YamlFile) else None
         raise InputError(
             message,
             file=self.file,
-            place=self.at(key),
+            place=place if line is None else f"line {line}: {place}",
             found=None if found is ... else describe(found),
             expected=expected or None,
             remedy=remedy or None,
-        )
+        ) from None
 
     def refuse(self, key: object, message: str, expected: str, remedy: str = "") -> NoReturn:
         """Raise an :class:`InputError` about the value that a key has."""
@@ -114,6 +135,7 @@ def open_section(source: object, kind: str, decode: str, notes: Notes | None) ->
         name = printable(source)
         folder = Path(source).parent
         source = decode_json(data, name, notes) if decode == "json" else decode_yaml(data, name)
+        name = name if decode == "json" else YamlFile(name, data)
     if not isinstance(source, Mapping):
         expected = f"a {kind}: a mapping of keys to values" if folder is not None else "a path or a mapping"
         raise InputError(f"not a {kind}", file=name, place="$", found=describe(source), expected=expected)

@@ -26,14 +26,15 @@ class _Open:
     key: Scalar | None = None
 
 
-def decode(data: bytes, file: str) -> object:
+def decode(data: bytes, file: str, lines: dict[str, int] | None = None) -> object:
     """Decode one YAML document into mappings, lists and :class:`Scalar` leaves.
 
-    Raises :class:`InputError` with line and column for bad syntax, repeated keys, unknown tags and a second document.
+    ``lines`` is filled with the line of every value by its JSON path. Raises :class:`InputError` with line and column
+    for bad syntax, repeated keys, unknown tags and a second document.
     """
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _build_yaml(yaml.parse(data, Loader=loader), file)
+        return _build_yaml(yaml.parse(data, Loader=loader), file, lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1} column {mark.column + 1}" if mark else None
@@ -47,7 +48,7 @@ def decode(data: bytes, file: str) -> object:
         raise InputError(f"not YAML: {first[:60]}", file=file) from None
 
 
-def _build_yaml(events: Any, file: str) -> object:
+def _build_yaml(events: Any, file: str, lines: dict[str, int] | None) -> object:
     root: list[object] = []
     stack: list[_Open] = []
     anchors: dict[str, object] = {}
@@ -59,13 +60,13 @@ def _build_yaml(events: Any, file: str) -> object:
                 _fail_yaml(event, file, f"the alias *{event.anchor} stands inside what it names")
             if event.anchor not in anchors:
                 _fail_yaml(event, file, f"the alias *{event.anchor} names nothing above it")
-            _attach(stack, root, anchors[event.anchor], event, file)
+            path = _attach(stack, root, anchors[event.anchor], event, file)
         elif isinstance(event, yaml.ScalarEvent):
             _check_tag(event, file)
             scalar = Scalar(event.value, quoted=not event.implicit[0])
             if event.anchor is not None:
                 anchors[event.anchor] = scalar
-            _attach(stack, root, scalar, event, file)
+            path = _attach(stack, root, scalar, event, file)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             _check_tag(event, file)
             if len(stack) >= MAX_DEPTH:
@@ -77,6 +78,11 @@ def _build_yaml(events: Any, file: str) -> object:
             closed = stack.pop()
             if closed.anchor is not None:
                 anchors[closed.anchor] = closed.items
+            continue
+        else:
+            continue
+        if lines is not None:
+            lines.setdefault(path, event.start_mark.line + 1)
     return root[0] if root else None
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.machine.device.profile import DeviceProfile
+from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
 from chakrasim.machine.graph.network_keys import NetworkModel
 from chakrasim.machine.graph.routing import Routing
@@ -28,7 +29,8 @@ class Machine(Shown):
 
     ``network`` is a product of dimensions or a graph of links; ``network_model`` how messages share it (None: a graph
     ``flow``, dimensions what the caller says), ``routing`` how they find their ways through a graph; ``slow`` the ranks
-    whose compute nodes take longer, or shorter, than the others'. ``profile`` times compute nodes, if there is one;
+    whose compute nodes take longer, or shorter, than the others'; ``changes`` what happens to links, switches and ranks
+    of a graph during a run. ``profile`` times compute nodes, if there is one;
     ``compute_scale`` multiplies the times of compute nodes,
     ``comm_scale`` the sizes of collectives and messages; ``name`` and ``source`` (where the figures come from) are for
     people; ``warnings`` are those of the machine file.
@@ -48,6 +50,7 @@ class Machine(Shown):
     network_model: NetworkModel | None = None
     routing: Routing = field(default_factory=Routing)
     slow: tuple[Slow, ...] = ()
+    changes: tuple[Change, ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +87,15 @@ class Machine(Shown):
     def compute_factors(self) -> NDArray[np.float64]:
         """float64[ranks]: what the times of each rank's compute nodes are multiplied by."""
         return factors_of(self.slow, self.ranks, self._islands())
+
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """int32[ranks]: those of one number stand together: on one island (of dimensions the innermost), or, outside of
+        islands, on one leaf (`NetworkGraph.leaf`)."""
+        islands, leaf = self._islands(), self.graph.leaf
+        if islands is None:
+            return leaf
+        return np.where(islands >= 0, islands, leaf + islands.max() + 1).astype(np.int32)
 
     def _islands(self) -> NDArray[np.int32] | None:
         """The island of each rank, None where there are none."""

@@ -118,6 +118,7 @@ def _load(section: Section) -> Machine:
             made.model,
             made.routing if graphs else Routing(),
             values["slow"],
+            made.changes if graphs else (),
         )
     except InputError as error:
         place = "slow" if error.file == "slow" else "network"

@@ -7,10 +7,10 @@ from fractions import Fraction
 from textwrap import wrap
 from typing import Any, Final
 
+from chakrasim.collectives.kinds import KINDS
 from chakrasim.config.section import no_such
 from chakrasim.errors import InputError
 from chakrasim.machine.board import Board, load_board
-from chakrasim.machine.system import COLLECTIVES
 
 FABRICS: Final = ("rail", "fat-tree", "one-switch")
 LEAF_PORTS: Final = 64
@@ -37,9 +37,9 @@ def sized_machine(
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**20:
         raise InputError("gpus out of range", found=count, expected="1 to 1,048,576")
     _refuse(board, count, fabric, oversubscription)
+    rate = _rate(nic) if nic is not None else board.nics.bandwidth
     parts: list[Mapping] = [board.inside]
     if count > board.gpus:
-        rate = _rate(nic) if nic is not None else board.nics.bandwidth
         nics = {"per-island": board.nics.count, "pcie": board.nics.pcie, "latency": board.nics.pcie_latency}
         ports = count // board.gpus * board.nics.count
         parts += [{"nics": nics}, _fabric(board, fabric or "rail", ports, rate, Fraction(oversubscription or 1))]
@@ -70,6 +70,7 @@ def sized_text(
 
 
 def _machine(board: Board, count: int, network: Mapping) -> Mapping:
+    algorithms = {kind.key: "direct" if kind.of_pairs else "ring" for kind in KINDS.values()}
     return {
         "format": 1,
         "name": f"{board.name}-{count}",
@@ -77,7 +78,7 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
         "network": network,
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
-        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": dict.fromkeys(COLLECTIVES, "ring")},
+        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": algorithms},
     }
 
 

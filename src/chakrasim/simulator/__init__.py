@@ -7,17 +7,25 @@ from chakrasim.lazy import lazily
 if TYPE_CHECKING:
     from chakrasim.simulator.flow.alone.flows import CapacityChanges
     from chakrasim.simulator.flow.alone.patterns import pattern_flows
+    from chakrasim.simulator.jobs import JobFigures, PlacedJob
+    from chakrasim.simulator.outcome.graph_links import GraphLink
     from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
     from chakrasim.simulator.outcome.steps import StepTime
+    from chakrasim.simulator.together import JobsResult, simulate_jobs
 
 __all__ = [
     "PARTS",
     "CapacityChanges",
     "CollectiveFigures",
+    "GraphLink",
+    "JobFigures",
+    "JobsResult",
     "LinkFigures",
     "NodeRecord",
+    "PlacedJob",
     "StepTime",
     "pattern_flows",
+    "simulate_jobs",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -25,7 +33,10 @@ __getattr__, __dir__ = lazily(
     {
         "flow.alone.flows": ("CapacityChanges",),
         "flow.alone.patterns": ("pattern_flows",),
+        "jobs": ("JobFigures", "PlacedJob"),
+        "outcome.graph_links": ("GraphLink",),
         "outcome.records": ("PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord"),
         "outcome.steps": ("StepTime",),
+        "together": ("JobsResult", "simulate_jobs"),
     },
 )

@@ -27,15 +27,15 @@ from chakrasim.machine import (
     load_network,
     load_system,
 )
+from chakrasim.machine.graph.changes import Change, load_changes
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
-from chakrasim.simulator.changes_file import load_changes
 from chakrasim.simulator.context import Context, Limits, NetworkModel, Protocol, Replay
 from chakrasim.simulator.lowering.activities import Activities
+from chakrasim.simulator.lowering.channels import Channels
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
-from chakrasim.simulator.network_changes import Change
 from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.steps import delay_only_warnings
@@ -278,6 +278,8 @@ def _network_of(
         if changes is not None:
             raise InputError(f"links of the {model} network do not change", remedy="use network model flow")
         return {"network": on.network, "network_model": model, "protocol": protocol}
+    if protocol.group_dimensions:
+        raise InputError("the flow network has no dimensions to give to groups", remedy="leave group_dimensions out")
     graph = on.graph
     return {
         "network": on.network if isinstance(on.network, Network) else shape_of(graph.logical),
@@ -285,8 +287,11 @@ def _network_of(
         "protocol": protocol,
         "graph": graph,
         "routing": on.routing,
-        "changes": () if changes is None else tuple(load_changes(changes, graph, notes)),
+        "changes": (*on.changes, *(() if changes is None else load_changes(changes, graph, notes, on.changes))),
         "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels),
+        "channels": Channels(graph, on.routing, protocol.channels)
+        if protocol.messages and graph is on.network
+        else None,
     }
 
 

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
+from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routing
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.activities import Activities
-from chakrasim.simulator.network_changes import Change
+from chakrasim.simulator.lowering.channels import Channels
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,14 @@ class Protocol:
     physics:
         Run broadcasts as real collectives instead of replaying their recorded duration.
     messages:
-        Run the collectives of the flow network message by message instead of as one activity each.
+        Run the collectives of the flow network message by message, by the algorithms that the machine names, instead of
+        as one activity each.
     channels:
-        Rings that a collective of the flow network runs side by side; 0: as many as an island has NICs for its ranks.
+        Rings that a collective runs side by side on a graph of links; 0: as many as an island has NICs for its ranks.
+    group_dimensions:
+        On ASTRA-sim's networks, give a process group that is a product of coordinates of the dimensions (all of the
+        first and half of the second, say) a phase for each dimension that it spans, as the group of all ranks has,
+        instead of one ring over its members. A group that is no such product stays one ring, with a warning.
     """
 
     num_queues_per_dim: int = 1
@@ -56,6 +65,7 @@ class Protocol:
     physics: bool = False
     messages: bool = False
     channels: int = 0
+    group_dimensions: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_queues_per_dim <= 1 << 16:
@@ -85,6 +95,8 @@ class Context:
     """What becomes of links on the way."""
     activities: Activities | None = None
     """Where collectives are activities of the flow network; None where they run message by message."""
+    channels: Channels | None = None
+    """Where collectives run message by message on a graph of links: the rings that they take."""
     protocol: Protocol = Protocol()
     role_of: Mapping[int, str] = field(default_factory=dict)
     """By group that a job brings: its role."""
@@ -101,6 +113,8 @@ class Context:
     common_start: bool = False
     starts: Mapping[int, int] = field(default_factory=dict)
     """By rank: when it starts (ns), of ranks that start later than 0."""
+    job_of: NDArray[np.int64] | None = None
+    """int64[ranks], where there are several jobs: the number of each rank's job, -1 for ranks without one."""
     profile: DeviceProfile | None = None
     """What times the compute nodes that say what they compute, instead of the roofline."""
     profile_is_given: bool = False

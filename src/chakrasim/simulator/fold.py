@@ -14,7 +14,7 @@ then unfolded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -30,7 +30,7 @@ from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
-from chakrasim.simulator.lowering.plans import Members, Plan
+from chakrasim.simulator.lowering.plans import Members, Phase, Plan
 from chakrasim.simulator.lowering.sharing import by_columns
 
 Ints = NDArray[np.int64]
@@ -134,10 +134,11 @@ class SymmetryFinder:
     def _group_cuts(self, low: int, high: int) -> set[int]:
         cuts: set[int] = set()
         for group in {group for graph in self.graphs for group in graph.groups if group}:
-            members = sorted(self.context.groups[group])
-            if len(members) > 1:
-                step = members[1] - members[0]
-                cuts |= {step, step * len(members)}
+            for line in self.images.lines[group]:
+                places = sorted(line.listed)
+                if len(places) > 1:
+                    step = (places[1] - places[0]) * line.stride
+                    cuts |= {step, step * len(places)}
         return {cut for cut in cuts if low < cut < high}
 
     def _binary_cuts(self, low: int, high: int) -> set[int]:
@@ -174,12 +175,12 @@ class SymmetryFinder:
             self._commutes(phase.members, schedule, sigma)
             for phase in self.phases
             for schedule in phase.schedules
-            if phase.members.stride
+            if not phase.members.listed
         )
 
     def _commutes(self, members: Members, schedule: Schedule, sigma: Ints) -> bool:
         """Whether the partners of a rank's image are the images of its partners, in a schedule of all ranks."""
-        index = members.index(self.ranks)
+        index = members.place(self.ranks)
         if not is_uniform(schedule) and (schedule.program_of[index] != schedule.program_of[index[sigma]]).any():
             return False
         for number, program in enumerate(schedule.programs):
@@ -215,29 +216,43 @@ class _GroupImages:
     """Which group a permutation maps a group onto."""
 
     def __init__(self, context: Context, plans: Sequence[Plan]) -> None:
-        self.members = context.groups
-        exact = {
-            plan.group
-            for plan in plans
-            for phase in plan.phases
-            for schedule in phase.schedules
-            if not phase.members.stride and not (is_uniform(schedule) and schedule.programs[0].peer == Peer.OFFSET)
-        }
-        # A ring's members may be rotated; where the position counts they must keep it.
-        self.rotate = {group: group not in exact for group in context.groups}
-        self.by_members = {(self.rotate[g], self._normal(m, self.rotate[g])): g for g, m in context.groups.items()}
+        self.groups = context.groups
+        self.lines: dict[int, dict[Members, bool]] = {}
+        """By group: in which orders its members stand, and whether they may be rotated, as those of a ring may."""
+        for plan in plans:
+            for phase in plan.phases:
+                if plan.group:
+                    own = self.lines.setdefault(plan.group, {})
+                    own[phase.members] = own.get(phase.members, True) and _is_ring(phase)
+        for group, members in context.groups.items():
+            self.lines.setdefault(group, {Members.group(members, context.ranks): True})
+        self.by_key = {self._key(group, None): group for group in context.groups}
 
     def of(self, group: int, sigma: Ints) -> int:
         """The image's id, -1 if the image is no group."""
-        if group == 0:
-            return 0
-        image = tuple(sigma[np.array(self.members[group])].tolist())
-        return self.by_members.get((self.rotate[group], self._normal(image, self.rotate[group])), -1)
+        return self.by_key.get(self._key(group, sigma), -1) if group else 0
 
-    @staticmethod
-    def _normal(members: tuple[int, ...], rotate: bool) -> tuple[int, ...]:
-        start = members.index(min(members)) if rotate else 0
-        return members[start:] + members[:start]
+    def _key(self, group: int, sigma: Ints | None) -> Hashable:
+        """What tells the image of a group (None: the group itself) from others: the orders in which members stand on
+        their lines and, where no line has them all, who they are."""
+        ranks, lines = self.groups[group], self.lines[group]
+        parts: list[Hashable] = []
+        for line, rotate in lines.items():
+            if line.listed:
+                places = line.listed
+                if sigma is not None:
+                    own = line.rank(np.array(ranks[:1]), np.arange(line.count))
+                    places = tuple(line.place(sigma[own]).tolist())
+                start = places.index(min(places)) if rotate else 0
+                parts.append((line.stride, rotate, places[start:] + places[:start]))
+        if not any(line.local for line in lines):
+            parts.append(tuple(sorted(ranks if sigma is None else sigma[np.array(ranks)].tolist())))
+        return tuple(parts)
+
+
+def _is_ring(phase: Phase) -> bool:
+    """Whether members that are rotated do what they did."""
+    return all(is_uniform(schedule) and schedule.programs[0].peer == Peer.OFFSET for schedule in phase.schedules)
 
 
 def shifted(ranks: Ints, digit: Digit) -> Ints:

@@ -41,39 +41,42 @@ class SharedLink:
 class JobFigures:
     """When a job ended, beside others and alone on the same ranks, and what it shared.
 
-    ``slowdown`` is its time beside others over its time alone.
+    ``slowdown`` is its time beside others over its time alone. ``exposed_comm_ns`` is the time beside others in which a
+    rank communicates and computes nothing, mean over its ranks. Times of what cannot end are None; then ``error`` says
+    why: a rank or links are down, or ranks wait for what never comes.
     """
 
     name: str
     ranks: tuple[int, ...]
     start_ns: int
-    finish_ns: int
-    alone_ns: int
-    slowdown: float
+    finish_ns: int | None
+    alone_ns: int | None
+    slowdown: float | None
+    exposed_comm_ns: int
     shared_links: tuple[SharedLink, ...] = ()
+    error: str = ""
 
 
-def check_placement(jobs: Sequence[PlacedJob], machine_ranks: int) -> None:
-    """Raise InputError for ranks that are not there, or that two jobs would run on."""
-    owner: dict[int, str] = {}
-    for job in jobs:
-        if len(job.ranks) != job.job.ranks:
-            raise InputError(
-                f"job {job.name} has {job.job.ranks} ranks, but is placed on {len(job.ranks)}",
-                expected="one rank of the machine for each rank of the job",
-            )
-        for rank in job.ranks.tolist():
-            if not 0 <= rank < machine_ranks:
-                raise InputError(
-                    f"job {job.name} is placed on rank {rank}",
-                    expected=f"ranks of the machine, 0 to {machine_ranks - 1}",
-                )
-            if rank in owner:
-                raise InputError(
-                    f"rank {rank} is given to job {owner[rank]} and to job {job.name}",
-                    remedy="place jobs on ranks of their own",
-                )
-            owner[rank] = job.name
+def check_placement(job: PlacedJob, machine_ranks: int, owner: dict[int, str]) -> None:
+    """Raise InputError for a job on ranks that are not there, or that another runs on, or that bears another's name.
+
+    ``owner`` has the jobs so far by rank, and gets this one.
+    """
+    if len(job.ranks) != job.job.ranks:
+        raise InputError(
+            f"job {job.name} has {job.job.ranks} ranks, but is placed on {len(job.ranks)}",
+            expected="one rank of the machine for each rank of the job",
+        )
+    if job.name in owner.values():
+        raise InputError(f"two jobs are called {job.name}", expected="names of their own")
+    for rank in job.ranks.tolist():
+        if not 0 <= rank < machine_ranks:
+            expected = f"ranks of the machine, 0 to {machine_ranks - 1}"
+            raise InputError(f"job {job.name} is placed on rank {rank}", expected=expected)
+        if rank in owner:
+            whom = f"job {owner[rank]} and to job {job.name}" if owner[rank] != job.name else f"job {job.name} twice"
+            raise InputError(f"rank {rank} is given to {whom}", remedy="place each rank on a rank of its own")
+        owner[rank] = job.name
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from os.path import exists
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.config.kinds import switch, text, version, whole
+from chakrasim.config.kinds import choice, path, text, version, whole
 from chakrasim.config.section import TIME_MAX, Section, Source, open_section, resolve
 from chakrasim.config.table import REQUIRED, Key, Kind, Values, list_of, names, read
 from chakrasim.config.units import TIME, whole_quantity
 from chakrasim.config.values import as_sequence
 from chakrasim.errors import InputError
+from chakrasim.machine import load_groups
 from chakrasim.notes import Notes
 from chakrasim.simulator.jobs import PlacedJob, check_placement
 from chakrasim.simulator.lowering.workload import load_workload, workload_exists
+from chakrasim.trace import Job
 
 Ints = NDArray[np.int64]
-MOST_JOBS: Final = 10_000
 
 
 def _place(section: Section, key: str) -> object:
@@ -29,8 +31,11 @@ def _place(section: Section, key: str) -> object:
     if listed is not None:
         items = section.listing(key, "ranks of the machine")
         return np.array([whole(0).read(items, index) for index in items.entries], np.int64)
-    if isinstance(value, dict) or hasattr(value, "keys"):
-        return int(whole(0).read(section.strictly_below(key, ("random",)), "random"))
+    if isinstance(value, Mapping):
+        drawn = section.strictly_below(key, ("random",))
+        if "random" not in drawn:
+            drawn.fail("random", "the key is missing", expected="a seed")
+        return int(whole(0).read(drawn, "random"))
     word = text.read(section, key)
     if word not in ("packed", "spread"):
         section.refuse(key, "unknown placement", "packed, spread, {random: SEED}, or a list of ranks")
@@ -42,21 +47,21 @@ JOB: Final = (
     Key("name", text, REQUIRED, "for people, each once"),
     Key("trace", text, REQUIRED, "prefix of the job's traces; from the current directory, or beside this file"),
     Key("ranks", whole(1), None, "how many run the trace, where one is for all"),
-    Key("place", PLACE, "packed", "which ranks of the machine run it: the lowest that are free; one of each island in "
-        "turn; free ones by chance; or these"),
-    Key("islands", switch, False, "`packed` and random: begin on an island that is free as a whole", "whole_islands"),
+    Key("comm-group", path(exists), None, "communicator groups of the traces, by the job's own ranks; likewise"),
+    Key("place", PLACE, "packed", "which ranks of the machine run it: the lowest that are free; one of each island (or "
+        "leaf, where there are no islands) in turn; free ones by chance; or these"),
+    Key("islands", choice(("any", "whole")), "any", "`whole`: take ranks of islands only where nobody else is"),
     Key("start", whole_quantity(TIME, "ns", '"3 ms"', TIME_MAX - 1, "time, whole ns"), 0, "when it starts", "start_ns"),
 )  # fmt: skip
 JOBS: Final = (
     Key("format", version, 1, "version of this format"),
-    Key("jobs", list_of(JOB, "a list of jobs", "jobs"), REQUIRED, "placed in this order"),
+    Key("jobs", list_of(JOB, "a list of jobs", "jobs"), REQUIRED, "placed in this order; lists of ranks come first"),
 )  # fmt: skip
 
 
 def load_jobs(
     source: Source | Sequence[PlacedJob],
-    machine_ranks: int,
-    islands: NDArray[np.int32] | None,
+    places: NDArray[np.int32],
     notes: Notes,
     *,
     lenient: bool = False,
@@ -68,79 +73,97 @@ def load_jobs(
     ----------
     source:
         A path, the mapping such a file holds, or jobs that are placed.
-    islands:
-        int32[machine_ranks]: the board, box or server of each rank; None where there are none.
+    places:
+        int32[ranks of the machine]: the island, or leaf, of each (`Machine.places`).
 
     Raises :class:`chakrasim.InputError`, also for jobs that do not fit or would share a rank.
     """
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):
-        jobs = list(source)
-    else:
-        section = open_section(source, "jobs file", "yaml", notes)
-        section.refuse_unknown(names(JOBS))
-        jobs = _placed(section, machine_ranks, islands, notes, lenient, max_bytes)
-    check_placement(jobs, machine_ranks)
-    return jobs
+        owner: dict[int, str] = {}
+        for job in source:
+            check_placement(job, places.size, owner)
+        return list(source)
+    section = open_section(source, "jobs file", "yaml", notes)
+    section.refuse_unknown(names(JOBS))
+    return _Placing(section, places, notes, lenient, max_bytes).jobs
 
 
-def _placed(
-    section: Section,
-    machine_ranks: int,
-    islands: NDArray[np.int32] | None,
-    notes: Notes,
-    lenient: bool,
-    max_bytes: int | None,
-) -> list[PlacedJob]:
-    entries = read(section, JOBS)["jobs"]
-    items = section.listing("jobs", "a list of jobs")
-    free = np.ones(machine_ranks, np.bool_)
-    given = [values["place"] for values in entries if isinstance(values["place"], np.ndarray)]
-    for ranks in given:
-        free[ranks[ranks < machine_ranks]] = False
-    jobs: list[PlacedJob] = []
-    for i, values in enumerate(entries):
-        if any(values["name"] == job.name for job in jobs):
-            items.fail((i, "name"), "two jobs have one name", found=values["name"])
-        prefix = resolve(values["trace"], section.folder, workload_exists)
-        job = load_workload(prefix, values["ranks"], lenient, notes, max_bytes=max_bytes)
-        try:
-            ranks = _choose(values, job.ranks, free, islands)
-        except InputError as error:
-            items.fail((i, "place"), error.message, found=error.found, expected=error.expected or "")
-        free[ranks[ranks < machine_ranks]] = False
-        jobs.append(PlacedJob(values["name"], job, ranks, values["start_ns"]))
-    return jobs
+class _Placing:
+    """The jobs of a file, one after another."""
 
+    def __init__(
+        self, section: Section, places: NDArray[np.int32], notes: Notes, lenient: bool, max_bytes: int | None
+    ) -> None:
+        entries = read(section, JOBS)["jobs"]
+        self._items, self._places = section.listing("jobs", "a list of jobs"), places
+        self._reading: dict[str, Any] = {"lenient": lenient, "notes": notes, "max_bytes": max_bytes}
+        self._loaded: dict[tuple[str, int | None], Job] = {}
+        self._free = np.ones(places.size, np.bool_)
+        for values in entries:
+            if isinstance(values["place"], np.ndarray):
+                self._free[values["place"][values["place"] < places.size]] = False
+        self.jobs: list[PlacedJob] = []
+        owner: dict[int, str] = {}
+        for i, values in enumerate(entries):
+            job = self._placed(i, values)
+            try:
+                check_placement(job, places.size, owner)
+            except InputError as error:
+                self._refuse((i, "place"), error)
+            self._free[job.ranks] = False
+            self.jobs.append(job)
 
-def _choose(values: Values, count: int, free: NDArray[np.bool_], islands: NDArray[np.int32] | None) -> Ints:
-    """The ranks of a job of ``count``. Raises InputError where there are not as many."""
-    place = values["place"]
-    if isinstance(place, np.ndarray):
-        return place
-    left = np.flatnonzero(free)
-    if values["whole_islands"] and islands is not None:
-        taken = np.unique(islands[~free])
-        left = left[~np.isin(islands[left], taken)]
-    if left.size < count:
-        raise InputError("the job does not fit", found=f"{left.size} free ranks", expected=f"{count}")
-    if place == "packed":
-        return left[:count]
-    if place == "spread":
-        if islands is None:
+    def _refuse(self, key: tuple[int, str], error: InputError) -> NoReturn:
+        """Say what is wrong with an entry, and where it stands."""
+        self._items.fail(key, error.message, expected=error.expected or "", remedy=error.remedy or "")
+
+    def _placed(self, i: int, values: Values) -> PlacedJob:
+        name = values["name"]
+        if not name or any(name == job.name for job in self.jobs):
+            what = "two jobs have one name" if name else "no name"
+            self._items.fail((i, "name"), what, found=name, expected="a name of its own")
+        job = self._load(i, values)
+        if values["ranks"] not in (None, job.ranks):
+            what = f"{values['ranks']} ranks are asked for, but the traces are of {job.ranks}"
+            self._items.fail((i, "ranks"), what, remedy="leave ranks out")
+        groups = load_groups(values["comm_group"], self._reading["notes"])
+        groups.check_ranks(job.ranks)
+        return PlacedJob(name, job, self._choose(i, values, job.ranks), values["start_ns"], groups.members)
+
+    def _load(self, i: int, values: Values) -> Job:
+        """The job's traces; jobs of the same traces share them."""
+        prefix = resolve(values["trace"], self._items.folder, workload_exists)
+        key = (prefix, values["ranks"])
+        if key not in self._loaded:
+            try:
+                self._loaded[key] = load_workload(prefix, values["ranks"], **self._reading)
+            except InputError as error:
+                if workload_exists(prefix):
+                    raise
+                self._refuse((i, "trace"), error)
+        return self._loaded[key]
+
+    def _choose(self, i: int, values: Values, count: int) -> Ints:
+        """The ranks of the machine for a job of ``count``."""
+        place = values["place"]
+        if isinstance(place, np.ndarray):
+            return place
+        left, places = np.flatnonzero(self._free), self._places
+        whole_islands = values["islands"] == "whole"
+        if whole_islands:
+            left = left[~np.isin(places[left], places[~self._free])]
+        if left.size < count:
+            free = f"{left.size} of the machine's {places.size}" + " (on islands of their own)" * whole_islands
+            self._items.fail((i, "place"), f"the job does not fit: it has {count} ranks, and {free} are free")
+        if place == "packed":
             return left[:count]
-        turn = np.zeros(left.size, np.int64)
-        for island in np.unique(islands[left]):
-            own = np.flatnonzero(islands[left] == island)
-            turn[own] = np.arange(own.size)
-        return left[np.lexsort((left, turn))][:count]
-    return _at_random(int(place), left, count, islands if values["whole_islands"] else None)
-
-
-def _at_random(seed: int, left: Ints, count: int, islands: NDArray[np.int32] | None) -> Ints:
-    """Free ranks in the order of a seeded permutation, of whole islands where these are given."""
-    chance = np.random.Generator(np.random.PCG64(seed))
-    if islands is None:
-        return chance.permutation(left)[:count]
-    order = chance.permutation(np.unique(islands[left]))
-    position = {int(island): i for i, island in enumerate(order)}
-    return left[np.argsort([position[int(island)] for island in islands[left]], kind="stable")][:count]
+        _, island = np.unique(places[left], return_inverse=True)
+        if place == "spread":
+            turn = np.zeros(left.size, np.int64)
+            for number in range(int(island.max()) + 1):
+                own = np.flatnonzero(island == number)
+                turn[own] = np.arange(own.size)
+        else:
+            chance = np.random.Generator(np.random.PCG64(place))
+            turn = chance.permutation(int(island.max()) + 1)[island] if whole_islands else chance.permutation(left.size)
+        return left[np.argsort(turn, kind="stable")][:count]

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, StallError
 from chakrasim.simulator.arena import engine
 from chakrasim.simulator.arena.fill import Layout, build, representatives
 from chakrasim.simulator.arena.flow_network import FlowNetwork
-from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks, warn_of_slow_memory
+from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks, warn_of_rings, warn_of_slow_memory
 from chakrasim.simulator.checks.queues import warn_of_stalls
 from chakrasim.simulator.checks.traffic import check_totals
 from chakrasim.simulator.checks.unaware import warn_of_spans
@@ -32,12 +32,14 @@ from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
 from chakrasim.simulator.outcome.gather import gather
 from chakrasim.simulator.outcome.result import SimulationResult
-from chakrasim.simulator.outcome.stall import stall_error, waiting_entries
+from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
 from chakrasim.trace import Job, TraceBuilder
 from chakrasim.trace.job.groups import JobGroups, number_groups
 
 Ints = NDArray[np.int64]
 
+Lowered = tuple[Context, list[Graph], Ints]
+"""Of a job: its setting with its groups, its graphs, and int64[ranks]: which of them each rank runs."""
 RECORD_LIMIT = 50_000_000
 """Up to so many nodes over all simulated ranks, the times of every node are kept."""
 
@@ -55,6 +57,8 @@ class Session:
             context = replace(context, meetings=meetings)
         self.context = context
         self.flows: FlowNetwork | None = None
+        self.stalls: dict[int, StallError] = {}
+        """By number of the job: why it cannot end."""
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         calls = by_columns(self.graphs, calls_by_use)
@@ -62,6 +66,7 @@ class Session:
         check_totals(context, self.graphs, self.graph_of, self.plans, calls)
         warn_of_stalls(self.plans, context)
         warn_of_spans(self.plans, context)
+        warn_of_rings(context, self.plans)
         if context.replay is None and context.network_model != "flow":
             warn_of_slow_memory(context, self.plans)
         self._count(calls)
@@ -73,22 +78,29 @@ class Session:
         return cls(*lowered(context, job))
 
     @classmethod
-    def of_jobs(cls, context: Context, jobs: Sequence[PlacedJob]) -> Session:
-        """Several jobs, each on ranks of its own; other ranks have nothing to do."""
+    def of_jobs(cls, context: Context, jobs: Sequence[PlacedJob], known: dict[str, Lowered]) -> Session:
+        """Several jobs, each on ranks of its own; other ranks have nothing to do.
+
+        ``known`` has jobs that are lowered already, by name, and gets the others.
+        """
         graphs = [lower_graph(TraceBuilder(source=IDLE).build(), context)]
         graph_of = np.zeros(context.ranks, np.int64)
         groups: dict[int, tuple[int, ...]] = {}
         starts: dict[int, int] = {}
-        for job in jobs:
+        job_of = np.full(context.ranks, -1, np.int64)
+        for number, job in enumerate(jobs):
+            job_of[job.ranks] = number
             slow = {i: context.slow[rank] for i, rank in enumerate(job.ranks.tolist()) if rank in context.slow}
             own = replace(context, ranks=job.job.ranks, groups=dict(job.groups or {}), slow=slow)
-            own, of_job, which = lowered(own, job.job)
+            if job.name not in known:
+                known[job.name] = lowered(own, job.job)
+            own, of_job, which = known[job.name]
             placed = place(job, of_job, own, len(groups) + 1)
             graph_of[job.ranks] = len(graphs) + which
             graphs += placed.graphs
             groups |= placed.groups
             starts |= dict.fromkeys(job.ranks.tolist(), job.start_ns)
-        return cls(replace(context, groups=groups, starts=starts), graphs, graph_of)
+        return cls(replace(context, groups=groups, starts=starts, job_of=job_of), graphs, graph_of)
 
     def _count(self, calls: Sequence[Ints]) -> None:
         """Count, over all ranks, what takes another way than its name says."""
@@ -116,7 +128,8 @@ class Session:
         self.context.notes.warn(*tally.warnings(self.context))
 
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
-        """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish."""
+        """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish; of several jobs,
+        ``stalls`` says which cannot."""
         folding = self._folding(fold)
         broken: list[str] = []
         while True:
@@ -127,15 +140,25 @@ class Session:
                 broken.append(f"stride {digit.stride} radix {digit.radix}")
                 folding = _without(folding, tie.digit)
                 continue
-            if int(m[at.FINISHED]) == len(layout.ranks):
-                break
-            if not folding.digits:
-                raise stall_error(m, layout, self.context, self.plans)
-            # The wait-for chain names ranks, not classes: stall again with every rank by itself.
-            folding = Folding((), "")
+            unfinished = unfinished_ranks(m, self.flows)
+            if unfinished.size and folding.digits:
+                # The wait-for chain names ranks, not classes: stall again with every rank by itself.
+                folding = Folding((), "")
+                continue
+            break
+        if unfinished.size and self.context.job_of is None:
+            raise stall_error(m, layout, self.context, self.plans, self.flows, unfinished)
+        self._note_stalls(m, layout, unfinished)
         self._warn_of_lost_messages(m)
         reason = _reason(folding, self.context.ranks, broken)
-        return gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows)
+        return gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows, unfinished)
+
+    def _note_stalls(self, m: Ints, layout: Layout, unfinished: Ints) -> None:
+        """Say of each job why it cannot end, if it cannot."""
+        job_of = self.context.job_of if self.context.job_of is not None else unfinished[:0]
+        for job in np.unique(job_of[unfinished]).tolist():
+            own = unfinished[job_of[unfinished] == job]
+            self.stalls[job] = stall_error(m, layout, self.context, self.plans, self.flows, own)
 
     def _folding(self, fold: bool) -> Folding:
         if self.context.network_model == "flow":
@@ -170,7 +193,15 @@ class Session:
         if self.context.network_model != "flow" or graph is None:
             return None
         activities = self.context.activities or Activities(graph, self.context.routing)
-        return FlowNetwork(graph, self.context.routing, activities, self.context.changes, self._pairs())
+        return FlowNetwork(
+            graph,
+            self.context.routing,
+            activities,
+            self.context.changes,
+            self._pairs(),
+            self.context.job_of,
+            self.context.channels,
+        )
 
     def _pairs(self) -> Ints:
         """Who sends messages to whom by itself, beside collectives: source << at.PAIR_BITS | destination, each once."""
@@ -204,7 +235,7 @@ class Session:
             )
 
 
-def lowered(context: Context, job: Job) -> tuple[Context, list[Graph], Ints]:
+def lowered(context: Context, job: Job) -> Lowered:
     """The distinct graphs of a job and by rank which of them it runs, with the groups that it brings in the context."""
     shared = number_groups(job, context.groups) if job.process_groups else JobGroups({}, {})
     roles = {n: role for role, own in shared.of_rank.items() for n in np.unique(own[own > 0]).tolist()}

@@ -1,4 +1,4 @@
-"""``chakrasim.simulate_jobs``: several jobs on one machine, and what each would take alone."""
+"""``chakrasim.simulator.simulate_jobs``: several jobs on one machine, and what each would take alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chakrasim.config.section import Source
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
 from chakrasim.machine import Machine, load_machine
-from chakrasim.machine.graph.graph import NO_ISLAND
+from chakrasim.machine.graph.changes import Change
 from chakrasim.notes import Notes
 from chakrasim.simulator.api import _network_of, _told
 from chakrasim.simulator.arena.engine import Progress
@@ -20,13 +20,13 @@ from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.context import Context, Limits, Protocol
 from chakrasim.simulator.jobs import JobFigures, PlacedJob, SharedLink
 from chakrasim.simulator.jobs_file import load_jobs
-from chakrasim.simulator.network_changes import Change
 from chakrasim.simulator.outcome.json_form import json_text
+from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
-from chakrasim.simulator.session import Session
+from chakrasim.simulator.session import Lowered, Session
 from chakrasim.startup import without_gc
 
-MOST_SHARED = 10
+MOST_SHARED = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +63,14 @@ def simulate_jobs(
     jobs:
         A jobs file, the mapping that it holds, or jobs that are placed.
 
-    The others are those of `chakrasim.simulate`, and so are the errors.
+    The others are those of `chakrasim.simulate`, and so are the errors, but that a job which cannot end stops no other:
+    its figures say why. Alone, jobs meet the same changes of the network.
     """
     notes, limits = Notes(), limits or Limits()
     with without_gc(), _told(notes):
         on = load_machine(machine, notes, gpus=gpus)
         network = _network_of(on, "flow", protocol or Protocol(), changes, notes)
-        island = network["graph"].island[: on.ranks]
-        islands = island if (island != NO_ISLAND).all() else None
-        placed = load_jobs(jobs, on.ranks, islands, notes, lenient=lenient, max_bytes=limits.max_bytes)
+        placed = load_jobs(jobs, on.places, notes, lenient=lenient, max_bytes=limits.max_bytes)
         context = Context(
             system=on.system,
             memory=on.memory,
@@ -86,48 +85,58 @@ def simulate_jobs(
             notes=notes,
         )
         notes.refuse(strict)
-        session, result = _run(context, placed, progress)
-        alone = [_run(_anew(context), [job], progress)[1] for job in placed] if len(placed) > 1 else [result]
+        known: dict[str, Lowered] = {}
+        session, result = _run(context, placed, known, progress)
+        alone = [_run(_anew(context), [job], known, progress)[1] for job in placed] if len(placed) > 1 else [result]
         notes.refuse(strict)
-        figures = _figures(placed, result, alone, session.flows)
+        figures = _figures(placed, result, alone, session)
         return JobsResult(replace(result, warnings=notes.warnings), figures)
 
 
-def _run(context: Context, jobs: Sequence[PlacedJob], progress: Progress | None) -> tuple[Session, SimulationResult]:
-    session = Session.of_jobs(context, jobs)
+def _run(
+    context: Context, jobs: Sequence[PlacedJob], known: dict[str, Lowered], progress: Progress | None
+) -> tuple[Session, SimulationResult]:
+    session = Session.of_jobs(context, jobs, known)
     return session, session.run(fold=False, progress=progress)
 
 
 def _anew(context: Context) -> Context:
     """The same setting for another run, whose warnings and counts nobody asks for."""
     activities = None if context.activities is None else context.activities.empty()
-    return replace(context, activities=activities, notes=Notes(), counts=type(context.counts)())
+    channels = None if context.channels is None else context.channels.empty()
+    return replace(context, activities=activities, channels=channels, notes=Notes(), counts=type(context.counts)())
 
 
 def _figures(
-    jobs: Sequence[PlacedJob],
-    together: SimulationResult,
-    alone: Sequence[SimulationResult],
-    flows: FlowNetwork | None,
+    jobs: Sequence[PlacedJob], together: SimulationResult, alone: Sequence[SimulationResult], session: Session
 ) -> tuple[JobFigures, ...]:
-    if flows is None:
+    if session.flows is None:
         raise InputError("several jobs need a network of links", remedy="use network model flow")
-    shared = _shared_links(jobs, flows)
+    shared = _shared_links(jobs, session.flows)
     figures = []
-    for job, single in zip(jobs, alone, strict=True):
-        finish, own = int(together.finish_ns[job.ranks].max()), int(single.finish_ns[job.ranks].max())
+    for number, (job, single) in enumerate(zip(jobs, alone, strict=True)):
+        took, own = _took(job, together), _took(job, single)
         figures.append(
             JobFigures(
                 job.name,
                 tuple(job.ranks.tolist()),
                 job.start_ns,
-                finish,
-                own - job.start_ns,
-                (finish - job.start_ns) / max(own - job.start_ns, 1),
+                None if took is None else job.start_ns + took,
+                own,
+                None if took is None or own is None else took / max(own, 1),
+                round(float(together.parts_ns[job.ranks, PARTS.index("exposed_comm")].mean())),
                 tuple(link for link in shared if job.name in link.bytes),
+                str(session.stalls.get(number, "")),
             )
         )
     return tuple(figures)
+
+
+def _took(job: PlacedJob, result: SimulationResult) -> int | None:
+    """From a job's start to its end; None if it cannot end."""
+    if np.isin(job.ranks, result.unfinished).any():
+        return None
+    return int(result.finish_ns[job.ranks].max()) - job.start_ns
 
 
 def _shared_links(jobs: Sequence[PlacedJob], flows: FlowNetwork) -> list[SharedLink]:

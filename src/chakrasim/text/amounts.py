@@ -38,7 +38,7 @@ def percent_text(share: float | None) -> str:
 
 def plural(count: int, word: str) -> str:
     """``1 message``, ``2,000 messages``."""
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith('s') else 's'}"
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}{'es' if word.endswith(('s', 'ch')) else 's'}"
 
 
 def first_of(values: Sequence[object], most: int = 8) -> str:

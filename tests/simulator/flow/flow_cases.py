@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from chakrasim.machine.graph.routing.routes import Routes, offsets
+from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.flows import NONE, CapacityChanges, Flows
+from chakrasim.trace.chakra.graph import offsets_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "data" / "golden-maxmin.jsonl.gz"
 TREES = {64: ((4, 4, 4), (1, 4, 4)), 256: ((8, 8, 4), (1, 8, 8)), 1024: ((8, 8, 16), (1, 8, 8))}
@@ -30,7 +32,7 @@ def golden_cases() -> Iterator[dict[str, Any]]:
 def golden_flows(case: dict[str, Any]) -> tuple[np.ndarray[Any, Any], Flows, CapacityChanges]:
     """Capacities, flows and changes of a golden case."""
     flows = case["flows"]
-    first = offsets(np.array([len(flow[2]) for flow in flows]))
+    first = offsets_of(np.array([len(flow[2]) for flow in flows]))
     link = np.array([link for flow in flows for link in flow[2]], np.int32)
     changes = case.get("capacity_changes") or []
     columns = [[change[i] for change in changes] for i in range(3)]
@@ -66,7 +68,7 @@ def fat_tree_case(
     edge, to_edge = source // m1, target // m1
     pod, to_pod = edge // m2, to_edge // m2
     lengths = np.where(edge == to_edge, 2, np.where(pod == to_pod, 4, 6))
-    first = offsets(lengths)
+    first = offsets_of(lengths)
     begin, end = first[:-1], first[1:]
     link = np.zeros(first[-1], np.int32)
     link[begin], link[end - 1] = source, hosts + target
@@ -111,32 +113,46 @@ def exact_ends(
     capacity: Sequence[Fraction],
     flows: Sequence[tuple[Fraction, Fraction, Fraction, int, dict[int, Fraction]]],
     changes: Sequence[tuple[Fraction, int, Fraction]] = (),
+    *,
+    whole_ns: bool = False,
 ) -> list[Fraction | None]:
-    """When flows (start, size, weight, after, crosses) end, in fractions; None for one that cannot."""
+    """When flows (start, size, weight, after, crosses) end, in fractions; None for one that cannot.
+
+    ``whole_ns``: ends are rounded up to whole nanoseconds, but for a millionth, and take bandwidth until then.
+    """
     now, capacity = Fraction(), list(capacity)
     left = [flow[1] for flow in flows]
     start = [flow[0] if flow[3] < 0 else None for flow in flows]
+    due: dict[int, Fraction] = {}
     ends: list[Fraction | None] = [None] * len(flows)
     pending = sorted(changes, key=lambda change: change[0])
+
+    def rounded(time: Fraction) -> Fraction:
+        return Fraction(math.ceil(time - Fraction(1, 10**6))) if whole_ns else time
+
     while True:
         for _ in flows:  # what has nothing to carry ends at once, and lets others start
             for g in range(len(flows)):
-                if ends[g] is None and start[g] is not None and start[g] <= now and (not left[g] or not flows[g][4]):
-                    ends[g] = now
-                    for h in range(len(flows)):
-                        if flows[h][3] == g:
-                            start[h] = now + flows[h][0]
+                first = start[g]
+                if ends[g] is not None or first is None or first > now:
+                    continue
+                if flows[g][1] and flows[g][4] and not due.get(g, now + 1) <= now:
+                    continue
+                ends[g] = due[g] if g in due else rounded(first)
+                for h in range(len(flows)):
+                    if flows[h][3] == g:
+                        start[h] = ends[g] + flows[h][0]
         while pending and pending[0][0] <= now:
             capacity[pending[0][1]] = pending[0][2]
             pending = pending[1:]
-        moving = [f for f in range(len(flows)) if ends[f] is None and start[f] is not None and start[f] <= now]
+        moving = [f for f, t in enumerate(start) if ends[f] is None and t is not None and t <= now]
         rates = fair_rates(capacity, [flows[f][2] for f in moving], [flows[f][4] for f in moving])
-        times = [now + left[f] / rate for f, rate in zip(moving, rates, strict=True) if rate]
-        times += [t for f, t in enumerate(start) if t is not None and t > now and ends[f] is None]
+        due = {f: rounded(now + max(left[f], 0) / rate) for f, rate in zip(moving, rates, strict=True) if rate}
+        times = [*due.values(), *(t for f, t in enumerate(start) if t is not None and t > now and ends[f] is None)]
         times += [pending[0][0]] if pending else []
         if not times:
             return ends
-        later = min(times)
+        later = max(min(times), now)
         for f, rate in zip(moving, rates, strict=True):
             left[f] -= rate * (later - now)
         now = later

@@ -11,7 +11,7 @@ from flow_cases import exact_ends, fat_tree_case, golden_cases, golden_flows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chakrasim.machine.graph.routing.routes import Routes, offsets
+from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.api import share_links
 from chakrasim.simulator.flow.alone.flows import NO_CHANGES, CapacityChanges, Flows
 from chakrasim.simulator.flow.alone.fold import folded
@@ -19,6 +19,7 @@ from chakrasim.simulator.flow.alone.solve import new_course
 from chakrasim.simulator.flow.certificate import without_bottleneck
 from chakrasim.simulator.flow.loop import DONE, NEEDS_ROOM, WANTED, run
 from chakrasim.simulator.flow.state import ACTIVE, grown, new_sharing
+from chakrasim.trace.chakra.graph import offsets_of
 
 COEFFICIENTS = (Fraction(1), Fraction(1, 2), Fraction(1, 4), Fraction(2), Fraction(3, 4))
 
@@ -47,7 +48,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Fraction], list[Any], list[Any]]:
 
 def as_arrays(capacity: list[Fraction], flows: list[Any], changes: list[Any]) -> tuple[Any, Flows, CapacityChanges]:
     routes = Routes(
-        offsets(np.array([len(flow[4]) for flow in flows])),
+        offsets_of(np.array([len(flow[4]) for flow in flows])),
         np.array([link for flow in flows for link in flow[4]], np.int32),
         np.array([float(part) for flow in flows for part in flow[4].values()]),
     )
@@ -81,6 +82,18 @@ def test_ends_are_those_of_a_plain_solver_in_fractions(
     )  # fmt: skip
     if None not in expected:
         assert result.link_bytes.sum() == pytest.approx(float(moved), rel=1e-9)
+
+
+@pytest.mark.parametrize("classes", [False, None])
+@given(case=cases())
+@settings(max_examples=100)
+def test_whole_nanoseconds_are_those_of_a_plain_solver_in_fractions(
+    classes: bool | None, case: tuple[Any, Any, Any]
+) -> None:
+    capacity, flows, changes = as_arrays(*case)
+    result = share_links((), capacity, flows, changes=changes, classes=classes)
+    expected = [np.nan if end is None else float(end) for end in exact_ends(*case, whole_ns=True)]
+    np.testing.assert_array_equal(result.finish_ns, expected)
 
 
 @given(case=cases(), copies=st.integers(2, 5))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
-from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, SWITCH, LinkChanges, NetworkGraph
+from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, SWITCH, LinkChanges, NetworkGraph, numbered
 from chakrasim.notes import Notes
 
 MOST_VERTICES: Final = 2**21
@@ -61,6 +61,7 @@ class GraphBuilder:
 
     def vertex(self, name: str, kind: int = SWITCH, island: int = NO_ISLAND, transit: bool | None = None) -> int:
         """Add a vertex; returns its number. Ranks do not let others' traffic pass unless ``transit`` says so."""
+        self._by_name[name] = len(self._names)
         self._names.append(name)
         self._kind.append(kind)
         self._island.append(island)
@@ -151,6 +152,14 @@ class GraphBuilder:
             self._cables += 1
         return range(begin, len(self._links))
 
+    def hang(self, switches: Sequence[int], each: int, bytes_per_ns: float, latency_ns: float) -> None:
+        """Join the ports to switches, ``each`` in turn to one. Raises ValueError where there are too few switches."""
+        ports = self.ports
+        if len(ports) > each * len(switches):
+            raise ValueError(f"there is room for {each * len(switches)} hosts, not {len(ports)}")
+        for number, port in enumerate(ports):
+            self.cable(port, switches[number // each], bytes_per_ns, latency_ns)
+
     def change(self, link: int, bytes_per_ns: float | None = None, latency_ns: float | None = None) -> None:
         """Give a link another capacity or latency; links that share its medium get the capacity, too."""
         medium = self._links[link][5]
@@ -162,14 +171,18 @@ class GraphBuilder:
     def cable_named(self, name: str) -> list[int] | None:
         """The links of the cable with a link of that name (``a-b``; the second between the same vertices ``a-b#2``)."""
         if self._cables_known != self._cables:
-            seen: dict[tuple[int, int], int] = {}
-            for a, b, _, _, cable, _ in self._links:
-                seen[a, b] = count = seen.get((a, b), 0) + 1
-                number = f"#{count}" if count > 1 else ""
-                self._cable_of[f"{self._names[a]}-{self._names[b]}{number}"] = cable
+            names = numbered(f"{self._names[a]}-{self._names[b]}" for a, b, *_ in self._links)
+            self._cable_of = {name: link[4] for name, link in zip(names, self._links, strict=True)}
             self._cables_known = self._cables
         found = self._cable_of.get(name)
         return None if found is None else [at for at, link in enumerate(self._links) if link[4] == found]
+
+    def cables(self) -> Iterable[tuple[int, int]]:
+        """The ends of each cable, as it was added."""
+        ends: dict[int, tuple[int, int]] = {}
+        for a, b, _, _, cable, _ in self._links:
+            ends.setdefault(cable, (a, b))
+        return ends.values()
 
     @property
     def names(self) -> Sequence[str]:
@@ -178,8 +191,6 @@ class GraphBuilder:
 
     def number_of(self, name: str) -> int:
         """The number of a vertex. Raises KeyError."""
-        if len(self._by_name) < self.vertices:
-            self._by_name |= {own: v for v, own in enumerate(self._names) if v >= len(self._by_name)}
         return self._by_name[name]
 
     def link(self, a: int, b: int, bytes_per_ns: float, latency_ns: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
+from chakrasim.trace.chakra.graph import offsets_of
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -120,6 +121,14 @@ class NetworkGraph:
         return _grouped(self.target, self.vertices)
 
     @cached_property
+    def leaf(self) -> Ints:
+        """int32[ranks]: the vertex that is no rank to which each rank's first cable of such leads; itself if none."""
+        leads = np.flatnonzero((self.source < self.ranks) & (self.target >= self.ranks))[::-1]
+        found = np.arange(self.ranks, dtype=np.int32)
+        found[self.source[leads]] = self.target[leads]
+        return found
+
+    @cached_property
     def link_number(self) -> dict[str, int]:
         """Link number by name."""
         return {name: number for number, name in enumerate(self.link_names)}
@@ -127,17 +136,21 @@ class NetworkGraph:
     @cached_property
     def link_names(self) -> tuple[str, ...]:
         """``a-b`` for the link from a to b; the second of several is ``a-b#2``, in order of link number."""
-        seen: dict[tuple[int, int], int] = {}
-        found = []
-        for a, b in zip(self.source.tolist(), self.target.tolist(), strict=True):
-            seen[a, b] = count = seen.get((a, b), 0) + 1
-            found.append(f"{self.names[a]}-{self.names[b]}" + (f"#{count}" if count > 1 else ""))
-        return tuple(found)
+        ends = zip(self.source.tolist(), self.target.tolist(), strict=True)
+        return tuple(numbered(f"{self.names[a]}-{self.names[b]}" for a, b in ends))
+
+
+def numbered(names: Iterable[str]) -> Iterator[str]:
+    """Names of links; the second of equal ones has ``#2`` behind it, and so on."""
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name] = count = seen.get(name, 0) + 1
+        yield f"{name}#{count}" if count > 1 else name
 
 
 def _grouped(vertex: Ints, vertices: int) -> tuple[NDArray[np.int64], Ints]:
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=vertices))])
-    return offsets.astype(np.int64), np.argsort(vertex, kind="stable").astype(np.int32)
+    offsets = offsets_of(np.bincount(vertex, minlength=vertices))
+    return offsets, np.argsort(vertex, kind="stable").astype(np.int32)
 
 
 def _check(graph: NetworkGraph) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Final, NamedTuple
 
 from chakrasim.config.section import Section
 from chakrasim.config.table import Key, Kind, Values, mapping, names, read
 from chakrasim.errors import InputError, near
 from chakrasim.machine.graph.builder import GraphBuilder
+from chakrasim.machine.graph.changes import Change, changes_below
 from chakrasim.machine.graph.formats.api import read_graph
 from chakrasim.machine.graph.formats.own import read_own
 from chakrasim.machine.graph.formats.source import Source
@@ -66,8 +68,10 @@ def graph_kind() -> Kind:
         own |= {"logical": network["logical"]} if "logical" in network else {}
         whole = read_own({"network": own}, Source(section.file, section.notes))
         routing = routing_kind.read(below, "routing") if "routing" in graph else Routing()
-        model = read(Section(network, section.file, section.notes, section.at(key)), (NETWORK_GRAPH[-1],))
-        return GraphNetwork(whole, routing, model["network_model"] or "flow")
+        beside = Section(network, section.file, section.notes, section.at(key))
+        more = read(beside, tuple(one for one in NETWORK_GRAPH if one.name in ("changes", "network-model")))
+        changes = changes_below(beside, more["changes"], whole)
+        return GraphNetwork(whole, routing, more["network_model"] or "flow", tuple(changes))
 
     return Kind(reader, by_keys.shown, {"anyOf": [by_keys.schema, {"type": "object"}]}, by_keys.keys)
 
@@ -82,6 +86,7 @@ class GraphNetwork(NamedTuple):
     graph: NetworkGraph
     routing: Routing
     model: str
+    changes: tuple[Change, ...] = ()
 
 
 def graph_of(section: Section, values: Values) -> GraphNetwork:
@@ -89,15 +94,14 @@ def graph_of(section: Section, values: Values) -> GraphNetwork:
     parts: GraphParts = values["graph"]
     ranks = parts.builder.ranks
     logical: tuple[int, ...] = values["logical"] or parts.logical or (ranks,)
-    product = 1
-    for size in logical:
-        product *= size
-    if product != ranks:
+    if prod(logical) != ranks:
         section.fail("logical", "does not hold the ranks", found=list(logical), expected=f"a product of {ranks}")
     try:
-        return GraphNetwork(parts.builder.build(logical), parts.routing, values["network_model"] or "flow")
+        graph = parts.builder.build(logical)
     except InputError as error:
         section.fail("graph", error.message, expected=error.expected or "")
+    changes = changes_below(section, values["changes"], graph)
+    return GraphNetwork(graph, parts.routing, values["network_model"] or "flow", tuple(changes))
 
 
 def _add_ranks(section: Section, values: Values, graph: GraphBuilder) -> None:

@@ -11,9 +11,11 @@ from chakrasim.config.section import Section
 from chakrasim.config.table import REQUIRED, Key, Kind, Values, list_of, mapping, names, read
 from chakrasim.config.values import Scalar
 from chakrasim.errors import InputError
+from chakrasim.machine.graph.changes import CHANGE
 from chakrasim.machine.graph.families import Family, family_of
 from chakrasim.machine.graph.families.family import COUNT, LATENCY, RATE, listed
 from chakrasim.machine.graph.routing import Routing, routing_kind
+from chakrasim.machine.graph.routing.keys import NAMES
 
 MOST_RANKS: Final = 2**20
 NetworkModel = Literal["flow", "packet", "aware", "unaware"]
@@ -68,13 +70,8 @@ def _part(items: Section, index: int) -> Part:
     return Part(family, values, None if islands is None else frozenset(n for found in islands for n in found))
 
 
-def _names(section: Section, key: str) -> tuple[str, ...]:
-    items = section.listing(key, "a list of names")
-    return tuple(str(name) if type(name) is int else text.read(items, at) for at, name in items.entries.items())
-
-
 def _between(section: Section, key: str) -> tuple[str, str]:
-    found = _names(section, key)
+    found: tuple[str, ...] = NAMES.read(section, key)
     if len(found) != 2:
         section.refuse(key, "not two vertices", "the names of two vertices, such as [leaf0, spine1]")
     return found[0], found[1]
@@ -109,7 +106,7 @@ GRAPH: Final = (
         "only `cables` and `routing` may stand", shown="none"),
     Key("ranks", whole(1, MOST_RANKS), None, "how many there are", shown="those of islands or of the first part"),
     Key("islands", mapping(ISLANDS, _one_of), None, "boards, boxes or servers of ranks with consecutive numbers"),
-    Key("switches", Kind(_names, "list of names", _LIST), (), "switches for single cables to join"),
+    Key("switches", NAMES, (), "switches for single cables to join"),
     Key("parts", Kind(_parts, "list", _LIST), (), "families with their keys, in the order in which they are built"),
     Key("cables", list_of(CABLES, "a list of cables", "cables"), (), "single ones, added or changed"),
     Key("routing", routing_kind, Routing(), "how flows find their ways", shown="shortest"),
@@ -122,5 +119,7 @@ def graph_network(made: Any) -> tuple[Key, ...]:
         Key("graph", mapping(GRAPH, made), REQUIRED, "ranks, switches and cables"),
         Key("logical", listed(whole(1)), None, "shape of the ranks for collectives, innermost dimension first",
             shown="one dimension"),
+        Key("changes", list_of(CHANGE, "a list of changes", "changes"), (), "what happens to links, switches and ranks "
+            "during a run, in any order", shown="none"),
         Key("network-model", choice(MODELS), None, "how messages share links", shown="flow"),
     )  # fmt: skip

@@ -30,16 +30,16 @@ def dot_texts(picture: Picture) -> Iterator[str]:
     yield "digraph trace {\n\tnode [shape=box style=filled fontname=Helvetica]\n"
     for box in picture.boxes:
         colour = COLOURS.get(box.kind, _GREY)
-        yield f'\t{_quoted(box.key)} [label={_quoted(box.label)} fillcolor="{colour}" tooltip={_quoted(box.kind)}]\n'
+        yield f'\t{quoted(box.key)} [label={quoted(box.label)} fillcolor="{colour}" tooltip={quoted(box.kind)}]\n'
     for arrow in picture.arrows:
         style = ' style=dashed color="#888888"' if arrow.kind == CONTROL else ""
         label = f' label="{arrow.count}"' if arrow.count > 1 else ""
         source, target = picture.boxes[arrow.source].key, picture.boxes[arrow.target].key
-        yield f"\t{_quoted(source)} -> {_quoted(target)} [tooltip={arrow.kind}{style}{label}]\n"
+        yield f"\t{quoted(source)} -> {quoted(target)} [tooltip={arrow.kind}{style}{label}]\n"
     yield "}\n"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{text}"'
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from chakrasim.report.tables.cut import more_line
 from chakrasim.report.tables.steps import step_section
-from chakrasim.simulator.outcome.graph_links import GraphLink
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import number_text, plural, ranks_text, share_text, size_text, time_text
@@ -21,6 +20,8 @@ Ints = NDArray[np.int64]
 MOST_CLASSES = 16
 MOST_LINKS = 10
 MOST_COLLECTIVES = 40
+HIDDEN = 0.01
+"""Share of the run below which communication that a rank waits for is not worth a thought."""
 
 PART_MEANINGS = {
     "compute": "GPU computes, nothing communicates",
@@ -52,9 +53,9 @@ def _sections(result: SimulationResult) -> Iterator[Section]:
     if len(result.finish_order):
         yield _where_time_goes(result)
         yield _by_class(result)
-    yield _collectives(result)
+    yield collectives_section(result)
     yield _links(result)
-    yield _graph_links(result.graph_links)
+    yield graph_links_section(result)
     yield _counts(result)
 
 
@@ -65,11 +66,16 @@ def _headline(result: SimulationResult) -> Section:
         ("makespan", f"{time_text(makespan)} ({makespan:,} ns)"),
         ("ranks", f"{len(finish):,}, {_model(result)}"),
     ]
-    if len(result.finish_order):
-        first, last = int(np.argmin(finish)), int(np.argmax(finish))
-        low, middle, high = (time_text(float(value)) for value in (finish.min(), np.median(finish), finish.max()))
+    ended = np.setdiff1d(np.arange(finish.size), result.unfinished)
+    if result.unfinished.size:
+        rows.append(
+            ("cannot end", f"{plural(result.unfinished.size, 'rank')}: {ranks_text(result.unfinished.tolist())}")
+        )
+    if len(result.finish_order) and ended.size:
+        first, last = int(ended[np.argmin(finish[ended])]), int(ended[np.argmax(finish[ended])])
+        low, middle, high = (time_text(float(of(finish[ended]))) for of in (np.min, np.median, np.max))
         spread = (
-            f"all ranks at {high}"
+            f"all {'others' if result.unfinished.size else 'ranks'} at {high}"
             if finish[first] == finish[last]
             else f"first {low} (rank {first}), median {middle}, last {high} (rank {last})"
         )
@@ -133,9 +139,10 @@ def _exposed_text(exposed_ns: Ints) -> str:
 
 
 def _by_class(result: SimulationResult) -> Section:
-    """One row per class of ranks that did the same."""
+    """One row for ranks that did the same."""
     parts = [i for i in range(len(PARTS)) if result.parts_ns[:, i].any() or PARTS[i] in ("compute", "exposed_comm")]
-    members = class_members(result, MOST_CLASSES)
+    every = _alike(result)
+    members = every[:MOST_CLASSES]
     rows = []
     for ranks in members:
         rank = int(ranks[0])
@@ -143,9 +150,19 @@ def _by_class(result: SimulationResult) -> Section:
         finish, exposed_ns = time_text(int(result.finish_ns[rank])), int(result.exposed_comm_ns[rank])
         exposed = time_text(exposed_ns) if exposed_ns >= 0 else "n/a"
         rows.append((ranks_text(ranks.tolist()), f"{len(ranks):,}", finish, *times, exposed))
-    lines = more_line(result.class_ranks, members, "class")
+    lines = more_line(every, members, "class")
     columns = ("ranks", "count", "finish", *(PARTS[i] for i in parts), "ASTRA-sim exposed")
     return Section("By rank (ranks that do the same in one row)", columns, tuple(rows), (0,), lines)
+
+
+def _alike(result: SimulationResult) -> list[Ints]:
+    """The ranks of each class; where every rank was simulated, those with equal times."""
+    if len(result.class_ranks) < len(result.finish_ns):
+        return class_members(result, len(result.class_ranks))
+    figures = np.column_stack([result.finish_ns, result.exposed_comm_ns, result.parts_ns])
+    _, first, group, counts = np.unique(figures, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    pieces = np.split(np.argsort(group.reshape(-1), kind="stable"), np.cumsum(counts)[:-1])
+    return [pieces[i] for i in np.argsort(first)]
 
 
 def class_members(result: SimulationResult, most: int) -> list[Ints]:
@@ -155,7 +172,7 @@ def class_members(result: SimulationResult, most: int) -> list[Ints]:
     return [order[starts[i] : starts[i + 1]] for i in range(min(most, len(result.class_ranks)))]
 
 
-def _collectives(result: SimulationResult) -> Section:
+def collectives_section(result: SimulationResult) -> Section:
     shown = sorted(result.collectives, key=lambda figures: -figures.calls * figures.mean_ns)[:MOST_COLLECTIVES]
     rows = tuple(
         (
@@ -202,7 +219,9 @@ def _links(result: SimulationResult) -> Section:
     return Section("Busiest links", columns, rows, (0,), tuple(lines))
 
 
-def _graph_links(links: tuple[GraphLink, ...]) -> Section:
+def graph_links_section(result: SimulationResult) -> Section:
+    """The links of a flow network by load, with who used them."""
+    links = result.graph_links
     rows = tuple(
         (
             link.name,
@@ -212,8 +231,13 @@ def _graph_links(links: tuple[GraphLink, ...]) -> Section:
         )
         for link in links[:MOST_LINKS]
     )
-    lines = (f"{plural(len(links), 'link')} used",) if links else ()
-    return Section("Links with the most load", ("link", "utilisation", "bytes", "used by"), rows, (0, 3), lines)
+    lines = [f"{plural(len(links), 'link')} used"] if links else []
+    waits = int(result.parts_ns[:, PARTS.index("exposed_comm")].max(initial=0))
+    if links and waits < HIDDEN * result.makespan_ns:
+        most = share_text(waits, result.makespan_ns)
+        lines.append(f"communication is hidden: no rank waits for it alone in more than {most} of the run,")
+        lines.append("so that faster links would hardly shorten it")
+    return Section("Links with the most load", ("link", "utilisation", "bytes", "used by"), rows, (0, 3), tuple(lines))
 
 
 def _counts(result: SimulationResult) -> Section:

@@ -88,7 +88,7 @@ def build(
     used = np.unique(graph_of).tolist()
     own = {g: _own_table(arena, graphs[g], plans[g], writer, group_keys) for g in used}
     nodes = dict(zip(used, by_columns([graphs[g] for g in used], lambda g: _nodes(arena, g, meetings)), strict=True))
-    _slots(arena, context, header, ranks, graphs, graph_of, nodes, own, record)
+    _slots(arena, context, header, ranks, graphs, graph_of, nodes, own, record, writer.most_rings)
     _symmetry(arena, header, context.ranks, ranks, digits)
     header[at.STREAM_SIZE] = at.STREAM_FIXED + 2 * writer.max_phases
     simulated = [graphs[g] for g in used]
@@ -186,10 +186,12 @@ def _nodes(arena: ArenaBuilder, graph: Graph, meetings: int) -> int:
     return arena.add(nodes)
 
 
-def _state_template(graph: Graph, context: Context, record: bool) -> tuple[Ints, dict[int, int], dict[int, int]]:
+def _state_template(
+    graph: Graph, context: Context, record: bool, most_rings: int
+) -> tuple[Ints, dict[int, int], dict[int, int]]:
     """A rank's variable state: the words, the slot fields that point into them, and slot fields with plain values."""
     n = len(graph)
-    dims = len(context.network.npus_count)
+    dims = max(len(context.network.npus_count), most_rings)
     blocks: list[Ints] = []
     pointers: dict[int, int] = {}
     values: dict[int, int] = {at.SLOT_NODE_COUNT: n, at.SLOT_LAST_TIME: -1}
@@ -232,6 +234,7 @@ def _slots(
     nodes: dict[int, int],
     own: dict[int, int],
     record: bool,
+    most_rings: int,
 ) -> None:
     """Write the state of every simulated rank; ``nodes`` and ``own`` say by graph where its static parts stand."""
     slots = np.zeros((len(ranks), at.SLOT_WORDS), np.int64)
@@ -243,7 +246,7 @@ def _slots(
     shared = np.array([id(graphs[g].columns) for g in graph_of.tolist()], np.int64)
     for first in np.sort(np.unique(shared, return_index=True)[1]).tolist():
         members = np.flatnonzero(shared == shared[first])
-        template, pointers, values = _state_template(graphs[graph_of[first]], context, record)
+        template, pointers, values = _state_template(graphs[graph_of[first]], context, record, most_rings)
         state = np.tile(template, (len(members), 1))
         starts = arena.top + np.arange(len(members)) * len(template)
         if at.SLOT_BUS in pointers:

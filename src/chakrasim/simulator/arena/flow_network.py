@@ -7,30 +7,38 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NetworkGraph
-from chakrasim.machine.graph.routing import Routes, Routing, find_routes
+from chakrasim.machine.graph.routing import Routes, Routing, find_routes, find_ways
+from chakrasim.simulator.flow.links import change_capacity
 from chakrasim.simulator.flow.state import ACTIVE, grown, new_sharing
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.flows import (
     RouteTable,
     change_at,
-    change_capacity,
+    drop,
     note_routes,
+    other_route,
     routes_of,
     run_flows,
     take_other_way,
 )
 from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.lowering.activities import Activities
-from chakrasim.simulator.network_changes import Change, Changed, LinkStates
+from chakrasim.simulator.lowering.channels import Channels
+from chakrasim.simulator.network_changes import LinkStates
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 class FlowNetwork:
     """Links, flows under way and known routes of one run; the first routes are those of the activities.
 
+    ``history`` has the capacities that changed on the way: ns, link, bytes per ns.
     ``pairs`` (int64[p], source << PAIR_BITS | destination) will send messages: their routes are found together.
+    ``channels`` has the ways of messages on rings.
+    ``job_of`` (int64[ranks]) is the number of each rank's job, which stops when one of its ranks goes down.
     """
 
     def __init__(
@@ -40,31 +48,35 @@ class FlowNetwork:
         activities: Activities,
         changes: Sequence[Change] = (),
         pairs: Ints | None = None,
+        job_of: Ints | None = None,
+        channels: Channels | None = None,
     ) -> None:
         self.graph, self.routing, self.activities = graph, routing, activities
-        self.states, self.changed = LinkStates(graph, list(changes)), Changed()
+        self.job_of = np.zeros(graph.ranks, np.int64) if job_of is None else job_of
+        self.states = LinkStates(graph, changes)
+        self.lost_at_ns: dict[int, int] = {}
+        """By rank that went down and took its job with it: when it did."""
+        self.rerouted = 0
+        """How often flows under way took another way."""
+        self.waited: set[int] = set()
+        """Numbers of the flows under way that found no other way when links on theirs went down."""
+        self.history: list[tuple[int, int, float]] = []
         self._asked = False
         self._pairs = 0
         self._pair_of: dict[int, int] = {}
-        routes, latency_ns = activities.routes()
-        self.sharing = new_sharing(graph.capacity)
-        count = latency_ns.size
-        self.table = RouteTable(
-            keys=np.full(1024, -1, np.int64),
-            values=np.zeros(1024, np.int32),
-            first=routes.first,
-            link=routes.link,
-            coefficient=routes.coefficient,
-            latency=latency_ns,
-            of_activity=np.arange(count),
-            stale=np.zeros(count, np.bool_),
-            sent=np.zeros(count),
-            times=np.zeros(count, np.int64),
-        )
-        self.activity_of = dict(enumerate(range(count)))
+        self.activity_of: dict[int, int] = {}
         """By route: the number of the activity."""
-        if pairs is not None and pairs.size:
-            self._note_pairs(pairs)
+        self.table = _no_routes(graph, routing, len(activities))
+        news = self.states.advance(0)
+        self.history += [(0, link, float(self.states.capacity[link])) for link in news.links.tolist()]
+        self.sharing = new_sharing(self.states.capacity)
+        self._stop(news.lost)
+        self._note_activities(np.arange(len(activities)), self._down())
+        if pairs is not None:
+            self._note_pairs(pairs, self._down())
+        self._ways = np.zeros((2, 0), np.int64)
+        if channels:
+            self._add_ways(channels)
 
     def run(self, m: Ints, steps: int) -> int:
         """Run at most about so many events; returns why it stopped, where that is not for the tables' sake."""
@@ -106,42 +118,104 @@ class FlowNetwork:
             change_at(m, self.states.next_ns)
 
     def _find_routes(self, m: Ints) -> None:
-        """Find the routes of all messages that are about to start."""
-        pairs = set()
+        """Find the routes of all that is about to start."""
+        pairs, activities = set(), set()
         message = int(m[at.STARTING])
         while message:
-            if m[message + at.MSG_AT] >= 0:
-                pairs.add(int(m[message + at.MSG_AT]) << PAIR_BITS | int(m[message + at.MSG_TO]))
+            source, target = int(m[message + at.MSG_AT]), int(m[message + at.MSG_TO])
+            if source < 0:
+                activities.add(target)
+            else:
+                pairs.add(source << PAIR_BITS | target)
             message = int(m[message + at.MSG_NEXT])
-        asked = np.array(sorted(pairs), np.int64)
-        self._note_pairs(asked[self._routes_of(asked) < 0])
+        self._find(pairs, activities)
+
+    def _find(self, pairs: set[int], activities: set[int]) -> None:
+        """Find the routes of pairs and activities, as far as they are not known, as links are known to be."""
+        asked, wanted = np.array(sorted(pairs), np.int64), np.array(sorted(activities), np.int64)
+        self._note_pairs(asked[self._routes_of(asked) < 0], self._down())
+        self._note_activities(wanted[self.table.of_activity[wanted] < 0], self._down())
+
+    def _down(self) -> Bools | None:
+        """The links that are known to be down."""
+        return self.states.known_down if self.states.known_down.any() else None
 
     def _routes_of(self, keys: Ints) -> NDArray[np.int32]:
         found = np.empty(keys.size, np.int32)
         routes_of(self.table, keys, found)
         return found
 
-    def _note_pairs(self, new: Ints) -> None:
-        """Find the routes of pairs that are not in the table, as links are known to be; those without one wait."""
-        source, destination = (new >> PAIR_BITS).astype(np.int32), (new & ((1 << PAIR_BITS) - 1)).astype(np.int32)
-        down = self.states.known_down
-        routes = find_routes(self.graph, source, destination, None, self.routing, down if down.any() else None)
-        number = self._append(routes, routes.latency_ns(self.graph))
-        self._make_room(new.size)
-        self._pairs += new.size
-        values = np.arange(number, number + new.size, dtype=np.int32)
-        self._pair_of |= dict(zip(values.tolist(), new.tolist(), strict=True))
-        note_routes(self.table, new, values)
+    def _note_activities(self, new: Ints, down: Bools | None) -> None:
+        """Find the routes of activities; those that are cut get the way that they would have, and wait on it."""
+        if not new.size:
+            return
+        routes, latency_ns, weight = self.activities.charges(new.tolist(), down)
+        there = np.setdiff1d(np.arange(new.size), routes.missing)
+        numbers = self._append(routes.take(there), latency_ns[there], weight[there]) + np.arange(there.size)
+        self.table.of_activity[new[there]] = numbers
+        self.activity_of |= dict(zip(numbers.tolist(), new[there].tolist(), strict=True))
+        self._note_activities(new[routes.missing], None)
 
-    def _append(self, routes: Routes, latency_ns: NDArray[np.float64]) -> int:
+    def _note_pairs(self, new: Ints, down: Bools | None) -> None:
+        """The same of messages between pairs that are not in the table."""
+        if not new.size:
+            return
+        source, target = (new >> PAIR_BITS).astype(np.int32), (new & ((1 << PAIR_BITS) - 1)).astype(np.int32)
+        if self.table.on_link.size:
+            ways = find_ways(self.graph, source, target, None, self.routing, down, refuse=down is None)
+            there, missing = np.setdiff1d(np.arange(new.size), ways.missing), ways.missing
+            number = self._append(ways.routes, ways.routes.latency_ns(self.graph), detour=ways.detour)
+            ends, of_route = np.stack([ways.first[:-1], ways.first[1:]], 1)[there], np.repeat(new, np.diff(ways.first))
+            values = self.table.tie.size + 2 * np.arange(there.size)
+            self.table = self.table._replace(
+                way_first=np.concatenate([self.table.way_first, number + ends.ravel()]),
+                tie=np.concatenate([self.table.tie, np.repeat(ways.tie[there], 2)]),
+            )
+        else:
+            routes = find_routes(self.graph, source, target, None, self.routing, down, refuse=down is None)
+            there, missing = np.setdiff1d(np.arange(new.size), routes.missing), routes.missing
+            number = self._append(routes.take(there), routes.latency_ns(self.graph)[there])
+            values, of_route = number + np.arange(there.size), new[there]
+        self._pair_of |= dict(zip(range(number, number + of_route.size), of_route.tolist(), strict=True))
+        self._make_room(there.size)
+        self._pairs += there.size
+        note_routes(self.table, new[there], values.astype(np.int32))
+        self._note_pairs(new[missing], None)
+
+    def _add_ways(self, channels: Channels) -> None:
+        """Take the ways of messages on rings, each a route of its own."""
+        keys, pairs, routes = channels.hops()
+        numbers = self._append(routes, routes.latency_ns(self.graph)) + np.arange(keys.size)
+        self._pair_of |= dict(zip(numbers.tolist(), pairs.tolist(), strict=True))
+        self._ways = np.stack([keys, numbers])
+        self._note_ways()
+
+    def _note_ways(self) -> None:
+        """Enter the ways that are not cut; messages of the others take the way of any message."""
+        keys, numbers = self._ways[:, ~self.table.stale[self._ways[1]]]
+        self._make_room(keys.size)
+        self._pairs += keys.size
+        note_routes(self.table, keys, numbers.astype(np.int32))
+
+    def _append(
+        self,
+        routes: Routes,
+        latency_ns: NDArray[np.float64],
+        weight: NDArray[np.float64] | float = 1.0,
+        detour: Bools | bool = False,
+    ) -> int:
         """Add routes to the table; returns the number of the first."""
         old, count = self.table, latency_ns.size
         self.table = old._replace(
             first=np.concatenate([old.first, old.first[-1] + routes.first[1:]]),
             link=np.concatenate([old.link, self.graph.medium[routes.link]]),
+            detour=np.concatenate([old.detour, np.broadcast_to(detour, count)]),
             coefficient=np.concatenate([old.coefficient, routes.coefficient]),
             latency=np.concatenate([old.latency, latency_ns]),
-            stale=np.concatenate([old.stale, np.zeros(count, np.bool_)]),
+            weight=np.concatenate([old.weight, np.broadcast_to(weight, count)]),
+            stale=np.concatenate([old.stale, self._crosses_down(routes.first, routes.link)]),
+            first_message=np.concatenate([old.first_message, np.zeros(count, np.int64)]),
+            last_message=np.concatenate([old.last_message, np.zeros(count, np.int64)]),
             sent=np.concatenate([old.sent, np.zeros(count)]),
             times=np.concatenate([old.times, np.zeros(count, np.int64)]),
         )
@@ -161,63 +235,116 @@ class FlowNetwork:
         """Room for another flow, however long its route, and for as many again as there are."""
         self.sharing = grown(self.sharing, int(np.diff(self.table.first).max()))
 
+    def _crosses_down(self, first: Ints, link: NDArray[np.int32]) -> Bools:
+        """bool[r]: whether routes cross links that are known to be down."""
+        found = np.zeros(first.size - 1, np.bool_)
+        if self.states.known_down.any():
+            crossing = np.flatnonzero(self.states.known_down[link])
+            found[np.searchsorted(first, crossing, side="right") - 1] = True
+        return found
+
     # -- links that change ---------------------------------------------------------------------------------------------
 
     def _change(self, m: Ints) -> None:
         """Apply what is due; what went over links that are known to be down takes another way."""
         m[at.CHANGES_DUE] = 0
-        links, news = self.states.advance(int(m[at.NOW]))
-        own = links[self.graph.medium[links] == links]
-        change_capacity(self.sharing, own, self.states.capacity[own])
-        if news:
-            self._reroute(m)
+        news = self.states.advance(int(m[at.NOW]))
+        capacity = self.states.capacity[news.links]
+        change_capacity(self.sharing, news.links, capacity)
+        self.table.capacity[news.links[capacity > 0]] = capacity[capacity > 0]
+        self.history += [(int(m[at.NOW]), *pair) for pair in zip(news.links.tolist(), capacity.tolist(), strict=True)]
+        self._stop(news.lost)
+        for slot in self.under_way() if news.lost else ():
+            if self._has_stopped(m, slot):
+                drop(m, self.sharing, self.table, slot)
+        if news.known or news.rehash_all:
+            self._reroute(m, news.rehash_all)
         self._ask(m)
 
-    def _reroute(self, m: Ints) -> None:
-        """Forget routes over links that are down, and find others for what is under way there."""
-        down = self.graph.medium[np.flatnonzero(self.states.known_down)]
+    def under_way(self) -> list[int]:
+        """The slots of the flows under way, in order of their numbers."""
+        slots = self.sharing.active[: int(self.sharing.count[ACTIVE])]
+        found: list[int] = slots[np.argsort(self.sharing.slots["flow"][slots], kind="stable")].tolist()
+        return found
+
+    def ends(self, m: Ints, slot: int) -> tuple[int, int]:
+        """Source and destination of a flow under way; -1 and the number of the activity, if it is one."""
+        message = int(self.sharing.slots[slot].record)
+        return int(m[message + at.MSG_AT]), int(m[message + at.MSG_TO])
+
+    def _stop(self, ranks: Sequence[int]) -> None:
+        """The jobs of these ranks stop: nothing of theirs starts any more."""
+        for rank in ranks:
+            self.lost_at_ns[rank] = self.states.down_since_ns[rank]
+            self.table.stopped[self.job_of == self.job_of[rank]] = True
+        for activity in range(len(self.activities)) if ranks else ():
+            self.table.ended[activity] = self.table.stopped[self.activities.a_member_of(activity)]
+
+    def _has_stopped(self, m: Ints, slot: int) -> bool:
+        source, target = self.ends(m, slot)
+        return bool(self.table.ended[target] if source < 0 else self.table.stopped[source])
+
+    def _reroute(self, m: Ints, everything: bool) -> None:
+        """Forget all routes, and find others for what is under way over links that are down, or for everything."""
         table = self.table
-        crosses = np.repeat(np.arange(table.latency.size), np.diff(table.first))[np.isin(table.link, down)]
-        table.stale[:] = False
-        table.stale[crosses] = True
+        table.stale[:] = self._crosses_down(table.first, table.link)
         table.keys[:] = -1
+        table.of_activity[:] = -1
         self._pairs = 0
-        self._renew_activities()
-        s = self.sharing
-        under_way = [int(slot) for slot in s.active[: int(s.count[ACTIVE])]]
-        hit = [slot for slot in under_way if table.stale[m[int(s.slots[slot].record) + at.MSG_ROUTE]]]
-        hit.sort(key=lambda slot: int(s.slots[slot].flow))
+        self._note_ways()
+        slots = np.array(self.under_way(), np.int64)
+        routes = m[self.sharing.slots["record"][slots] + at.MSG_ROUTE]
+        hit: list[int] = (slots if everything else slots[table.stale[routes]]).tolist()
+        pairs, activities = set(), set()
         for slot in hit:
-            route = self._other_way(m, int(s.slots[slot].record))
-            if route < 0:
-                self.changed.waited += 1
-                continue
+            source, target = self.ends(m, slot)
+            if source < 0:
+                activities.add(target)
+            else:
+                pairs.add(source << PAIR_BITS | target)
+        self._find(pairs, activities)
+        for slot in hit:
+            self._move(m, slot)
+
+    def _move(self, m: Ints, slot: int) -> None:
+        """Let a flow under way take the way that the rule gives now, if there is one and it is another."""
+        route = int(other_route(m, self.table, int(self.sharing.slots[slot].record)))
+        if self.table.stale[route]:
+            self.waited.add(int(self.sharing.slots[slot].flow))
+            return
+        before = int(m[int(self.sharing.slots[slot].record) + at.MSG_ROUTE])
+        old, new = (slice(*self.table.first[r : r + 2]) for r in (before, route))
+        columns = (self.table.link, self.table.coefficient)
+        if not all(np.array_equal(column[old], column[new]) for column in columns):
             self._grow()
             take_other_way(m, self.sharing, self.table, slot, route)
-            self.changed.rerouted += 1
+            self.rerouted += 1
 
-    def _other_way(self, m: Ints, message: int) -> int:
-        """The route that a message under way takes now; -1 if there is none."""
-        source, target = int(m[message + at.MSG_AT]), int(m[message + at.MSG_TO])
-        if source < 0:
-            route = int(self.table.of_activity[target])
-            return -1 if self.table.stale[route] else route
-        key = np.array([source << PAIR_BITS | target], np.int64)
-        if self._routes_of(key)[0] < 0:
-            down = self.states.known_down
-            if find_routes(self.graph, [source], [target], None, self.routing, down, refuse=False).missing.size:
-                return -1
-            self._note_pairs(key)
-        return int(self._routes_of(key)[0])
 
-    def _renew_activities(self) -> None:
-        """Find other ways for the collectives that cross links which are down."""
-        stale = [a for a, route in enumerate(self.table.of_activity.tolist()) if self.table.stale[route]]
-        if not stale:
-            return
-        routes, latency_ns, whole = self.activities.routes_without(stale, self.states.known_down)
-        number = self._append(routes, latency_ns)
-        for i, activity in enumerate(stale):
-            self.activity_of[number + i] = activity
-            if whole[i]:
-                self.table.of_activity[activity] = number + i
+def _no_routes(graph: NetworkGraph, routing: Routing, activities: int) -> RouteTable:
+    """A table without routes."""
+    links = graph.links if routing.rule == "adaptive" else 0
+    return RouteTable(
+        keys=np.full(1024, -1, np.int64),
+        values=np.zeros(1024, np.int32),
+        first=np.zeros(1, np.int64),
+        link=np.zeros(0, np.int32),
+        coefficient=np.zeros(0),
+        latency=np.zeros(0),
+        weight=np.zeros(0),
+        of_activity=np.full(activities, -1, np.int64),
+        stale=np.zeros(0, np.bool_),
+        first_message=np.zeros(0, np.int64),
+        last_message=np.zeros(0, np.int64),
+        sent=np.zeros(0),
+        times=np.zeros(0, np.int64),
+        stopped=np.zeros(graph.ranks, np.bool_),
+        ended=np.zeros(activities, np.bool_),
+        way_first=np.zeros(0, np.int64),
+        tie=np.zeros(0, np.int64),
+        detour=np.zeros(0, np.bool_),
+        threshold=routing.threshold,
+        medium=graph.medium,
+        capacity=graph.capacity.copy(),
+        on_link=np.zeros(links, np.int64),
+    )

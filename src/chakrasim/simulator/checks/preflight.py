@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import KINDS
+from chakrasim.collectives.schedule import WITHOUT_REFERENCE
 from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
@@ -111,7 +112,8 @@ def _check_groups_agree(
 
 
 Signature = tuple[object, ...]
-"""What all members must do alike: the type, chunks and phases of a collective, or the algorithm of a custom one."""
+"""What all members must do alike: the type, chunks and phases of a collective, or the algorithm of a custom one, or of
+an activity members and root, and the size, unless it is that of parts, which may differ."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,24 @@ class _Tally:
 def _signature(plan: Plan) -> Signature:
     if plan.programs:
         return (plan.use.type, plan.programs[0].source)
+    if plan.activity >= 0:
+        return (plan.use.type, plan.activity, plan.use.size_bytes if KINDS[plan.use.type].in_place else None)
     return (plan.use.type, plan.chunks, *((phase.collective, phase.dim, phase.data_bytes) for phase in plan.phases))
+
+
+def warn_of_rings(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
+    """Warn of the groups that were to get their dimensions and stay one ring; counted, too."""
+    if not context.protocol.group_dimensions:
+        return
+    of_groups = (plan for own in plans for plan in own if plan.chunks and plan.use.type not in WITHOUT_REFERENCE)
+    rings = list(dict.fromkeys(plan.group for plan in of_groups if not plan.by_dimension and not plan.programs))
+    context.counts["process groups that stay one ring"] += len(rings)
+    if rings:
+        stay = f" and {len(rings) - 1} more stay" if len(rings) > 1 else " stays"
+        context.notes.warn(
+            f"{context.group_text(rings[0])}{stay} one ring (group_dimensions): no product of coordinates of the "
+            "network's dimensions, or with an algorithm that takes all ranks at once or names too few dimensions"
+        )
 
 
 def calls_by_use(graph: Graph) -> Ints:
@@ -147,7 +166,7 @@ def _tally(plans: Sequence[Plan], calls: Ints) -> dict[int, _Tally]:
 def _dims(plan: Plan, context: Context) -> frozenset[int]:
     """Network dimensions that a collective of all ranks takes part in."""
     every = frozenset(range(len(context.network.npus_count)))
-    if plan.programs or any(phase.members.count == context.ranks for phase in plan.phases):
+    if plan.programs or plan.activity >= 0 or any(phase.members.count == context.ranks for phase in plan.phases):
         return every
     return frozenset(phase.dim for phase in plan.phases)
 
@@ -183,7 +202,7 @@ def _check_share(
         found = tallies[g].get(group, _Tally())
         if found.calls == expected.calls:
             sizes = {(expected.uses[s].size_bytes, use.size_bytes) for s, use in found.uses.items()}
-            if any(one != other for one, other in sizes):
+            if any(one != other for one, other in sizes) and context.activities is None:
                 context.notes.warn(f"members of {name} give different sizes to a collective that takes the same course")
             continue
         signature = next(iter((expected.calls - found.calls) or (found.calls - expected.calls)))

@@ -34,22 +34,23 @@ def warn_of_impossible(entries: Iterable[Calls], context: Context) -> None:
     alike: dict[Hashable, list[Calls]] = {}
     for entry in entries:
         alike.setdefault(_alike(entry.plan, context), []).append(entry)
-    found = []
+    found: list[tuple[float, Plan]] = []
     for same in alike.values():
         time_ns = _time_ns(same)
         needed_ns = TOLERANCE * least_ns(same[0].plan, context)
         # Times are cut off to whole ns, once a message.
         if 0 < time_ns + of_member(same[0].plan).messages < needed_ns:
-            found.append((needed_ns / TOLERANCE / time_ns, same[0].plan, time_ns))
+            found.append((needed_ns / TOLERANCE / max(time_ns, 1.0), same[0].plan))
     if not found:
         return
-    excess, plan, time_ns = max(found, key=lambda entry: entry[0])
+    excess, plan = max(found, key=lambda entry: entry[0])
     kind, members = KINDS[plan.use.type], plan.member_count(context)
-    reached = kind.whole_bytes(plan.use.size_bytes, members) / time_ns * kind.bus_factor(members)
-    more = f" (of {len(found)} kinds of collectives)" if len(found) > 1 else ""
+    allowed = kind.whole_bytes(plan.use.size_bytes, members) / least_ns(plan, context) * kind.bus_factor(members)
+    kinds = {(plan.use.type, plan.use.size_bytes, plan.member_count(context)) for _, plan in found}
+    more = f" (of {len(kinds)} kinds of collectives)" if len(kinds) > 1 else ""
     context.notes.warn(
         f"impossible bandwidth{more}: the {kind.key} of {plan.use.size_bytes} bytes on {members} ranks reaches a bus "
-        f"bandwidth of {reached:.4g} GB/s, over links that allow {reached / excess:.4g}: congestion-unaware messages "
+        f"bandwidth of {excess * allowed:.4g} GB/s, over links that allow {allowed:.4g}: congestion-unaware messages "
         f"do not share a link; {REMEDY}"
     )
 
@@ -58,7 +59,8 @@ def _alike(plan: Plan, context: Context) -> Hashable:
     """What collectives have in common that load the links alike: groups of one shape stand for each other."""
     members = context.groups.get(plan.group)
     shape = None if members is None else tuple(member - members[0] for member in members)
-    return plan.use.type, plan.use.size_bytes, plan.use.involved, plan.use.root, plan.use.custom_node, shape
+    use, dims = plan.use, tuple((phase.dim, phase.members.count) for phase in plan.phases)
+    return use.type, use.size_bytes, use.involved, use.root, use.custom_node, shape, dims
 
 
 def _time_ns(entries: Sequence[Calls]) -> float:
@@ -72,11 +74,11 @@ def warn_of_spans(plans: Iterable[Sequence[Plan]], context: Context) -> None:
     """Warn of groups whose collectives send across more than one dimension."""
     if context.network_model != "unaware" or context.network.dimensions == 1:
         return
-    used = {plan.group: plan for own in plans for plan in own if plan.chunks}
-    listed = [group for group in used if group in context.groups]
+    every = Members.whole(context.ranks, 1)  # all ranks at once
+    used = [plan for own in plans for plan in own if plan.chunks]
+    listed = list(dict.fromkeys(plan.group for plan in used if plan.group in context.groups and not plan.by_dimension))
     wide = [group for group, spans in zip(listed, _dims_spanned(listed, context), strict=True) if spans > 1]
-    every = Members(context.ranks, 1)  # all ranks at once
-    wide += [group for group, plan in used.items() if any(phase.members == every for phase in plan.phases)]
+    wide += {plan.group: plan for plan in used if any(phase.members == every for phase in plan.phases)}
     if wide:
         others = len(wide) - 1
         more = f" and {others} more group{'s' * (others > 1)} span" if others else " spans"

@@ -73,40 +73,31 @@ def split_flows(
     link: Ints,
     coefficient: Words,
     after: Ints,
+    order: Ints,
     key: Words,
     link_key: Words,
-    table: Words,
-    value: Ints,
-    new_key: Words,
-    colour: Ints,
     crossed_by: Words,
-    most: int,
-) -> int:
-    """Split flows by the colours of their links and of what they follow; returns how many colours there are then.
+) -> None:
+    """Split flows by the colours of their links and of what they follow.
 
-    ``key`` and ``link_key`` are those of the colours so far; ``new_key`` [f] and ``colour`` [f] are found, and
-    ``crossed_by`` [l], the sum over the flows that cross each link. ``coefficient`` has the bits of the doubles, or
-    nothing where all are 1.
+    ``key`` [f] is written, ``link_key`` [l] has those of the links' colours, and ``crossed_by`` [l], the sum over the
+    flows that cross each link, is found. ``order`` has each flow behind the one that it follows, so that a chain is
+    split from end to end at once; it is empty where flows are numbered so. ``coefficient`` has the bits of the doubles,
+    or nothing where all are 1.
     """
-    known = 0
     plain = coefficient.size == 0
     crossed_by[:] = _ZERO
-    for flow in range(after.size):
+    for place in range(after.size):
+        flow = order[place] if order.size else place
         word = mixed(key[flow])
         for entry in range(first[flow], first[flow + 1]):
             word += link_key[link[entry]] if plain else mixed(link_key[link[entry]] ^ coefficient[entry])
         if after[flow] != NOWHERE:
             word += mixed(key[after[flow]] ^ _GOLDEN)
         word = mixed(word)
-        new_key[flow] = word
-        colour[flow] = colour_of(word, table, value, known)
-        if colour[flow] == known:
-            known += 1
-            if known > most:
-                return TOO_MANY
+        key[flow] = word
         for entry in range(first[flow], first[flow + 1]):
             crossed_by[link[entry]] += word if plain else mixed(word ^ coefficient[entry])
-    return known
 
 
 @kernel
@@ -120,6 +111,22 @@ def split_links(link_key: Words, crossed_by: Words, table: Words, value: Ints, c
         if colour[link] == known:
             known += 1
     return known
+
+
+@kernel
+def gather(colour: Ints, first: Longs, flows: Ints) -> None:
+    """List the flows of each colour, ascending, one colour after another; ``first`` [c + 1] is where each begins."""
+    first[:] = 0
+    for flow in range(colour.size):
+        first[colour[flow] + 1] += 1
+    for at in range(1, first.size):
+        first[at] += first[at - 1]
+    for flow in range(colour.size):
+        flows[first[colour[flow]]] = flow
+        first[colour[flow]] += 1
+    for at in range(first.size - 1, 0, -1):
+        first[at] = first[at - 1]
+    first[0] = 0
 
 
 @leaf

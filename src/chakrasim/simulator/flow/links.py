@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.jit import inner, leaf
+from chakrasim.jit import inner, kernel, leaf
 from chakrasim.simulator.flow.queue import leave_queue
-from chakrasim.simulator.flow.state import ACTIVE, CHOSEN, ENTRIES, NOWHERE, STAMP, TOUCHED, Sharing
+from chakrasim.simulator.flow.state import ACTIVE, CHOSEN, ENTRIES, NOWHERE, STAMP, TOUCHED, Floats, Ints, Sharing
 
 
 @leaf
@@ -125,3 +125,11 @@ def finish(s: Sharing, flow: int) -> None:
     if crossings > 0:
         s.entries[first].later = s.free_blocks[crossings]
         s.free_blocks[crossings] = first
+
+
+@kernel
+def change_capacity(s: Sharing, links: Ints, capacity: Floats) -> None:
+    """Give links other capacities (bytes per ns); rates are to be sought afterwards."""
+    for i in range(links.size):
+        s.links[links[i]].capacity = capacity[i]
+        touch(s, links[i])

@@ -1,5 +1,8 @@
 """Messages and collectives as flows: what joins the sharing and what leaves it at the end of each tick.
 
+Messages of one pair of ranks follow one another, as on one connection: only the first of them is a flow. Without that
+those of a ring gather into bunches, which leave links idle that have enough to do.
+
 All events of a tick run before rates are sought once. A message joins when its latency is over; the part of the
 latency below a whole nanosecond is paid at its end, so that a message alone takes ceil(latency + size / bandwidth).
 """
@@ -12,20 +15,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.jit import inner, kernel
+from chakrasim.jit import inner, kernel, leaf
+from chakrasim.machine.graph.routing.pick import least_loaded
 from chakrasim.simulator.flow.fill import SLACK_NS
-from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot, touch
+from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot
 from chakrasim.simulator.flow.repair import repair
 from chakrasim.simulator.flow.state import ACTIVE, QUEUED, Floats, Ints, Sharing
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import Words, release, schedule
-from chakrasim.simulator.kernels.layout import PAIR_BITS
+from chakrasim.simulator.kernels.layout import PAIR_BITS, WAY
 from chakrasim.simulator.kernels.loop import on_message, run_on
+from chakrasim.simulator.kernels.network import to_start
 from chakrasim.simulator.kernels.progress import advance
 
 SETTLED = -1
 ALL_ABOVE = 0.2
 """Share of the flows under way above which all are solved at once."""
+_least_loaded = leaf(least_loaded)
 
 
 class RouteTable(NamedTuple):
@@ -34,17 +40,28 @@ class RouteTable(NamedTuple):
     Attributes
     ----------
     keys, values
-        int64[h], int32[h]: hash table from pair (source << 31 | destination, -1 where empty) to route
+        int64[h], int32[h]: hash table from pair (source << 31 | destination, -1 where empty) to route, or, of adaptive
+        messages, to choice; from source << 31 | WAY | number to the route of a way that is not stale
     first, link, coefficient
         int64[r + 1], int32[e], float64[e]: the links of each route; activities follow the pairs
-    latency
-        float64[r]: ns
+    latency, weight
+        float64[r]: ns; how a flow counts beside others
     of_activity
-        int64[a]: the route of each activity
+        int64[a]: the route of each activity, -1 if it is not known
     stale
         bool[r]: whether a route crosses a link that is known to be down
+    first_message, last_message
+        int64[r]: the message that is under way on a route, and the last of those behind it, 0: none
     sent, times
         float64[r], int64[r]: bytes that have gone each way, and flows that ended on it
+    stopped, ended
+        bool[ranks], bool[a]: ranks whose job has stopped, and activities of theirs
+    way_first, tie, detour, threshold
+        adaptive, int64[c + 1], int64[c], bool[r], float: the routes among which each choice is, and the rest as of
+        `least_loaded`
+    medium, capacity, on_link
+        int32[l], float64[l], int64[l]: of links, capacities as a flow that starts knows them, and flows under way;
+        ``on_link`` is empty where nothing is adaptive
     """
 
     keys: NDArray[np.int64]
@@ -53,10 +70,22 @@ class RouteTable(NamedTuple):
     link: Ints
     coefficient: Floats
     latency: Floats
+    weight: Floats
     of_activity: NDArray[np.int64]
     stale: NDArray[np.bool_]
+    first_message: NDArray[np.int64]
+    last_message: NDArray[np.int64]
     sent: Floats
     times: NDArray[np.int64]
+    stopped: NDArray[np.bool_]
+    ended: NDArray[np.bool_]
+    way_first: NDArray[np.int64]
+    tie: NDArray[np.int64]
+    detour: NDArray[np.bool_]
+    threshold: float
+    medium: Ints
+    capacity: Floats
+    on_link: NDArray[np.int64]
 
 
 @inner
@@ -143,7 +172,9 @@ def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
         message = s.slots[slot].record
         t.sent[m[message + at.MSG_ROUTE]] += s.slots[slot].began
         t.times[m[message + at.MSG_ROUTE]] += 1
+        count_flow(t, m[message + at.MSG_ROUTE], -1)
         finish(s, slot)
+        leave_route(m, t, message)
         m[at.EVENTS] += 1
         if m[message + at.MSG_AT] < 0:
             end_activity(m, message)
@@ -152,33 +183,121 @@ def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
 
 
 @inner
+def join_route(m: Words, t: RouteTable, message: int, route: int) -> bool:
+    """Whether a message's turn on a route has come; else it stands behind the others."""
+    if t.first_message[route] == message:
+        return True
+    m[message + at.MSG_BEHIND] = 0
+    last = t.last_message[route]
+    t.last_message[route] = message
+    if t.first_message[route] == 0:
+        t.first_message[route] = message
+        return True
+    m[last + at.MSG_BEHIND] = message
+    return False
+
+
+@inner
+def leave_route(m: Words, t: RouteTable, message: int) -> None:
+    """A message goes from its route: the next one's turn has come."""
+    route = m[message + at.MSG_ROUTE]
+    if route < 0 or t.first_message[route] != message:
+        return
+    behind = m[message + at.MSG_BEHIND]
+    t.first_message[route] = behind
+    if behind != 0:
+        to_start(m, behind)
+
+
+@inner
 def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
-    """Let waiting messages join, or pay their latency first."""
+    """Let waiting messages join, or pay their latency first; those of jobs that have stopped are dropped."""
     while m[at.STARTING] != 0:
         message = m[at.STARTING]
-        route = m[message + at.MSG_ROUTE]
-        paid = route >= 0
+        if has_stopped(m, t, message):
+            leave_route(m, t, message)
+            m[at.STARTING] = m[message + at.MSG_NEXT]
+            release(m, message, at.MSG_WORDS)
+            continue
+        before = m[message + at.MSG_ROUTE]
+        paid = before >= 0
+        route = before
         if not paid or t.stale[route]:
-            if m[message + at.MSG_AT] < 0:
-                route = t.of_activity[m[message + at.MSG_TO]]
-            else:
-                route = route_of(t, m[message + at.MSG_AT], m[message + at.MSG_TO])
+            route = route_now(m, t, message)
             if route < 0:
                 return at.NEED_ROUTES
-        latency = t.latency[route]
+        if paid and route != before:
+            leave_route(m, t, message)
+        latency = t.latency[before] if paid else t.latency[route]
         crossings = t.first[route + 1] - t.first[route]
         size = m[message + at.MSG_BYTES]
         if not has_room(s, crossings):
             return at.NEED_SLOTS
         m[at.STARTING] = m[message + at.MSG_NEXT]
         m[message + at.MSG_ROUTE] = route
-        if size == 0 or crossings == 0:
-            arrive_empty(m, message, now + math.ceil(latency - SLACK_NS), paid)
-        elif latency >= 1.0 and not paid:
+        if crossings == 0 or (size == 0 and not is_blocked(s, t, route)):
+            arrive_empty(m, message, now if paid else now + math.ceil(latency - SLACK_NS), paid)
+            continue
+        if route != before:
+            if paid:
+                count_flow(t, before, -1)
+            count_flow(t, route, 1)
+        if latency >= 1.0 and not paid:
             schedule(m, now + int(latency), at.ON_JOIN, message)
-        else:
-            enter(m, s, t, message, route, float(size))
+        elif join_route(m, t, message, route):
+            enter(m, s, t, message, route, float(size), latency - math.floor(latency))
     return SETTLED
+
+
+@leaf
+def has_stopped(m: Words, t: RouteTable, message: int) -> bool:
+    """Whether a message or collective is of a job that has stopped."""
+    sender = m[message + at.MSG_AT]
+    return t.ended[m[message + at.MSG_TO]] if sender < 0 else t.stopped[sender]
+
+
+@inner
+def route_now(m: Words, t: RouteTable, message: int) -> int:
+    """The route of a message or collective that starts now, -1 if it is not known yet."""
+    if m[message + at.MSG_AT] < 0:
+        return t.of_activity[m[message + at.MSG_TO]]
+    way = -1 - m[message + at.MSG_ROUTE]
+    if way > 0:
+        found = route_of(t, m[message + at.MSG_AT], WAY | way)
+        if found >= 0:
+            return found
+    found = route_of(t, m[message + at.MSG_AT], m[message + at.MSG_TO])
+    if found < 0 or t.on_link.size == 0:
+        return found
+    return _least_loaded(
+        found, t.way_first, t.first, t.link, t.detour, t.tie, t.threshold, t.medium, t.capacity, t.on_link
+    )
+
+
+@kernel
+def other_route(m: Words, t: RouteTable, message: int) -> int:
+    """`route_now` of a message under way, as if it were not."""
+    count_flow(t, m[message + at.MSG_ROUTE], -1)
+    route = route_now(m, t, message)
+    count_flow(t, m[message + at.MSG_ROUTE], 1)
+    return route
+
+
+@inner
+def count_flow(t: RouteTable, route: int, by: int) -> None:
+    """Add to the flows under way on a route's links, where that matters."""
+    if t.on_link.size > 0:
+        for i in range(t.first[route], t.first[route + 1]):
+            t.on_link[t.medium[t.link[i]]] += by
+
+
+@inner
+def is_blocked(s: Sharing, t: RouteTable, route: int) -> bool:
+    """Whether a route crosses a link that is down."""
+    for i in range(t.first[route], t.first[route + 1]):  # noqa: SIM110  (kernels have no generators)
+        if s.links[t.link[i]].capacity == 0.0:
+            return True
+    return False
 
 
 @inner
@@ -193,13 +312,13 @@ def arrive_empty(m: Words, message: int, time: int, paid: bool) -> None:
 
 
 @inner
-def enter(m: Words, s: Sharing, t: RouteTable, message: int, route: int, size: float) -> None:
-    """A flow of so many bytes joins the sharing on a route."""
+def enter(m: Words, s: Sharing, t: RouteTable, message: int, route: int, size: float, extra_ns: float) -> None:
+    """A flow of so many bytes joins the sharing on a route; ``extra_ns`` of its latency are left to pay."""
     first = t.first[route]
     crossings = t.first[route + 1] - first
-    slot = take_slot(s, m[message + at.MSG_NUMBER], 1.0, size, crossings)
+    slot = take_slot(s, m[message + at.MSG_NUMBER], t.weight[route], size, crossings)
     s.slots[slot].record = message
-    s.slots[slot].extra = t.latency[route] - math.floor(t.latency[route])
+    s.slots[slot].extra = extra_ns
     own = s.slots[slot].first
     for i in range(crossings):
         s.entries[own + i].link = t.link[first + i]
@@ -214,22 +333,37 @@ def change_at(m: Words, time: int) -> None:
 
 
 @kernel
-def change_capacity(s: Sharing, links: Ints, capacity: Floats) -> None:
-    for i in range(links.size):
-        s.links[links[i]].capacity = capacity[i]
-        touch(s, links[i])
+def take_other_way(m: Words, s: Sharing, t: RouteTable, slot: int, route: int) -> None:
+    """Let a flow under way go on, with the bytes that it has left, over another route; its latency is paid."""
+    extra_ns = s.slots[slot].extra
+    message = s.slots[slot].record
+    left = take_out(m, s, t, slot)
+    m[message + at.MSG_ROUTE] = route
+    if t.first_message[route] == 0:
+        join_route(m, t, message, route)
+    count_flow(t, route, 1)
+    enter(m, s, t, message, route, left, extra_ns)
 
 
 @kernel
-def take_other_way(m: Words, s: Sharing, t: RouteTable, slot: int, route: int) -> None:
-    """Let a flow under way go on, with the bytes that it has left, over another route."""
-    now = float(m[at.NOW])
-    left = max(s.slots[slot].remaining - s.slots[slot].rate * (now - s.slots[slot].since), 0.0)
+def drop(m: Words, s: Sharing, t: RouteTable, slot: int) -> None:
+    """End a flow of a job that has stopped: nobody gets what it has left."""
     message = s.slots[slot].record
-    t.sent[m[message + at.MSG_ROUTE]] += s.slots[slot].began - left
+    take_out(m, s, t, slot)
+    release(m, message, at.MSG_WORDS)
+
+
+@inner
+def take_out(m: Words, s: Sharing, t: RouteTable, slot: int) -> float:
+    """Take a flow under way out of the sharing; returns the bytes that it has left."""
+    message = s.slots[slot].record
+    route = m[message + at.MSG_ROUTE]
+    left = max(s.slots[slot].remaining - s.slots[slot].rate * (float(m[at.NOW]) - s.slots[slot].since), 0.0)
+    t.sent[route] += s.slots[slot].began - left
+    count_flow(t, route, -1)
     finish(s, slot)
-    m[message + at.MSG_ROUTE] = route
-    enter(m, s, t, message, route, left)
+    leave_route(m, t, message)
+    return left
 
 
 @inner
@@ -239,6 +373,8 @@ def end_activity(m: Words, message: int) -> None:
     stream = m[entry + at.ENTRY_STREAM]
     m[entry + at.ENTRY_STREAM] = 0
     m[entry + at.ENTRY_ARRIVED] = 0
+    m[entry + at.ENTRY_LARGEST] = 0
+    m[entry + at.ENTRY_UNEQUAL] = 0
     release(m, message, at.MSG_WORDS)
     while stream != 0:
         following = m[stream + at.STREAM_NEXT]

@@ -73,6 +73,7 @@ BUS_REDUCTION = 51
 MISMATCHES = 52  # collectives that met a different one under the same group and sequence number
 WAKE = 53  # flow: when the next ON_WAKE comes
 CHANGES_DUE = 54  # flow: 1 when links are to change before rates are sought
+UNEQUAL = 55  # flow: collectives whose members named different sizes
 NODES_DONE = 57
 REALS = 58
 SCHEDULED = 59  # events scheduled so far: the order of the next
@@ -226,10 +227,12 @@ MEETING_WORDS = 2
 
 # --- a collective as a workload's node asks for it (static) ----------------------------------------------------------
 PLAN_CHUNKS = 0
-PLAN_PHASES = 1
+PLAN_PHASES = 1  # of a chunk
 PLAN_GROUP = 2
 PLAN_SIGNATURE = 3
-PLAN_FIRST_PHASE = 4
+PLAN_RINGS = 4  # chunks take the phases of one ring after another
+PLAN_FIRST_WAY = 5  # of the first ring's messages, or 0
+PLAN_FIRST_PHASE = 6  # those of the first ring, of the second, ...
 
 PHASE_DIM = 0
 PHASE_QUEUE_RULE = 1
@@ -243,13 +246,14 @@ QUEUE_LAST = 2
 QUEUE_ZERO = 3
 
 SCHEDULE_MEMBERS = 0
-SCHEDULE_STRIDE = 1  # 0: members are listed
-SCHEDULE_LIST = 2
-SCHEDULE_FIND = 3  # (rank, index) pairs in order of rank
-SCHEDULE_LOCAL = 4  # 1: fixed 10 ns bundles
-SCHEDULE_PROGRAM_OF = 5  # table by member, or 0: all run the first
-SCHEDULE_CUSTOM = 6  # 1: nodes of its own, 2: one activity
-SCHEDULE_PROGRAM = 7  # the first program; of an activity, its number, and SCHEDULE_FIND its bytes
+SCHEDULE_STRIDE = 1
+SCHEDULE_EXTENT = 2  # ranks of the line of which they are members
+SCHEDULE_LIST = 3  # by index: how far along the line; 0: all of the line are members
+SCHEDULE_FIND = 4  # (place on the line, index) pairs in order of place
+SCHEDULE_LOCAL = 5  # 1: fixed 10 ns bundles
+SCHEDULE_PROGRAM_OF = 6  # table by member, or 0: all run the first
+SCHEDULE_CUSTOM = 7  # 1: nodes of its own, 2: one activity
+SCHEDULE_PROGRAM = 8  # the first program; of an activity, its number, and SCHEDULE_FIND its bytes
 A_GRAPH = 1
 AN_ACTIVITY = 2
 
@@ -322,8 +326,9 @@ STREAM_BASE = 16
 STREAM_TO = 17  # the last send: peer, bytes, entry, generation
 STREAM_FROM = 21  # the last receive
 STREAM_CUSTOM = 25
-STREAM_QUEUES = 26  # by phase: queue and variant
-STREAM_FIXED = 26
+STREAM_WAY = 26  # of its messages, 0: that of any message between two ranks
+STREAM_QUEUES = 27  # by phase: queue and variant
+STREAM_FIXED = 27
 
 # --- matching of messages --------------------------------------------------------------------------------------------
 ENTRY_NEXT = 0
@@ -338,6 +343,8 @@ ENTRY_STREAM = 8
 ENTRY_CALLS = 9
 ENTRY_CALLS_TAIL = 10
 ENTRY_SIGNATURE = 11  # what kind of collective the first of the two sides runs
+ENTRY_LARGEST = ENTRY_SENT  # of an activity: the largest size that a member has named,
+ENTRY_UNEQUAL = ENTRY_POSTED  # and 1 if they differ
 ENTRY_WORDS = 12
 CONTROL_TAG = 1 << 40
 ACTIVITY_TAG = (1 << 40) - 1
@@ -401,10 +408,12 @@ MSG_CALL = 5  # what its arrival means to the sender
 MSG_PLACE = 6  # at a switch: its place in the dimension, else 0
 MSG_ROOT = 7  # folded: in the frame of the sender
 MSG_ANCHOR = 8  # the NPU whose link it waits for
-MSG_ROUTE = MSG_PLACE  # flow: its route when the latency is paid, else -1
+MSG_ROUTE = MSG_PLACE  # flow: its route when the latency is paid, else -1 less the number of its way
+MSG_BEHIND = MSG_ROOT  # flow: the message that waits for its end, on the same route
 MSG_NUMBER = MSG_ANCHOR  # flow: how many were sent before
 MSG_WORDS = 9
 PAIR_BITS = 31  # of the destination in a pair of ranks
+WAY = 1 << (PAIR_BITS - 1)  # instead of a destination: a message on a way of its own
 
 # --- remote memory ---------------------------------------------------------------------------------------------------
 SERVER_BUSY = 0

@@ -20,7 +20,7 @@ def send_now(m: Words, slot: int, peer: int, size: int, group: int, tag: int, ca
     entry = find_entry(m, group, tag, own, peer, size, at.NONE)
     m[entry + at.ENTRY_SENT] += 1
     m[slot + at.SLOT_BYTES_SENT] += size
-    inject(m, own, peer, size, entry, call)
+    inject(m, own, peer, size, entry, call, 0)
 
 
 @inner

@@ -58,8 +58,9 @@ def unaware_ns(m: Words, source: int, destination: int, size: int) -> int:
 
 
 @inner
-def inject(m: Words, source: int, destination: int, size: int, entry: int, call: int) -> None:
-    """Start moving a message; ``call`` says what its arrival means to the sender (0: nothing)."""
+def inject(m: Words, source: int, destination: int, size: int, entry: int, call: int, way: int) -> None:
+    """Start moving a message; ``call`` says what its arrival means to the sender (0: nothing), ``way`` which way of its
+    own it takes on the flow network (0: none)."""
     m[at.MESSAGES] += 1
     m[at.MESSAGE_BYTES] += size
     root = m[at.ROOT]
@@ -82,7 +83,7 @@ def inject(m: Words, source: int, destination: int, size: int, entry: int, call:
     if m[at.NETWORK] == at.UNAWARE:
         schedule(m, time, at.ON_ARRIVAL, message)
     elif m[at.NETWORK] == at.FLOW:
-        m[message + at.MSG_ROUTE] = -1
+        m[message + at.MSG_ROUTE] = -1 - way
         m[message + at.MSG_NUMBER] = m[at.MESSAGES]
         to_start(m, message)
     else:

@@ -31,6 +31,9 @@ def create_streams(m: Words, slot: int, node: int, plan: int, sequence: int) -> 
         m[stream + at.STREAM_CUSTOM] = 0
         m[stream + at.STREAM_TO] = -1
         m[stream + at.STREAM_FROM] = -1
+        m[stream + at.STREAM_WAY] = 0
+        if m[plan + at.PLAN_FIRST_WAY] != 0:
+            m[stream + at.STREAM_WAY] = m[plan + at.PLAN_FIRST_WAY] + chunk % m[plan + at.PLAN_RINGS]
         choose_queues(m, slot, stream, plan)
         enqueue(m, stream)
         start_queue(m, queue_of(m, stream))
@@ -42,7 +45,7 @@ def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
     per_dim = m[at.QUEUES_PER_DIM]
     half = per_dim // 2
     for p in range(m[plan + at.PLAN_PHASES]):
-        phase = plan + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
+        phase = phase_of(m, stream, p)
         dim = m[phase + at.PHASE_DIM]
         rule = m[phase + at.PHASE_QUEUE_RULE]
         queue = 0
@@ -66,6 +69,14 @@ def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
             m[counter] = 1 - variant
         m[stream + at.STREAM_QUEUES + 2 * p] = dim * per_dim + queue
         m[stream + at.STREAM_QUEUES + 2 * p + 1] = variant
+
+
+@leaf
+def phase_of(m: Words, stream: int, p: int) -> int:
+    """A phase of the stream's plan, on the ring that its chunk takes."""
+    plan = m[stream + at.STREAM_PLAN]
+    ring = m[stream + at.STREAM_CHUNK] % m[plan + at.PLAN_RINGS]
+    return plan + at.PLAN_FIRST_PHASE + (ring * m[plan + at.PLAN_PHASES] + p) * at.PHASE_WORDS
 
 
 @leaf
@@ -104,7 +115,7 @@ def start_queue(m: Words, queue: int) -> None:
 def begin_phase(m: Words, stream: int) -> None:
     """Start the program of the current phase: its first operations and bundles."""
     p = m[stream + at.STREAM_PHASE]
-    phase = m[stream + at.STREAM_PLAN] + at.PLAN_FIRST_PHASE + p * at.PHASE_WORDS
+    phase = phase_of(m, stream, p)
     schedule = m[phase + at.PHASE_SCHEDULES + m[stream + at.STREAM_QUEUES + 2 * p + 1]]
     m[stream + at.STREAM_SCHEDULE] = schedule
     if m[schedule + at.SCHEDULE_CUSTOM] == at.AN_ACTIVITY:
@@ -113,7 +124,7 @@ def begin_phase(m: Words, stream: int) -> None:
     rank = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
     index = find_member(m, schedule, rank)
     m[stream + at.STREAM_INDEX] = index
-    m[stream + at.STREAM_BASE] = rank - index * m[schedule + at.SCHEDULE_STRIDE]
+    m[stream + at.STREAM_BASE] = rank - along(m, schedule, index)
     program = m[schedule + at.SCHEDULE_PROGRAM]
     if m[schedule + at.SCHEDULE_PROGRAM_OF] != 0:
         program = m[m[schedule + at.SCHEDULE_PROGRAM_OF] + index]
@@ -136,20 +147,28 @@ def begin_phase(m: Words, stream: int) -> None:
 
 @inner
 def come_together(m: Words, stream: int, schedule: int) -> None:
-    """Wait for the other ranks of a collective that is one activity; the last to come starts it."""
+    """Wait for the other ranks of a collective that is one activity; the last to come starts it.
+
+    Where they name different sizes, as for parts that differ, all have the largest.
+    """
     plan = m[stream + at.STREAM_PLAN]
     entry = find_entry(m, m[stream + at.STREAM_GROUP], at.ACTIVITY_TAG, 0, 0, 0, m[plan + at.PLAN_SIGNATURE])
     m[stream + at.STREAM_NEXT] = m[entry + at.ENTRY_STREAM]
     m[entry + at.ENTRY_STREAM] = stream
+    size = m[schedule + at.SCHEDULE_FIND]
+    if m[entry + at.ENTRY_ARRIVED] > 0 and m[entry + at.ENTRY_LARGEST] != size:
+        m[entry + at.ENTRY_UNEQUAL] = 1
+    m[entry + at.ENTRY_LARGEST] = max(m[entry + at.ENTRY_LARGEST], size)
     m[entry + at.ENTRY_ARRIVED] += 1
     if m[entry + at.ENTRY_ARRIVED] < m[schedule + at.SCHEDULE_MEMBERS]:
         return
+    m[at.UNEQUAL] += m[entry + at.ENTRY_UNEQUAL]
     message = allocate(m, at.MSG_WORDS)
     m[at.MESSAGES] += 1
     m[message + at.MSG_ENTRY] = entry
     m[message + at.MSG_AT] = -1
     m[message + at.MSG_TO] = m[schedule + at.SCHEDULE_PROGRAM]
-    m[message + at.MSG_BYTES] = m[schedule + at.SCHEDULE_FIND]
+    m[message + at.MSG_BYTES] = m[entry + at.ENTRY_LARGEST]
     m[message + at.MSG_ROUTE] = -1
     m[message + at.MSG_NUMBER] = m[at.MESSAGES]
     to_start(m, message)
@@ -157,21 +176,28 @@ def come_together(m: Words, stream: int, schedule: int) -> None:
 
 @inner
 def find_member(m: Words, schedule: int, rank: int) -> int:
-    """A rank's index in the phase's ring."""
-    members = m[schedule + at.SCHEDULE_MEMBERS]
-    stride = m[schedule + at.SCHEDULE_STRIDE]
-    if stride != 0:
-        return (rank // stride) % members
+    """A rank's index among the members of its line."""
+    place = rank // m[schedule + at.SCHEDULE_STRIDE] % m[schedule + at.SCHEDULE_EXTENT]
+    if m[schedule + at.SCHEDULE_LIST] == 0:
+        return place
     find = m[schedule + at.SCHEDULE_FIND]
     low = 0
-    high = members - 1
+    high = m[schedule + at.SCHEDULE_MEMBERS] - 1
     while low < high:
         middle = (low + high) // 2
-        if m[find + 2 * middle] < rank:
+        if m[find + 2 * middle] < place:
             low = middle + 1
         else:
             high = middle
     return m[find + 2 * low + 1]
+
+
+@leaf
+def along(m: Words, schedule: int, index: int) -> int:
+    """How many ranks after the begin of its line a member stands."""
+    if m[schedule + at.SCHEDULE_LIST] != 0:
+        return m[m[schedule + at.SCHEDULE_LIST] + index]
+    return index * m[schedule + at.SCHEDULE_STRIDE]
 
 
 @inner
@@ -226,10 +252,7 @@ def perform(m: Words, stream: int, op: int, end: int) -> None:
             peer = index ^ m[op + at.OP_PEER]
         else:
             peer = (index + m[op + at.OP_PEER]) % members
-        if m[schedule + at.SCHEDULE_STRIDE] != 0:
-            rank = m[stream + at.STREAM_BASE] + peer * m[schedule + at.SCHEDULE_STRIDE]
-        else:
-            rank = m[m[schedule + at.SCHEDULE_LIST] + peer]
+        rank = m[stream + at.STREAM_BASE] + along(m, schedule, peer)
         if m[at.RENDEZVOUS] != 0:
             shake_hands(m, stream, m[op + at.OP_SEND] != 0, rank, m[op + at.OP_BYTES])
         elif m[op + at.OP_SEND] != 0:
@@ -238,7 +261,7 @@ def perform(m: Words, stream: int, op: int, end: int) -> None:
             entry = entry_of(m, stream, at.STREAM_TO, m[slot + at.SLOT_RANK], rank, rank, size)
             m[entry + at.ENTRY_SENT] += 1
             m[slot + at.SLOT_BYTES_SENT] += size
-            inject(m, m[slot + at.SLOT_RANK], rank, size, entry, at.NONE)
+            inject(m, m[slot + at.SLOT_RANK], rank, size, entry, at.NONE, m[stream + at.STREAM_WAY])
         else:
             own = m[m[stream + at.STREAM_SLOT] + at.SLOT_RANK]
             entry = entry_of(m, stream, at.STREAM_FROM, rank, own, rank, m[op + at.OP_BYTES])

@@ -3,25 +3,27 @@
 A pipelined ring of n ranks sends the same bytes over each of its hops, so what limits it is one rate: bytes of the
 collective per ns. A link that is crossed by several hops, or by one hop more than once, has a larger coefficient.
 What passes before the pipeline is full, the latency of each step, is paid once, before the first byte.
+
+Beside other flows each hop of each ring counts as one flow, whatever the collective's size is said to be: the weight
+of an activity is the reciprocal of what each of its hops carries per byte of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.collectives import Collective
-from chakrasim.collectives.kinds import KINDS, Root
-from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
+from chakrasim.collectives.kinds import KINDS, OnLink, Root
+from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, channel_rings, find_routes
-from chakrasim.text.amounts import ranks_text
+from chakrasim.simulator.lowering.channels import MOST_CHANNELS, channels_of
+from chakrasim.text.amounts import plural, ranks_text
 
 Ints = NDArray[np.int32]
-MOST_CHANNELS = 32
-"""As many as NCCL has."""
 Key = tuple[int, int, tuple[int, ...]]
 """Type, root (-1: none) and members of a collective."""
 
@@ -30,15 +32,33 @@ Key = tuple[int, int, tuple[int, ...]]
 class Hops:
     """Messages of a collective that go on at one rate: from, to, and bytes per byte of the collective's size.
 
-    ``steps`` is how many of them follow one another before the last byte is on its way.
+    They are those of ``rings`` rings (or chains) after one another. ``steps`` is how many hops a byte goes over, one
+    after another, before the last byte is on its way.
     """
 
     source: Ints
     destination: Ints
     share: float
     steps: int
+    rings: int = 1
     routes: Routes | None = None
     """Those of the hops, where they are not the network's own for these pairs."""
+
+    def fill_ns(self, latency_ns: NDArray[np.float64]) -> float:
+        """The latency of as many hops in a row as there are steps, of the ring and the start where that is most."""
+        rings = latency_ns.reshape(self.rings, -1)
+        turns, rest = divmod(self.steps, rings.shape[1])
+        sums = np.concatenate([np.zeros((self.rings, 1)), np.cumsum(np.tile(rings, 2), axis=1)], axis=1)
+        some = (sums[:, rest:] - sums[:, : sums.shape[1] - rest]).max(axis=1)
+        return float((turns * rings.sum(axis=1) + some).max())
+
+
+class Charges(NamedTuple):
+    """What activities take: of each link per byte, ns before their first byte, and how they count beside others."""
+
+    routes: Routes
+    latency_ns: NDArray[np.float64]
+    weight: NDArray[np.float64]
 
 
 class Activities:
@@ -47,6 +67,8 @@ class Activities:
     def __init__(self, graph: NetworkGraph, routing: Routing, channels: int = 0) -> None:
         self._graph, self._routing, self._rings = graph, routing, channels
         self._numbers: dict[Key, int] = {}
+        self._sends: dict[int, tuple[Ints, float]] = {}
+        self._crossers: dict[int, tuple[Ints, Ints, NDArray[np.int16], NDArray[np.int16]]] = {}
 
     def empty(self) -> Activities:
         """None yet, on the same graph."""
@@ -57,6 +79,9 @@ class Activities:
         key = (int(kind), root if KINDS[kind].rooted else -1, tuple(members))
         return self._numbers.setdefault(key, len(self._numbers))
 
+    def __len__(self) -> int:
+        return len(self._numbers)
+
     @property
     def names(self) -> list[str]:
         """By number: what each activity is, and of which ranks."""
@@ -66,85 +91,108 @@ class Activities:
         """One of the ranks of an activity."""
         return list(self._numbers)[number][2][0]
 
+    def cut_pair(self, number: int, down: NDArray[np.bool_]) -> tuple[int, int] | None:
+        """Two ranks of an activity between which there is no way while links are down; None if there are no such."""
+        hops = self._hops(number, down)
+        found = hops.routes or find_routes(
+            self._graph, hops.source, hops.destination, None, self._routing, down, refuse=False
+        )
+        hop = found.missing[:1].tolist()
+        return (int(hops.source[hop[0]]), int(hops.destination[hop[0]])) if hop else None
+
     def bytes_sent(self, number: int, size_bytes: float, sent: NDArray[np.float64]) -> None:
         """Add to ``sent`` (float64[ranks]) what each rank sends for so many bytes of an activity."""
-        hops = hops_of(*list(self._numbers)[number])
-        np.add.at(sent, hops.source, hops.share * size_bytes)
+        source, share = self._sends[number]
+        np.add.at(sent, source, share * size_bytes)
 
-    def _hops(self, key: Key, down: NDArray[np.bool_] | None) -> Hops:
-        """The messages of an activity; a ring over several islands is one for each of their NICs."""
-        kind, root, members = key
-        hops = hops_of(kind, root, members)
-        if kind == Collective.ALL_TO_ALL or KINDS[kind].rooted:
-            return hops
-        channels = self._rings or channels_of(self._graph, hops.source)
+    def flows_over(self, number: int, link: int) -> str:
+        """Which flows of an activity cross a link: ``2 flows of channel 3``; "" for one that has lost its way there."""
+        links, counts, low, high = self._crossers[number]
+        at = int(np.searchsorted(links, link))
+        if at == links.size or links[at] != link:
+            return ""
+        flows = plural(int(counts[at]), "flow")
+        if not low.size:
+            return flows
+        return f"{flows} of " + (f"channel {low[at]}" if low[at] == high[at] else f"channels {low[at]} to {high[at]}")
+
+    def _note_crossers(self, number: int, hops: Hops, routes: Routes, links: Ints, which: NDArray[np.intp]) -> None:
+        """Note how many hops cross each link, and of which channels where there are several."""
+        low, high = (np.full(links.size if hops.rings > 1 else 0, value, np.int16) for value in (MOST_CHANNELS, -1))
+        if hops.rings > 1:
+            hop = np.repeat(np.arange(hops.source.size), np.diff(routes.first))
+            channel = (hop * hops.rings // hops.source.size).astype(np.int16)
+            np.minimum.at(low, which, channel)
+            np.maximum.at(high, which, channel)
+        self._crossers[number] = links, np.bincount(which, minlength=links.size).astype(np.int32), low, high
+
+    def _hops(self, number: int, down: NDArray[np.bool_] | None) -> Hops:
+        """The messages of an activity; rings over several islands are one for each of their NICs."""
+        kind, root, members = list(self._numbers)[number]
+        if KINDS[kind].of_pairs:
+            return direct_hops(kind, root, members)
+        ring = np.array(members, np.int32)
+        channels = self._rings or channels_of(self._graph, ring)
         if channels == 1:
-            return hops
-        rings = channel_rings(self._graph, members, channels, self._routing, down)
-        ends = rings.orders.ravel(), np.roll(rings.orders, -1, axis=1).ravel()
-        return Hops(*ends, hops.share / channels, hops.steps, rings.routes)
+            return on_rings(kind, root, ring[None, :])
+        rings = channel_rings(self._graph, members, channels, self._routing, down, refuse=down is None)
+        return on_rings(kind, root, rings.orders, rings.routes)
 
-    def routes(self) -> tuple[Routes, NDArray[np.float64]]:
-        """What each activity takes of each link, per byte, and the ns before its first byte: float64[activities]."""
-        routes, latency_ns, _ = self.routes_without(range(len(self._numbers)), None)
-        return routes, latency_ns
-
-    def routes_without(
-        self, numbers: Sequence[int], down: NDArray[np.bool_] | None
-    ) -> tuple[Routes, NDArray[np.float64], list[bool]]:
-        """The same of some activities while links (bool[l]) are down, and whether all of their hops have a way."""
-        keys = list(self._numbers)
-        hops = [self._hops(keys[number], down) for number in numbers]
+    def charges(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> Charges:
+        """What activities take while links (bool[l]) are down. Those with a hop that has no way are in
+        `Routes.missing`, or refused where no link is down."""
+        hops = [self._hops(number, down) for number in numbers]
         plain = [one for one in hops if one.routes is None]
         sources = np.concatenate([np.zeros(0, np.int32), *(one.source for one in plain)])
         targets = np.concatenate([np.zeros(0, np.int32), *(one.destination for one in plain)])
         found = find_routes(self._graph, sources, targets, None, self._routing, down, refuse=down is None)
-        first, links, coefficients, latencies, whole, at = [0], [], [], [], [], 0
-        for one in hops:
+        first, links, coefficients, latencies, cut, at = [0], [], [], [], [], 0
+        for i, (number, one) in enumerate(zip(numbers, hops, strict=True)):
             routes = one.routes
             if routes is None:
                 routes, at = found.take(np.arange(at, at + one.source.size)), at + one.source.size
             used, which = np.unique(self._graph.medium[routes.link], return_inverse=True)
             links.append(used.astype(np.int32))
             coefficients.append(np.bincount(which, routes.coefficient, used.size) * one.share)
-            latencies.append(one.steps * float(routes.latency_ns(self._graph).max(initial=0.0)))
-            whole.append(not routes.missing.size)
+            latencies.append(one.fill_ns(routes.latency_ns(self._graph)))
+            cut += [i] * bool(routes.missing.size)
             first.append(first[-1] + used.size)
+            self._sends[number] = one.source, one.share
+            self._note_crossers(number, one, routes, links[-1], which)
         columns = np.concatenate([np.zeros(0, np.int32), *links]), np.concatenate([np.zeros(0), *coefficients])
-        return Routes(np.array(first, np.int64), *columns), np.array(latencies, np.float64), whole
+        weight = np.array([1 / one.share for one in hops], np.float64)
+        routes = Routes(np.array(first, np.int64), *columns, np.array(cut, np.int64))
+        return Charges(routes, np.array(latencies, np.float64), weight)
 
 
-def channels_of(graph: NetworkGraph, members: Ints) -> int:
-    """How many rings run side by side: one for each rank that every island has, since each has a NIC of its own, or,
-    inside an island without a switch, one for each cable of a rank; at most MOST_CHANNELS."""
-    islands, sizes = np.unique(graph.island[members], return_counts=True)
-    if islands[0] == NO_ISLAND:
-        return 1
-    if islands.size > 1:
-        return min(int(sizes.min()), MOST_CHANNELS)
-    inside = (graph.source == members[0]) & np.isin(graph.target, members)
-    return min(max(int(inside.sum()), 1), MOST_CHANNELS)
-
-
-def hops_of(kind: int, root: int, members: tuple[int, ...]) -> Hops:
-    """The messages of a collective: a ring, a chain from or to the root, or all that go directly.
-
-    Raises ValueError for a root that is no member.
-    """
+def direct_hops(kind: int, root: int, members: tuple[int, ...]) -> Hops:
+    """The messages of a collective in which all go directly: to all, to the root, or from it."""
     ranks, n = np.array(members, np.int32), len(members)
     meaning = KINDS[kind]
-    if kind == Collective.ALL_TO_ALL:
+    if not meaning.rooted:
         source, target = np.divmod(np.flatnonzero(~np.eye(n, dtype=np.bool_)), n)
         return Hops(ranks[source], ranks[target], 1 / n, 1)
+    hub = root if root >= 0 else members[0]
+    source, target = ranks[ranks != hub], np.full(n - 1, hub, np.int32)
+    if meaning.root is Root.GIVES:
+        source, target = target, source
+    return Hops(source, target, meaning.whole_bytes(1, n) / n, 1)
+
+
+def on_rings(kind: int, root: int, orders: Ints, routes: Routes | None = None) -> Hops:
+    """The messages of a collective on rings (int32[rings, n]), each with an equal part of it.
+
+    From a root, or to it, they are chains: the ring without the hop into the root, or out of it. ``routes`` are those
+    of all hops.
+    """
+    rings, n = orders.shape
+    meaning = KINDS[kind]
+    source, target = orders.ravel(), np.roll(orders, -1, axis=1).ravel()
     if meaning.rooted:
-        turned = np.roll(ranks, -members.index(max(root, 0) if root >= 0 else members[0]))
-        if kind in (Collective.GATHER, Collective.SCATTER):
-            others, hub = turned[1:], np.full(n - 1, turned[0], np.int32)
-            source, target = (others, hub) if meaning.root is Root.GETS else (hub, others)
-            return Hops(source, target, 1.0 if meaning.size_is_part else 1 / n, 1)
-        source, target = turned[:-1], turned[1:]
-        if meaning.root is Root.GETS:
-            source, target = target, source
-        return Hops(source, target, 1.0, n - 1)
-    share = meaning.bus_factor(n) * meaning.whole_bytes(1, n)
-    return Hops(ranks, np.roll(ranks, -1), share, round(meaning.bus_factor(n) * n))
+        hub = root if root >= 0 else int(orders[0, 0])
+        kept = np.flatnonzero((source if meaning.root is Root.GETS else target) != hub)
+        source, target = source[kept], target[kept]
+        routes = None if routes is None else routes.take(kept)
+    turns = 2 if meaning.on_link is OnLink.TWICE else 1
+    share = meaning.bus_factor(n) * meaning.whole_bytes(1, n) / rings
+    return Hops(source, target, share, turns * (n - 1), rings, routes)

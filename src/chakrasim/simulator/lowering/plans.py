@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -19,6 +20,7 @@ from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
+from chakrasim.simulator.lowering.channels import Rings
 from chakrasim.simulator.lowering.communication import CollectiveUse
 
 Ints = NDArray[np.int64]
@@ -32,24 +34,36 @@ MAX_PASS_NS = 1 << 60
 
 @dataclass(frozen=True)
 class Members:
-    """Who takes part in a phase: every ``stride``-th rank, ``count`` of them in a row, or the listed ranks."""
+    """Who takes part in a phase: ``count`` ranks of a line through the network.
+
+    A line has ``extent`` ranks, each ``stride`` after the one before. All of them take part, or those at the ``listed``
+    places, in that order: some of a dimension, or, of the line of all ranks, a communicator group, which is ``local``.
+    """
 
     count: int
     stride: int
+    extent: int
     listed: tuple[int, ...] = ()
+    local: bool = False
 
-    def index(self, ranks: Ints) -> Ints:
-        """Member index of each rank (of its own ring, for strided members)."""
-        if self.stride:
-            return (ranks // self.stride) % self.count
-        position = {rank: i for i, rank in enumerate(self.listed)}
-        return np.array([position[int(rank)] for rank in ranks], np.int64)
+    @classmethod
+    def whole(cls, count: int, stride: int) -> Members:
+        """All ranks of a line."""
+        return cls(count, stride, count)
+
+    @classmethod
+    def group(cls, ranks: tuple[int, ...], of: int) -> Members:
+        """The members of a communicator group, in listed order; there are ``of`` ranks."""
+        return cls(len(ranks), 1, of, ranks, local=True)
+
+    def place(self, ranks: Ints) -> Ints:
+        """Where on its line each rank stands: of a whole line, its member index."""
+        return ranks // self.stride % self.extent
 
     def rank(self, ranks: Ints, index: Ints) -> Ints:
-        """The rank that stands at ``index`` in the ring of each rank."""
-        if self.stride:
-            return ranks + (index - self.index(ranks)) * self.stride
-        return np.array(self.listed, np.int64)[index]
+        """The rank that stands at ``index`` among the members of each rank's line."""
+        place = np.array(self.listed, np.int64)[index] if self.listed else index
+        return ranks + (place - self.place(ranks)) * self.stride
 
 
 @dataclass(frozen=True)
@@ -77,10 +91,19 @@ class Plan:
     """Of a custom collective: one per member, in ascending order of rank."""
     activity: int = -1
     """Number of the activity that the collective is on the flow network; -1 where it runs message by message."""
+    rings: tuple[Phase, ...] = ()
+    """On the flow network, message by message: the phase on each ring; chunks take them in turn."""
+    first_way: int = 0
+    """Number of the way of the first ring's messages; 0 where they take the way of any message."""
 
     @property
     def group(self) -> int:
         return self.use.group
+
+    @property
+    def by_dimension(self) -> bool:
+        """Whether each of its messages stays in one dimension."""
+        return not self.programs and not any(phase.members.local for phase in self.phases)
 
     def member_count(self, context: Context) -> int:
         """How many ranks take part, of a collective of all ranks: in the dimensions that are involved."""
@@ -94,7 +117,7 @@ class Plan:
     def members(self, context: Context) -> Members:
         """Who takes part, in listed order."""
         listed = context.groups.get(self.use.group)
-        return Members(context.ranks, 1) if listed is None else Members(len(listed), 0, listed)
+        return Members.whole(context.ranks, 1) if listed is None else Members.group(listed, context.ranks)
 
 
 def resolve(use: CollectiveUse, context: Context) -> Plan:
@@ -102,10 +125,18 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     members = context.groups.get(use.group)
     count = context.ranks if members is None else len(members)
     name = COLLECTIVE_KEYS[use.type]
-    chunk, chunks = _chunks(use, context)
+    custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
+    everywhere = members is not None or use.involved is None or all(use.involved)
+    if context.activities is not None and everywhere and count > 1 and not custom:
+        return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
+    if context.channels is not None and everywhere and count > 1 and not custom:
+        flat = _flat(use, members or tuple(range(context.ranks)), name, context)
+        if flat is not None:
+            return flat
+    lines = None if custom or members is None else _lines(use, members, context)
+    chunk, chunks = _chunks(use, context.ranks if lines is None else count, context)
     if count == 1 or chunks == 0:
         return Plan(use, 0, ())
-    custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
     if custom:
         if chunks != 1:
             context.notes.warn(
@@ -121,10 +152,10 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
             to_itself=context.carries_messages_to_itself,
         )
         return Plan(use, 1, (), programs)
-    if context.activities is not None and (members is not None or use.involved is None or all(use.involved)):
-        return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
     algorithms = _implementations(use.type, name, context)
-    if members is not None and count < context.ranks:
+    if lines is not None:
+        phases = _phases(use, chunk, algorithms, lines, context)
+    elif members is not None and count < context.ranks:
         phases = _group_phases(use, chunk, members, algorithms, context)
     else:
         phases = _default_phases(use, chunk, algorithms, context, everyone=members is not None)
@@ -136,11 +167,50 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
 def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities) -> Plan:
     if KINDS[use.type].rooted and use.root >= 0:
         _root_index(use, members)
+    if not use.size_bytes and KINDS[use.type].in_place and use.type != Collective.BARRIER:
+        return Plan(use, 0, ())
     return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
 
 
-def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
-    """Chunk size and number of chunks; a remainder makes one more chunk of full size (8.6)."""
+def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, context: Context) -> Plan | None:
+    """On a graph of links, rings and direct messages go over all members at once, on the rings of their channels, as
+    they do as one activity; None for other algorithms, which have a phase for each dimension."""
+    algorithms = set(_implementations(use.type, name, context))
+    algorithm = algorithms.pop()
+    if algorithms or context.channels is None or algorithm.name not in (RING.name, "direct"):
+        return None
+    if not use.size_bytes and use.type != Collective.BARRIER:
+        return Plan(use, 0, ())
+    on_rings = algorithm.name == RING.name and not KINDS[use.type].of_pairs
+    rings = context.channels.of(members) if on_rings else Rings(np.array([members], np.int32))
+    root = use.root if use.root >= 0 else members[0]
+    _root_index(replace(use, root=root), members)
+    pieces = max(context.system.preferred_dataset_splits * len(rings.orders), 1)
+    least = 1 if KINDS[use.type].size_is_part else len(members)
+    chunk = max(-(-use.size_bytes // pieces), least)
+    chunks = -(-use.size_bytes // chunk) if use.size_bytes else 1
+    phases = tuple(
+        _phase(
+            use.type,
+            algorithm,
+            0,
+            at.QUEUE_ZERO,
+            Members.group(order, context.ranks),
+            chunk,
+            order.index(root),
+            use,
+            context,
+        )
+        for order in map(tuple, rings.orders.tolist())
+    )
+    return Plan(use, chunks, phases[:1], rings=phases, first_way=rings.first_way)
+
+
+def _chunks(use: CollectiveUse, ranks: int, context: Context) -> tuple[int, int]:
+    """Chunk size and number of chunks; a remainder makes one more chunk of full size (8.6).
+
+    ``ranks`` are those of the network, which the reference takes in groups, too.
+    """
     if use.type == Collective.BARRIER:
         return 0, 1
     splits = context.system.preferred_dataset_splits
@@ -149,13 +219,13 @@ def _chunks(use: CollectiveUse, context: Context) -> tuple[int, int]:
     if KINDS[use.type].size_is_part:
         if chunk == 0:
             return 0, 0
-    elif context.ranks > chunk:
+    elif ranks > chunk:
         if size == 0:
             context.notes.warn(
                 "a collective of 0 bytes takes the time of ASTRA-sim's minimum size (splits times ranks bytes)"
             )
-        chunk = context.ranks
-        size = splits * context.ranks
+        chunk = ranks
+        size = splits * ranks
     chunks = -(-size // chunk)
     if chunks > MAX_CHUNKS:
         raise InputError(
@@ -187,7 +257,7 @@ def _group_phases(
 ) -> list[Phase]:
     """A group smaller than the system: one ring over the members in listed order, on the queues of dimension 0."""
     algorithm = algorithms[0] if len(algorithms) == 1 else RING
-    members = Members(len(listed), 0, listed)
+    members = Members.group(listed, context.ranks)
     root = 0 if use.root < 0 else _root_index(use, listed)
     split = use.type == Collective.ALL_REDUCE and context.system.collective_optimization == "localBWAware"
     rule = at.QUEUE_FIRST if split else at.QUEUE_NEXT
@@ -205,7 +275,7 @@ def _default_phases(
 ) -> list[Phase]:
     """All ranks: one phase per dimension, or reduce-scatters up and all-gathers down for a split all-reduce (8.7)."""
     if use.type in WITHOUT_REFERENCE:
-        ring = Members(context.ranks, 1)
+        ring = Members.whole(context.ranks, 1)
         root = max(use.root, 0)
         if root >= context.ranks:
             raise InputError("the root of a collective does not exist", found=f"rank {root}")
@@ -213,12 +283,20 @@ def _default_phases(
     rings = _rings(algorithms, context)
     given = (True,) * len(rings) if everyone else use.involved
     involved = (True,) * DEFAULT_INVOLVED_DIMS if given is None else given
-    active = [d for d, ring in enumerate(rings) if ring.count > 1 and d < len(involved) and involved[d]]
     if len(rings) > len(involved):
         context.notes.warn(
             f"collectives take part only in the first {len(involved)} dimensions"
             + (" (without involved_dim ASTRA-sim assumes four)" if use.involved is None else "")
         )
+    lines = {d: ring for d, ring in enumerate(rings[: len(involved)]) if involved[d]}
+    return _phases(use, chunk, algorithms, lines, context)
+
+
+def _phases(
+    use: CollectiveUse, chunk: int, algorithms: tuple[Algorithm, ...], lines: Mapping[int, Members], context: Context
+) -> list[Phase]:
+    """The phases over lines by dimension; a line of one rank has none."""
+    active = [d for d, line in lines.items() if line.count > 1]
     steps: list[tuple[Collective, int, int]] = []
     if use.type == Collective.ALL_REDUCE and context.system.collective_optimization == "localBWAware" and active:
         steps += [(Collective.REDUCE_SCATTER, d, at.QUEUE_FIRST) for d in active[:-1]]
@@ -229,7 +307,7 @@ def _default_phases(
         steps += [(use.type, d, at.QUEUE_NEXT) for d in dims]
     phases = []
     for collective, d, rule in steps:
-        phase = _phase(collective, algorithms[d], d, rule, rings[d], chunk, 0, use, context)
+        phase = _phase(collective, algorithms[d], d, rule, lines[d], chunk, 0, use, context)
         chunk = phase.schedules[0].final_bytes
         phases.append(phase)
     return phases
@@ -241,11 +319,35 @@ def _rings(algorithms: tuple[Algorithm, ...], context: Context) -> list[Members]
     stride = 1
     for algorithm, count in zip(algorithms, context.network.npus_count, strict=False):
         if algorithm.spans_all_ranks:
-            rings.append(Members(context.ranks, 1))
+            rings.append(Members.whole(context.ranks, 1))
             return rings
-        rings.append(Members(count, stride))
+        rings.append(Members.whole(count, stride))
         stride *= count
     return rings
+
+
+def _lines(use: CollectiveUse, members: tuple[int, ...], context: Context) -> dict[int, Members] | None:
+    """By dimension that a group spans, its members there, where it gets its dimensions; None where it is one ring."""
+    if not context.protocol.group_dimensions or len(members) in (1, context.ranks) or use.type in WITHOUT_REFERENCE:
+        return None
+    algorithms = _implementations(use.type, COLLECTIVE_KEYS[use.type], context)
+    lines = product_of(members, context.network.npus_count)
+    if lines is None or max(lines) >= len(algorithms) or any(algorithms[d].spans_all_ranks for d in lines):
+        return None
+    return lines
+
+
+def product_of(members: tuple[int, ...], npus_count: Sequence[int]) -> dict[int, Members] | None:
+    """By dimension that a group spans, its members there; None unless it has every combination of their coordinates."""
+    ranks = np.array(members, np.int64)
+    lines = {}
+    stride = 1
+    for dim, count in enumerate(npus_count):
+        places = tuple(np.unique(ranks // stride % count).tolist())
+        if len(places) > 1:
+            lines[dim] = Members(len(places), stride, count, places if len(places) < count else ())
+        stride *= count
+    return lines if prod(line.count for line in lines.values()) == len(members) else None
 
 
 def _phase(
@@ -271,7 +373,7 @@ def _phase(
                 data_bytes,
                 clockwise=tree or variant == 0,
                 window=algorithm.window,
-                local=not members.stride,
+                local=members.local,
                 variant=variant,
                 root=root,
                 shared_bus=context.system.model_shared_bus,

@@ -19,6 +19,7 @@ class PlanWriter:
         self.arena = arena
         self.context = context
         self.max_phases = 1
+        self.most_rings = 1
         self._programs: dict[Program, int] = {}
         self._members: dict[Members, tuple[int, int]] = {}
         self._signatures: dict[tuple[int, int], int] = {}
@@ -27,41 +28,47 @@ class PlanWriter:
         """Write one plan; ``group_key`` tells its group's messages from those of other groups."""
         signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
         if plan.programs:
-            schedule = self._custom_schedule(plan)  # the same in both directions
-            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
+            schedule = self._custom_schedule(plan)
+            return self._one_phase(group_key, signature, schedule)
         if plan.activity >= 0:
+            signature = self._signatures.setdefault((-1, plan.activity), len(self._signatures) + 1)
             members = plan.member_count(self.context)
             size = 0 if plan.use.type == Collective.BARRIER else plan.use.size_bytes
-            schedule = self.arena.add([members, 0, 0, size, 0, 0, at.AN_ACTIVITY, plan.activity])
-            return self.arena.add([1, 1, group_key, signature, 0, at.QUEUE_ZERO, -1, schedule, schedule])
-        words = [plan.chunks, len(plan.phases), group_key, signature]
-        for phase in plan.phases:
+            schedule = self.arena.add([members, 0, 0, 0, size, 0, 0, at.AN_ACTIVITY, plan.activity])
+            return self._one_phase(group_key, signature, schedule)
+        rings = max(len(plan.rings), 1)
+        words = [plan.chunks, len(plan.phases), group_key, signature, rings, plan.first_way]
+        for i, phase in enumerate(plan.rings or plan.phases):
             schedules = [self._schedule(phase, schedule) for schedule in phase.schedules]
-            words += [phase.dim, phase.queue_rule, phase.tree_counter, *schedules]
+            dim = i if plan.rings else phase.dim  # rings run side by side, each from queues of its own
+            words += [dim, phase.queue_rule, phase.tree_counter, *schedules]
         self.max_phases = max(self.max_phases, len(plan.phases))
+        self.most_rings = max(self.most_rings, rings)
         return self.arena.add(words)
+
+    def _one_phase(self, group_key: int, signature: int, schedule: int) -> int:
+        """A plan of one chunk with one phase, the same in both directions."""
+        return self.arena.add([1, 1, group_key, signature, 1, 0, 0, at.QUEUE_ZERO, -1, schedule, schedule])
 
     def _schedule(self, phase: Phase, schedule: Schedule) -> int:
         programs = [self._program(program) for program in schedule.programs]
         program_of = 0
         if len(programs) > 1:
             program_of = self.arena.add(np.array(programs, np.int64)[schedule.program_of])
-        listed, find = self._placed(phase.members)
-        local = not phase.members.stride and not schedule.endpoint_delay_always
-        return self.arena.add(
-            [phase.members.count, phase.members.stride, listed, find, int(local), program_of, 0, programs[0]]
-        )
+        local = phase.members.local and not schedule.endpoint_delay_always
+        return self.arena.add([*self._line(phase.members), int(local), program_of, 0, programs[0]])
 
-    def _placed(self, members: Members) -> tuple[int, int]:
-        """The list of a group's ranks, and the same sorted by rank for look-up; zeros for strided members."""
-        if members.stride:
-            return 0, 0
+    def _line(self, members: Members) -> tuple[int, ...]:
+        """What a schedule begins with; of listed members, how far along the line each stands, and indices by place."""
+        words = (members.count, members.stride, members.extent)
+        if not members.listed:
+            return *words, 0, 0
         if members not in self._members:
-            ranks = np.array(members.listed, np.int64)
-            order = np.argsort(ranks)
-            find = np.stack([ranks[order], order], axis=1)
-            self._members[members] = (self.arena.add(ranks), self.arena.add(find))
-        return self._members[members]
+            places = np.array(members.listed, np.int64)
+            order = np.argsort(places)
+            find = np.stack([places[order], order], axis=1)
+            self._members[members] = (self.arena.add(places * members.stride), self.arena.add(find))
+        return *words, *self._members[members]
 
     def _program(self, program: Program) -> int:
         if program not in self._programs:
@@ -98,12 +105,9 @@ class PlanWriter:
         """A program per member, in ascending order of rank; peers are positions in the group's list."""
         programs = np.array([self._custom_program(program) for program in plan.programs], np.int64)
         members = plan.members(self.context)
-        listed, find = self._placed(members)
         by_index = np.empty_like(programs)
         by_index[np.argsort(members.listed or range(len(programs)), kind="stable")] = programs
-        return self.arena.add(
-            [len(programs), members.stride, listed, find, 0, self.arena.add(by_index), 1, int(programs[0])]
-        )
+        return self.arena.add([*self._line(members), 0, self.arena.add(by_index), 1, int(programs[0])])
 
     def _custom_program(self, program: CustomProgram) -> int:
         children = self.arena.add(program.children)

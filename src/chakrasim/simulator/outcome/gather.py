@@ -25,6 +25,7 @@ from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]
+NOBODY = np.zeros(0, np.int64)
 
 
 def gather(
@@ -35,12 +36,14 @@ def gather(
     digits: Sequence[Digit],
     reason: str,
     flows: FlowNetwork | None = None,
+    unfinished: Ints = NOBODY,
 ) -> SimulationResult:
-    """The result of a finished run."""
+    """The result of a run in which all ranks finished, but for the ``unfinished`` ones."""
     slots = slot_table(m)
     classes = np.searchsorted(layout.ranks, representatives(context.ranks, digits))
-    finish = slots[:, at.SLOT_FINISH]
     times = slots[:, at.SLOT_TIMES : at.SLOT_TIMES + 16]
+    finish = slots[:, at.SLOT_FINISH].copy()
+    finish[unfinished] = max(finish.max(initial=0), times[unfinished].sum(axis=1).max(initial=0))
     parts = _parts(times, finish)
     active = np.arange(16)
     records = _records(m, layout, slots)
@@ -49,11 +52,20 @@ def gather(
         slots[classes, at.SLOT_SKIPPED].sum()
     )
     collective_bytes = np.zeros(1, np.int64) if flows is None else flows.bytes_sent()
+    if flows is not None:
+        context.counts["flows under way that took another way, each time"] += flows.rerouted
+        context.counts["flows under way that waited for links to come back"] += len(flows.waited)
     calls = _calls(records, layout, classes, plans)
     if context.network_model == "unaware":
         warn_of_impossible(calls, context)
     if m[at.MISMATCHES]:
         context.notes.warn("some ranks ran different collectives under the same place in their group's sequence")
+    if m[at.UNEQUAL]:
+        context.counts["collectives whose members name different sizes"] += int(m[at.UNEQUAL])
+        context.notes.warn(
+            f"the members of {int(m[at.UNEQUAL])} collectives name different sizes: each runs with the largest, in "
+            "equal parts, since traces do not say who sends how much to whom"
+        )
     return SimulationResult(
         finish_ns=finish[classes],
         exposed_comm_ns=(finish - slots[:, at.SLOT_GPU_NS])[classes],
@@ -73,6 +85,7 @@ def gather(
         records=records,
         class_ranks=layout.ranks,
         peak_memory_bytes=peak,
+        unfinished=unfinished,
         **_of_context(context),
     )
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.config.section import open_section
+from chakrasim.config.values import as_sequence
+from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.notes import Notes
 from chakrasim.simulator.arena.flow_network import FlowNetwork
+from chakrasim.simulator.flow.alone.api import could_carry
+from chakrasim.simulator.flow.alone.flows import CapacityChanges
+from chakrasim.simulator.kernels.layout import PAIR_BITS
 
 MOST_USERS = 3
-NAMED = 10
+NAMED = 100
 """Of so many links with the most load it is said who used them."""
 
 
@@ -39,15 +46,33 @@ def graph_links(flows: FlowNetwork, activities: Sequence[str], makespan_ns: int)
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
     crossed = table.coefficient * table.sent[route]
     carried = np.bincount(table.link, crossed, graph.links)
-    share = carried / (graph.capacity * max(makespan_ns, 1))
+    could = could_carry(graph.capacity, CapacityChanges(*np.array(flows.history).reshape(-1, 3).T), max(makespan_ns, 1))
+    share = np.divide(carried, could, out=np.zeros(graph.links), where=could > 0)
     used = np.flatnonzero(carried)
     order = used[np.lexsort((used, -share[used]))]
     names = graph.link_names
-    found = []
-    for place, link in enumerate(order.tolist()):
-        users = _users(flows, activities, route, crossed, link) if place < NAMED else ()
-        found.append(GraphLink(names[link], round(carried[link]), float(share[link]), users))
-    return tuple(found)
+    users = _users(flows, activities, route, crossed, order[:NAMED])
+    return tuple(
+        GraphLink(names[link], round(carried[link]), float(share[link]), users.get(link, ())) for link in order.tolist()
+    )
+
+
+def read_loads(path: str, graph: NetworkGraph, notes: Notes) -> dict[str, float]:
+    """The busy share of links by name, from the JSON of a run on ``graph``. Raises InputError for any other file."""
+    section = open_section(path, "result of simulate --json", "json", notes)
+    links = as_sequence(section.entries.get("links"))
+    if links is None:
+        remedy = "run simulate with --network-model flow"
+        section.fail("links", "no links of a graph", expected="a run on the flow network", remedy=remedy)
+    loads = {}
+    for index, entry in enumerate(links):
+        name, share = (entry.get("name"), entry.get("busy_share")) if isinstance(entry, Mapping) else (None, None)
+        if not isinstance(name, str) or isinstance(share, bool) or not isinstance(share, int | float):
+            section.fail(("links", index), "not a link", expected="its name and busy_share")
+        if name not in graph.link_number:
+            section.fail(("links", index, "name"), "the network has no such link", expected="a run on this network")
+        loads[name] = float(share)
+    return loads
 
 
 def _users(
@@ -55,13 +80,35 @@ def _users(
     activities: Sequence[str],
     route: NDArray[np.int64],
     crossed: NDArray[np.float64],
-    link: int,
-) -> tuple[LinkUser, ...]:
-    entries = np.flatnonzero((flows.table.link == link) & (crossed > 0))
-    most = entries[np.argsort(-crossed[entries], kind="stable")[:MOST_USERS]].tolist()
-    return tuple(LinkUser(_name(flows, activities, int(route[e])), round(crossed[e])) for e in most)
+    links: NDArray[np.int64],
+) -> dict[int, tuple[LinkUser, ...]]:
+    """By link: who sent most over it."""
+    asked = np.zeros(flows.graph.links, np.bool_)
+    asked[links] = True
+    entries = np.flatnonzero(asked[flows.table.link] & (crossed > 0))
+    routes, which = np.unique(route[entries], return_inverse=True)
+    user = np.array([_user(flows, r) for r in routes.tolist()], np.int64)[which.reshape(-1)]
+    # What took another way on its way has several routes.
+    order = np.lexsort((user, flows.table.link[entries]))
+    at, user = flows.table.link[entries][order], user[order]
+    first = np.flatnonzero(np.concatenate([[True], (at[1:] != at[:-1]) | (user[1:] != user[:-1])])[: at.size])
+    at, user, sent = at[first], user[first], np.add.reduceat(crossed[entries][order], first)
+    found: dict[int, tuple[LinkUser, ...]] = {}
+    for i in np.lexsort((user, -sent, at)).tolist():
+        link, known = int(at[i]), found.get(int(at[i]), ())
+        if len(known) < MOST_USERS:
+            found[link] = (*known, LinkUser(_name(flows, activities, int(user[i]), link), round(sent[i])))
+    return found
 
 
-def _name(flows: FlowNetwork, activities: Sequence[str], route: int) -> str:
+def _user(flows: FlowNetwork, route: int) -> int:
+    """Who uses a route: a pair of ranks as one number, or the number n of an activity as -1 - n."""
     pair = flows.pair(route)
-    return activities[flows.activity_of[route]] if pair is None else f"messages {pair[0]} -> {pair[1]}"
+    return -1 - flows.activity_of[route] if pair is None else pair[0] << PAIR_BITS | pair[1]
+
+
+def _name(flows: FlowNetwork, activities: Sequence[str], user: int, link: int) -> str:
+    if user >= 0:
+        return f"messages {user >> PAIR_BITS} -> {user & ((1 << PAIR_BITS) - 1)}"
+    crossing = flows.activities.flows_over(-1 - user, link)
+    return activities[-1 - user] + (f": {crossing}" if crossing else "")

@@ -19,7 +19,7 @@ UNITS = {
     "*_bytes": "bytes",
     "algbw": "bytes per ns, which is GB/s with GB = 10^9",
     "busbw": "bytes per ns, which is GB/s with GB = 10^9",
-    "lists": "by rank, but for finish_order (ranks in the order of finishing), collectives and links",
+    "lists": "by rank, but for finish_order (ranks in the order of finishing), collectives, links and jobs",
 }
 _FILE_PREFIX = re.compile(r"^(?:(?!: )[^\n])*?[/\\]([^/\\\n]+\.\w+)(?=: )")
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chakrasim.files.outputs import write_whole
 from chakrasim.moved import moved_methods
 from chakrasim.simulator.outcome.graph_links import GraphLink
@@ -72,6 +74,8 @@ class SimulationResult(Shown):
     records: tuple[NodeRecord, ...] = field(default=(), repr=False)
     peak_memory_bytes: Ints | None = None
     """int64 by rank: most bytes of live tensors at a time, where local memory is tracked."""
+    unfinished: Ints = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    """Ranks of jobs that cannot end: their ``finish_ns`` is when the last of the others finished."""
     replay: str | None = None
     """Which measured durations took the place of the machine; None: the machine was simulated."""
 
@@ -134,8 +138,9 @@ class SimulationResult(Shown):
         }
         if self.congestion == "flow":
             figures["links"] = self.graph_links
-        # Only converted traces have these.
-        measured = {"steps": self.steps or None, "replay": self.replay}
+        # Only converted traces have these, or jobs that cannot end.
+        measured: dict[str, Any] = {"steps": self.steps or None, "replay": self.replay}
+        measured["unfinished"] = self.unfinished if self.unfinished.size else None
         return figures | {name: value for name, value in measured.items() if value is not None}
 
     def to_frame(self) -> pandas.DataFrame:

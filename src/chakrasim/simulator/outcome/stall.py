@@ -13,12 +13,14 @@ from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import StallError
 from chakrasim.simulator.arena.engine import slot_table
 from chakrasim.simulator.arena.fill import Layout
+from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.checks.queues import can_stall, cause_of, remedy_of
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
+from chakrasim.simulator.outcome.cuts import last_event_ns, lost_lines, waiting_lines
 
 Ints = NDArray[np.int64]
 
@@ -35,19 +37,42 @@ class Wait:
     for_ranks: tuple[int, ...]
 
 
-def stall_error(m: Ints, layout: Layout, context: Context, plans: Sequence[Sequence[Plan]]) -> StallError:
-    """The error for a run of all ranks whose clock has run dry before all had finished.
+def unfinished_ranks(m: Ints, flows: FlowNetwork | None) -> Ints:
+    """The ranks (slots, where equal ranks are simulated once) that have not finished, or whose job has lost a rank."""
+    slots = slot_table(m)
+    stuck = slots[:, at.SLOT_DONE] == 0
+    for rank, lost_at_ns in flows.lost_at_ns.items() if flows is not None else ():
+        later = (slots[:, at.SLOT_DONE] == 0) | (slots[:, at.SLOT_FINISH] > lost_at_ns)
+        if flows is not None and later[rank]:
+            stuck |= later & (flows.job_of == flows.job_of[rank]) & (flows.job_of >= 0)
+    return np.flatnonzero(stuck)
+
+
+def stall_error(
+    m: Ints,
+    layout: Layout,
+    context: Context,
+    plans: Sequence[Sequence[Plan]],
+    flows: FlowNetwork | None,
+    ranks: Ints,
+) -> StallError:
+    """The error for a run of all ranks whose clock has run dry before all had finished: these have not.
 
     ``plans[g][u]`` is graph g's plan for its u-th collective.
     """
-    board = _Board(m, layout, context)
+    board = _Board(m, layout, context, ranks.tolist())
     waits = [wait for slot in board.stuck for wait in board.waits_of(slot)]
-    cycle = find_cycle({wait.rank: wait.for_ranks for wait in waits})
+    causes = [] if flows is None else [*lost_lines(flows, ranks), *waiting_lines(m, flows, ranks)]
+    # Where a link or a rank is down, all that wait for one another wait for it.
+    cycle = () if causes else find_cycle({wait.rank: wait.for_ranks for wait in waits})
     waits.sort(key=lambda wait: wait.rank not in cycle)
-    lines = [wait.text for wait in waits[:LINES_SHOWN]]
+    lines = [*causes[:LINES_SHOWN], *(wait.text for wait in waits[:LINES_SHOWN])]
     if len(waits) > LINES_SHOWN:
         lines.append(f"... and {len(waits) - LINES_SHOWN} more waits")
-    message = f"the run cannot end: {len(board.stuck)} of {context.ranks} ranks are stuck at {int(m[at.NOW])} ns"
+    what = "the run" if context.job_of is None else "the job"
+    many = context.ranks if context.job_of is None else int((context.job_of == context.job_of[ranks[0]]).sum())
+    stuck_at = int(m[at.NOW]) if flows is None else last_event_ns(m, flows, board.slots, ranks)
+    message = f"{what} cannot end: {len(board.stuck)} of {many} ranks are stuck at {stuck_at} ns"
     if cycle:
         message += "; they wait in a cycle: " + " -> ".join(f"rank {rank}" for rank in (*cycle, cycle[0]))
     blocked = board.blocked_by_queues(plans)
@@ -72,12 +97,12 @@ def find_cycle(waits: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
 class _Board:
     """The state in which a run of all ranks (slot number = rank) has stopped."""
 
-    def __init__(self, m: Ints, layout: Layout, context: Context) -> None:
+    def __init__(self, m: Ints, layout: Layout, context: Context, stuck: list[int]) -> None:
         self.m = m
         self.layout = layout
         self.context = context
         self.slots = slot_table(m)
-        self.stuck = [int(i) for i in np.flatnonzero(self.slots[:, at.SLOT_DONE] == 0)]
+        self.stuck = stuck
 
     def blocked_by_queues(self, plans: Sequence[Sequence[Plan]]) -> list[Plan]:
         """The collectives in flight, without repeats, that can stall and that all of their ranks have entered."""

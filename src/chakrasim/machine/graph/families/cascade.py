@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from chakrasim.config.table import REQUIRED, Key, Values
+from chakrasim.config.table import REQUIRED, Key
 from chakrasim.machine.graph.builder import GraphBuilder
-from chakrasim.machine.graph.families.family import COUNT, Family, bandwidth, latency
+from chakrasim.machine.graph.families.family import COUNT, Family, bandwidth, latency, times
 
 
 def build(
@@ -18,11 +18,8 @@ def build(
     size = chassis * routers
     if groups > size:
         raise ValueError(f"{groups} groups need as many routers in each; there are {chassis} x {routers}")
-    if len(graph.ports) > hosts * size * groups:
-        raise ValueError(f"the cascade has {hosts * size * groups} hosts, not {len(graph.ports)}")
     numbers = graph.add_switches("router", size * groups)
-    for h, port in enumerate(graph.ports):
-        graph.cable(port, numbers[h // hosts], bandwidth, latency)
+    graph.hang(numbers, hosts, bandwidth, latency)
     for first in range(0, len(numbers), size):
         group = numbers[first : first + size]
         for c in range(chassis):
@@ -35,10 +32,6 @@ def build(
         graph.cable(numbers[i * size + j], numbers[j * size + i], bandwidth, latency, count=blue)
 
 
-def _ranks(values: Values) -> int:
-    return int(values["hosts"] * values["routers"] * values["chassis"] * values["groups"])
-
-
 CASCADE = Family("cascade", build, (
     Key("groups", COUNT, REQUIRED, "all joined"),
     Key("blue", COUNT, 1, "cables between two groups"),
@@ -49,4 +42,5 @@ CASCADE = Family("cascade", build, (
     Key("hosts", COUNT, REQUIRED, "of a router"),
     bandwidth(),
     latency(),
-), "a dragonfly whose groups are grids of chassis and routers", _ranks)  # fmt: skip
+), "a dragonfly whose groups are grids of chassis and routers",
+times("hosts", "routers", "chassis", "groups"))  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from chakrasim.config.table import REQUIRED, Key, Values
+from chakrasim.config.table import REQUIRED, Key
 from chakrasim.machine.graph.builder import GraphBuilder
-from chakrasim.machine.graph.families.family import COUNT, Family
+from chakrasim.machine.graph.families.family import COUNT, Family, times
 from chakrasim.machine.graph.families.global_links import global_keys, join_groups
 
 
@@ -16,23 +16,17 @@ def build(
     global_latency: float,
 ) -> None:  # fmt: skip
     """Router r of group G is number G a + r, with the ports from p (G a + r) on."""
-    if len(graph.ports) > hosts * routers * groups:
-        raise ValueError(f"the dragonfly has {hosts * routers * groups} hosts, not {len(graph.ports)}")
     numbers = graph.add_switches("router", routers * groups)
-    for h, port in enumerate(graph.ports):
-        graph.cable(port, numbers[h // hosts], bandwidth, latency)
+    graph.hang(numbers, hosts, bandwidth, latency)
     for first in range(0, len(numbers), routers):
         for a, b in combinations(numbers[first : first + routers], 2):
             graph.cable(a, b, local_bandwidth, local_latency)
     join_groups(graph, numbers, groups, global_links, cables, arrangement, global_bandwidth, global_latency)
 
 
-def _ranks(values: Values) -> int:
-    return int(values["hosts"] * values["routers"] * values["groups"])
-
-
 DRAGONFLY = Family("dragonfly", build, (
     Key("hosts", COUNT, REQUIRED, "p: of a router"),
     Key("routers", COUNT, REQUIRED, "a: of a group, all joined"),
     *global_keys("routers"),
-), "groups of routers, joined by cables; balanced: a = 2 p = 2 h, g = a h + 1", _ranks)  # fmt: skip
+), "groups of routers, joined by cables; balanced: a = 2 p = 2 h, g = a h + 1",
+times("hosts", "routers", "groups"))  # fmt: skip

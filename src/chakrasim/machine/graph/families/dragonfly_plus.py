@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from chakrasim.config.table import REQUIRED, Key, Values
+from chakrasim.config.table import REQUIRED, Key
 from chakrasim.machine.graph.builder import GraphBuilder
-from chakrasim.machine.graph.families.family import COUNT, Family
+from chakrasim.machine.graph.families.family import COUNT, Family, times
 from chakrasim.machine.graph.families.global_links import global_keys, join_groups
 
 
@@ -17,12 +17,9 @@ def build(
 ) -> None:  # fmt: skip
     """Leaf l of group G is number G L + l, with the ports from p (G L + l) on; every leaf joins all spines of its
     group."""
-    if len(graph.ports) > hosts * leaves * groups:
-        raise ValueError(f"the dragonfly+ has {hosts * leaves * groups} hosts, not {len(graph.ports)}")
     lower = graph.add_switches("leaf", leaves * groups)
     upper = graph.add_switches("spine", spines * groups)
-    for h, port in enumerate(graph.ports):
-        graph.cable(port, lower[h // hosts], bandwidth, latency)
+    graph.hang(lower, hosts, bandwidth, latency)
     for g in range(groups):
         own = lower[g * leaves : (g + 1) * leaves], upper[g * spines : (g + 1) * spines]
         for leaf, spine in product(*own):
@@ -30,13 +27,9 @@ def build(
     join_groups(graph, upper, groups, global_links, cables, arrangement, global_bandwidth, global_latency)
 
 
-def _ranks(values: Values) -> int:
-    return int(values["hosts"] * values["leaves"] * values["groups"])
-
-
 DRAGONFLY_PLUS = Family("dragonfly+", build, (
     Key("hosts", COUNT, REQUIRED, "p: of a leaf"),
     Key("leaves", COUNT, REQUIRED, "L: of a group"),
     Key("spines", COUNT, REQUIRED, "S: of a group, each joined to all its leaves; global links are theirs"),
     *global_keys("spines"),
-), "groups of leaves and spines, joined by cables between spines", _ranks)  # fmt: skip
+), "groups of leaves and spines, joined by cables between spines", times("hosts", "leaves", "groups"))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -69,6 +70,11 @@ def bandwidth(meaning: str = "of each cable and direction", default: Any = REQUI
 def latency(meaning: str = "of each cable, one way", default: Any = 0.0, name: str = "latency") -> Key:
     """A key for the latency of cables."""
     return Key(name, LATENCY, default, meaning, name.replace("-", "_"), "0 ns" if default == 0.0 else "")
+
+
+def times(*keys: str) -> Callable[[Values], int]:
+    """The ranks of a family: the product of the values of keys."""
+    return lambda values: math.prod(values[key] for key in keys)
 
 
 def each_level(values: tuple[float, ...], levels: int, what: str) -> tuple[float, ...]:

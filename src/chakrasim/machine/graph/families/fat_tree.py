@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrasim.config.kinds import whole
-from chakrasim.config.table import Derived, Key, Values
+from chakrasim.config.table import Derived, Key
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.families.family import Family, bandwidth, latency
 
@@ -25,15 +25,13 @@ def build(graph: GraphBuilder, k: int, tiers: int, bandwidth: float, latency: fl
     joined, and aggregation a of every pod joins cores a k/2 to a k/2 + k/2 - 1; with two, every edge joins every
     spine."""
     k = k or smallest(len(graph.ports), tiers)
-    half, ports = k // 2, graph.ports
-    if k % 2 or len(ports) > hosts_of(k, tiers):
-        raise ValueError(f"a fat tree of k = {k}, {tiers} tiers has {hosts_of(k, tiers)} hosts (k even), "
-                         f"not {len(ports)}")  # fmt: skip
+    half = k // 2
+    if k % 2:
+        raise ValueError(f"a fat tree has switches of an even number of ports, not of k = {k}")
     edges = graph.add_switches("edge", k * half if tiers == 3 else k)
     middle = graph.add_switches("agg", k * half) if tiers == 3 else graph.add_switches("spine", half)
     cores = graph.add_switches("core", half * half) if tiers == 3 else range(0)
-    for h, port in enumerate(ports):
-        graph.cable(port, edges[h // half], bandwidth, latency)
+    graph.hang(edges, half, bandwidth, latency)
     for e in range(len(edges)):
         first = e // half * half if tiers == 3 else 0
         for a in range(half):
@@ -43,14 +41,10 @@ def build(graph: GraphBuilder, k: int, tiers: int, bandwidth: float, latency: fl
             graph.cable(middle[a], cores[a % half * half + c], bandwidth, latency)
 
 
-def _ranks(values: Values) -> int:
-    return hosts_of(values["k"], values["tiers"])
-
-
 FAT_TREE = Family("fat-tree", build, (
     Key("tiers", whole(2, 3), 3, "three: edges, aggregations, cores; two: edges and spines"),
     Key("k", whole(2, 4096), Derived(lambda values: 0, "the least that holds the ports"), "ports of a switch, even: "
         "k^3/4 hosts with three tiers, k^2/2 with two"),
     bandwidth(),
     latency(),
-), "k-ary fat tree", _ranks)  # fmt: skip
+), "k-ary fat tree", lambda values: hosts_of(values["k"], values["tiers"]))  # fmt: skip

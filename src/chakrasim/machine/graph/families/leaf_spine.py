@@ -18,8 +18,7 @@ def build(
     tops = graph.add_switches("spine", spines)
     if uplink is None:
         uplink = hosts_per_leaf * bandwidth / (spines * cables * oversubscription)
-    for h, port in enumerate(graph.ports):
-        graph.cable(port, leaves[h // hosts_per_leaf], bandwidth, latency)
+    graph.hang(leaves, hosts_per_leaf, bandwidth, latency)
     for leaf in leaves:
         for spine in tops:
             graph.cable(leaf, spine, uplink, uplink_latency, count=cables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from chakrasim.config.kinds import whole
-from chakrasim.config.section import Section
+from chakrasim.config.section import TIME_MAX, Section
 from chakrasim.config.table import REQUIRED, Key, Kind, Values, list_of
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.families.family import LATENCY, Family, bandwidth, latency
@@ -36,8 +36,8 @@ def build(graph: GraphBuilder, bandwidth: float, latency: float, delay: float, s
     times = [step["at"] for step in schedule]
     if any(later <= at or later - at < delay for at, later in pairwise(times)):
         raise ValueError("the times of the schedule do not rise by the delay at least")
-    if len(schedule) > 1:
-        graph.notes.warn("runs do not apply the schedule yet: its circuits are there all the time")
+    if times and not times[-1] + delay < TIME_MAX:
+        raise ValueError(f"the schedule's times and its delay are beyond the clock's range, {TIME_MAX} ns")
     graph.let_through()
     ports = graph.ports
     links = {(a, b): graph.cable(ports[a], ports[b], bandwidth, latency) for a, b in every}

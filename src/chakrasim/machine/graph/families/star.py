@@ -7,9 +7,7 @@ from chakrasim.machine.graph.families.family import Family, bandwidth, latency
 
 
 def build(graph: GraphBuilder, bandwidth: float, latency: float) -> None:
-    (middle,) = graph.add_switches("switch", 1)
-    for port in graph.ports:
-        graph.cable(port, middle, bandwidth, latency)
+    graph.hang(graph.add_switches("switch", 1), len(graph.ports), bandwidth, latency)
 
 
 STAR = Family("one-switch", build, (bandwidth(), latency()), "one switch for all ports")

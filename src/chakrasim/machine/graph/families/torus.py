@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from chakrasim.config.kinds import switch, whole
-from chakrasim.config.table import REQUIRED, Key, Values
+from chakrasim.config.table import REQUIRED, Key
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.families.family import LATENCY, RATE, Family, each_level, listed
 
@@ -33,14 +33,10 @@ def build(
                 graph.cable(port, ahead, speeds[d], waits[d])
 
 
-def _ranks(values: Values) -> int:
-    return math.prod(values["sizes"])
-
-
 TORUS = Family("torus", build, (
     Key("sizes", listed(whole(1)), REQUIRED, "of each dimension, the one that varies fastest first"),
     Key("wrap", listed(switch), (True,), "a torus; false: a mesh; for all dimensions or one each", shown="true"),
     Key("double", switch, False, "a dimension of 2 that wraps round has two cables"),
     Key("bandwidth", listed(RATE), REQUIRED, "of each cable and direction, likewise"),
     Key("latency", listed(LATENCY), (0.0,), "of each cable, one way, likewise", shown="0 ns"),
-), "torus or mesh", _ranks)  # fmt: skip
+), "torus or mesh", lambda values: math.prod(values["sizes"]))  # fmt: skip

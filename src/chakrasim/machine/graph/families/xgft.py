@@ -6,7 +6,7 @@ import math
 from itertools import product
 
 from chakrasim.config.kinds import whole
-from chakrasim.config.table import REQUIRED, Key, Values
+from chakrasim.config.table import REQUIRED, Key
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.families.family import LATENCY, RATE, Family, each_level, listed
 
@@ -41,14 +41,10 @@ def build(
         below = above
 
 
-def _ranks(values: Values) -> int:
-    return math.prod(values["down"])
-
-
 XGFT = Family("xgft", build, (
     Key("down", _COUNTS, REQUIRED, "m: children of a switch, lowest level first"),
     Key("up", _COUNTS, REQUIRED, "w: parents of a vertex, lowest level first"),
     Key("cables", _COUNTS, (1,), "p: between a child and a parent", shown="1"),
     Key("bandwidth", listed(RATE), REQUIRED, "of each cable and direction, for all levels or one each"),
     Key("latency", listed(LATENCY), (0.0,), "of each cable, one way, likewise", shown="0 ns"),
-), "extended generalised fat tree, with parallel cables", _ranks)  # fmt: skip
+), "extended generalised fat tree, with parallel cables", lambda values: math.prod(values["down"]))  # fmt: skip

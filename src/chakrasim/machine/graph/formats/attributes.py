@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from chakrasim.machine.graph.formats.cables import note_parallel
+from chakrasim.machine.graph.formats.cables import note_parallel, refuse_media
 from chakrasim.machine.graph.formats.source import Source
 from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, NetworkGraph
 from chakrasim.text.amounts import first_of, plural
@@ -61,6 +61,11 @@ class Document:
 
 def graph_of(document: Document, source: Source) -> NetworkGraph:
     """The graph. Ranks go first, in the order of their attribute ``rank`` or else of the file."""
+    seen: set[str] = set()
+    for node in document.nodes:
+        if node.key in seen:
+            source.refuse("two nodes have one id", node.place, found=node.key, expected="each id once")
+        seen.add(node.key)
     nodes = _in_order(document.nodes, source)
     number = {node.key: at for at, node in enumerate(nodes)}
     kind = np.array([_kind(node, source) for node in nodes], np.int8)
@@ -73,6 +78,8 @@ def graph_of(document: Document, source: Source) -> NetworkGraph:
     if not document.directed:
         note_parallel(source, ends[:, 0], ends[:, 1])
     _note_unknown(document, source)
+    medium = _numbers(document, "medium", links, source)
+    refuse_media(source, medium, np.repeat(capacity, each), lambda link: document.edges[link].place)
     return NetworkGraph(
         names=tuple(node.key for node in nodes),
         kind=kind,
@@ -83,7 +90,7 @@ def graph_of(document: Document, source: Source) -> NetworkGraph:
         capacity=np.repeat(capacity, each),
         latency=np.repeat(latency, each),
         cable=_numbers(document, "cable", links // each, source),
-        medium=_numbers(document, "medium", links, source),
+        medium=medium,
         logical=_logical(document.values, int(np.count_nonzero(kind == RANK)), source),
         name=_name(document.values, source),
     )
@@ -195,14 +202,6 @@ def _numbers(document: Document, key: str, default: Any, source: Source) -> Any:
     column = default.copy()
     for at, edge in enumerate(document.edges):
         column[at] = _whole(edge, key, int(default[at]), source)
-    if key == "medium":
-        links = column.size
-        wrong = np.flatnonzero((column < 0) | (column > np.arange(links)))
-        wrong = wrong if wrong.size else np.flatnonzero(column[column] != column)
-        if wrong.size:
-            at = int(wrong[0])
-            expected = "the number of the first link with which it shares its capacity"
-            source.refuse("medium is none", document.edges[at].place, found=int(column[at]), expected=expected)
     return column
 
 
@@ -213,13 +212,7 @@ def _logical(values: Attributes, ranks: int, source: Source) -> tuple[int, ...]:
     sizes = re.split(r"\s*[x,]\s*", str(text).strip("[] "))
     if not all(re.fullmatch(r"[1-9][0-9]{0,8}", size, re.ASCII) for size in sizes):
         source.refuse("logical is no shape", found=str(text), expected="sizes of dimensions, such as 8x2")
-    shape = tuple(map(int, sizes))
-    product = 1
-    for size in shape:
-        product *= size
-    if product != ranks:
-        source.refuse("the logical shape does not hold the ranks", found=str(text), expected=f"a product of {ranks}")
-    return shape
+    return source.shape([int(size) for size in sizes], ranks)
 
 
 def _name(values: Attributes, source: Source) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,21 @@ def note_parallel(source: Source, a: Wholes, b: Wholes) -> None:
     if more:
         several = int(np.count_nonzero(counts > 1))
         source.note(f"{plural(more, 'cable')} parallel to another, between {plural(several, 'pair')} of vertices")
+
+
+def refuse_media(
+    source: Source, medium: NDArray[np.int32], capacity: NDArray[np.float64], place: Callable[[int], object]
+) -> None:
+    """Raise InputError for stated media that are none; ``place`` gives that of a link."""
+    wrong = np.flatnonzero((medium < 0) | (medium > np.arange(medium.size)))
+    wrong = wrong if wrong.size else np.flatnonzero(medium[medium] != medium)
+    if wrong.size:
+        link, expected = int(wrong[0]), "the number of the first link with which it shares its capacity"
+        source.refuse("medium is none", place(link), found=int(medium[link]), expected=expected)
+    unequal = np.flatnonzero(capacity != capacity[medium])
+    if unequal.size:
+        link = int(unequal[0])
+        source.refuse("links that share a capacity differ in it", place(link), expected=f"that of link {medium[link]}")
 
 
 def as_cables(graph: NetworkGraph, file: str, form: str) -> Wholes:

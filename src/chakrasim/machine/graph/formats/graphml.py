@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from chakrasim.machine.graph.formats.attributes import Document, Item, edge_values, graph_of, graph_values, node_values
 from chakrasim.machine.graph.formats.source import Source
-from chakrasim.machine.graph.formats.xml_tree import Element, fit, quoted_attribute, refuse_misplaced
+from chakrasim.machine.graph.formats.xml_tree import Element, fit, needed, quoted_attribute, refuse_misplaced
 from chakrasim.machine.graph.graph import NetworkGraph
 
 Keys = dict[str, tuple[str, str, str | None]]
@@ -40,7 +40,7 @@ def read_graphml(root: Element, source: Source) -> NetworkGraph:
     for key in root.all("key"):
         default = next((child.text for child in key.all("default")), None)
         name = key.attributes.get("attr.name", key.attributes.get("id", ""))
-        keys[_required(key, "id", source)] = (key.attributes.get("for", "all"), name, default)
+        keys[needed(key, "id", source)] = (key.attributes.get("for", "all"), name, default)
     graphs = [*root.all("graph")]
     if len(graphs) != 1:
         line = graphs[1].line if graphs else root.line
@@ -50,14 +50,10 @@ def read_graphml(root: Element, source: Source) -> NetworkGraph:
     if usual not in ("directed", "undirected"):
         source.refuse("edgedefault", graph.line, found=usual, expected="directed or undirected")
     document = Document(usual == "directed", _values(graph, "graph", keys, source))
-    seen: set[str] = set()
     for child in graph.children:
         if child.name == "node":
-            name = _required(child, "id", source)
-            if name in seen:
-                source.refuse("two nodes have one id", child.line, found=name, expected="each id once")
-            seen.add(name)
-            document.nodes.append(Item(child.line, name, _values(child, "node", keys, source)))
+            values = _values(child, "node", keys, source)
+            document.nodes.append(Item(child.line, needed(child, "id", source), values))
         elif child.name == "edge":
             document.edges.append(_edge(child, usual, keys, source))
     return graph_of(document, source)
@@ -68,15 +64,8 @@ def _edge(element: Element, usual: str, keys: Keys, source: Source) -> Item:
     if directed not in ("true", "false") or (directed == "true") != (usual == "directed"):
         expected = f"all edges {usual}, as edgedefault says"
         source.refuse("directed and undirected edges in one file", element.line, found=directed, expected=expected)
-    ends = _required(element, "source", source), _required(element, "target", source)
+    ends = needed(element, "source", source), needed(element, "target", source)
     return Item(element.line, "", _values(element, "edge", keys, source), ends)
-
-
-def _required(element: Element, key: str, source: Source) -> str:
-    value = element.attributes.get(key, "")
-    if not value:
-        source.refuse(f"<{element.name}> has no {key}", element.line, expected=f'{key}="..."')
-    return value
 
 
 def _values(element: Element, what: str, keys: Keys, source: Source) -> dict[str, Any]:
@@ -86,7 +75,7 @@ def _values(element: Element, what: str, keys: Keys, source: Source) -> dict[str
     }
     stated: set[str] = set()
     for data in element.all("data"):
-        key = _required(data, "key", source)
+        key = needed(data, "key", source)
         if key not in keys:
             source.refuse("data of a key that is not there", data.line, found=key, expected=f'<key id="{key}" .../>')
         if key in stated:

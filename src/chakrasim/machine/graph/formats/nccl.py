@@ -8,12 +8,11 @@ many times the rate, since traffic is striped over them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from chakrasim.machine.graph.formats.server import Server, Servers, graph_of_servers
 from chakrasim.machine.graph.formats.source import Source
-from chakrasim.machine.graph.formats.xml_tree import Element, refuse_misplaced
+from chakrasim.machine.graph.formats.xml_tree import Element, needed, refuse_misplaced
 from chakrasim.machine.graph.graph import NIC, NVSWITCH, PCIE, RANK, NetworkGraph
 from chakrasim.text.amounts import plural
 
@@ -80,7 +79,7 @@ class _Reader:
 
     def _pci(self, element: Element, parent: str) -> None:
         """A PCIe device: a GPU, a NIC, or a switch with others below."""
-        busid = self._needed(element, "busid").lower()
+        busid = needed(element, "busid", self.source).lower()
         kind = element.attributes.get("class", "").lower()
         if not kind:
             self.source.refuse(
@@ -164,7 +163,10 @@ class _Reader:
         pairs: dict[tuple[str, str], float] = {}
         for gpu, rate, link in self.nvlinks:
             total = rate * self._whole(link, "count", 1)
-            target, kind = self._needed(link, "target").lower(), link.attributes.get("tclass", "0x068000").lower()
+            target, kind = (
+                needed(link, "target", self.source).lower(),
+                link.attributes.get("tclass", "0x068000").lower(),
+            )
             if total <= 0:
                 self.source.refuse("nvlink", link.line, found="count 0", expected="1 or more")
             if kind.startswith("0x0680"):
@@ -198,7 +200,7 @@ class _Reader:
         if len(set(numbers)) != len(numbers):
             double = next(number for number in numbers if numbers.count(number) > 1)
             self.source.refuse("two GPUs have one rank", root.line, found=double, expected="each rank (or dev) once")
-        links = sum(element.name == "pcilink" for element in _all(root))
+        links = sum(element.name == "pcilink" for element in root.below())
         if links:
             self.source.warn(f"{plural(links, 'link')} between PCIe switches (<pcilink>) not read")
 
@@ -211,12 +213,6 @@ class _Reader:
         if not lane:
             self.source.note(f"PCIe devices of unknown speed ({text[:20]!r}): 8 GT/s a lane is taken, as in NCCL")
         return width * (lane or _UNKNOWN_LANE) / 80
-
-    def _needed(self, element: Element, key: str) -> str:
-        value = element.attributes.get(key, "")
-        if not value:
-            self.source.refuse(f"<{element.name}> has no {key}", element.line, expected=f'{key}="..."')
-        return value
 
     def _whole(self, element: Element, key: str, default: int) -> int:
         text = element.attributes.get(key)
@@ -249,9 +245,3 @@ def _xgmi(gpu: Element) -> float:
     if name.startswith("94"):
         return 48.0
     return 36.0 if name.startswith("90a") or name == "910" else 24.0
-
-
-def _all(element: Element) -> Iterator[Element]:
-    for child in element.children:
-        yield child
-        yield from _all(child)

@@ -23,10 +23,6 @@ def read_node_link(document: Mapping[str, Any], source: Source) -> NetworkGraph:
     for place, values in _listed(document, "nodes", source):
         name = _name(values, "id", place, source)
         found.nodes.append(Item(place, name, _rest(values)))
-    if len({node.key for node in found.nodes}) != len(found.nodes):
-        seen: set[str] = set()
-        double = next(node for node in found.nodes if node.key in seen or seen.add(node.key))  # type: ignore[func-returns-value]
-        source.refuse("two nodes have one id", double.place, found=double.key, expected="each id once")
     for place, values in _listed(document, edges, source):
         ends = _name(values, "source", place, source), _name(values, "target", place, source)
         found.edges.append(Item(place, "", _rest(values), ends))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -29,10 +30,11 @@ import numpy as np
 from chakrasim.config.values import Scalar, as_sequence
 from chakrasim.errors import near
 from chakrasim.machine.graph.builder import GraphBuilder
-from chakrasim.machine.graph.formats.cables import note_parallel
+from chakrasim.machine.graph.formats.attributes import node_values
+from chakrasim.machine.graph.formats.cables import note_parallel, refuse_media
 from chakrasim.machine.graph.formats.quantities import nanoseconds, number_text
 from chakrasim.machine.graph.formats.source import Source
-from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, NetworkGraph
+from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, NetworkGraph
 from chakrasim.text.amounts import plural
 
 _VERTEX: Final = ("name", "kind", "island", "transit")
@@ -211,14 +213,8 @@ def _logical(network: Mapping[str, Any], ranks: int, source: Source) -> tuple[in
     if "logical" not in network:
         return None
     items = _listed(network, "logical", "$.network", source)
-    shape = tuple(_whole({"logical": item}, "logical", "$.network", 0, source) for item in items)
-    product = 1
-    for size in shape:
-        product *= size
-    if product != ranks:
-        expected = f"sizes whose product is {ranks}"
-        source.refuse("the logical shape does not hold the ranks", "$.network.logical", found=shape, expected=expected)
-    return shape
+    shape = [_whole({"logical": item}, "logical", "$.network", 0, source) for item in items]
+    return source.shape(shape, ranks, "$.network.logical")
 
 
 def _ends(graph: NetworkGraph) -> tuple[Any, Any]:
@@ -231,20 +227,10 @@ def _numbered(graph: NetworkGraph, cables: dict[int, int], media: dict[int, int]
     """The same graph with the stated numbers of cables and media in place."""
     if not cables and not media:
         return graph
-    from dataclasses import replace
-
     cable, medium = graph.cable.copy(), graph.medium.copy()
-    for link, number in cables.items():
-        cable[link] = number
-    for link, number in media.items():
-        if number > link or (number < link and medium[number] != number):
-            place = f"$.network.graph.links (link {link})"
-            expected = "the number of the first link with which it shares its capacity"
-            source.refuse("medium is none", place, found=number, expected=expected)
-        if graph.capacity[link] != graph.capacity[number]:
-            place = f"$.network.graph.links (link {link})"
-            source.refuse("links that share a capacity differ in it", place, expected=f"that of link {number}")
-        medium[link] = number
+    cable[list(cables)] = list(cables.values())
+    medium[list(media)] = list(media.values())
+    refuse_media(source, medium, graph.capacity, lambda link: f"$.network.graph.links (link {link})")
     return replace(graph, cable=cable, medium=medium)
 
 
@@ -303,14 +289,7 @@ def _character(char: str) -> str:
 
 
 def _vertex_entries(graph: NetworkGraph) -> Iterator[dict[str, Any]]:
-    columns = (graph.kind.tolist(), graph.island.tolist(), graph.transit.tolist())
-    for name, kind, island, transit in zip(graph.names, *columns, strict=True):
-        entry: dict[str, Any] = {"name": name, "kind": KINDS[kind]}
-        if island != NO_ISLAND:
-            entry["island"] = island
-        if transit != (kind != RANK):
-            entry["transit"] = transit
-        yield entry
+    return ({"name": name, **values} for name, values in zip(graph.names, node_values(graph), strict=True))
 
 
 def _link_entries(graph: NetworkGraph) -> Iterator[dict[str, Any]]:

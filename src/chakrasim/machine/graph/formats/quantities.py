@@ -62,12 +62,6 @@ def time(text: str, bare: str = "") -> float:
     return value
 
 
-def is_bare(text: str) -> bool:
-    """Whether this is a number without a unit, and not 0."""
-    match = _NUMBER.fullmatch(text.strip())
-    return match is not None and Fraction(text.strip()) != 0
-
-
 def _value(text: str, units: Units, what: str, bare: str) -> float:
     text = text.strip()
     match = _NUMBER.match(text)

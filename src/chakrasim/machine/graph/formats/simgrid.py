@@ -8,15 +8,14 @@ are links with one medium: what shares in SimGrid shares here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from chakrasim.machine.graph.formats.simgrid_clusters import add_cluster, add_hosts, add_star
-from chakrasim.machine.graph.formats.simgrid_draft import FAT, SHARED, SPLIT, Draft, Resource, needed
+from chakrasim.machine.graph.formats.simgrid_draft import FAT, SHARED, SPLIT, Draft, Resource
 from chakrasim.machine.graph.formats.simgrid_own import is_written, read_written
 from chakrasim.machine.graph.formats.source import Source
-from chakrasim.machine.graph.formats.xml_tree import Element, refuse_misplaced
+from chakrasim.machine.graph.formats.xml_tree import Element, needed, refuse_misplaced
 from chakrasim.machine.graph.graph import RANK, NetworkGraph
 from chakrasim.text.amounts import plural
 
@@ -64,7 +63,7 @@ def read_simgrid(root: Element, source: Source) -> NetworkGraph:
     if is_written(root):
         return read_written(root, source)
     draft = Draft(source)
-    every = [*_all(root)]
+    every = [*root.below()]
     gateways = {
         element.attributes.get(key, "")
         for element in every
@@ -79,12 +78,6 @@ def read_simgrid(root: Element, source: Source) -> NetworkGraph:
     _say_what_is_left(every, draft)
     _refuse_bare(draft, root)
     return draft.graph()
-
-
-def _all(element: Element) -> Iterator[Element]:
-    for child in element.children:
-        yield child
-        yield from _all(child)
 
 
 def _resource(element: Element, links: dict[str, Resource], draft: Draft) -> None:

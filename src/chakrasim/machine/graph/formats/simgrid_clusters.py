@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
 
-from chakrasim.machine.graph.formats.simgrid_draft import FAT, MOST_LINKS, SHARED, SPLIT, Draft, Resource, needed
-from chakrasim.machine.graph.formats.xml_tree import Element
+from chakrasim.config.table import Values
+from chakrasim.machine.graph.builder import GraphBuilder
+from chakrasim.machine.graph.families.cascade import CASCADE
+from chakrasim.machine.graph.families.family import Family
+from chakrasim.machine.graph.families.torus import TORUS
+from chakrasim.machine.graph.families.xgft import XGFT
+from chakrasim.machine.graph.formats.simgrid_draft import FAT, SHARED, SPLIT, Draft, Resource
+from chakrasim.machine.graph.formats.xml_tree import Element, needed
 from chakrasim.machine.graph.graph import RANK
 from chakrasim.text.amounts import plural
 
@@ -145,74 +152,52 @@ _N = "[1-9][0-9]{0,6}"
 
 def _torus(element: Element, hosts: list[str], link: Resource, draft: Draft) -> None:
     """A cable to the next in each dimension; two members have two, as in SimGrid."""
-    sizes = _parameters(element, f"{_N}(,{_N}){{0,7}}", "sizes of dimensions, such as 4,4,2", draft)[0]
+    (sizes,) = _parameters(element, f"{_N}(,{_N}){{0,7}}", "sizes of dimensions, such as 4,4,2", draft)
     _refuse_count(element, len(hosts), prod(sizes), draft)
     draft.transit.update(hosts)
-    for at, host in enumerate(hosts):
-        stride = 1
-        for dimension, size in enumerate(sizes):
-            place = at // stride % size
-            if size > 1:
-                ahead = at + (stride if place < size - 1 else -stride * (size - 1))
-                draft.cable(host, hosts[ahead], _named(link, host, dimension))
-            stride *= size
+    keys = {"sizes": tuple(sizes), "wrap": (True,), "double": True, "bandwidth": (1.0,), "latency": (0.0,)}
+    for at, (a, b) in enumerate(_cables(TORUS, keys, element, hosts, link, draft)):
+        draft.cable(a, b, _named(link, at))
 
 
 def _fat_tree(element: Element, hosts: list[str], link: Resource, draft: Draft) -> None:
-    """An extended generalised fat tree: ``levels;children;parents;cables``. Labels of vertices have a digit a level,
-    the first fastest; child and parent agree in all but the one of the parent's level."""
+    """An extended generalised fat tree: ``levels;children;parents;cables``."""
     form = f"{_N};{_N}(,{_N})*;{_N}(,{_N})*;{_N}(,{_N})*"
     expected = "levels;children;parents;cables of each level, such as 2;4,4;1,2;1,2"
-    (levels,), children, parents, cables = _parameters(element, form, expected, draft)
-    if not len(children) == len(parents) == len(cables) == levels:
+    (levels,), *lists = _parameters(element, form, expected, draft)
+    if not all(len(numbers) == levels for numbers in lists):
         found = element.attributes["topo_parameters"]
         draft.source.refuse("topo_parameters", element.line, found=found, expected=f"{levels} numbers in each list")
-    _refuse_count(element, len(hosts), prod(children), draft)
-    below = hosts
-    for level in range(1, levels + 1):
-        radix = [*parents[:level], *children[level:]]
-        count = prod(radix)
-        stride = prod(parents[: level - 1])
-        if count * children[level - 1] * cables[level - 1] > MOST_LINKS:
-            draft.source.refuse("the platform has too many links", element.line, expected=f"at most {MOST_LINKS:,}")
-        above = [draft.vertex(f"{link.name}_switch{level}_{n}", element.line) for n in range(count)]
-        for at, child in enumerate(below):
-            low, high = at % stride, at // (stride * children[level - 1])
-            for choice in range(parents[level - 1]):
-                parent = above[low + stride * (choice + parents[level - 1] * high)]
-                for cable in range(cables[level - 1]):
-                    draft.cable(child, parent, _named(link, child, parent, cable))
-        below = above
+    down, up, cables = map(tuple, lists)
+    _refuse_count(element, len(hosts), prod(down), draft)
+    keys = {"down": down, "up": up, "cables": cables, "bandwidth": (1.0,), "latency": (0.0,)}
+    for at, (a, b) in enumerate(_cables(XGFT, keys, element, hosts, link, draft)):
+        draft.cable(a, b, _named(link, at))
 
 
 def _dragonfly(element: Element, hosts: list[str], link: Resource, draft: Draft) -> None:
-    """``groups,blue;chassis,black;routers,green;nodes``: as in SimGrid, several cables of a pair of routers are one of
-    so many times the rate; router J of group I holds the cable to group J."""
+    """Cray's Cascade; parallel cables are one that is so many times as fast."""
     form = f"{_N},{_N};{_N},{_N};{_N},{_N};{_N}"
     expected = "groups,cables;chassis,cables;routers,cables;nodes, such as 3,4;4,3;5,1;2"
-    (groups, blue), (chassis, black), (slots, green), (nodes,) = _parameters(element, form, expected, draft)
-    _refuse_count(element, len(hosts), groups * chassis * slots * nodes, draft)
-    group = chassis * slots
-    if groups > group:
-        found, expected = plural(groups, "group"), f"at most {group}, the routers of a group"
-        draft.source.refuse("a group has too few routers", element.line, found=found, expected=expected)
-    routers = [draft.vertex(f"{link.name}_router{n}", element.line) for n in range(groups * group)]
-    for at, host in enumerate(hosts):
-        draft.cable(host, routers[at // nodes], _named(link, host))
+    (groups, blue), (chassis, black), (routers, green), (nodes,) = _parameters(element, form, expected, draft)
+    _refuse_count(element, len(hosts), groups * chassis * routers * nodes, draft)
+    keys = {"groups": groups, "chassis": chassis, "routers": routers, "hosts": nodes, "bandwidth": 1.0, "latency": 0.0}
+    keys |= {"blue": blue, "black": black, "green": green}
+    joined = Counter(_cables(CASCADE, keys, element, hosts, link, draft))
+    for at, ((a, b), count) in enumerate(joined.items()):
+        draft.cable(a, b, _named(replace(link, capacity=link.capacity * count), at))
 
-    def join(a: int, b: int, times: int) -> None:
-        wide = replace(link, capacity=link.capacity * times)
-        draft.cable(routers[a], routers[b], _named(wide, routers[a], routers[b]))
 
-    for first in range(0, groups * group, slots):
-        for one in range(slots):
-            for other in range(one + 1, slots):
-                join(first + one, first + other, green)
-    for first in range(0, groups * group, group):
-        for one in range(chassis):
-            for other in range(one + 1, chassis):
-                for slot in range(slots):
-                    join(first + one * slots + slot, first + other * slots + slot, black)
-    for one in range(groups):
-        for other in range(one + 1, groups):
-            join(one * group + other, other * group + one, blue)
+def _cables(
+    family: Family, keys: Values, element: Element, hosts: list[str], link: Resource, draft: Draft
+) -> Iterator[tuple[str, str]]:
+    """The ends of the cables of a family of ours, whose switches are added: ``c_router0``, ``c_switch1_0``."""
+    made = GraphBuilder()
+    made.add_ranks(len(hosts))
+    try:
+        family.build(made, **keys)
+    except ValueError as error:
+        draft.source.refuse(str(error), element.line, found=element.attributes["topo_parameters"])
+    switches = (name.replace("level", "switch").replace("-", "_") for name in made.names[len(hosts) :])
+    names = [*hosts, *(draft.vertex(f"{link.name}_{name}", element.line) for name in switches)]
+    return ((names[a], names[b]) for a, b in made.cables())

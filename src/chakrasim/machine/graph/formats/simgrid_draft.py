@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from chakrasim.machine.graph.formats.source import Source
-from chakrasim.machine.graph.formats.xml_tree import Element
+from chakrasim.machine.graph.formats.xml_tree import Element, needed
 from chakrasim.machine.graph.graph import NO_ISLAND, RANK, SWITCH, NetworkGraph
 
-MOST_LINKS: Final = 1 << 21
+_MOST_LINKS: Final = 1 << 21
 SHARED, SPLIT, FAT = "SHARED", "SPLITDUPLEX", "FATPIPE"
 _POLICIES: Final = {SHARED: SHARED, SPLIT: SPLIT, "FULLDUPLEX": SPLIT, FAT: FAT}
 
@@ -41,7 +41,6 @@ class Draft:
     source: Source
     kinds: dict[str, int] = field(default_factory=dict)
     transit: set[str] = field(default_factory=set)
-    island: dict[str, int] = field(default_factory=dict)
     links: list[tuple[str, str, Resource, Hashable, int]] = field(default_factory=list)
     cables: int = 0
     bare: int = 0
@@ -71,8 +70,8 @@ class Draft:
         self.cables += 1
 
     def _link(self, a: str, b: str, resource: Resource, direction: str) -> None:
-        if len(self.links) >= MOST_LINKS:
-            self.source.refuse("the platform has too many links", expected=f"at most {MOST_LINKS:,}")
+        if len(self.links) >= _MOST_LINKS:
+            self.source.refuse("the platform has too many links", expected=f"at most {_MOST_LINKS:,}")
         self.links.append((a, b, resource, resource.medium(direction, len(self.links)), self.cables))
 
     # -- values of attributes
@@ -96,7 +95,7 @@ class Draft:
 
     # -- the graph
 
-    def graph(self, logical: tuple[int, ...] | None = None) -> NetworkGraph:
+    def graph(self) -> NetworkGraph:
         """The graph: hosts first, otherwise in order."""
         names = sorted(self.kinds, key=lambda name: self.kinds[name] != RANK)
         number = {name: at for at, name in enumerate(names)}
@@ -108,14 +107,14 @@ class Draft:
             names=tuple(names),
             kind=kind,
             transit=transit,
-            island=np.array([self.island.get(name, NO_ISLAND) for name in names], np.int32),
+            island=np.full(len(names), NO_ISLAND, np.int32),
             source=np.array([number[a] for a, *_ in self.links], np.int32),
             target=np.array([number[b] for _, b, *_ in self.links], np.int32),
             capacity=np.array([link[2].capacity for link in self.links], np.float64),
             latency=np.array([link[2].latency for link in self.links], np.float64),
             cable=np.array([link[4] for link in self.links], np.int32),
             medium=np.array(medium, np.int32),
-            logical=logical or (int(np.count_nonzero(kind == RANK)),),
+            logical=(int(np.count_nonzero(kind == RANK)),),
             name=self.source.name,
         )
 
@@ -123,11 +122,3 @@ class Draft:
 def turned(direction: str) -> str:
     """The direction of the way back."""
     return {"UP": "DOWN", "DOWN": "UP"}.get(direction, direction)
-
-
-def needed(element: Element, key: str, source: Source) -> str:
-    """An attribute that must be there."""
-    value = element.attributes.get(key, "")
-    if not value:
-        source.refuse(f"<{element.name}> has no {key}", element.line, expected=f'{key}="..."')
-    return value

@@ -14,9 +14,9 @@ import numpy as np
 
 from chakrasim.machine.graph.formats.attributes import Document, Item, graph_of, graph_values, node_values
 from chakrasim.machine.graph.formats.quantities import nanoseconds, number_text
-from chakrasim.machine.graph.formats.simgrid_draft import SHARED, SPLIT, needed
+from chakrasim.machine.graph.formats.simgrid_draft import SHARED, SPLIT
 from chakrasim.machine.graph.formats.source import Source
-from chakrasim.machine.graph.formats.xml_tree import Element, quoted_attribute
+from chakrasim.machine.graph.formats.xml_tree import Element, needed, quoted_attribute
 from chakrasim.machine.graph.graph import RANK, NetworkGraph
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import plural
@@ -120,8 +120,6 @@ def read_written(root: Element, source: Source) -> NetworkGraph:
         name = needed(element, "id", source)
         said = values.get(f"vertex {name}", '{"kind": "rank"}' if element.name == "host" else '{"kind": "switch"}')
         document.nodes.append(Item(element.line, name, _values(said, element.line, source)))
-    if len({node.key for node in document.nodes}) != len(document.nodes):
-        source.refuse("two vertices have one id", zone.line, expected="each id once")
     for element in zone.all("link"):
         _link(element, document, source)
     return graph_of(document, source)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from os.path import basename
 from typing import NoReturn
 
@@ -43,6 +45,13 @@ class Source:
 
     def note(self, message: str) -> None:
         self.notes.note(f"{self.file}: {message}")
+
+    def shape(self, sizes: Sequence[int], ranks: int, place: object = None) -> tuple[int, ...]:
+        """A logical shape. Raises InputError unless it holds the ranks."""
+        if prod(sizes) != ranks:
+            expected = f"a product of {ranks}"
+            self.refuse("the logical shape does not hold the ranks", place, found=list(sizes), expected=expected)
+        return tuple(sizes)
 
     def rate(self, text: str, line: object, what: str = "", bare: str = "") -> float:
         """Bytes per ns. Raises InputError."""

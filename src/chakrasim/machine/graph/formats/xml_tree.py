@@ -29,6 +29,12 @@ class Element:
         """The children of these names, in order."""
         return (child for child in self.children if child.name in names)
 
+    def below(self) -> Iterator[Element]:
+        """All that stands in it, at any depth, in order."""
+        for child in self.children:
+            yield child
+            yield from child.below()
+
 
 class _Tree:
     """Collects elements as expat reports them."""
@@ -85,6 +91,14 @@ def read_tree(data: bytes, source: Source) -> Element:
         source.refuse(f"no readable XML: {error}")
     assert tree.root is not None
     return tree.root
+
+
+def needed(element: Element, key: str, source: Source) -> str:
+    """An attribute that must be there."""
+    value = element.attributes.get(key, "")
+    if not value:
+        source.refuse(f"<{element.name}> has no {key}", element.line, expected=f'{key}="..."')
+    return value
 
 
 def refuse_misplaced(

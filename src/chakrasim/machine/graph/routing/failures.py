@@ -37,8 +37,7 @@ def reroute(
 
 
 def _crosses(routes: Routes, dead: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    flow = np.repeat(np.arange(routes.flows), np.diff(routes.first))
-    crossed: NDArray[np.bool_] = np.bincount(flow[dead[routes.link]], minlength=routes.flows) > 0
+    crossed: NDArray[np.bool_] = np.bincount(routes.flow[dead[routes.link]], minlength=routes.flows) > 0
     return crossed
 
 
@@ -49,5 +48,5 @@ def _changed(old: Routes, new: Routes) -> NDArray[np.bool_]:
     same = np.flatnonzero(~changed)
     a, b = old.take(same), new.take(same)
     differs = (a.link != b.link) | (a.coefficient != b.coefficient)
-    changed[same] = np.bincount(np.repeat(np.arange(same.size), np.diff(a.first))[differs], minlength=same.size) > 0
+    changed[same] = np.bincount(a.flow[differs], minlength=same.size) > 0
     return changed

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from chakrasim.errors import InputError, near
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing.kernels.mixer import keys_of, mix_array
-from chakrasim.machine.graph.routing.routes import Ints, Longs, Routes, offsets
+from chakrasim.machine.graph.routing.routes import Ints, Longs, Routes
 from chakrasim.machine.graph.routing.rule import GivenPath, NextLinks
+from chakrasim.trace.chakra.graph import offsets_of
 
 Weighted = list[tuple[float, list[int]]]
 
@@ -29,12 +30,11 @@ class Tables:
 def read_tables(graph: NetworkGraph, paths: Sequence[GivenPath], nexts: Sequence[NextLinks]) -> Tables:
     """Names looked up and ways checked. Raises :class:`chakrasim.InputError` for a name that is none, a way that does
     not lead from its source to its destination, and a weight that is not above 0."""
-    link_number = {name: link for link, name in enumerate(graph.link_names)}
     ways: dict[tuple[int, int, int | None], Weighted] = defaultdict(list)
     for i, path in enumerate(paths):
         place = f"paths[{i}]"
         ends = [_number(graph.number_of, name, "vertex", place) for name in (path.source, path.destination)]
-        links = [_number(link_number, name, "link", place) for name in path.links]
+        links = [_number(graph.link_number, name, "link", place) for name in path.links]
         here = ends[0]
         for link in links:
             if graph.source[link] != here:
@@ -50,7 +50,7 @@ def read_tables(graph: NetworkGraph, paths: Sequence[GivenPath], nexts: Sequence
     for i, entry in enumerate(nexts):
         place = f"next[{i}]"
         at = _number(graph.number_of, entry.at, "vertex", place)
-        links = [_number(link_number, name, "link", place) for name in entry.links]
+        links = [_number(graph.link_number, name, "link", place) for name in entry.links]
         strays = [graph.link_names[link] for link in links if graph.source[link] != at]
         if strays:
             raise _refused(place, f"a link does not leave {entry.at}", strays[0], f"links {entry.at}-...")
@@ -95,7 +95,7 @@ def given_routes(
             missing.append(i)
         found.append(parts or {})
     return Routes(
-        offsets(np.array([len(parts) for parts in found], np.int64)),
+        offsets_of(np.array([len(parts) for parts in found], np.int64)),
         np.array([link for parts in found for link in parts], np.int32),
         np.array([part for parts in found for part in parts.values()], np.float64),
         np.array(missing, np.int64),

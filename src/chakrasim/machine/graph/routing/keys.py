@@ -26,11 +26,11 @@ _NAME: Final = Kind(_name, "name", text.schema)
 
 
 def _names(section: Section, key: str) -> tuple[str, ...]:
-    items = section.listing(key, "a list of names of links")
+    items = section.listing(key, "a list of names")
     return tuple(_name(items, index) for index in items.entries)
 
 
-_NAMES: Final = Kind(_names, "list", {"type": "array", "items": text.schema})
+NAMES: Final = Kind(_names, "list of names", {"type": "array", "items": text.schema})
 
 
 def _costs(section: Section, key: str) -> tuple[tuple[str, float], ...]:
@@ -46,14 +46,14 @@ _COSTS: Final = Kind(_costs, "mapping", {"type": "object", "additionalProperties
 _PATH: Final[Table] = (
     Key("from", _NAME, Required("the name of a vertex"), "where the way begins", "source"),
     Key("to", _NAME, Required("the name of a vertex"), "where it ends", "destination"),
-    Key("links", _NAMES, Required("a list of names of links"), "in order"),
+    Key("links", NAMES, Required("a list of names of links"), "in order"),
     Key("weight", number(1e-9, 1e9, "a number above 0", "number > 0"), 1.0, "beside the other ways of the pair"),
     Key("label", whole(0), None, "for this channel only", shown="all"),
 )
 _NEXT: Final[Table] = (
     Key("at", _NAME, Required("the name of a vertex"), "which vertex sends"),
     Key("to", _NAME, Required("the name of a vertex"), "to which destination", "destination"),
-    Key("links", _NAMES, Required("a list of names of links"), "by one of these; the hash chooses"),
+    Key("links", NAMES, Required("a list of names of links"), "by one of these; the hash chooses"),
 )
 
 

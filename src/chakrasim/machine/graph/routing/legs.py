@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
-from chakrasim.machine.graph.routing.routes import Ints, Longs, Routes, offsets
+from chakrasim.machine.graph.routing.routes import Ints, Longs, Routes
 from chakrasim.machine.graph.routing.rule import Routing
+from chakrasim.trace.chakra.graph import offsets_of
 
 
 class Legs(NamedTuple):
@@ -39,7 +40,7 @@ def through(stops: NDArray[np.int32]) -> Legs:
     """Legs between successive ``stops`` [s, f] that differ; a flow from a vertex to itself keeps one."""
     moves = stops[1:] != stops[:-1]
     moves[-1] |= ~moves.any(axis=0)
-    first = offsets(moves.sum(axis=0))
+    first = offsets_of(moves.sum(axis=0))
     keep = moves.T
     return Legs(first, np.ascontiguousarray(stops[:-1].T[keep]), np.ascontiguousarray(stops[1:].T[keep]))
 
@@ -84,7 +85,7 @@ def mates(graph: NetworkGraph, source: Ints, destination: Ints) -> Ints:
     island = graph.island[: graph.ranks]
     order = np.argsort(island, kind="stable")
     size = np.bincount(island[island >= 0], minlength=int(island.max(initial=0)) + 1)
-    first = offsets(size) + np.count_nonzero(island == NO_ISLAND)
+    first = offsets_of(size) + np.count_nonzero(island == NO_ISLAND)
     place = np.zeros(graph.vertices, np.int64)
     place[order] = np.arange(graph.ranks) - first[island[order]]
     here, there = graph.island[source], graph.island[destination]
@@ -105,14 +106,13 @@ def join(legs: Legs, routes: Routes) -> Routes:
     keep[missing] = False
     lengths = np.diff(first)
     there = np.repeat(keep, lengths)
-    return Routes(offsets(np.where(keep, lengths, 0)), routes.link[there], routes.coefficient[there], missing)
+    return Routes(offsets_of(np.where(keep, lengths, 0)), routes.link[there], routes.coefficient[there], missing)
 
 
 def circling(graph: NetworkGraph, routes: Routes, source: Ints) -> Longs:
     """Flows that come to a vertex twice."""
-    flow = np.repeat(np.arange(routes.flows), np.diff(routes.first))
     seen = np.concatenate(
-        [flow * graph.vertices + graph.target[routes.link], np.arange(routes.flows) * graph.vertices + source]
+        [routes.flow * graph.vertices + graph.target[routes.link], np.arange(routes.flows) * graph.vertices + source]
     )
     values, counts = np.unique(seen, return_counts=True)
     return np.unique(values[counts > 1] // graph.vertices)
@@ -122,7 +122,7 @@ def patched(routes: Routes, flows: Longs, by: Routes) -> Routes:
     """The routes with those of some ``flows``, in ascending order, replaced."""
     lengths = np.diff(routes.first)
     lengths[flows] = np.diff(by.first)
-    first = offsets(lengths)
+    first = offsets_of(lengths)
     replaced = np.zeros(routes.flows, np.bool_)
     replaced[flows] = True
     new = np.repeat(replaced, lengths)

@@ -12,8 +12,9 @@ from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing.circuits import find_circuits
 from chakrasim.machine.graph.routing.find import find_routes
 from chakrasim.machine.graph.routing.legs import join, patched, through
-from chakrasim.machine.graph.routing.routes import Ints, Routes, offsets
+from chakrasim.machine.graph.routing.routes import Ints, Routes
 from chakrasim.machine.graph.routing.rule import Routing
+from chakrasim.trace.chakra.graph import offsets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,8 @@ def channel_rings(
     channels: int,
     routing: Routing | None = None,
     dead: NDArray[np.bool_] | None = None,
+    *,
+    refuse: bool = True,
 ) -> ChannelRings:
     """The rings of ``channels`` channels over ``ranks``, and the routes of their hops; the label is the channel.
 
@@ -45,7 +48,8 @@ def channel_rings(
     and goes round; its last hop leaves by that same member, to which the last rank hands on inside the island. So a
     channel crosses the network between NICs of one place, its rail. Where the members of an island are cabled to one
     another without a switch, channels go round over cables of their own as far as there are any (`find_circuits`).
-    Raises :class:`chakrasim.InputError` where a hop has no route.
+    Raises :class:`chakrasim.InputError` where a hop has no route, unless ``refuse`` is False: then `Routes.missing` has
+    those hops.
     """
     members = np.asarray(ranks, np.int32)
     if (
@@ -66,7 +70,8 @@ def channel_rings(
     gate, label = gates.ravel(), np.repeat(np.arange(channels, dtype=np.int64), members.size)
     leaves = gate != np.roll(gates, -1, axis=1).ravel()
     legs = through(np.stack([source, np.where(leaves, gate, source).astype(np.int32), destination]))
-    routes = join(legs, find_routes(graph, legs.source, legs.destination, label[legs.flow], routing, dead))
+    found = find_routes(graph, legs.source, legs.destination, label[legs.flow], routing, dead, refuse=refuse)
+    routes = join(legs, found)
     return ChannelRings(orders, _on_own_cables(graph, routes, source, destination, circuits, dead))
 
 
@@ -110,5 +115,5 @@ def _on_own_cables(
             used[pair] = used.get(pair, 0) + 1
             hops.append(hop)
     chosen = np.array(links, np.int32)
-    own = Routes(offsets(np.ones(chosen.size, np.int64)), chosen, np.ones(chosen.size))
+    own = Routes(offsets_of(np.ones(chosen.size, np.int64)), chosen, np.ones(chosen.size))
     return patched(routes, np.array(hops, np.int64), own)

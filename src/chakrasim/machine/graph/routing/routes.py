@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.trace.chakra.graph import offsets_of
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -39,6 +40,11 @@ class Routes:
     def flows(self) -> int:
         return self.first.size - 1
 
+    @property
+    def flow(self) -> Longs:
+        """int64[e]: whose crossing each is."""
+        return np.repeat(np.arange(self.flows), np.diff(self.first))
+
     def of(self, flow: int) -> tuple[Ints, Floats]:
         """The links of one flow, and its coefficients on them."""
         part = slice(int(self.first[flow]), int(self.first[flow + 1]))
@@ -46,30 +52,24 @@ class Routes:
 
     def latency_ns(self, graph: NetworkGraph) -> Floats:
         """float64[f]: the sum of the latencies on the way, of a divided flow that of its average byte."""
-        flow = np.repeat(np.arange(self.flows), np.diff(self.first))
-        sums: Floats = np.bincount(flow, self.coefficient * graph.latency[self.link], self.flows).astype(np.float64)
+        sums: Floats = np.bincount(self.flow, self.coefficient * graph.latency[self.link], self.flows).astype(
+            np.float64
+        )
         return sums
 
     def take(self, flows: Longs) -> Routes:
         """The routes of these flows, in this order."""
         lengths = self.first[flows + 1] - self.first[flows]
-        first = offsets(lengths)
+        first = offsets_of(lengths)
         places = np.arange(first[-1]) + np.repeat(self.first[flows] - first[:-1], lengths)
         missing = np.flatnonzero(np.isin(flows, self.missing)) if self.missing.size else self.missing
         return Routes(first, self.link[places], self.coefficient[places], missing)
 
 
-def offsets(lengths: NDArray[np.integer]) -> Longs:
-    """int64[n + 1]: where each of n runs of these lengths begins, and where the last ends."""
-    found = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=found[1:])
-    return found
-
-
 def concatenated(*parts: Routes) -> Routes:
     """The routes of all, one after another."""
-    starts = offsets(np.array([part.flows for part in parts]))
+    starts = offsets_of(np.array([part.flows for part in parts]))
     lengths = np.concatenate([np.diff(part.first) for part in parts])
     missing = np.concatenate([part.missing + start for part, start in zip(parts, starts[:-1], strict=True)])
     link = np.concatenate([part.link for part in parts])
-    return Routes(offsets(lengths), link, np.concatenate([part.coefficient for part in parts]), missing)
+    return Routes(offsets_of(lengths), link, np.concatenate([part.coefficient for part in parts]), missing)

@@ -13,8 +13,9 @@ from chakrasim.machine.graph.routing.kernels.mixer import keys_of
 from chakrasim.machine.graph.routing.kernels.nexts import Nexts, make_nexts
 from chakrasim.machine.graph.routing.kernels.search import UNREACHED, Search, make_search, search_all
 from chakrasim.machine.graph.routing.kernels.walk import Found, gather, walk_all
-from chakrasim.machine.graph.routing.routes import Floats, Ints, Longs, Routes, offsets
+from chakrasim.machine.graph.routing.routes import Floats, Ints, Longs, Routes
 from chakrasim.machine.graph.routing.rule import Routing
+from chakrasim.trace.chakra.graph import offsets_of
 
 Step = Callable[[Ends, Flows, Search, Nexts, Found, int, int], tuple[int, int]]
 """A kernel on a batch, from a position on and with so many crossings written; as `walk_all`."""
@@ -57,7 +58,6 @@ def all_ways(maze: Maze, routing: Routing, flows: Flows, limit: int) -> tuple[Lo
     _over_batches(maze, routing, flows, 0, step, False)
     count_only = False
     way_first = np.cumsum(way_first)
-    fan.seen[:] = 0
     found = _over_batches(maze, routing, flows, int(way_first[-1]), step, False)
     return way_first, _in_order(found)
 
@@ -91,7 +91,7 @@ def _over_batches(maze: Maze, routing: Routing, flows: Flows, routes: int, step:
 
 def _in_order(found: Found) -> Routes:
     """What was found, flow by flow."""
-    first = offsets(np.maximum(found.length, 0))
+    first = offsets_of(np.maximum(found.length, 0))
     link = np.empty(first[-1], np.int32)
     coefficient: Floats = np.ones(first[-1])
     gather(found, first, link, coefficient)

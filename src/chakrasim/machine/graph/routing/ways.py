@@ -14,9 +14,10 @@ from chakrasim.machine.graph.routing.kernels.maze import HASHED, Maze
 from chakrasim.machine.graph.routing.kernels.mixer import drawn
 from chakrasim.machine.graph.routing.legs import circling, join, through
 from chakrasim.machine.graph.routing.pick import least_loaded
-from chakrasim.machine.graph.routing.routes import Floats, Ints, Longs, Routes, concatenated, offsets
+from chakrasim.machine.graph.routing.routes import Floats, Ints, Longs, Routes, concatenated
 from chakrasim.machine.graph.routing.rule import Routing
 from chakrasim.machine.graph.routing.searches import all_ways, as_flows, one_way
+from chakrasim.trace.chakra.graph import offsets_of
 
 TOGETHER: Final = 2**16
 """Flows whose ways are held at a time."""
@@ -67,7 +68,7 @@ def ways_of(
         order = np.argsort(np.concatenate([owner, more]), kind="stable")
         routes = concatenated(routes, others).take(order)
         detour = np.concatenate([detour, np.ones(more.size, np.bool_)])[order]
-        first = first + offsets(np.bincount(more, minlength=source.size))
+        first = first + offsets_of(np.bincount(more, minlength=source.size))
     return Ways(first, routes, detour, (flows.key >> np.uint64(1)).astype(np.int64), missing)
 
 
@@ -120,8 +121,7 @@ def _gateways(graph: NetworkGraph) -> Ints:
 
 def _ends(graph: NetworkGraph, routes: Routes, is_gateway: NDArray[np.bool_]) -> tuple[Longs, Longs]:
     """The first and the last gateway of each route, -1 where it has none."""
-    flow = np.repeat(np.arange(routes.flows), np.diff(routes.first))
-    vertex = graph.target[routes.link]
+    flow, vertex = routes.flow, graph.target[routes.link]
     seen = is_gateway[vertex]
     near, far = np.full(routes.flows, -1, np.int64), np.full(routes.flows, -1, np.int64)
     far[flow[seen]] = vertex[seen]
@@ -161,7 +161,7 @@ def _started(graph: NetworkGraph, ways: Ways, threshold: float, on_link: Longs) 
     found = ways.routes.take(taken[there])
     lengths = np.zeros(taken.size, np.int64)
     lengths[there] = np.diff(found.first)
-    return Routes(offsets(lengths), found.link, found.coefficient, ways.missing)
+    return Routes(offsets_of(lengths), found.link, found.coefficient, ways.missing)
 
 
 @kernel

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NetworkGraph
-from chakrasim.machine.graph.routing.routes import Routes
+from chakrasim.machine.graph.routing import Routes, Routing, find_routes
 from chakrasim.simulator.flow.alone.flows import NO_CHANGES, CapacityChanges, Floats, Flows, Ints
+from chakrasim.simulator.flow.alone.moving import capacities_over_time, run_moving
 from chakrasim.simulator.flow.alone.result import FlowResult
 from chakrasim.simulator.flow.alone.solve import How, Solved, solve
 
@@ -21,15 +22,17 @@ def run_flows(
     graph: NetworkGraph,
     flows: Flows,
     *,
-    routing: Any = None,
+    routing: Routing | None = None,
     exact: bool = False,
     merge: float = 0.0,
-    changes: CapacityChanges | None = None,
+    changes: CapacityChanges | Sequence[Change] | None = None,
     classes: bool | None = None,
     all_above: float | None = None,
     progress: Progress | None = None,
 ) -> FlowResult:
     """When flows end that share the links of a network by max-min fairness.
+
+    Long because all its options are described here.
 
     Each flow waits for the sum of the latencies on its way, which takes no bandwidth, then its bytes move at the rate
     that max-min fair sharing gives at every instant. One without bytes takes the latency alone, one to its own rank
@@ -51,9 +54,12 @@ def run_flows(
         together, in the middle of it, each with the end that its rate says. With 0.01, ends of an all-to-all of 64
         ranks with random sizes are off by 0.06 % on average, 0.6 % at most.
     changes:
-        Capacities that change on the way.
+        Capacities that change on the way; or what `chakrasim.simulate` takes, as `Change` objects: links and vertices
+        that fail and come back. Then flows take other ways, as they do where the network has a schedule of its own.
+        Flows with ``routes`` of their own keep these.
     classes:
-        Whether flows that must have equal rates are found and solved as one. None: where many start at once.
+        Whether flows that must have equal rates are found and solved as one. None: where that leaves at most a quarter
+        of them to solve.
     all_above:
         The share of the flows under way above which an event has all rates sought, instead of those that it touches.
     progress:
@@ -61,16 +67,48 @@ def run_flows(
 
     Raises :class:`chakrasim.InputError`.
     """
+    check_ranks(graph, flows)
+    routing = routing or Routing()
+    how = How(exact, merge, classes, all_above, progress)
+    if flows.routes is None and _finds_ways_later(graph, flows, routing, changes):
+        return _moving(graph, flows, routing, changes, how)
+    if not isinstance(changes, CapacityChanges):
+        changes = capacities_over_time(graph, changes or ())
     routes = _routes(graph, flows, routing)
     delay_ns = np.where(flows.source == flows.destination, 0.0, routes.latency_ns(graph))
     medium = graph.medium[routes.link]
     used = Routes(routes.first, np.ascontiguousarray(medium, np.int32), routes.coefficient, routes.missing)
-    changes = changes or NO_CHANGES
     _check_changes(changes, graph.links)
     on_media = CapacityChanges(changes.time_ns, graph.medium[changes.link], changes.capacity)
-    how = How(exact, merge, classes, all_above, progress)
     solved = solve(graph.capacity, flows, used, delay_ns, on_media, how)
     return outcome(graph.link_names, graph.capacity, flows, routes, on_media, solved, how, graph.medium)
+
+
+def _finds_ways_later(graph: NetworkGraph, flows: Flows, routing: Routing, changes: object) -> bool:
+    """Whether some flow takes its way, or another one, after others have begun."""
+    if graph.planned.at_ns.size or (changes is not None and not isinstance(changes, CapacityChanges)):
+        return True
+    together = (flows.after < 0).all() and np.unique(flows.start_ns).size <= 1
+    return routing.rule == "adaptive" and not together
+
+
+def _moving(
+    graph: NetworkGraph,
+    flows: Flows,
+    routing: Routing,
+    changes: CapacityChanges | Sequence[Change] | None,
+    how: How,
+) -> FlowResult:
+    if isinstance(changes, CapacityChanges):
+        remedy = "give load_changes(...) instead, or flows with routes"
+        raise InputError("these flows find their ways later than capacities change", file="changes", remedy=remedy)
+    if how.merge:
+        remedy = "leave merge out, or give flows with routes"
+        raise InputError("ends are not merged where flows find their ways later", file="merge", remedy=remedy)
+    solved, routes, link_bytes = run_moving(graph, flows, routing, changes or (), how)
+    over_time = capacities_over_time(graph, changes or ())
+    found = outcome(graph.link_names, graph.capacity, flows, routes, over_time, solved, how, graph.medium, link_bytes)
+    return found
 
 
 def share_links(
@@ -109,13 +147,15 @@ def outcome(
     solved: Solved,
     how: How,
     medium: Ints | None = None,
+    link_bytes: Floats | None = None,
 ) -> FlowResult:
-    """The result of a run; links of one ``medium`` are busy together."""
+    """The result of a run; links of one ``medium`` are busy together. ``link_bytes`` are known where ways changed."""
     follows = flows.after >= 0
     begin_ns = flows.start_ns + np.where(follows, solved.finish_ns[flows.after], 0.0)
     begin_ns[routes.missing] = np.nan
-    moved = np.repeat(solved.carried_bytes, np.diff(routes.first)) * routes.coefficient
-    link_bytes: Floats = np.bincount(routes.link, weights=moved, minlength=capacity.size).astype(np.float64)
+    if link_bytes is None:
+        moved = np.repeat(solved.carried_bytes, np.diff(routes.first)) * routes.coefficient
+        link_bytes = np.bincount(routes.link, weights=moved, minlength=capacity.size).astype(np.float64)
     ended = solved.finish_ns[~np.isnan(solved.finish_ns)]
     could = could_carry(capacity, changes, float(ended.max(initial=0.0)))
     shared = link_bytes if medium is None else np.bincount(medium, weights=link_bytes, minlength=capacity.size)[medium]
@@ -148,8 +188,8 @@ def could_carry(capacity: Floats, changes: CapacityChanges, end_ns: float) -> Fl
     return could
 
 
-def _routes(graph: NetworkGraph, flows: Flows, routing: Any) -> Routes:
-    """The flows' own routes, or those that the rule finds."""
+def check_ranks(graph: NetworkGraph, flows: Flows) -> None:
+    """Raise InputError for flows from or to what is no rank of the graph."""
     for name, ranks in (("source", flows.source), ("destination", flows.destination)):
         wrong = np.flatnonzero((ranks < 0) | (ranks >= graph.ranks))
         if wrong.size:
@@ -159,13 +199,14 @@ def _routes(graph: NetworkGraph, flows: Flows, routing: Any) -> Routes:
                 found=ranks[wrong[0]],
                 expected=f"0 to {graph.ranks - 1}",
             )
+
+
+def _routes(graph: NetworkGraph, flows: Flows, routing: Routing) -> Routes:
+    """The flows' own routes, or those that the rule finds."""
     if flows.routes is not None:
         _check_routes(flows.routes, graph.links)
         return flows.routes
-    from chakrasim.machine.graph.routing import Routing, find_routes
-
-    found = find_routes(graph, flows.source, flows.destination, flows.label, routing or Routing())
-    return found
+    return find_routes(graph, flows.source, flows.destination, flows.label, routing)
 
 
 def _check_routes(routes: Routes, links: int) -> None:

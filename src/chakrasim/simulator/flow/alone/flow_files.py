@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -15,9 +16,11 @@ from chakrasim.config.decode import decode_json, printable
 from chakrasim.config.values import describe
 from chakrasim.errors import InputError, near
 from chakrasim.files.storage import read_bytes
-from chakrasim.machine.graph.routing.routes import Routes, offsets
+from chakrasim.machine.graph.graph import numbered
+from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.notes import Notes
 from chakrasim.simulator.flow.alone.flows import LARGEST, NO_CHANGES, NONE, CapacityChanges, Floats, Flows
+from chakrasim.trace.chakra.graph import offsets_of
 
 CASE_KEYS: Final = ("links", "flows", "weights", "after", "capacity_changes")
 SILENT_KEYS: Final = (
@@ -103,7 +106,7 @@ class _Reader:
         )
 
     def _links(self, links: list[Any]) -> tuple[tuple[str, ...], Floats]:
-        names, capacity, seen = [], np.zeros(len(links)), dict[str, int]()
+        names, capacity = [], np.zeros(len(links))
         for at, link in enumerate(links):
             place = f"$.links[{at}]"
             if not isinstance(link, list) or len(link) != 3:
@@ -111,11 +114,9 @@ class _Reader:
             for end in link[:2]:
                 if not isinstance(end, str | int) or isinstance(end, bool):
                     self.fail(place, "the ends of a link are names or numbers", end, _LINK)
-            name = f"{link[0]}-{link[1]}"
-            seen[name] = count = seen.get(name, 0) + 1
-            names.append(name if count == 1 else f"{name}#{count}")
+            names.append(f"{link[0]}-{link[1]}")
             capacity[at] = self._number(link[2], f"{place}[2]", "a capacity in bytes per ns, 0 or more")
-        return tuple(names), capacity
+        return tuple(numbered(names)), capacity
 
     def _routed(self, flows: list[Any], links: int) -> tuple[Floats, Floats, Any, Any]:
         start, size = np.zeros(len(flows)), np.zeros(len(flows))
@@ -132,7 +133,7 @@ class _Reader:
                 self._index(link, f"{place}[2][{hop}]", links, "link")
             lengths[at] = len(route)
             crossed += route
-        return start, size, offsets(lengths), np.array(crossed, np.int32)
+        return start, size, offsets_of(lengths), np.array(crossed, np.int32)
 
     def _weights(self, weights: object, flows: int) -> Floats:
         listed = self._as_many(weights, "$.weights", flows)
@@ -271,10 +272,22 @@ def _csv_value(field: str, key: str, file: str, line: int) -> float:
 
 def located(file: str, **columns: Any) -> Flows:
     """Flows of a file, whose name stands in what is wrong with them."""
-    try:
+    with naming(file):
         return Flows(**columns)
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Let what is wrong with flows of a file name it."""
+    try:
+        yield
     except InputError as error:
         where = ", ".join(part for part in (error.file, error.place) if part)
         raise InputError(
-            error.message, file=file, place=where, found=error.found, expected=error.expected, remedy=error.remedy
+            error.message,
+            file=printable(file),
+            place=where,
+            found=error.found,
+            expected=error.expected,
+            remedy=error.remedy,
         ) from None

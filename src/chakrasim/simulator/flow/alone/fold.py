@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -10,19 +10,16 @@ from numpy.typing import NDArray
 
 from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.flows import NONE, CapacityChanges, Floats, Flows, Ints
-from chakrasim.simulator.flow.classes import TOO_MANY, fold_flows, number, split_flows, split_links
+from chakrasim.simulator.flow.classes import TOO_MANY, fold_flows, gather, number, split_flows, split_links
 
 Words = NDArray[np.uint64]
 
-LEAST_FLOWS: Final = 512
-"""Fewer are solved as they are: looking for classes takes longer."""
-LEAST_TOGETHER: Final = 0.5
-"""Classes are looked for unasked where this share of all flows starts at one time,"""
 MOST_CLASSES: Final = 0.25
-"""and used where they are at most this share of the flows."""
+"""Unasked, classes are used where they are at most this share of the flows."""
 MOST_ROUNDS: Final = 64
 """Unasked, how often colours are split before that is given up."""
-_TABLE_BITS: Final = 16
+_BITS: Final = 44
+"""Of coefficients and latencies, which are sums in some order, so many count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +40,24 @@ class Folded:
 def folded(
     capacity: Floats, flows: Flows, routes: Routes, delay_ns: Floats, changes: CapacityChanges, asked: bool | None
 ) -> Folded | None:
-    """The flows' classes, or None where there is nothing to gain; ``asked`` None: where many start together."""
+    """The flows' classes, or None where there is nothing to gain; ``asked`` None: where they are few."""
     count = len(flows)
-    if asked is False or count == 0 or (asked is None and not _worth_a_look(flows, delay_ns)):
-        return None
     most = count if asked else int(MOST_CLASSES * count)
+    if asked is False or most == 0:
+        return None
+    delay_ns = _rounded(delay_ns)
+    routes = replace(routes, coefficient=_rounded(routes.coefficient))
     with np.errstate(over="ignore"):  # uncompiled, a sum of words that wraps warns
         found = _partition(capacity, flows, routes, delay_ns, changes, most, None if asked else MOST_ROUNDS)
     return None if found is None else _quotient(capacity, flows, routes, delay_ns, changes, *found)
 
 
-def _worth_a_look(flows: Flows, delay_ns: Floats) -> bool:
-    """Whether many flows start together."""
-    if len(flows) < LEAST_FLOWS:
-        return False
-    start = flows.start_ns[flows.after == NONE]
-    together = np.count_nonzero(start == np.median(start)) if start.size else 0
-    return bool(together >= LEAST_TOGETHER * len(flows))
+def _rounded(values: Floats) -> Floats:
+    """The values without the last bits, which additions in another order leave different."""
+    if (values == np.rint(values)).all():
+        return values
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(np.ldexp(mantissa, _BITS)), exponent - _BITS)
 
 
 def _partition(
@@ -79,24 +77,31 @@ def _partition(
     colour, link_colour = np.zeros(len(flows), np.int32), np.zeros(capacity.size, np.int32)
     crossed_by = np.zeros(capacity.size, np.uint64)
     table, value = _table(2 * min(most, len(flows)))
-    link_table = _table(2 * capacity.size)
+    order = _leaders_first(flows.after)
+    link_table, link_value = _table(2 * capacity.size)
+    kinds = number(link_key, link_table, link_value, link_colour, capacity.size)
     if number(key, table, value, colour, most) == TOO_MANY:
         return None
-    before, new_key = (0, 0), np.zeros_like(key)
     while rounds is None or rounds > 0:
         rounds = None if rounds is None else rounds - 1
-        value[:], link_table[1][:] = NONE, NONE
-        colours = split_flows(
-            routes.first, routes.link, bits, flows.after, key, link_key, table, value, new_key, colour, crossed_by, most
-        )
-        if colours == TOO_MANY:
-            return None
-        key, new_key = new_key, key
-        now = colours, split_links(link_key, crossed_by, *link_table, link_colour)
-        if now == before:
-            return colour, link_colour
-        before = now
+        link_value[:] = NONE
+        split_flows(routes.first, routes.link, bits, flows.after, order, key, link_key, crossed_by)
+        before, kinds = kinds, split_links(link_key, crossed_by, link_table, link_value, link_colour)
+        if kinds == before:  # flows would not split any more: they do by links, and by what they follow, at once
+            value[:] = NONE
+            return None if number(key, table, value, colour, most) == TOO_MANY else (colour, link_colour)
     return None
+
+
+def _leaders_first(after: Ints) -> Ints:
+    """The flows, each behind the one that it follows; empty where they are numbered so."""
+    if (after < np.arange(after.size)).all():
+        return np.zeros(0, np.int32)
+    depth, above = (after != NONE).astype(np.int32), np.where(after == NONE, np.arange(after.size), after)
+    while (further := depth[above]).any():
+        depth += further
+        above = above[above]
+    return np.argsort(depth, kind="stable").astype(np.int32)
 
 
 def _keys(*columns: NDArray[np.generic]) -> Words:
@@ -147,8 +152,8 @@ def _quotient(
 ) -> Folded | None:
     """One flow and one link of each colour; None where the check finds two of a colour that are not equal."""
     colours, kinds = int(colour.max()) + 1, int(link_colour.max(initial=-1)) + 1
-    order = np.argsort(colour, kind="stable").astype(np.int32)
-    first = np.concatenate([[0], np.cumsum(np.bincount(colour, minlength=colours))])
+    order, first = np.zeros(len(flows), np.int32), np.zeros(colours + 1, np.int64)
+    gather(colour, first, order)
     one = order[first[:-1]]
     if not _equal(flows, routes, delay_ns, colour, one):
         return None

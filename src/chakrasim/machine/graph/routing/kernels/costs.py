@@ -38,14 +38,12 @@ def weights(graph: NetworkGraph, routing: Routing, dead: NDArray[np.bool_] | Non
 
 
 def _costs(graph: NetworkGraph, routing: Routing) -> NDArray[np.float64]:
-    number = {name: link for link, name in enumerate(graph.link_names)}
     costs = np.ones(graph.links)
     for name, cost in routing.cost:
-        if name not in number:
-            raise InputError(
-                "no such link", file="routing", place="cost", found=name, remedy=near(name, number) or None
-            )
+        if name not in graph.link_number:
+            remedy = near(name, graph.link_number) or None
+            raise InputError("no such link", file="routing", place="cost", found=name, remedy=remedy)
         if not (np.isfinite(cost) and cost >= 0):
             raise InputError("cost out of range", file="routing", place=f"cost: {name}", found=cost, expected=">= 0")
-        costs[number[name]] = cost
+        costs[graph.link_number[name]] = cost
     return costs

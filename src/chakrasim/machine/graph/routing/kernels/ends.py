@@ -9,7 +9,8 @@ import numpy as np
 
 from chakrasim.jit import kernel
 from chakrasim.machine.graph.routing.kernels.maze import Maze
-from chakrasim.machine.graph.routing.routes import Ints, Longs, offsets
+from chakrasim.machine.graph.routing.routes import Ints, Longs
+from chakrasim.trace.chakra.graph import offsets_of
 
 ROWS_BYTES: Final = 2**26
 """Memory for distances at a time."""
@@ -92,7 +93,7 @@ def find_classes(maze: Maze, destination: Ints) -> Classes:
         of[number] = same
     entries = np.concatenate([np.zeros(0, np.int64), *(np.arange(part.start, part.stop) for part in picked)])
     lengths = np.array([part.stop - part.start for part in picked], np.int64)
-    return Classes(of, offsets(lengths), entry[entries], weight[entries], bare)
+    return Classes(of, offsets_of(lengths), entry[entries], weight[entries], bare)
 
 
 def batches(maze: Maze, classes: Classes, destination: Ints) -> Iterator[tuple[Ends, Longs]]:
@@ -116,7 +117,7 @@ def batches(maze: Maze, classes: Classes, destination: Ints) -> Iterator[tuple[E
             entry_weight=classes.entry_weight[span],
             flow_first=flow_first[begin : stop + 1] - flow_first[begin],
             row_vertex=vertex.astype(np.int32),
-            row_first=offsets(np.bincount(row, minlength=vertex.size)),
+            row_first=offsets_of(np.bincount(row, minlength=vertex.size)),
             row_class=users[np.argsort(row, kind="stable")],
             bare=classes.bare,
         )

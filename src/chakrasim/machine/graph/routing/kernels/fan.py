@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.jit import inner, kernel
 from chakrasim.machine.graph.routing.kernels.ends import Ends, Flows
@@ -20,14 +21,14 @@ class Fan(NamedTuple):
 
     Attributes
     ----------
-    seen: int64[v]: the flow (plus 1) that reached a vertex.
+    seen: bool[v]: vertices that the flow has reached; none between flows.
     part: float64[v]: what part of it comes there.
     ways: float64[v]: how many ways lead on.
     order: int32[v]: the vertices that it reaches, farthest first.
     key, vertex: int64[v + 1], int32[v + 1]: heap of vertices by distance, the farthest on top.
     """
 
-    seen: Longs
+    seen: NDArray[np.bool_]
     part: Floats
     ways: Floats
     order: Ints
@@ -37,7 +38,7 @@ class Fan(NamedTuple):
 
 def make_fan(vertices: int) -> Fan:
     return Fan(
-        np.zeros(vertices, np.int64),
+        np.zeros(vertices, np.bool_),
         np.zeros(vertices),
         np.zeros(vertices),
         np.zeros(vertices, np.int32),
@@ -55,7 +56,7 @@ def spread_all(
     for place in range(begin, flows.order.size):
         group = open_class(maze, ends, search, nexts, group, place)
         flow = flows.order[place]
-        reached = reach(maze, ends, nexts, fan, group, flow, flows.source[flow], flows.destination[flow])
+        reached = reach(maze, ends, nexts, fan, group, flows.source[flow], flows.destination[flow])
         after = divide(maze, ends, nexts, found, fan, group, reached, flows.destination[flow], used)
         if after < 0:
             return place, used
@@ -66,14 +67,14 @@ def spread_all(
 
 
 @inner
-def reach(maze: Maze, ends: Ends, nexts: Nexts, fan: Fan, group: int, flow: int, source: int, end: int) -> int:
+def reach(maze: Maze, ends: Ends, nexts: Nexts, fan: Fan, group: int, source: int, end: int) -> int:
     """Put the vertices on shortest ways into ``order``; returns how many, without the end, or -1 if there is none."""
     if source == end:
         return 0
     listed, straight, _ = options(maze, ends, nexts, group, source, end)
     if listed + straight == 0:
         return -1
-    fan.seen[source] = flow + 1
+    fan.seen[source] = True
     fan.key[0] = 0
     fan.vertex[0] = source
     waiting = 1
@@ -86,10 +87,12 @@ def reach(maze: Maze, ends: Ends, nexts: Nexts, fan: Fan, group: int, flow: int,
         listed, straight, _ = options(maze, ends, nexts, group, vertex, end)
         for i in range(nexts.first[vertex], nexts.first[vertex] + listed):
             target = maze.target[nexts.link[i]]
-            if target != end and fan.seen[target] != flow + 1:
-                fan.seen[target] = flow + 1
+            if target != end and not fan.seen[target]:
+                fan.seen[target] = True
                 options(maze, ends, nexts, group, target, end)
                 waiting = push(fan.key, fan.vertex, waiting, -nexts.far[target], target)
+    for i in range(count):
+        fan.seen[fan.order[i]] = False
     return count
 
 
@@ -148,7 +151,7 @@ def list_all(
         group = open_class(maze, ends, search, nexts, group, place)
         flow = flows.order[place]
         end = flows.destination[flow]
-        reached = reach(maze, ends, nexts, fan, group, flow, flows.source[flow], end)
+        reached = reach(maze, ends, nexts, fan, group, flows.source[flow], end)
         total = count_ways(maze, ends, nexts, fan, group, reached, end)
         wanted = int(min(total, float(limit)))
         if count_only:

@@ -7,11 +7,14 @@ link number ``mix(key + G * (vertex + 1)) mod n`` of n, with G = 0x9E3779B97F4A7
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.jit import kernel, leaf
 
+Word = TypeVar("Word", np.uint64, NDArray[np.uint64])
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
@@ -20,11 +23,14 @@ _S27 = np.uint64(27)
 _S31 = np.uint64(31)
 
 
-@leaf
-def mix(x: np.uint64) -> np.uint64:
+def mix_array(x: Word) -> Word:
+    """``mix`` of each number."""
     x = (x ^ (x >> _S30)) * _FIRST
     x = (x ^ (x >> _S27)) * _SECOND
     return x ^ (x >> _S31)
+
+
+mix = leaf(mix_array)
 
 
 @kernel
@@ -70,10 +76,3 @@ def drawn(
     """int64[f]: a number below ``count`` for each flow, another for each ``turn``: ``mix(key + G * (-1 - turn))``."""
     key = keys_of(seed, source, destination, label) + (~np.array([turn], np.uint64)) * GOLDEN
     return (mix_array(key) % np.uint64(count)).astype(np.int64)
-
-
-def mix_array(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """``mix`` of each number."""
-    x = (x ^ (x >> _S30)) * _FIRST
-    x = (x ^ (x >> _S27)) * _SECOND
-    return x ^ (x >> _S31)

@@ -1,0 +1,84 @@
+"""The rings of a collective's channels, and the ways of their hops where it goes message by message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
+from chakrasim.machine.graph.routing import ChannelRings, Routes, Routing, channel_rings
+from chakrasim.machine.graph.routing.routes import concatenated
+from chakrasim.simulator.kernels.layout import PAIR_BITS, WAY
+
+Ints = NDArray[np.int32]
+MOST_CHANNELS: Final = 32
+"""As many as NCCL has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rings:
+    """The rings over some ranks: int32[rings, ranks], and the number of the first one's way, 0 where hops take the way
+    of any message."""
+
+    orders: Ints
+    first_way: int = 0
+
+
+class Channels:
+    """The rings of a run's collectives, of equal ranks once; ``wanted`` of them, or as many as `channels_of` says."""
+
+    def __init__(self, graph: NetworkGraph, routing: Routing, wanted: int = 0) -> None:
+        self._graph, self._routing, self._wanted = graph, routing, wanted
+        self._known: dict[tuple[int, ...], Rings] = {}
+        self._own: list[ChannelRings] = []
+        self._ways = 0
+
+    def empty(self) -> Channels:
+        """None yet, on the same graph."""
+        return Channels(self._graph, self._routing, self._wanted)
+
+    def of(self, members: Sequence[int]) -> Rings:
+        """The rings over ranks. Raises :class:`chakrasim.InputError` where a hop has no route."""
+        key = tuple(members)
+        if key not in self._known:
+            self._known[key] = self._found(np.array(key, np.int32))
+        return self._known[key]
+
+    def _found(self, ring: Ints) -> Rings:
+        channels = self._wanted or channels_of(self._graph, ring)
+        if channels == 1:
+            return Rings(ring[None, :])
+        found = channel_rings(self._graph, ring, channels, self._routing)
+        self._own.append(found)
+        first, self._ways = self._ways + 1, self._ways + channels
+        return Rings(found.orders, first)
+
+    def __bool__(self) -> bool:
+        """Whether any hop has a way of its own."""
+        return bool(self._own)
+
+    def hops(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Routes]:
+        """Of all hops that have ways of their own: int64[h] keys (source << PAIR_BITS | WAY | number of the way),
+        int64[h] pairs (source << PAIR_BITS | destination), and routes."""
+        source = np.concatenate([rings.orders.ravel() for rings in self._own]).astype(np.int64)
+        target = np.concatenate([np.roll(rings.orders, -1, axis=1).ravel() for rings in self._own])
+        ways = np.repeat(np.arange(self._ways) + 1, [len(ring) for rings in self._own for ring in rings.orders])
+        routes = concatenated(*(rings.routes for rings in self._own))
+        return source << PAIR_BITS | WAY | ways, source << PAIR_BITS | target, routes
+
+
+def channels_of(graph: NetworkGraph, members: Ints) -> int:
+    """How many rings run side by side: one for each rank that every island has, since each has a NIC of its own, or,
+    inside an island without a switch, one for each cable of a rank; at most MOST_CHANNELS."""
+    islands, sizes = np.unique(graph.island[members], return_counts=True)
+    if islands[0] == NO_ISLAND:
+        return 1
+    if islands.size > 1:
+        return min(int(sizes.min()), MOST_CHANNELS)
+    first, links = graph.leaving
+    leaving = links[first[members[0]] : first[members[0] + 1]]
+    return min(max(int(np.isin(graph.target[leaving], members).sum()), 1), MOST_CHANNELS)
