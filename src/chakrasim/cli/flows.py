@@ -74,23 +74,17 @@ def run(options: argparse.Namespace) -> int:
 
     with progress_bar("flows") if not options.quiet and sys.stderr.isatty() else nullcontext() as progress:
         result = _run(given, options, progress)
-    tell_warnings(result.warnings, options)
+    stuck = (result.stuck_text,) if result.stuck.size else ()
+    tell_warnings((*result.warnings, *stuck), options)
+    result = replace(result, warnings=(*notes.warnings, *result.warnings, *stuck))
     from chakrasim.report.tables.flows import flow_sections
 
     report(options, result.to_dict, lambda: flow_sections(result))
-    if result.stuck.size:
-        tell_warnings([_stuck_text(result)], options)
     return STUCK if result.stuck.size else 0
 
 
 STUCK = 3
 """The exit code where some flow cannot end."""
-
-
-def _stuck_text(result: FlowResult) -> str:
-    from chakrasim.text.amounts import first_of, plural
-
-    return f"{plural(result.stuck.size, 'flow')} cannot end: {first_of(result.stuck.tolist())}"
 
 
 def _input(options: argparse.Namespace, notes: Notes) -> Any:
@@ -132,8 +126,8 @@ def _network(options: argparse.Namespace, notes: Notes) -> tuple[NetworkGraph, R
     if options.network is not None:
         if options.machine is not None:
             raise InputError("--machine and --network are two networks", remedy="leave one of them out")
-        from chakrasim.machine.graph.formats.api import read_graph
         from chakrasim.machine.graph.routing import Routing
+        from chakrasim.machine.graph_file import read_graph
 
         rule = Routing() if options.routing is None else Routing(rule=options.routing)
         rule = rule if options.seed is None else replace(rule, seed=options.seed)

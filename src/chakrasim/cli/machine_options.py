@@ -53,7 +53,7 @@ def add_size(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
 
 def add_routing(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """How flows find their ways through the machine's graph."""
-    rules = "ecmp, spray, d-mod-k, dimension-order, adaptive"
+    rules = "shortest, ecmp, spray, d-mod-k, s-mod-k, dimension-order, adaptive, given"
     parser.add_argument("--routing", metavar="RULE", help=f"how flows find their ways: {rules}; default: the machine's")
     parser.add_argument("--seed", type=whole_number(0, 2**63 - 1), metavar="N", help="of the hash that chooses ways")
 

@@ -29,6 +29,7 @@ from chakrasim.machine import (
 )
 from chakrasim.machine.graph.changes import Change, load_changes
 from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.routing import Routing
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
@@ -277,6 +278,9 @@ def _network_of(
     if model != "flow":
         if changes is not None:
             raise InputError(f"links of the {model} network do not change", remedy="use network model flow")
+        idle = {"messages": protocol.messages, "channels": protocol.channels, "routing": on.routing != Routing()}
+        why = f"has no effect on the {model} network: use network model flow"
+        notes.warn(*(f"{name} {why}" for name, given in idle.items() if given))
         return {"network": on.network, "network_model": model, "protocol": protocol}
     if protocol.group_dimensions:
         raise InputError("the flow network has no dimensions to give to groups", remedy="leave group_dimensions out")

@@ -158,6 +158,11 @@ def outcome(
         link_bytes = np.bincount(routes.link, weights=moved, minlength=capacity.size).astype(np.float64)
     ended = solved.finish_ns[~np.isnan(solved.finish_ns)]
     could = could_carry(capacity, changes, float(ended.max(initial=0.0)))
+    cut_by = np.full(len(flows), -1)
+    if ended.size < len(flows):
+        down = _at_last(capacity, changes)[routes.link if medium is None else medium[routes.link]] <= 0
+        crossings = np.flatnonzero(down)[::-1]  # the first of a flow is written last
+        cut_by[np.searchsorted(routes.first, crossings, side="right") - 1] = routes.link[crossings]
     shared = link_bytes if medium is None else np.bincount(medium, weights=link_bytes, minlength=capacity.size)[medium]
     busy_share = np.divide(shared, could, out=np.zeros(capacity.size), where=could > 0)
     return FlowResult(
@@ -173,8 +178,17 @@ def outcome(
         changed=solved.changed,
         classes=solved.classes,
         exact=how.exact,
+        cut_by=cut_by,
         merge=how.merge,
     )
+
+
+def _at_last(capacity: Floats, changes: CapacityChanges) -> Floats:
+    """float64[l]: the capacities behind all changes."""
+    now = capacity.copy()
+    for place in np.argsort(changes.time_ns, kind="stable").tolist():
+        now[changes.link[place]] = changes.capacity[place]
+    return now
 
 
 def could_carry(capacity: Floats, changes: CapacityChanges, end_ns: float) -> Floats:
