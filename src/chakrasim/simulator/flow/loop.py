@@ -26,7 +26,7 @@ STARTED: Final = 0
 WAITING: Final = 1
 """In the heap of flows that follow another, which has ended."""
 APPLIED: Final = 2
-"""CapacityChanges of capacity."""
+"""Changes of capacity."""
 WANTED: Final = 3
 """Crossings of the flow for which there is no room."""
 ENDED: Final = 4
