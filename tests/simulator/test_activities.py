@@ -130,7 +130,7 @@ def check_rates(network: FlowNetwork, m: np.ndarray, known: dict[Any, Any], chan
     for slot in slots.tolist():
         message = int(s.slots[slot].record)
         source, target = int(m[message + at.MSG_AT]), int(m[message + at.MSG_TO])
-        key = list(network.activities._numbers)[target] if source < 0 else (source, target)
+        key = network.activities._keys[target] if source < 0 else (source, target)
         if key not in known and source >= 0:
             route = find_routes(network.graph, [source], [target], None, network.routing).of(0)
             media = Counter[int]()

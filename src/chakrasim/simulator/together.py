@@ -145,7 +145,7 @@ def _shared_links(jobs: Sequence[PlacedJob], flows: FlowNetwork) -> list[SharedL
     owner = np.full(flows.graph.ranks, -1, np.int64)
     for i, job in enumerate(jobs):
         owner[job.ranks] = i
-    of_route = np.array([owner[flows.a_rank_of(route)] for route in range(table.latency.size)], np.int64)
+    of_route = owner[flows.ranks_of_routes()]
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
     crossed = np.zeros((flows.graph.links, len(jobs)))
     np.add.at(crossed, (table.link, of_route[route]), table.coefficient * table.sent[route])
