@@ -62,7 +62,9 @@ def stall_error(
     """
     board = _Board(m, layout, context, ranks.tolist())
     waits = [wait for slot in board.stuck for wait in board.waits_of(slot)]
-    causes = [] if flows is None else [*lost_lines(flows, ranks)[:LINES_SHOWN], *waiting_lines(m, flows, ranks, LINES_SHOWN)]
+    causes: list[str] = []
+    if flows is not None:
+        causes = [*lost_lines(flows, ranks)[:LINES_SHOWN], *waiting_lines(m, flows, ranks, LINES_SHOWN)]
     # Where a link or a rank is down, all that wait for one another wait for it.
     cycle = () if causes else find_cycle({wait.rank: wait.for_ranks for wait in waits})
     waits.sort(key=lambda wait: wait.rank not in cycle)
