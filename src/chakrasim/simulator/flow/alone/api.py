@@ -86,7 +86,7 @@ def run_flows(
 
 def _finds_ways_later(graph: NetworkGraph, flows: Flows, routing: Routing, changes: object) -> bool:
     """Whether some flow takes its way, or another one, after others have begun."""
-    if graph.planned.at_ns.size or (changes is not None and not isinstance(changes, CapacityChanges)):
+    if graph.planned or (changes is not None and not isinstance(changes, CapacityChanges)):
         return True
     together = (flows.after < 0).all() and np.unique(flows.start_ns).size <= 1
     return routing.rule == "adaptive" and not together
