@@ -142,7 +142,7 @@ def _check(graph: NetworkGraph) -> None:
     def refuse(message: str, **more: object) -> None:
         raise InputError(message, file=graph.name or "graph", **more)  # type: ignore[arg-type]
 
-    vertices, links, ranks = graph.vertices, graph.links, graph.ranks
+    vertices, ranks = graph.vertices, graph.ranks
     if ranks == 0:
         refuse("no ranks", expected="at least one vertex of kind rank")
     if not (graph.kind[:ranks] == RANK).all():
@@ -150,8 +150,9 @@ def _check(graph: NetworkGraph) -> None:
     if len(graph.number_of) != vertices:
         refuse("two vertices have one name", found=_first_double(graph.names))
     for place, column in (("source", graph.source), ("target", graph.target)):
-        if links and not (column.min() >= 0 and column.max() < vertices):
-            refuse(f"a link's {place} is no vertex", found=int(column.max()), expected=f"0 to {vertices - 1}")
+        wrong = column[(column < 0) | (column >= vertices)]
+        if wrong.size:
+            refuse(f"a link's {place} is no vertex", found=int(wrong[0]), expected=f"0 to {vertices - 1}")
     for place, values, good in (
         ("capacity", graph.capacity, np.isfinite(graph.capacity) & (graph.capacity > 0)),
         ("latency", graph.latency, np.isfinite(graph.latency) & (graph.latency >= 0)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from chakrasim.machine.graph.routing import Routes, Routing, find_routes
 from chakrasim.simulator.flow.alone.flows import NO_CHANGES, CapacityChanges, Floats, Flows, Ints
 from chakrasim.simulator.flow.alone.moving import capacities_over_time, run_moving
 from chakrasim.simulator.flow.alone.result import FlowResult
-from chakrasim.simulator.flow.alone.solve import How, Solved, solve
-
-Progress = Callable[[int, int, int], None]
+from chakrasim.simulator.flow.alone.solve import How, Progress, Solved, solve
 
 
 def run_flows(
