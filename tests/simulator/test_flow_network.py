@@ -18,6 +18,8 @@ from chakrasim.machine import Machine, load_system
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.simulator.jobs import PlacedJob
+from chakrasim.simulator.kernels.flows import home_of
+from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.together import simulate_jobs
 from chakrasim.trace import Job, Trace
 
@@ -295,3 +297,13 @@ def test_a_network_of_dimensions_flows_over_its_links_where_asked() -> None:
     result = cs.simulate(ring(), ranks=4, network=network, system=SYSTEM, network_model="flow")
     assert result.makespan_ns == math.ceil(HOP / 50 + 6 * 200)
     assert result.congestion == "flow"
+
+
+def test_pairs_of_a_ring_spread_over_their_table_and_no_number_leaves_its_range() -> None:
+    place = getattr(home_of, "py_func", home_of)
+    ranks = np.arange(1024, dtype=np.int64)
+    with np.errstate(over="raise"):
+        places = {int(place(key, 4095)) for key in ranks << PAIR_BITS | (ranks + 1) % 1024}
+        last = np.int64(2**PAIR_BITS - 1)
+        assert 0 <= place(last << PAIR_BITS | last, 4095) < 4096
+    assert len(places) > 800, "of 1,024 balls in 4,096 boxes 114 fall on others"

@@ -159,7 +159,7 @@ def simulate(
         When some rank cannot finish; it says who waits for what.
     """
     notes, limits = Notes(), limits or Limits()
-    with without_gc(), _told(notes):
+    with without_gc(), told(notes):
         groups = load_groups(comm_groups, notes)
         on = _machine(system, network, memory, machine, gpus, device_profile, notes)
         model = _model(network_model, congestion, on)
@@ -171,7 +171,7 @@ def simulate(
             memory=on.memory,
             groups=dict(groups.members),
             ranks=on.ranks,
-            **_network_of(on, model, protocol or Protocol(), changes, notes),
+            **network_of(on, model, protocol or Protocol(), changes, notes),
             slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
             compute_scale=on.compute_scale,
             comm_scale=on.comm_scale,
@@ -214,7 +214,7 @@ def replay_recorded(
         Receives the warnings, which the result has too.
     """
     notes, limits = Notes() if notes is None else notes, limits or Limits()
-    with without_gc(), _told(notes):
+    with without_gc(), told(notes):
         groups = load_groups(comm_groups, notes)
         if how not in ("recorded", "transfer"):
             raise InputError("unknown kind of replay", found=repr(how), expected="'recorded' or 'transfer'")
@@ -267,7 +267,7 @@ def _model(network_model: NetworkModel | None, congestion: Congestion | None, on
     return cast(NetworkModel, model)
 
 
-def _network_of(
+def network_of(
     on: Machine,
     model: NetworkModel,
     protocol: Protocol,
@@ -315,7 +315,7 @@ def _session(context: Context, job: Job) -> Session:
 
 
 @contextmanager
-def _told(notes: Notes) -> Iterator[None]:
+def told(notes: Notes) -> Iterator[None]:
     """Let an error carry what had been warned of before it."""
     try:
         yield

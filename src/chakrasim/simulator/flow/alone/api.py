@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from chakrasim.machine.graph.routing import Routes, Routing, find_routes
 from chakrasim.simulator.flow.alone.flows import NO_CHANGES, CapacityChanges, Floats, Flows, Ints
 from chakrasim.simulator.flow.alone.moving import capacities_over_time, run_moving
 from chakrasim.simulator.flow.alone.result import FlowResult
-from chakrasim.simulator.flow.alone.solve import How, Solved, solve
-
-Progress = Callable[[int, int, int], None]
+from chakrasim.simulator.flow.alone.solve import How, Progress, Solved, solve
 
 
 def run_flows(
@@ -86,7 +84,7 @@ def run_flows(
 
 def _finds_ways_later(graph: NetworkGraph, flows: Flows, routing: Routing, changes: object) -> bool:
     """Whether some flow takes its way, or another one, after others have begun."""
-    if graph.planned.at_ns.size or (changes is not None and not isinstance(changes, CapacityChanges)):
+    if graph.planned or (changes is not None and not isinstance(changes, CapacityChanges)):
         return True
     together = (flows.after < 0).all() and np.unique(flows.start_ns).size <= 1
     return routing.rule == "adaptive" and not together

@@ -25,12 +25,12 @@ class FlowResult(Shown):
         float64[f]; NaN for a flow that cannot end, because it has no route, crosses a link that stays down, or follows
         such a flow.
     begin_ns:
-        float64[f]: when each started: its own time, or that after the flow that it follows; NaN for
-        those that never started.
+        float64[f]: when each started: its own time, or that after the flow that it follows; NaN for those that never
+        started.
     link_bytes:
-        float64[l]: bytes that each link carried for the flows that ended.
+        float64[l]: bytes that each link carried, those of flows that cannot end among them.
     busy_share:
-        float64[l]: those bytes over what the link could carry from time 0 to the last end.
+        float64[l]: those bytes, of all links of its medium, over what it could carry from time 0 to the last end.
     link_names:
         Of the links.
     solves, fills, changed:
