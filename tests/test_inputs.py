@@ -155,6 +155,8 @@ def test_the_bound_follows_from_the_file_and_can_be_raised(tmp_path: Path, monke
     assert bound(1000, 5).bytes == 5
     monkeypatch.setenv(VARIABLE, "32GiB")
     assert bound(1000).bytes == 32 << 30
+    monkeypatch.setenv(VARIABLE, "1.5 gib")
+    assert bound(1000).bytes == 3 << 29
     monkeypatch.setenv(VARIABLE, "3 lots")
     with pytest.raises(InputError, match=f"{VARIABLE}: this is no size; found '3 lots'; expected bytes, such as 32GiB"):
         bound(1000)

@@ -388,7 +388,9 @@ def test_comparison_per_complete_step(tmp_path: Path) -> None:
     after.rank = 1
     after.kernel("new", 500, 7, launch=(490, 1))
     a, b = before.open(tmp_path), after.open(tmp_path)
-    rows = {r["name"]: r for r in records(analysis.compare_traces(a, b))}
+    found = analysis.compare_traces(a, b)
+    assert found.TITLE == "Changes from the first trace to the second"
+    rows = {r["name"]: r for r in records(found)}
     assert (rows["gemm"]["count_a"], rows["gemm"]["count_b"], rows["gemm"]["diff_ns"], rows["gemm"]["change"]) == (
         2,
         3,

@@ -29,12 +29,11 @@ def trace(tmp_path: Path) -> Path:
 
 
 def run(redirection: str, *argv: object) -> subprocess.CompletedProcess[bytes]:
-    """The command under a shell that closes or redirects its streams."""
+    """The command under a shell that closes or redirects its streams, which are buffered as they usually are."""
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(SOURCE)]))
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "chakrasim", *map(str, argv)]
-    return subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False, timeout=120
-    )
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(command, env={**env, "PYTHONPATH": path}, capture_output=True, check=False, timeout=120)
 
 
 @pytest.mark.parametrize("command", ["info", "machines"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from chakrasim.errors import InputError
+from chakrasim.machine import load_machine
 from chakrasim.machine.graph.formats.api import parse_graph
 from chakrasim.machine.graph.formats.source import Source
 from chakrasim.machine.graph.graph import NetworkGraph
@@ -233,3 +235,11 @@ def test_depth_is_bounded() -> None:
 def test_what_is_no_network_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         read(data)
+
+
+def test_a_link_that_ends_at_no_vertex_is_named() -> None:
+    graph = load_machine("h100").graph
+    source = graph.source.copy()
+    source[0] = -1
+    with pytest.raises(InputError, match=f"a link's source is no vertex; found -1; expected 0 to {graph.vertices - 1}"):
+        replace(graph, source=source)

@@ -92,6 +92,14 @@ def test_options_of_a_fabric_that_is_not_there_are_warned_of() -> None:
     said = load_machine("h100", gpus=8, nic="200G").warnings
     assert said == ("machine h100: nic has no effect: one board has no NICs and no fabric",)
     assert load_machine("h100", gpus=16, nic="200G").warnings == ()
+    one_leaf = load_machine("h100", gpus=64, fabric="fat-tree", oversubscription=2)
+    assert one_leaf.warnings == ("machine h100: oversubscription has no effect: all NICs are on one leaf",)
+    assert load_machine("h100", gpus=128, fabric="fat-tree", oversubscription=2).warnings == ()
+
+
+def test_a_name_that_is_not_known_is_refused_before_its_size() -> None:
+    with pytest.raises(InputError, match="neither a preset nor a machine file; found 'h1000'"):
+        load_machine("h1000", gpus=16)
 
 
 def test_all_pairs_of_a_small_machine_reach_each_other_over_nvlink_inside_and_nics_outside() -> None:

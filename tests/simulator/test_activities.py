@@ -16,13 +16,13 @@ from cases import collective, receive, send, system_of, trace_of
 from random_networks import random_network
 
 import chakrasim as cs
+from certificate import without_bottleneck
 from chakrasim.machine import Machine, load_system
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.graph import NIC, NetworkGraph
 from chakrasim.machine.graph.routing import Routing, channel_rings, find_routes
 from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.arena.flow_network import FlowNetwork
-from chakrasim.simulator.flow.certificate import without_bottleneck
 from chakrasim.simulator.flow.state import ACTIVE, SOLVES, TOUCHED
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.activities import channels_of
@@ -130,7 +130,7 @@ def check_rates(network: FlowNetwork, m: np.ndarray, known: dict[Any, Any], chan
     for slot in slots.tolist():
         message = int(s.slots[slot].record)
         source, target = int(m[message + at.MSG_AT]), int(m[message + at.MSG_TO])
-        key = list(network.activities._numbers)[target] if source < 0 else (source, target)
+        key = network.activities._keys[target] if source < 0 else (source, target)
         if key not in known and source >= 0:
             route = find_routes(network.graph, [source], [target], None, network.routing).of(0)
             media = Counter[int]()

@@ -18,6 +18,8 @@ from chakrasim.machine import Machine, load_system
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.simulator.jobs import PlacedJob
+from chakrasim.simulator.kernels.flows import home_of
+from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.together import simulate_jobs
 from chakrasim.trace import Job, Trace
 
@@ -270,8 +272,38 @@ def test_models_that_contradict_are_refused() -> None:
         cs.simulate(ring(), ranks=2, network=network_of(("Switch", 2, 1.0, 1.0)), system=system_of("ring"), changes=[])
 
 
+def test_what_only_flow_knows_is_warned_of_on_other_networks() -> None:
+    where = {"network": network_of(("Switch", 2, 1.0, 1.0)), "system": SYSTEM}
+    found = cs.simulate(ring(), ranks=2, protocol=cs.Protocol(messages=True, channels=2), **where)
+    assert found.warnings[-2:] == (
+        "messages has no effect on the unaware network: use network model flow",
+        "channels has no effect on the unaware network: use network model flow",
+    )
+    found = cs.simulate(ring(), ranks=2, protocol=cs.Protocol(messages=True), network_model="flow", **where)
+    assert not any("has no effect" in warning for warning in found.warnings)
+
+
+def test_a_memory_slower_than_a_link_is_warned_of_whoever_charges_it() -> None:
+    system = system_of("ring", preferred_dataset_splits=1, endpoint_delay=0, local_mem_bw=10)
+    machine = Machine(star(2), load_system(system))
+    said = cs.simulate(ring(), ranks=2, machine=machine).warnings
+    assert len(said) == 1 and "10 GB/s, slower than a link of 50 GB/s, has no effect: collectives as one" in said[0]
+    said = cs.simulate(ring(), ranks=2, machine=machine, protocol=cs.Protocol(messages=True)).warnings
+    assert len(said) == 1 and "charged to a memory of 10 GB/s, slower than a link of 50 GB/s" in said[0]
+
+
 def test_a_network_of_dimensions_flows_over_its_links_where_asked() -> None:
     network = network_of(("Switch", 4, 50 / 1.073741824, 100.0))
     result = cs.simulate(ring(), ranks=4, network=network, system=SYSTEM, network_model="flow")
     assert result.makespan_ns == math.ceil(HOP / 50 + 6 * 200)
     assert result.congestion == "flow"
+
+
+def test_pairs_of_a_ring_spread_over_their_table_and_no_number_leaves_its_range() -> None:
+    place = getattr(home_of, "py_func", home_of)
+    ranks = np.arange(1024, dtype=np.int64)
+    with np.errstate(over="raise"):
+        places = {int(place(key, 4095)) for key in ranks << PAIR_BITS | (ranks + 1) % 1024}
+        last = np.int64(2**PAIR_BITS - 1)
+        assert 0 <= place(last << PAIR_BITS | last, 4095) < 4096
+    assert len(places) > 800, "of 1,024 balls in 4,096 boxes 114 fall on others"

@@ -199,6 +199,20 @@ def test_a_cut_network_says_which_flow_waits_and_which_links_are_down() -> None:
     )
 
 
+def test_of_many_flows_that_wait_the_first_are_named_and_the_others_counted() -> None:
+    graph = GraphBuilder()
+    graph.add_ranks(30)
+    switch = graph.vertex("switch")
+    for rank in range(30):
+        graph.cable(rank, switch, 50.0, 0.0)
+    sent = [(rank, (rank + 1) % 30, 1000) for rank in range(30)]
+    with pytest.raises(cs.StallError) as stalled:
+        run(messages(*sent, ranks=30), graph.build(), [{"at": "10 ns", "down": "switch"}])
+    said = str(stalled.value)
+    assert said.count("waits with 500 of 1000 bytes left") == 24
+    assert "... and 6 more flows wait" in said
+
+
 def test_a_collective_that_is_cut_is_named_with_a_pair_of_its_ranks() -> None:
     with pytest.raises(cs.StallError) as stalled:
         run(trace_of([collective(0, ALL_REDUCE, 1000)]), spines(), CUT)

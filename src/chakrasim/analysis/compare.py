@@ -29,7 +29,7 @@ class TraceComparison(Result):
     is the same, "slower" or "faster" by time, or "=".
     """
 
-    TITLE: ClassVar[str] = "CapacityChanges from the first trace to the second"
+    TITLE: ClassVar[str] = "Changes from the first trace to the second"
     kind: Texts
     name: Texts
     count_a: Reals

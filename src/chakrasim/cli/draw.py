@@ -45,7 +45,7 @@ OF_NETWORKS = (".dot", ".html", ".svg", ".pdf")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
-    add_files(parser, "Chakra trace, plain or gzip", f"file to write: {', '.join(SUFFIXES)}")
+    add_files(parser, "Chakra trace, plain or gzip", f"file to write: {', '.join(SUFFIXES)}; of a network also .html")
     parser.add_argument(
         "--by",
         choices=("auto", "module", "stream", "none"),

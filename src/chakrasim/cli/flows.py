@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.cli.machine_options import add_machine, add_routing, machine_of
+from chakrasim.cli.machine_options import add_machine, add_routing, given_of, machine_of
 from chakrasim.cli.options import add_strict, real_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.errors import InputError
@@ -74,23 +75,17 @@ def run(options: argparse.Namespace) -> int:
 
     with progress_bar("flows") if not options.quiet and sys.stderr.isatty() else nullcontext() as progress:
         result = _run(given, options, progress)
-    tell_warnings(result.warnings, options)
+    stuck = (result.stuck_text,) if result.stuck.size else ()
+    tell_warnings((*result.warnings, *stuck), options)
+    result = replace(result, warnings=(*notes.warnings, *result.warnings, *stuck))
     from chakrasim.report.tables.flows import flow_sections
 
     report(options, result.to_dict, lambda: flow_sections(result))
-    if result.stuck.size:
-        tell_warnings([_stuck_text(result)], options)
     return STUCK if result.stuck.size else 0
 
 
 STUCK = 3
 """The exit code where some flow cannot end."""
-
-
-def _stuck_text(result: FlowResult) -> str:
-    from chakrasim.text.amounts import first_of, plural
-
-    return f"{plural(result.stuck.size, 'flow')} cannot end: {first_of(result.stuck.tolist())}"
 
 
 def _input(options: argparse.Namespace, notes: Notes) -> Any:
@@ -104,14 +99,8 @@ def _input(options: argparse.Namespace, notes: Notes) -> Any:
         raise InputError(both, expected="one of the two: chakrasim flows FILE, or --pattern NAME:SIZE")
     flows = None if options.file is None else read_flow_file(options.file, notes)
     if isinstance(flows, Case):
-        names = ("machine", "network", "gpus", "routing", "changes")
-        extra = [name for name in names if getattr(options, name) is not None]
-        if extra:
-            raise InputError(
-                f"a case has its own links and routes: --{extra[0]} does not go with it",
-                file=options.file,
-                remedy=f"leave --{extra[0]} out",
-            )
+        others = [name for name in ("machine", "network", "changes") if getattr(options, name) is not None]
+        _refuse([*others, *given_of(options)], "a case has its own links and routes")
         return flows
     graph, routing, changes = _network(options, notes)
     if options.changes is not None:
@@ -119,6 +108,12 @@ def _input(options: argparse.Namespace, notes: Notes) -> Any:
 
         changes = (*changes, *load_changes(options.changes, graph, notes, changes))
     return graph, routing, changes or None, flows if flows is not None else _pattern(options, graph)
+
+
+def _refuse(names: Sequence[str], why: str) -> None:
+    """Complain about options that have no effect here."""
+    if names:
+        raise InputError(f"{why}: --{names[0]} does not go with it", remedy=f"leave --{names[0]} out")
 
 
 def _pattern(options: argparse.Namespace, graph: NetworkGraph) -> Flows:
@@ -132,14 +127,17 @@ def _network(options: argparse.Namespace, notes: Notes) -> tuple[NetworkGraph, R
     if options.network is not None:
         if options.machine is not None:
             raise InputError("--machine and --network are two networks", remedy="leave one of them out")
-        from chakrasim.machine.graph.formats.api import read_graph
+        _refuse([name for name in given_of(options) if name not in ("routing", "seed")], "--network is a whole network")
         from chakrasim.machine.graph.routing import Routing
+        from chakrasim.machine.graph_file import read_graph
 
         rule = Routing() if options.routing is None else Routing(rule=options.routing)
         rule = rule if options.seed is None else replace(rule, seed=options.seed)
         return read_graph(options.network, notes), rule, ()
     if options.machine is None:
         raise InputError("no network is given", expected="--machine NAME --gpus N, or --network FILE")
+    if options.slow:
+        raise InputError("--slow has no effect: flows compute nothing", remedy="leave --slow out")
     machine = machine_of(options, notes)
     return machine.graph, machine.routing, machine.changes
 

@@ -53,17 +53,18 @@ def add_size(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
 
 def add_routing(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """How flows find their ways through the machine's graph."""
-    rules = "ecmp, spray, d-mod-k, dimension-order, adaptive"
+    rules = "shortest, ecmp, spray, d-mod-k, s-mod-k, dimension-order, adaptive, given"
     parser.add_argument("--routing", metavar="RULE", help=f"how flows find their ways: {rules}; default: the machine's")
     parser.add_argument("--seed", type=whole_number(0, 2**63 - 1), metavar="N", help="of the hash that chooses ways")
 
 
 def changes_machine(options: argparse.Namespace) -> bool:
     """Whether there is more than a name: a size, a figure, slow ranks or a routing."""
-    return bool(_given(options))
+    return bool(given_of(options))
 
 
-def _given(options: argparse.Namespace) -> list[str]:
+def given_of(options: argparse.Namespace) -> list[str]:
+    """The names of those that are given."""
     return [name for name in (*SIZE, "set", "slow", *_WAYS) if getattr(options, name, None) not in (None, [])]
 
 
@@ -74,7 +75,7 @@ def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machi
     from chakrasim.machine.slow import parse_slow
 
     if options.machine is None:
-        given = _given(options)
+        given = given_of(options)
         raise InputError(f"--{given[0]} needs --machine" if given else "no machine is given", expected="--machine NAME")
     size = {name: getattr(options, name) for name in SIZE}
     machine = load_machine(options.machine, notes, **size, settings=parse_settings(options.set))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from chakrasim.cli.machine_options import add_size
+from chakrasim.cli.machine_options import SIZE, add_size
 from chakrasim.cli.output import print_sections, write_data
 from chakrasim.notes import Notes
 from chakrasim.text.layout import Section
@@ -17,8 +17,6 @@ examples:
   chakrasim machines h100 --gpus 256 --oversubscription 2 > my-cluster.yaml
   chakrasim machines h100 > my-device.yaml
 """
-
-_SIZE = ("gpus", "nic", "fabric", "oversubscription")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     """List or print. Raises InputError for a name that is not shipped, and for a size that cannot be."""
     from chakrasim.errors import InputError
 
-    size = {name: getattr(options, name) for name in _SIZE}
+    size = {name: getattr(options, name) for name in SIZE}
     given = [name for name, value in size.items() if value is not None]
     if options.name is None:
         if given:

@@ -23,7 +23,7 @@ from chakrasim import __version__
 from chakrasim.cli.completion import SHELLS
 from chakrasim.cli.options import Parser, near_option, prepare
 from chakrasim.cli.output import tell_warnings, write_data
-from chakrasim.cli.streams import take_streams, tell
+from chakrasim.cli.streams import discard, take_streams, tell
 from chakrasim.compat.option_names import old_name_warnings
 from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
 from chakrasim.startup import one_blas_thread, without_gc
@@ -103,14 +103,14 @@ def _failed(fault: BaseException) -> int:
         case ChakrasimError():
             return _report(fault)
         case BrokenPipeError():
-            _discard_output()
+            discard(sys.stdout)
             return 141
         case RecursionError():
             return _report(InputError("the input is nested too deeply", remedy="look for a damaged file"))
         case MemoryError():
             return _report(InputError("there is not enough memory", remedy="simulate less at a time, or fold"))
         case OSError():
-            _discard_output()
+            discard(sys.stdout)
             return _report(InputError(f"the operating system refuses: {fault.strerror or fault}", file=fault.filename))
         case _:
             raise fault
@@ -265,10 +265,3 @@ def _complain(text: str) -> None:
     with suppress(OSError, ValueError):
         sys.stdout.flush()
     tell(f"chakrasim: {text}")
-
-
-def _discard_output() -> None:
-    """Let the interpreter's own flush at exit go nowhere instead of failing once more."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())

@@ -10,9 +10,8 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from chakrasim.errors import InputError, near
+from chakrasim.text.amounts import amount_of
 
-_FACTORS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-_AMOUNT = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?(?:[eE][0-9]{1,2})?)\s*([KMGT]I?)?B?", re.ASCII | re.IGNORECASE)
 _LARGEST = 2**62
 
 
@@ -103,12 +102,8 @@ def real_number(text: str) -> float:
 
 def amount(text: str) -> int:
     """The type of options whose value is a positive amount: ``200000``, ``1e9``, ``8GiB``, ``500M``."""
-    match = _AMOUNT.fullmatch(text)
-    # Exactly: a float has 53 bits, and 2^53 + 1 bytes would be 2^53.
-    from fractions import Fraction
-
-    value = Fraction(match[1]) * _FACTORS[(match[2] or "").upper()] if match else Fraction(0)
-    if not 1 <= value <= _LARGEST:
+    value = amount_of(text)
+    if value is None or not 1 <= value <= _LARGEST:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected an amount such as 200000, 1e9 or 8GiB")
     return int(value)
 

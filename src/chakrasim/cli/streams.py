@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from chakrasim.errors import shown
 
@@ -42,5 +42,15 @@ def _take_numbers() -> None:
 
 def tell(text: str) -> None:
     """Print a line on standard error, as a terminal can show it. That nobody can read it must not end a run."""
-    with suppress(OSError, ValueError):
+    try:
         print(shown(text), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Let the interpreter's own flush at exit go nowhere instead of failing once more."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from dataclasses import dataclass
 from io import FileIO
@@ -11,6 +10,7 @@ from typing import Final
 
 from chakrasim.errors import InputError
 from chakrasim.files.unfinished import refuse_unfinished
+from chakrasim.text.amounts import amount_of
 
 VARIABLE: Final = "CHAKRASIM_MAX_READ_BYTES"
 """The environment variable that states another bound for every file."""
@@ -21,7 +21,6 @@ BYTES_PER_BYTE: Final = 256
 
 _BLOCK: Final = 512
 _STEP: Final = 1 << 20
-_SIZE: Final = re.compile(r"([0-9]{1,18})\s*(?:([KMGT])(i?)B?|B)?")
 _PIPES: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 _KINDS: Final = (
     (stat.S_ISFIFO, "a named pipe", "write what comes out of it into a file, and name that"),
@@ -63,11 +62,10 @@ def bound(size_bytes: int, max_bytes: int | None = None) -> Bound:
     said = os.environ.get(VARIABLE)
     if said is None:
         return Bound(LEAST_BYTES + BYTES_PER_BYTE * size_bytes, remedy)
-    match = _SIZE.fullmatch(said.strip())
-    if match is None:
+    size = amount_of(said)
+    if size is None:
         raise InputError("this is no size", file=VARIABLE, found=repr(said[:40]), expected="bytes, such as 32GiB")
-    power = " KMGT".index(match[2] or " ")
-    return Bound(int(match[1]) * (1024 if match[3] else 1000) ** power, remedy)
+    return Bound(int(size), remedy)
 
 
 def file_bound(file: FileIO, max_bytes: int | None = None) -> Bound:

@@ -70,15 +70,26 @@ def _section(source: Source, size: dict[str, Any], settings: Mapping[str, object
     """The entries of a machine file, or those that a board and a size stand for, with the settings in place."""
     if isinstance(source, str) and source in board_names():
         section = Section(sized_machine(source, **size), f"machine {source}", notes)
-        if len(section.entries["network"]["graph"]["parts"]) == 1:  # type: ignore[index]
+        graph: Any = section.entries["network"]["graph"]  # type: ignore[index]
+        if len(graph["parts"]) == 1:
             idle = [name for name in ("nic", "fabric", "oversubscription") if size[name] is not None]
             notes.warn(*(f"{section.file}: {name} has no effect: one board has no NICs and no fabric" for name in idle))
+        elif size["oversubscription"] is not None and _is_one_leaf(graph):
+            notes.warn(f"{section.file}: oversubscription has no effect: all NICs are on one leaf")
     else:
-        _refuse_options(size, None, "only boards have a size: " + ", ".join(board_names()))
         neither = "neither a preset nor a machine file"
         known = (*preset_names(), *board_names())
         section = open_named(source, KIND, known, preset_text, label="preset", neither=neither, notes=notes)
+        _refuse_options(size, None, "only boards have a size: " + ", ".join(board_names()))
     return changed(section, settings or {})
+
+
+def _is_one_leaf(graph: Mapping[str, Any]) -> bool:
+    """Whether the leaves of a board's fat tree, which is two tiers then, are one."""
+    *_, nics, fabric = graph["parts"]
+    boards = graph["ranks"] // graph["islands"]["gpus"]
+    ports = boards * nics["nics"]["per-island"]
+    return "leaf-spine" in fabric and bool(fabric["leaf-spine"]["hosts-per-leaf"] >= ports)
 
 
 def _refuse_options(size: Mapping[str, object], settings: Mapping[str, object] | None, why: str) -> None:

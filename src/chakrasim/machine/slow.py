@@ -58,7 +58,7 @@ def parse_slow(pairs: Sequence[str] | Mapping[str, object], where: str = "--slow
         if str(who) in given:
             raise InputError(f"{who} is named twice", file=where)
         given[str(who)] = factor
-    return _slow(Section({where: given}, where, Notes(), path=""), where)
+    return _slow(Section({"slow": given}, where, Notes()), "slow")
 
 
 def _split(pair: str, where: str) -> tuple[str, object]:

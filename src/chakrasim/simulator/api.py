@@ -29,6 +29,7 @@ from chakrasim.machine import (
 )
 from chakrasim.machine.graph.changes import Change, load_changes
 from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.routing import Routing
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
@@ -158,7 +159,7 @@ def simulate(
         When some rank cannot finish; it says who waits for what.
     """
     notes, limits = Notes(), limits or Limits()
-    with without_gc(), _told(notes):
+    with without_gc(), told(notes):
         groups = load_groups(comm_groups, notes)
         on = _machine(system, network, memory, machine, gpus, device_profile, notes)
         model = _model(network_model, congestion, on)
@@ -170,7 +171,7 @@ def simulate(
             memory=on.memory,
             groups=dict(groups.members),
             ranks=on.ranks,
-            **_network_of(on, model, protocol or Protocol(), changes, notes),
+            **network_of(on, model, protocol or Protocol(), changes, notes),
             slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
             compute_scale=on.compute_scale,
             comm_scale=on.comm_scale,
@@ -213,7 +214,7 @@ def replay_recorded(
         Receives the warnings, which the result has too.
     """
     notes, limits = Notes() if notes is None else notes, limits or Limits()
-    with without_gc(), _told(notes):
+    with without_gc(), told(notes):
         groups = load_groups(comm_groups, notes)
         if how not in ("recorded", "transfer"):
             raise InputError("unknown kind of replay", found=repr(how), expected="'recorded' or 'transfer'")
@@ -266,7 +267,7 @@ def _model(network_model: NetworkModel | None, congestion: Congestion | None, on
     return cast(NetworkModel, model)
 
 
-def _network_of(
+def network_of(
     on: Machine,
     model: NetworkModel,
     protocol: Protocol,
@@ -277,6 +278,9 @@ def _network_of(
     if model != "flow":
         if changes is not None:
             raise InputError(f"links of the {model} network do not change", remedy="use network model flow")
+        idle = {"messages": protocol.messages, "channels": protocol.channels, "routing": on.routing != Routing()}
+        why = f"has no effect on the {model} network: use network model flow"
+        notes.warn(*(f"{name} {why}" for name, given in idle.items() if given))
         return {"network": on.network, "network_model": model, "protocol": protocol}
     if protocol.group_dimensions:
         raise InputError("the flow network has no dimensions to give to groups", remedy="leave group_dimensions out")
@@ -311,7 +315,7 @@ def _session(context: Context, job: Job) -> Session:
 
 
 @contextmanager
-def _told(notes: Notes) -> Iterator[None]:
+def told(notes: Notes) -> Iterator[None]:
     """Let an error carry what had been warned of before it."""
     try:
         yield

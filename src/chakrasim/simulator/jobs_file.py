@@ -159,10 +159,9 @@ class _Placing:
             return left[:count]
         _, island = np.unique(places[left], return_inverse=True)
         if place == "spread":
+            by_island, sizes = np.argsort(island, kind="stable"), np.bincount(island)
             turn = np.zeros(left.size, np.int64)
-            for number in range(int(island.max()) + 1):
-                own = np.flatnonzero(island == number)
-                turn[own] = np.arange(own.size)
+            turn[by_island] = np.arange(left.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         else:
             chance = np.random.Generator(np.random.PCG64(place))
             turn = chance.permutation(int(island.max()) + 1)[island] if whole_islands else chance.permutation(left.size)

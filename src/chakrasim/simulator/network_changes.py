@@ -104,9 +104,8 @@ class LinkStates:
 def planned(graph: NetworkGraph) -> list[Change]:
     """The changes that the graph brings along, known at once: the schedules of its optical switches. A circuit is there
     from the first whole nanosecond at or after its time."""
-    columns = graph.planned.at_ns.tolist(), graph.planned.link.tolist(), graph.planned.capacity.tolist()
     together: dict[tuple[int, float], list[int]] = {}
-    for time_ns, link, capacity in zip(*columns, strict=True):
+    for time_ns, link, capacity in graph.planned:
         together.setdefault((math.ceil(time_ns), capacity), []).append(link)
     return [
         Change(at_ns, np.array(links, np.int32), capacity, name=SCHEDULE)

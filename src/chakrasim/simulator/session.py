@@ -67,7 +67,7 @@ class Session:
         warn_of_stalls(self.plans, context)
         warn_of_spans(self.plans, context)
         warn_of_rings(context, self.plans)
-        if context.replay is None and context.network_model != "flow":
+        if context.replay is None:
             warn_of_slow_memory(context, self.plans)
         self._count(calls)
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)

@@ -14,7 +14,7 @@ from chakrasim.files.outputs import write_whole
 from chakrasim.machine import Machine, load_machine
 from chakrasim.machine.graph.changes import Change
 from chakrasim.notes import Notes
-from chakrasim.simulator.api import _network_of, _told
+from chakrasim.simulator.api import network_of, told
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.context import Context, Limits, Protocol
@@ -67,9 +67,9 @@ def simulate_jobs(
     its figures say why. Alone, jobs meet the same changes of the network.
     """
     notes, limits = Notes(), limits or Limits()
-    with without_gc(), _told(notes):
+    with without_gc(), told(notes):
         on = load_machine(machine, notes, gpus=gpus)
-        network = _network_of(on, "flow", protocol or Protocol(), changes, notes)
+        network = network_of(on, "flow", protocol or Protocol(), changes, notes)
         placed = load_jobs(jobs, on.places, notes, lenient=lenient, max_bytes=limits.max_bytes)
         context = Context(
             system=on.system,
@@ -145,7 +145,7 @@ def _shared_links(jobs: Sequence[PlacedJob], flows: FlowNetwork) -> list[SharedL
     owner = np.full(flows.graph.ranks, -1, np.int64)
     for i, job in enumerate(jobs):
         owner[job.ranks] = i
-    of_route = np.array([owner[flows.a_rank_of(route)] for route in range(table.latency.size)], np.int64)
+    of_route = owner[flows.ranks_of_routes()]
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
     crossed = np.zeros((flows.graph.links, len(jobs)))
     np.add.at(crossed, (table.link, of_route[route]), table.coefficient * table.sent[route])

@@ -1,12 +1,33 @@
-"""Figures for people: times, sizes, shares and lists of ranks."""
+"""Figures for people: times, sizes, shares and lists of ranks; and amounts that people write."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _TIMES = ((3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_NUMBER = r"[0-9]{1,19}(?:\.[0-9]{1,9})?(?:[eE][0-9]{1,2})?"
+_AMOUNT = re.compile(rf"({_NUMBER})\s*(?:([KMGT])(I?))?B?", re.ASCII | re.IGNORECASE)
+
+
+def amount_of(text: str) -> Fraction | None:
+    """An amount as people write it, in any case: ``200000``, ``1e9``, ``500M``, ``1.5 kB``, ``8GiB``; None for none.
+
+    Exactly: a double has 53 bits, and 2^53 + 1 bytes would be 2^53. K is 1,000 and Ki is 1,024.
+    """
+    from fractions import Fraction
+
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
+        return None
+    power = " KMGT".index((match[2] or " ").upper())
+    return Fraction(match[1]) * Fraction(1024 if match[3] else 1000) ** power
 
 
 def time_text(ns: float) -> str:

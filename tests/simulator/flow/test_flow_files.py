@@ -112,7 +112,39 @@ def test_flows_that_cannot_end_are_null_and_exit_code_3(tmp_path: Path, capsys: 
     assert found["links"][2] == {"name": "b-c", "bytes": 20.0, "busy_share": 1.0}
     captured = capsys.readouterr()
     assert "2 flows cannot end: 0, 2" in captured.out
-    assert "chakrasim: warning: 2 flows cannot end: 0, 2" in captured.err
+    why = "2 flows cannot end: 0, 2: flow 0 crosses b-c, which carries nothing"
+    assert f"chakrasim: warning: {why}" in captured.err
+    assert found["warnings"] == [why]
+    out.unlink()
+    assert main(["flows", str(file), "--json", str(out), "--strict"]) == 2
+    assert not out.exists()
+
+
+def test_the_flow_at_the_head_of_a_chain_says_why_none_of_it_can_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "case.json"
+    flows = [[0, 10, [0]], [0, 10, [0]], [0, 10, [1]]]
+    file.write_text(json.dumps({"links": [[0, 1, 5], [1, 2, 0]], "flows": flows, "after": [1, 2, None]}))
+    assert main(["flows", str(file)]) == 3
+    why = "3 flows cannot end: 0, 1, 2 (0 waits for the end of 2): flow 2 crosses 1-2, which carries nothing"
+    assert why in capsys.readouterr().err
+
+
+def test_a_machine_file_is_a_network_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "machine.yaml"
+    main(["machines", "h100", "--gpus", "16"])
+    file.write_text(capsys.readouterr().out)
+    assert main(["flows", "--network", str(file), "--pattern", "incast:15x1MiB", "--json", "-"]) == 0
+    # Those of the other board's eight ranks share one NIC of 50 bytes per ns; their ways have four or five cables of
+    # 500 ns, or more by a spine.
+    assert 8 * 2**20 / 50 + 2000 <= json.loads(capsys.readouterr().out)["end_ns"] <= 8 * 2**20 / 50 + 3001
+
+
+def test_a_rule_without_ways_says_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["flows", "--machine", "h100", "--gpus", "16", "--pattern", "permutation:1MiB", "--routing", "given"]
+    assert main(words) == 2
+    assert "the rule given knows only the ways that the machine's routing lists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -121,6 +153,14 @@ def test_flows_that_cannot_end_are_null_and_exit_code_3(tmp_path: Path, capsys: 
         (["--pattern", "incast:2x1MiB"], "no network is given; expected --machine NAME --gpus N"),
         (["--machine", "h100"], "no flows are given; expected one of the two: chakrasim flows FILE, or --pattern"),
         (["CASE", "--machine", "h100"], "a case has its own links and routes: --machine does not go with it"),
+        (["CASE", "--nic", "400G"], "a case has its own links and routes: --nic does not go with it"),
+        (["CASE", "--set", "latency=0 ns"], "--set does not go with it; leave --set out"),
+        (["CASE", "--seed", "3"], "a case has its own links and routes: --seed does not go with it"),
+        (
+            ["--network", "fabric.txt", "--gpus", "8", "--pattern", "incast:2x1MiB"],
+            "--network is a whole network: --gpus does not go with it",
+        ),
+        (["--machine", "h100", "--slow", "1=2", "--pattern", "incast:2x1MiB"], "--slow has no effect: flows compute"),
         (["CASE", "--pattern", "incast:2x1MiB"], "a file and --pattern are given"),
         (["CASE", "--merge", "2"], "--merge is a share of the time; found 2.0; expected from 0 to below 1"),
         (["CASE", "--model", "packet"], "invalid choice: 'packet'"),

@@ -205,3 +205,14 @@ def test_no_flows_take_no_time() -> None:
     result = cs.run_flows(star(2), cs.Flows([], [], []))
     assert result.end_ns == 0
     assert result.to_dict()["finish_ns"] == []
+
+
+def test_the_kernel_returns_after_every_event_where_these_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals and progress wait for it; what comes out is the same."""
+    flows, told = pattern_flows("permutation:1MiB", 24, 1), []
+    flows = cs.Flows(flows.source, flows.destination, 1000.0 * np.arange(1, 25))
+    plain = cs.run_flows(star(24), flows)
+    monkeypatch.setattr("chakrasim.simulator.flow.alone.solve.CALL_S", 0.0)
+    slow = cs.run_flows(star(24), flows, progress=lambda ended, flows, now_ns: told.append(now_ns))
+    assert slow.finish_ns.tolist() == plain.finish_ns.tolist()
+    assert len(set(told)) >= len(set(plain.finish_ns.tolist())) - 1

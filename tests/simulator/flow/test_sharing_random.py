@@ -11,12 +11,12 @@ from flow_cases import exact_ends, fat_tree_case, golden_cases, golden_flows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from certificate import without_bottleneck
 from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.api import share_links
 from chakrasim.simulator.flow.alone.flows import NO_CHANGES, CapacityChanges, Flows
 from chakrasim.simulator.flow.alone.fold import folded
 from chakrasim.simulator.flow.alone.solve import new_course
-from chakrasim.simulator.flow.certificate import without_bottleneck
 from chakrasim.simulator.flow.loop import DONE, NEEDS_ROOM, WANTED, run
 from chakrasim.simulator.flow.state import ACTIVE, grown, new_sharing
 from chakrasim.trace.chakra.graph import offsets_of

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chakrasim.analysis.table.traces import RankTrace
 
 FORMAT = "chakrasim-analysis/1"
-"""CapacityChanges with the meaning of a key, not with the version of the program."""
+"""Changes with the meaning of a key, not with the version of the program."""
 
 COMPAT: Final = ("hta", "hta-pinned")
 

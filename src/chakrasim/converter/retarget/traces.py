@@ -41,7 +41,7 @@ _OPTIMIZER: Final = (FLOPS, BYTES, BYTES_READ, BYTES_WRITTEN, "duration_ns")
 
 @dataclass(eq=False)
 class Rescaler:
-    """CapacityChanges the traces of a job; counts what it assumes, in nodes of the traces."""
+    """Changes the traces of a job; counts what it assumes, in nodes of the traces."""
 
     fates: Mapping[str, Fate]
     before: int

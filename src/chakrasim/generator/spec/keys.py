@@ -27,11 +27,10 @@ from chakrasim.generator.spec.spec import (
     Overlap,
     Parallel,
 )
+from chakrasim.text.amounts import amount_of
 
 MOST: Final = 2**40
 _WHOLE: Final = re.compile(r"[0-9]{1,3}(?:[,_][0-9]{3})+|[0-9]{1,13}")
-_SIZE: Final = re.compile(r"([0-9]{1,12}) ?([kMG]?i?B)?")
-_SIZES: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "kiB": 2**10, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def renamed(section: Section, aliases: str) -> Section:
@@ -110,10 +109,10 @@ def _one_of(choices: Collection[str]) -> Kind:
 
 def _bytes(section: Section, key: str) -> int:
     value = section.entries[key]
-    match = _SIZE.fullmatch(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
-    if match is None or (match[2] or "B") not in _SIZES or int(match[1]) == 0:
+    size = amount_of(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else None
+    if size is None or size.denominator != 1 or not 0 < size < 1 << 62:
         section.refuse(key, "not a size", "bytes, or a size such as 25 MiB")
-    return int(match[1]) * _SIZES[match[2] or "B"]
+    return int(size)
 
 
 def _whole(low: int) -> Kind:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, SWITCH, LinkChanges, NetworkGraph, numbered
+from chakrasim.machine.graph.graph import KINDS, NO_ISLAND, RANK, SWITCH, NetworkGraph, numbered
 from chakrasim.notes import Notes
 
 MOST_VERTICES: Final = 2**21
@@ -47,8 +47,7 @@ class GraphBuilder:
         columns = (graph.source, graph.target, graph.capacity, graph.latency, graph.cable, graph.medium)
         made._links = list(zip(*(column.tolist() for column in columns), strict=True))
         made._cables = int(graph.cable.max(initial=-1)) + 1
-        planned = graph.planned
-        made._planned = list(zip(planned.at_ns.tolist(), planned.link.tolist(), planned.capacity.tolist(), strict=True))
+        made._planned = list(graph.planned)
         return made
 
     @property
@@ -220,6 +219,6 @@ class GraphBuilder:
             cable=ints[2],
             medium=ints[3],
             logical=tuple(logical) if logical is not None else (self.ranks,),
-            planned=LinkChanges.of(self._planned),
+            planned=tuple(sorted(self._planned, key=lambda change: change[0])),
             name=self.name,
         )

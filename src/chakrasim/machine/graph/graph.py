@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -20,22 +20,6 @@ KINDS: Final = ("rank", "switch", "nvswitch", "nic", "pcie", "optical")
 """Kinds of vertices; `NetworkGraph.kind` holds indices into it."""
 RANK, SWITCH, NVSWITCH, NIC, PCIE, OPTICAL = range(len(KINDS))
 NO_ISLAND: Final = -1
-
-
-@dataclass(frozen=True, eq=False)
-class LinkChanges:
-    """Capacities that change at known times, in order of time: float64[c] ns, int32[c] links, float64[c] bytes per ns
-    (0: the link is not there). Of an optical switch's schedule, for instance; a run applies them."""
-
-    at_ns: Floats
-    link: Ints
-    capacity: Floats
-
-    @classmethod
-    def of(cls, changes: Sequence[tuple[float, int, float]] = ()) -> LinkChanges:
-        """From (time, link, capacity) in any order; of one time, the last of a link counts."""
-        columns = list(zip(*sorted(changes, key=lambda change: change[0]), strict=True)) or [()] * 3
-        return cls(np.array(columns[0], np.float64), np.array(columns[1], np.int32), np.array(columns[2], np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +53,8 @@ class NetworkGraph:
     logical:
         Shape of the ranks for collectives, innermost (fastest varying in the rank number) first.
     planned:
-        Capacities that change at known times.
+        Capacities that change at known times, in order of time: ns, link, bytes per ns (0: the link is not there). Of
+        an optical switch's schedule, for instance; a run applies them.
     name:
         For people.
 
@@ -87,7 +72,7 @@ class NetworkGraph:
     cable: Ints
     medium: Ints
     logical: tuple[int, ...]
-    planned: LinkChanges = field(default_factory=LinkChanges.of)
+    planned: tuple[tuple[float, int, float], ...] = ()
     name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +142,7 @@ def _check(graph: NetworkGraph) -> None:
     def refuse(message: str, **more: object) -> None:
         raise InputError(message, file=graph.name or "graph", **more)  # type: ignore[arg-type]
 
-    vertices, links, ranks = graph.vertices, graph.links, graph.ranks
+    vertices, ranks = graph.vertices, graph.ranks
     if ranks == 0:
         refuse("no ranks", expected="at least one vertex of kind rank")
     if not (graph.kind[:ranks] == RANK).all():
@@ -165,8 +150,9 @@ def _check(graph: NetworkGraph) -> None:
     if len(graph.number_of) != vertices:
         refuse("two vertices have one name", found=_first_double(graph.names))
     for place, column in (("source", graph.source), ("target", graph.target)):
-        if links and not (column.min() >= 0 and column.max() < vertices):
-            refuse(f"a link's {place} is no vertex", found=int(column.max()), expected=f"0 to {vertices - 1}")
+        wrong = column[(column < 0) | (column >= vertices)]
+        if wrong.size:
+            refuse(f"a link's {place} is no vertex", found=int(wrong[0]), expected=f"0 to {vertices - 1}")
     for place, values, good in (
         ("capacity", graph.capacity, np.isfinite(graph.capacity) & (graph.capacity > 0)),
         ("latency", graph.latency, np.isfinite(graph.latency) & (graph.latency >= 0)),

@@ -27,7 +27,7 @@ def _head(result: FlowResult) -> Section:
     if result.merge:
         lines.append(f"ends within {100 * result.merge:g} % of the time are taken together: ends are off by up to that")
     if result.stuck.size:
-        lines.append(f"{plural(result.stuck.size, 'flow')} cannot end: {first_of(result.stuck.tolist())}")
+        lines.append(result.stuck_text)
     return Section("Flows", lines=tuple(lines), loud=bool(result.stuck.size))
 
 

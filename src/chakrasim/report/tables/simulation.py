@@ -95,7 +95,7 @@ def _headline(result: SimulationResult) -> Section:
 
 def _model(result: SimulationResult) -> str:
     if result.replay is None:
-        return f"congestion-{result.congestion} network"
+        return f"{result.network} network"
     taken = "measured durations" if result.replay == "recorded" else "measured compute and transfer times"
     return f"no machine: {taken} replayed"
 

@@ -63,9 +63,10 @@ class FlowNetwork:
         self.history: list[tuple[int, int, float]] = []
         self._asked = False
         self._pairs = 0
-        self._pair_of: dict[int, int] = {}
-        self.activity_of: dict[int, int] = {}
-        """By route: the number of the activity."""
+        self._longest = 0
+        """Crossings of the longest route."""
+        self.user: Ints = np.zeros(0, np.int64)
+        """int64[r], of each route: source << PAIR_BITS | destination, or -1 less the number of the activity."""
         self.table = _no_routes(graph, routing, len(activities))
         news = self.states.advance(0)
         self.history += [(0, link, float(self.states.capacity[link])) for link in news.links.tolist()]
@@ -93,23 +94,19 @@ class FlowNetwork:
             else:
                 return reason
 
-    def pair(self, route: int) -> tuple[int, int] | None:
-        """The ranks that a route leads from and to; None for an activity."""
-        key = self._pair_of.get(route)
-        return None if key is None else (key >> PAIR_BITS, key & ((1 << PAIR_BITS) - 1))
-
     def bytes_sent(self) -> Ints:
         """int64[ranks]: what each rank has sent for collectives that are activities."""
         sent = np.zeros(self.graph.ranks)
-        for route, activity in self.activity_of.items():
-            if self.table.sent[route]:
-                self.activities.bytes_sent(activity, float(self.table.sent[route]), sent)
+        for route in np.flatnonzero((self.user < 0) & (self.table.sent > 0)).tolist():
+            self.activities.bytes_sent(-1 - int(self.user[route]), float(self.table.sent[route]), sent)
         return np.rint(sent).astype(np.int64)
 
-    def a_rank_of(self, route: int) -> int:
-        """One of the ranks that a route serves."""
-        pair = self.pair(route)
-        return self.activities.a_member_of(self.activity_of[route]) if pair is None else pair[0]
+    def ranks_of_routes(self) -> Ints:
+        """int64[r]: one of the ranks that each route serves."""
+        ranks = self.user >> PAIR_BITS
+        own = np.flatnonzero(self.user < 0)
+        ranks[own] = [self.activities.a_member_of(-1 - user) for user in self.user[own].tolist()]
+        return ranks
 
     def _ask(self, m: Ints) -> None:
         """Have the arena stop when links change next."""
@@ -151,9 +148,8 @@ class FlowNetwork:
             return
         routes, latency_ns, weight = self.activities.charges(new.tolist(), down)
         there = np.setdiff1d(np.arange(new.size), routes.missing)
-        numbers = self._append(routes.take(there), latency_ns[there], weight[there]) + np.arange(there.size)
-        self.table.of_activity[new[there]] = numbers
-        self.activity_of |= dict(zip(numbers.tolist(), new[there].tolist(), strict=True))
+        number = self._append(-1 - new[there], routes.take(there), latency_ns[there], weight[there])
+        self.table.of_activity[new[there]] = number + np.arange(there.size)
         self._note_activities(new[routes.missing], None)
 
     def _note_pairs(self, new: Ints, down: Bools | None) -> None:
@@ -164,8 +160,9 @@ class FlowNetwork:
         if self.table.on_link.size:
             ways = find_ways(self.graph, source, target, None, self.routing, down, refuse=down is None)
             there, missing = np.setdiff1d(np.arange(new.size), ways.missing), ways.missing
-            number = self._append(ways.routes, ways.routes.latency_ns(self.graph), detour=ways.detour)
-            ends, of_route = np.stack([ways.first[:-1], ways.first[1:]], 1)[there], np.repeat(new, np.diff(ways.first))
+            users = np.repeat(new, np.diff(ways.first))
+            number = self._append(users, ways.routes, ways.routes.latency_ns(self.graph), detour=ways.detour)
+            ends = np.stack([ways.first[:-1], ways.first[1:]], 1)[there]
             values = self.table.tie.size + 2 * np.arange(there.size)
             self.table = self.table._replace(
                 way_first=np.concatenate([self.table.way_first, number + ends.ravel()]),
@@ -174,9 +171,8 @@ class FlowNetwork:
         else:
             routes = find_routes(self.graph, source, target, None, self.routing, down, refuse=down is None)
             there, missing = np.setdiff1d(np.arange(new.size), routes.missing), routes.missing
-            number = self._append(routes.take(there), routes.latency_ns(self.graph)[there])
-            values, of_route = number + np.arange(there.size), new[there]
-        self._pair_of |= dict(zip(range(number, number + of_route.size), of_route.tolist(), strict=True))
+            number = self._append(new[there], routes.take(there), routes.latency_ns(self.graph)[there])
+            values = number + np.arange(there.size)
         self._make_room(there.size)
         self._pairs += there.size
         note_routes(self.table, new[there], values.astype(np.int32))
@@ -185,8 +181,7 @@ class FlowNetwork:
     def _add_ways(self, channels: Channels) -> None:
         """Take the ways of messages on rings, each a route of its own."""
         keys, pairs, routes = channels.hops()
-        numbers = self._append(routes, routes.latency_ns(self.graph)) + np.arange(keys.size)
-        self._pair_of |= dict(zip(numbers.tolist(), pairs.tolist(), strict=True))
+        numbers = self._append(pairs, routes, routes.latency_ns(self.graph)) + np.arange(keys.size)
         self._ways = np.stack([keys, numbers])
         self._note_ways()
 
@@ -199,6 +194,7 @@ class FlowNetwork:
 
     def _append(
         self,
+        users: Ints,
         routes: Routes,
         latency_ns: NDArray[np.float64],
         weight: NDArray[np.float64] | float = 1.0,
@@ -206,6 +202,8 @@ class FlowNetwork:
     ) -> int:
         """Add routes to the table; returns the number of the first."""
         old, count = self.table, latency_ns.size
+        self.user = np.concatenate([self.user, users])
+        self._longest = max(self._longest, int(np.diff(routes.first).max(initial=0)))
         self.table = old._replace(
             first=np.concatenate([old.first, old.first[-1] + routes.first[1:]]),
             link=np.concatenate([old.link, self.graph.medium[routes.link]]),
@@ -233,7 +231,7 @@ class FlowNetwork:
 
     def _grow(self) -> None:
         """Room for another flow, however long its route, and for as many again as there are."""
-        self.sharing = grown(self.sharing, int(np.diff(self.table.first).max()))
+        self.sharing = grown(self.sharing, self._longest)
 
     def _crosses_down(self, first: Ints, link: NDArray[np.int32]) -> Bools:
         """bool[r]: whether routes cross links that are known to be down."""

@@ -41,9 +41,18 @@ def check_ranks(
 
 def warn_of_slow_memory(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
     """Warn where a collective's reductions are charged to a memory that is slower than a link: no accelerator is so."""
-    memory, link = context.system.local_mem_bw / 1e9, max(context.network.bytes_per_ns)
-    reduces = any(plan.chunks and KINDS[plan.use.type].reduces for own in plans for plan in own)
-    if 0 < memory < link and reduces:
+    links = context.network.bytes_per_ns if context.graph is None else context.graph.capacity
+    memory, link = context.system.local_mem_bw / 1e9, float(max(links))
+    reducing = [plan for own in plans for plan in own if KINDS[plan.use.type].reduces]
+    if not 0 < memory < link:
+        return
+    if any(plan.activity >= 0 for plan in reducing):
+        context.notes.warn(
+            f"a memory of {memory:,.6g} GB/s, slower than a link of {link:,.6g} GB/s, has no effect: collectives as "
+            "one activity charge no reductions; take --messages for a run that does, or give the bandwidth of the "
+            "accelerator's memory (memory.bandwidth, local-mem-bw)"
+        )
+    if any(plan.chunks and plan.activity < 0 for plan in reducing):
         context.notes.warn(
             f"reductions are charged to a memory of {memory:,.6g} GB/s, slower than a link of {link:,.6g} GB/s: they "
             f"take {3 * link / memory:,.3g} times as long as what they reduce takes to arrive; a placeholder? Give the "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from chakrasim.jit import kernel
-from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot
+from chakrasim.simulator.flow.links import begin, finish, has_room, leave, take_slot
 from chakrasim.simulator.flow.repair import repair
 from chakrasim.simulator.flow.state import QUEUED, Floats, Ints, Sharing
 
@@ -44,11 +44,8 @@ def enter(s: Sharing, flow: int, weight: float, size: float, link: Ints, part: F
 
 
 @kernel
-def leave(s: Sharing, slot: int, now: float) -> float:
-    """Take a flow out before its end; returns the bytes that it has left."""
-    left = max(s.slots[slot].remaining - s.slots[slot].rate * (now - s.slots[slot].since), 0.0)
-    finish(s, slot)
-    return left
+def take_out(s: Sharing, slot: int, now: float) -> float:
+    return float(leave(s, slot, now))
 
 
 @kernel

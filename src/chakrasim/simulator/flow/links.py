@@ -127,6 +127,14 @@ def finish(s: Sharing, flow: int) -> None:
         s.free_blocks[crossings] = first
 
 
+@inner
+def leave(s: Sharing, slot: int, now: float) -> float:
+    """Take a flow out before its end; returns the bytes that it has left."""
+    left = max(s.slots[slot].remaining - s.slots[slot].rate * (now - s.slots[slot].since), 0.0)
+    finish(s, slot)
+    return left
+
+
 @kernel
 def change_capacity(s: Sharing, links: Ints, capacity: Floats) -> None:
     """Give links other capacities (bytes per ns); rates are to be sought afterwards."""

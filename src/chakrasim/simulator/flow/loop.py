@@ -26,7 +26,7 @@ STARTED: Final = 0
 WAITING: Final = 1
 """In the heap of flows that follow another, which has ended."""
 APPLIED: Final = 2
-"""CapacityChanges of capacity."""
+"""Changes of capacity."""
 WANTED: Final = 3
 """Crossings of the flow for which there is no room."""
 ENDED: Final = 4
@@ -103,7 +103,7 @@ def is_empty(c: Course, flow: int) -> bool:
 
 
 @inner
-def join(s: Sharing, c: Course, flow: int, now: float, whole_ns: bool) -> bool:
+def join(s: Sharing, c: Course, flow: int, now: float) -> bool:
     """Let a flow's bytes move; False where there is no room for it."""
     if is_empty(c, flow):
         return True
@@ -133,13 +133,13 @@ def arrive(s: Sharing, c: Course, now: float, whole_ns: bool) -> bool:
     """Let all flows come whose time it is; False where there is no room for the next."""
     while c.at[STARTED] < c.starts.size and c.start_ns[c.starts[c.at[STARTED]]] <= now:
         flow = c.starts[c.at[STARTED]]
-        if not join(s, c, flow, now, whole_ns):
+        if not join(s, c, flow, now):
             return False
         c.at[STARTED] += 1
         end_if_empty(c, flow, now, whole_ns)
     while c.at[WAITING] > 0 and c.start_ns[c.waiting[0]] <= now:
         flow = c.waiting[0]
-        if not join(s, c, flow, now, whole_ns):
+        if not join(s, c, flow, now):
             return False
         c.at[WAITING] = pop(c.waiting, c.start_ns, c.at[WAITING])
         end_if_empty(c, flow, now, whole_ns)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chakrasim.jit import inner, kernel, leaf
 from chakrasim.machine.graph.routing.pick import least_loaded
 from chakrasim.simulator.flow.fill import SLACK_NS
-from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot
+from chakrasim.simulator.flow.links import begin, finish, has_room, leave, take_slot
 from chakrasim.simulator.flow.repair import repair
 from chakrasim.simulator.flow.state import ACTIVE, QUEUED, Floats, Ints, Sharing
 from chakrasim.simulator.kernels import layout as at
@@ -90,8 +90,8 @@ class RouteTable(NamedTuple):
 
 @inner
 def home_of(key: int, mask: int) -> int:
-    """Where a pair's place in the table is looked for first."""
-    mixed = (key ^ (key >> PAIR_BITS)) * 0x9E3779B1 & 0xFFFFFFFFFFFF
+    """Where a pair's place in the table is looked for first; what is multiplied stays below 2^63."""
+    mixed = (key >> PAIR_BITS) * 0x5BD1E995 ^ (key & ((1 << PAIR_BITS) - 1)) * 0x9E3779B1
     return (mixed ^ (mixed >> 23)) & mask
 
 
@@ -358,10 +358,9 @@ def take_out(m: Words, s: Sharing, t: RouteTable, slot: int) -> float:
     """Take a flow under way out of the sharing; returns the bytes that it has left."""
     message = s.slots[slot].record
     route = m[message + at.MSG_ROUTE]
-    left = max(s.slots[slot].remaining - s.slots[slot].rate * (float(m[at.NOW]) - s.slots[slot].since), 0.0)
+    left = leave(s, slot, float(m[at.NOW]))
     t.sent[route] += s.slots[slot].began - left
     count_flow(t, route, -1)
-    finish(s, slot)
     leave_route(m, t, message)
     return left
 

@@ -67,6 +67,7 @@ class Activities:
     def __init__(self, graph: NetworkGraph, routing: Routing, channels: int = 0) -> None:
         self._graph, self._routing, self._rings = graph, routing, channels
         self._numbers: dict[Key, int] = {}
+        self._keys: list[Key] = []
         self._sends: dict[int, tuple[Ints, float]] = {}
         self._crossers: dict[int, tuple[Ints, Ints, NDArray[np.int16], NDArray[np.int16]]] = {}
 
@@ -77,19 +78,22 @@ class Activities:
     def number_of(self, kind: int, root: int, members: Sequence[int]) -> int:
         """The number of the activity that a collective of a `CollectiveType` is."""
         key = (int(kind), root if KINDS[kind].rooted else -1, tuple(members))
-        return self._numbers.setdefault(key, len(self._numbers))
+        number = self._numbers.setdefault(key, len(self._keys))
+        if number == len(self._keys):
+            self._keys.append(key)
+        return number
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._keys)
 
-    @property
-    def names(self) -> list[str]:
-        """By number: what each activity is, and of which ranks."""
-        return [f"{KINDS[kind].key} of {ranks_text(sorted(members))}" for kind, _, members in self._numbers]
+    def name_of(self, number: int) -> str:
+        """What an activity is, and of which ranks."""
+        kind, _, members = self._keys[number]
+        return f"{KINDS[kind].key} of {ranks_text(sorted(members))}"
 
     def a_member_of(self, number: int) -> int:
         """One of the ranks of an activity."""
-        return list(self._numbers)[number][2][0]
+        return self._keys[number][2][0]
 
     def cut_pair(self, number: int, down: NDArray[np.bool_]) -> tuple[int, int] | None:
         """Two ranks of an activity between which there is no way while links are down; None if there are no such."""
@@ -128,7 +132,7 @@ class Activities:
 
     def _hops(self, number: int, down: NDArray[np.bool_] | None) -> Hops:
         """The messages of an activity; rings over several islands are one for each of their NICs."""
-        kind, root, members = list(self._numbers)[number]
+        kind, root, members = self._keys[number]
         if KINDS[kind].of_pairs:
             return direct_hops(kind, root, members)
         ring = np.array(members, np.int32)

@@ -31,23 +31,27 @@ def last_event_ns(m: Ints, flows: FlowNetwork, slots: Ints, ranks: Ints) -> int:
     return max(int(busy_until), *lost, *(int(flows.sharing.slots[slot].since) for slot in _waiting(m, flows, ranks)), 0)
 
 
-def waiting_lines(m: Ints, flows: FlowNetwork, ranks: Ints) -> list[str]:
-    """A line for each flow of these ranks that cannot go on: who it is, what it has left, which links are down."""
-    return [_line(m, flows, slot) for slot in _waiting(m, flows, ranks)]
+def waiting_lines(m: Ints, flows: FlowNetwork, ranks: Ints, most: int) -> list[str]:
+    """A line for each flow of these ranks that cannot go on, of ``most`` at most: who it is, what it has left, which
+    links are down."""
+    slots = _waiting(m, flows, ranks)
+    lines = [_line(m, flows, slot) for slot in slots[:most]]
+    return lines if len(slots) <= most else [*lines, f"... and {len(slots) - most} more flows wait"]
 
 
 def _waiting(m: Ints, flows: FlowNetwork, ranks: Ints) -> list[int]:
     """The slots of these ranks' flows under way: when nothing happens any more, none of them can go on."""
-    own = set(ranks.tolist())
-    routes = {slot: int(m[int(flows.sharing.slots[slot].record) + at.MSG_ROUTE]) for slot in flows.under_way()}
-    return [slot for slot, route in routes.items() if flows.a_rank_of(route) in own]
+    slots = np.array(flows.under_way(), np.int64)
+    routes = m[flows.sharing.slots["record"][slots] + at.MSG_ROUTE]
+    found: list[int] = slots[np.isin(flows.ranks_of_routes()[routes], ranks)].tolist()
+    return found
 
 
 def _line(m: Ints, flows: FlowNetwork, slot: int) -> str:
     source, target = flows.ends(m, slot)
     down = flows.states.capacity == 0
     if source < 0:
-        name, pair = f"the {flows.activities.names[target]}", flows.activities.cut_pair(target, down)
+        name, pair = f"the {flows.activities.name_of(target)}", flows.activities.cut_pair(target, down)
     else:
         name, pair = f"the message from rank {source} to rank {target}", (source, target)
     size = int(m[int(flows.sharing.slots[slot].record) + at.MSG_BYTES])

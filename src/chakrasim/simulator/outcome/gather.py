@@ -18,7 +18,7 @@ from chakrasim.simulator.checks.unaware import Calls, warn_of_impossible
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.outcome.graph_links import GraphLink, graph_links
+from chakrasim.simulator.outcome.graph_links import graph_links
 from chakrasim.simulator.outcome.local_memory import tensors_of, usage
 from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -80,7 +80,7 @@ def gather(
         message_bytes=int(m[at.MESSAGE_BYTES]) * (context.ranks // len(layout.ranks)) + int(collective_bytes.sum()),
         events=int(m[at.EVENTS]),
         links=_links(m, layout, context) if context.aware else None,
-        graph_links=_graph_links(context, flows, int(finish.max(initial=0))),
+        graph_links=() if flows is None else graph_links(flows, int(finish.max(initial=0))),
         collectives=_collectives(calls, context),
         records=records,
         class_ranks=layout.ranks,
@@ -193,12 +193,6 @@ def _peak_memory(records: tuple[NodeRecord, ...], classes: Ints, context: Contex
         )
     peaks = [usage(tensors_of(record))[1].max(initial=0) for record in records]
     return np.array(peaks, np.int64)[classes]
-
-
-def _graph_links(context: Context, flows: FlowNetwork | None, makespan_ns: int) -> tuple[GraphLink, ...]:
-    if flows is None:
-        return ()
-    return graph_links(flows, context.activities.names if context.activities is not None else (), makespan_ns)
 
 
 def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,8 +40,8 @@ class GraphLink:
     users: tuple[LinkUser, ...] = ()
 
 
-def graph_links(flows: FlowNetwork, activities: Sequence[str], makespan_ns: int) -> tuple[GraphLink, ...]:
-    """The links that were used, those with the largest share first; ``activities`` are names by number."""
+def graph_links(flows: FlowNetwork, makespan_ns: int) -> tuple[GraphLink, ...]:
+    """The links that were used, those with the largest share first."""
     table, graph = flows.table, flows.graph
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
     crossed = table.coefficient * table.sent[route]
@@ -51,7 +51,7 @@ def graph_links(flows: FlowNetwork, activities: Sequence[str], makespan_ns: int)
     used = np.flatnonzero(carried)
     order = used[np.lexsort((used, -share[used]))]
     names = graph.link_names
-    users = _users(flows, activities, route, crossed, order[:NAMED])
+    users = _users(flows, route, crossed, order[:NAMED])
     return tuple(
         GraphLink(names[link], round(carried[link]), float(share[link]), users.get(link, ())) for link in order.tolist()
     )
@@ -76,18 +76,13 @@ def read_loads(path: str, graph: NetworkGraph, notes: Notes) -> dict[str, float]
 
 
 def _users(
-    flows: FlowNetwork,
-    activities: Sequence[str],
-    route: NDArray[np.int64],
-    crossed: NDArray[np.float64],
-    links: NDArray[np.int64],
+    flows: FlowNetwork, route: NDArray[np.int64], crossed: NDArray[np.float64], links: NDArray[np.int64]
 ) -> dict[int, tuple[LinkUser, ...]]:
     """By link: who sent most over it."""
     asked = np.zeros(flows.graph.links, np.bool_)
     asked[links] = True
     entries = np.flatnonzero(asked[flows.table.link] & (crossed > 0))
-    routes, which = np.unique(route[entries], return_inverse=True)
-    user = np.array([_user(flows, r) for r in routes.tolist()], np.int64)[which.reshape(-1)]
+    user = flows.user[route[entries]]
     # What took another way on its way has several routes.
     order = np.lexsort((user, flows.table.link[entries]))
     at, user = flows.table.link[entries][order], user[order]
@@ -97,18 +92,13 @@ def _users(
     for i in np.lexsort((user, -sent, at)).tolist():
         link, known = int(at[i]), found.get(int(at[i]), ())
         if len(known) < MOST_USERS:
-            found[link] = (*known, LinkUser(_name(flows, activities, int(user[i]), link), round(sent[i])))
+            found[link] = (*known, LinkUser(_name(flows, int(user[i]), link), round(sent[i])))
     return found
 
 
-def _user(flows: FlowNetwork, route: int) -> int:
-    """Who uses a route: a pair of ranks as one number, or the number n of an activity as -1 - n."""
-    pair = flows.pair(route)
-    return -1 - flows.activity_of[route] if pair is None else pair[0] << PAIR_BITS | pair[1]
-
-
-def _name(flows: FlowNetwork, activities: Sequence[str], user: int, link: int) -> str:
+def _name(flows: FlowNetwork, user: int, link: int) -> str:
+    """A user of routes (`FlowNetwork.user`), as a user of this link."""
     if user >= 0:
         return f"messages {user >> PAIR_BITS} -> {user & ((1 << PAIR_BITS) - 1)}"
     crossing = flows.activities.flows_over(-1 - user, link)
-    return activities[-1 - user] + (f": {crossing}" if crossing else "")
+    return flows.activities.name_of(-1 - user) + (f": {crossing}" if crossing else "")

@@ -12,7 +12,7 @@ import numpy as np
 from chakrasim.simulator.outcome.steps import StepTime
 
 FORMAT = "chakrasim-result/1"
-"""CapacityChanges with the meaning of a key, not with the version of the program."""
+"""Changes with the meaning of a key, not with the version of the program."""
 
 UNITS = {
     "*_ns": "nanoseconds (one cycle of ASTRA-sim is 1 ns)",

@@ -98,9 +98,14 @@ class SimulationResult(Shown):
         """When the last rank finished."""
         return int(self.finish_ns.max(initial=0))
 
+    @property
+    def network(self) -> str:
+        """How bytes shared links, in words."""
+        return self.congestion if self.congestion == "flow" else f"congestion-{self.congestion}"
+
     def _in_short(self) -> dict[str, str]:
         shares = [share_text(mean, self.makespan_ns) for mean in self.parts_ns.mean(axis=0).tolist()]
-        network = f"congestion-{self.congestion}" if self.replay is None else "none, measured durations replayed"
+        network = self.network if self.replay is None else "none, measured durations replayed"
         figures = {
             "makespan": time_text(self.makespan_ns),
             "ranks": f"{len(self.finish_ns):,}",
@@ -137,7 +142,7 @@ class SimulationResult(Shown):
             "simulated": len(self.finish_order) > 0,
         }
         if self.congestion == "flow":
-            figures["links"] = self.graph_links
+            figures |= {"links": self.graph_links, "network_model": self.congestion}
         # Only converted traces have these, or jobs that cannot end.
         measured: dict[str, Any] = {"steps": self.steps or None, "replay": self.replay}
         measured["unfinished"] = self.unfinished if self.unfinished.size else None

@@ -62,11 +62,13 @@ def stall_error(
     """
     board = _Board(m, layout, context, ranks.tolist())
     waits = [wait for slot in board.stuck for wait in board.waits_of(slot)]
-    causes = [] if flows is None else [*lost_lines(flows, ranks), *waiting_lines(m, flows, ranks)]
+    causes: list[str] = []
+    if flows is not None:
+        causes = [*lost_lines(flows, ranks)[:LINES_SHOWN], *waiting_lines(m, flows, ranks, LINES_SHOWN)]
     # Where a link or a rank is down, all that wait for one another wait for it.
     cycle = () if causes else find_cycle({wait.rank: wait.for_ranks for wait in waits})
     waits.sort(key=lambda wait: wait.rank not in cycle)
-    lines = [*causes[:LINES_SHOWN], *(wait.text for wait in waits[:LINES_SHOWN])]
+    lines = [*causes, *(wait.text for wait in waits[:LINES_SHOWN])]
     if len(waits) > LINES_SHOWN:
         lines.append(f"... and {len(waits) - LINES_SHOWN} more waits")
     what = "the run" if context.job_of is None else "the job"

@@ -186,7 +186,7 @@ def graph_text(graph: NetworkGraph, format: str, file: str, notes: Notes) -> str
         raise InputError(
             "unknown form of a network", found=repr(format), expected=expected, remedy=near(format, WRITTEN)
         )
-    if graph.planned.link.size:
-        count = plural(graph.planned.link.size, "planned change")
+    if graph.planned:
+        count = plural(len(graph.planned), "planned change")
         notes.warn(f"{file}: {count} of capacity is not held by files of networks")
     return _WRITERS[format](graph, file, notes)

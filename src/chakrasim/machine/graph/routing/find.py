@@ -66,7 +66,7 @@ def find_routes(
         if again.size:  # links that are down keep them from their stops: they take a shortest way
             routes = patched(routes, again, _plain(maze, routing, begin[again], end[again], labels[again]))
     if refuse and routes.missing.size:
-        refuse_missing(graph, begin, end, routes.missing, dead)
+        refuse_missing(graph, begin, end, routes.missing, dead, routing.rule)
     return routes
 
 
@@ -86,7 +86,7 @@ def find_ways(
     begin, end, labels = checked_flows(graph, source, destination, label)
     ways = ways_of(graph, maze_of(graph, routing, dead), routing, begin, end, labels)
     if refuse and ways.missing.size:
-        refuse_missing(graph, begin, end, ways.missing, dead)
+        refuse_missing(graph, begin, end, ways.missing, dead, routing.rule)
     return ways
 
 

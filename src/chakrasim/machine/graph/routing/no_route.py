@@ -17,7 +17,7 @@ MOST_SHOWN: Final = 4
 
 
 def refuse_missing(
-    graph: NetworkGraph, source: Ints, destination: Ints, missing: Longs, dead: NDArray[np.bool_] | None
+    graph: NetworkGraph, source: Ints, destination: Ints, missing: Longs, dead: NDArray[np.bool_] | None, rule: str
 ) -> NoReturn:
     """Raise an InputError that names the ends of the first flow without a route, and the graph's components."""
     flow = int(missing[0])
@@ -26,7 +26,9 @@ def refuse_missing(
     if missing.size > 1:
         message += f", and none for {plural(missing.size - 1, 'more flow')}"
     parts = components(graph, dead)
-    if parts[source[flow]] == parts[destination[flow]]:
+    if rule == "given":
+        remedy = "the rule given knows only the ways that the machine's routing lists (paths, next): name one there"
+    elif parts[source[flow]] == parts[destination[flow]]:
         remedy = "links join them, but only against their direction or through ranks that let no traffic pass"
         remedy += " (pxn passes those of the own island)"
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from chakrasim.machine.graph.routing import Routes, Routing, find_routes
 from chakrasim.simulator.flow.alone.flows import NO_CHANGES, CapacityChanges, Floats, Flows, Ints
 from chakrasim.simulator.flow.alone.moving import capacities_over_time, run_moving
 from chakrasim.simulator.flow.alone.result import FlowResult
-from chakrasim.simulator.flow.alone.solve import How, Solved, solve
-
-Progress = Callable[[int, int, int], None]
+from chakrasim.simulator.flow.alone.solve import How, Progress, Solved, solve
 
 
 def run_flows(
@@ -86,7 +84,7 @@ def run_flows(
 
 def _finds_ways_later(graph: NetworkGraph, flows: Flows, routing: Routing, changes: object) -> bool:
     """Whether some flow takes its way, or another one, after others have begun."""
-    if graph.planned.at_ns.size or (changes is not None and not isinstance(changes, CapacityChanges)):
+    if graph.planned or (changes is not None and not isinstance(changes, CapacityChanges)):
         return True
     together = (flows.after < 0).all() and np.unique(flows.start_ns).size <= 1
     return routing.rule == "adaptive" and not together
@@ -158,6 +156,11 @@ def outcome(
         link_bytes = np.bincount(routes.link, weights=moved, minlength=capacity.size).astype(np.float64)
     ended = solved.finish_ns[~np.isnan(solved.finish_ns)]
     could = could_carry(capacity, changes, float(ended.max(initial=0.0)))
+    cut_by = np.full(len(flows), -1)
+    if ended.size < len(flows):
+        down = _at_last(capacity, changes)[routes.link if medium is None else medium[routes.link]] <= 0
+        crossings = np.flatnonzero(down)[::-1]  # the first of a flow is written last
+        cut_by[np.searchsorted(routes.first, crossings, side="right") - 1] = routes.link[crossings]
     shared = link_bytes if medium is None else np.bincount(medium, weights=link_bytes, minlength=capacity.size)[medium]
     busy_share = np.divide(shared, could, out=np.zeros(capacity.size), where=could > 0)
     return FlowResult(
@@ -173,8 +176,17 @@ def outcome(
         changed=solved.changed,
         classes=solved.classes,
         exact=how.exact,
+        cut_by=cut_by,
         merge=how.merge,
     )
+
+
+def _at_last(capacity: Floats, changes: CapacityChanges) -> Floats:
+    """float64[l]: the capacities behind all changes."""
+    now = capacity.copy()
+    for place in np.argsort(changes.time_ns, kind="stable").tolist():
+        now[changes.link[place]] = changes.capacity[place]
+    return now
 
 
 def could_carry(capacity: Floats, changes: CapacityChanges, end_ns: float) -> Floats:

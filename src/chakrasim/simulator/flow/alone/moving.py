@@ -20,7 +20,7 @@ from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.machine.graph.routing.ways import start_all
 from chakrasim.simulator.flow.alone.flows import CapacityChanges, Floats, Flows, Ints, Longs
 from chakrasim.simulator.flow.alone.solve import ALL_ABOVE, How, Solved
-from chakrasim.simulator.flow.events import can_enter, end_due, enter, leave, next_end, settle
+from chakrasim.simulator.flow.events import can_enter, end_due, enter, next_end, settle, take_out
 from chakrasim.simulator.flow.fill import SLACK_NS
 from chakrasim.simulator.flow.links import change_capacity
 from chakrasim.simulator.flow.loop import SAME
@@ -173,8 +173,8 @@ class _Course:
             found = find_routes(self.graph, *ends, self.routing, down, refuse=down is None)
             there = np.setdiff1d(np.arange(which.size), found.missing)
             first = offsets_of(np.isin(np.arange(which.size), there).astype(np.int64))
-            one = np.zeros(there.size, np.bool_)
-            ways = Ways(first, found.take(there), one, np.zeros(which.size, np.int64), found.missing)
+            no_detours = np.zeros(there.size, np.bool_)
+            ways = Ways(first, found.take(there), no_detours, np.zeros(which.size, np.int64), found.missing)
         self._book[which], self._place[which] = len(self._books), np.arange(which.size)
         self._books.append(ways)
         self._look(which[ways.missing], None)
@@ -219,7 +219,7 @@ class _Course:
             self._count(before, 1)
             return
         if slot is not None:
-            left = float(leave(self.sharing, slot, now))
+            left = float(take_out(self.sharing, slot, now))
             self._carry(flow, float(self.flows.size_bytes[flow]) - self.carried[flow] - left)
         self.taken[flow] = way
         if slot is not None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from chakrasim.errors import InputError, near
 from chakrasim.simulator.flow.alone.flows import Flows
+from chakrasim.text.amounts import amount_of
 
 EXAMPLES: Final = {"incast": "incast:16x1MiB", "permutation": "permutation:4MiB", "all-to-all": "all-to-all:1MiB"}
 MOST_FLOWS: Final = 1 << 27
 """What is more takes more memory than a machine has."""
-_SIZE: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(?:([kKMGT])(i?))?B?")
-_POWER: Final = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def pattern_flows(pattern: str, ranks: int, seed: int = 1) -> Flows:
@@ -45,11 +43,9 @@ def pattern_flows(pattern: str, ranks: int, seed: int = 1) -> Flows:
 
 def size_bytes(text: str, pattern: str) -> float:
     """A size such as ``1MiB`` in bytes. Raises InputError for what is none."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    size = amount_of(text)
+    if size is None:
         raise _refused("this is no size", text, pattern)
-    factor = (1024 if match[3] else 1000) ** _POWER[match[2]] if match[2] else 1
-    size = Fraction(match[1]) * factor
     if size.denominator != 1 or size >= 2**62:
         raise _refused("the size is no whole number of bytes in range", text, pattern)
     return float(size)

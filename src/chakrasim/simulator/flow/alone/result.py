@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.flow.alone.flows import Floats, Flows, Longs
-from chakrasim.text.amounts import size_text, time_text
+from chakrasim.text.amounts import first_of, plural, size_text, time_text
 from chakrasim.text.shown import Shown
 
 PERCENTILES = (0, 50, 90, 99, 100)
@@ -25,12 +25,12 @@ class FlowResult(Shown):
         float64[f]; NaN for a flow that cannot end, because it has no route, crosses a link that stays down, or follows
         such a flow.
     begin_ns:
-        float64[f]: when each started: its own time, or that after the flow that it follows; NaN for
-        those that never started.
+        float64[f]: when each started: its own time, or that after the flow that it follows; NaN for those that never
+        started.
     link_bytes:
-        float64[l]: bytes that each link carried for the flows that ended.
+        float64[l]: bytes that each link carried, those of flows that cannot end among them.
     busy_share:
-        float64[l]: those bytes over what the link could carry from time 0 to the last end.
+        float64[l]: those bytes, of all links of its medium, over what it could carry from time 0 to the last end.
     link_names:
         Of the links.
     solves, fills, changed:
@@ -39,6 +39,8 @@ class FlowResult(Shown):
         How many flows were solved in place of all, where equal ones are solved as one.
     exact:
         Whether times are doubles; else each end is a whole nanosecond.
+    cut_by:
+        int64[f]: the first link on the way of a flow that carries nothing in the end; -1 where all do.
     merge:
         The share of the time within which ends were taken together.
     warnings:
@@ -57,6 +59,7 @@ class FlowResult(Shown):
     changed: int
     classes: int
     exact: bool
+    cut_by: Longs
     merge: float = 0.0
     warnings: tuple[str, ...] = field(default=())
 
@@ -75,6 +78,24 @@ class FlowResult(Shown):
     def stuck(self) -> Longs:
         """int64: the flows that cannot end."""
         return np.flatnonzero(np.isnan(self.finish_ns))
+
+    @property
+    def stuck_text(self) -> str:
+        """Which flows cannot end, and why the first of them cannot; nothing if all end."""
+        if not self.stuck.size:
+            return ""
+        flow = first = int(self.stuck[0])
+        seen = {flow}
+        while (before := int(self.flows.after[flow])) >= 0 and np.isnan(self.finish_ns[before]) and before not in seen:
+            seen.add(flow := before)
+        why = ""
+        if self.cut_by[flow] >= 0:
+            why = f": flow {flow} crosses {self.link_names[self.cut_by[flow]]}, which carries nothing"
+        elif self.routes.missing[flow]:
+            why = f": there is no way from rank {self.flows.source[flow]} to {self.flows.destination[flow]}"
+        after = f"{first} waits for the end of {flow}" if why and flow != first else ""
+        chain = f" ({after})" if after else ""
+        return f"{plural(self.stuck.size, 'flow')} cannot end: {first_of(self.stuck.tolist())}{chain}{why}"
 
     @property
     def most_loaded(self) -> Longs:

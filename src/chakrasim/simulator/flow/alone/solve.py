@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -18,8 +19,8 @@ Progress = Callable[[int, int, int], None]
 
 ALL_ABOVE: Final = 0.2
 """When more than this share of the flows under way are sought, seeking all at once is cheaper."""
-WORK: Final = 1 << 22
-"""How many flows times instants lie between two calls of ``progress``, about."""
+CALL_S: Final = 0.1
+"""How long the kernel is to run at a time, about: signals and ``progress`` wait for it to return."""
 MOST_INSTANTS: Final = 1 << 14
 
 
@@ -64,9 +65,12 @@ def _run(capacity: Floats, course: Course, how: How) -> Solved:
     entries = min(course.route_link.size, slots * longest)
     sharing = new_sharing(capacity, max(slots, 1), max(entries, 1), longest)
     above = ALL_ABOVE if how.all_above is None else how.all_above
+    instants = 1
     while True:
-        instants = max(WORK // (int(sharing.count[ACTIVE]) + WORK // MOST_INSTANTS), 1)
+        began_s = perf_counter()
         state = run(sharing, course, not how.exact, how.merge, above, instants)
+        slow = perf_counter() - began_s > CALL_S
+        instants = max(instants // 2, 1) if slow else min(2 * instants, MOST_INSTANTS)
         if state == DONE:
             break
         if state == NEEDS_ROOM:
