@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,13 @@ def test_what_cannot_be_is_refused(name: str, given: dict[str, Any], expected: s
 def test_a_sized_machine_is_a_machine_file() -> None:
     entries = sized_machine("h100", 64)
     assert load_machine(entries).graph.link_names == load_machine("h100", gpus=64).graph.link_names
+
+
+def test_a_machine_file_with_a_graph_may_leave_out_how_collectives_run() -> None:
+    graph = {"ranks": 4, "parts": [{"one-switch": {"bandwidth": "400 Gb/s", "latency": "250 ns"}}]}
+    plain = load_machine({"format": 1, "network": {"graph": graph}})
+    assert plain.system == replace(load_machine("h100", gpus=8).system, local_mem_bw=plain.system.local_mem_bw)
+    with pytest.raises(InputError, match="the key is missing"):
+        load_machine(
+            {"format": 1, "network": [{"topology": "Ring", "npus": 4, "bandwidth": "1 GB/s", "latency": "0 ns"}]}
+        )

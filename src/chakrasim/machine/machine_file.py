@@ -28,7 +28,7 @@ from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.settings import changed
-from chakrasim.machine.sized import sized_machine
+from chakrasim.machine.sized import PLAIN_COLLECTIVES, sized_machine
 from chakrasim.machine.system import System
 from chakrasim.notes import Notes, lists_too
 
@@ -100,10 +100,13 @@ def _refuse_options(size: Mapping[str, object], settings: Mapping[str, object] |
 
 def _load(section: Section) -> Machine:
     section.refuse_unknown(names(MACHINE), _HINT)
+    network = section.entries.get("network")
+    if "collectives" not in section and isinstance(network, Mapping) and "graph" in network:
+        section = replace(section, entries={**section.entries, "collectives": PLAIN_COLLECTIVES})
     values = read(section, MACHINE)
     made = values["network"]
-    network = made.graph if isinstance(made, GraphNetwork) else _network(section, made.dimensions)
-    shape = network.logical if isinstance(network, NetworkGraph) else network.npus_count
+    links = made.graph if isinstance(made, GraphNetwork) else _network(section, made.dimensions)
+    shape = links.logical if isinstance(links, NetworkGraph) else links.npus_count
     profile_name = values["compute"].pop("profile")
     profile = None if profile_name is None else _profile(section, profile_name)
     memory, collectives = values["memory"], values["collectives"]
@@ -118,7 +121,7 @@ def _load(section: Section) -> Machine:
     graphs = isinstance(made, GraphNetwork)
     try:
         machine = Machine(
-            network,
+            links,
             system,
             expansion,
             profile,

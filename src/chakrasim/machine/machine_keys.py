@@ -183,7 +183,7 @@ MACHINE: Final = (
     Key("compute", mapping(_COMPUTE, _compute), EMPTY, "what times compute nodes"),
     Key("memory", mapping(_MEMORY), EMPTY, "a rank's own memory, and what lies behind it"),
     Key("collectives", mapping(_COLLECTIVES), Required("a mapping of " + ", ".join(names(_COLLECTIVES))),
-        "how collectives run"),
+        "how collectives run; a graph of links may leave it out: rings, and directly what concerns two ranks each"),
     Key("placeholders", Kind(lambda section, key: section.below(key, ()), "mapping", {"type": "object"}), None,
         "by place (`memory.bandwidth`, `network[0].latency`): why the figure there is none of the machine; each is a "
         "warning in every run"),

@@ -20,6 +20,12 @@ MOST_PODS: Final = 128
 _NIC: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(G|T|Gb/s|Gbps|Gbit/s|Tb/s|Tbps|Tbit/s)", re.IGNORECASE)
 
 Mapping = dict[str, Any]
+PLAIN_COLLECTIVES: Final[Mapping] = {
+    "splits": 1,
+    "endpoint-delay": "0 ns",
+    "algorithms": {kind.key: "direct" if kind.of_pairs else "ring" for kind in KINDS.values()},
+}
+"""On a graph of links, unless its file says otherwise."""
 
 
 def sized_machine(
@@ -70,7 +76,6 @@ def sized_text(
 
 
 def _machine(board: Board, count: int, network: Mapping) -> Mapping:
-    algorithms = {kind.key: "direct" if kind.of_pairs else "ring" for kind in KINDS.values()}
     return {
         "format": 1,
         "name": f"{board.name}-{count}",
@@ -78,7 +83,7 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
         "network": network,
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
-        "collectives": {"splits": 1, "endpoint-delay": "0 ns", "algorithms": algorithms},
+        "collectives": PLAIN_COLLECTIVES,
     }
 
 
