@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import chakrasim
@@ -11,6 +12,18 @@ from chakrasim.machine.topologies import BUILT_IN
 
 MARKS = {"kernel", "inner", "leaf"}
 SOURCE = Path(chakrasim.__file__).parent
+
+
+@cache
+def _trees() -> dict[Path, ast.Module]:
+    """The files that have kernels."""
+    texts = {path: path.read_text() for path in SOURCE.rglob("*.py")}
+    return {
+        path: tree
+        for path, text in texts.items()
+        if any(f"@{mark}" in text for mark in MARKS)
+        if _marked(tree := ast.parse(text))
+    }
 
 
 def _marked(tree: ast.Module) -> set[str]:
@@ -23,16 +36,13 @@ def _marked(tree: ast.Module) -> set[str]:
 
 
 def test_kernels_call_kernels_of_their_own_room_only():
-    trees = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
     kernels = {
         "chakrasim." + ".".join(path.relative_to(SOURCE).with_suffix("").parts): _marked(tree)
-        for path, tree in trees.items()
+        for path, tree in _trees().items()
     }
     assert sum(map(len, kernels.values())) > 20
     strays = []
-    for path, tree in trees.items():
-        if not _marked(tree):
-            continue
+    for path, tree in _trees().items():
         room = path.relative_to(SOURCE).parts[0]
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module in kernels and node.module.split(".")[1] != room:
@@ -41,10 +51,9 @@ def test_kernels_call_kernels_of_their_own_room_only():
 
 
 def test_constants_in_kernels_stand_where_kernels_do():
-    trees = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
-    with_kernels = {path.parent for path, tree in trees.items() if _marked(tree)}
+    with_kernels = {path.parent for path in _trees()}
     strays = []
-    for path, tree in trees.items():
+    for path, tree in _trees().items():
         imported = {
             alias.asname or alias.name: _file_of(node.module, alias.name)
             for node in ast.walk(tree)
