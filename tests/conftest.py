@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -32,25 +31,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("ours", derandomize=not config.getoption("--slow"), deadline=None)
     settings.load_profile("ours")
-
-
-def pytest_sessionstart() -> None:
-    """Of two workers one compiles the engine's plain loop and that of flows alone, the other that of the flow network,
-    instead of both compiling all."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    if worker not in ("gw0", "gw1"):
-        return
-    import chakrasim as cs
-    from chakrasim.generator import collective_job
-    from chakrasim.simulator.flow.alone.patterns import pattern_flows
-
-    job = collective_job("all_reduce", 1 << 20, 8)
-    if worker == "gw1":
-        cs.simulate(job, machine="h100", gpus=8)
-        return
-    cs.simulate(job, machine="hgx-h100-8")
-    graph = cs.load_machine("h100", gpus=8).graph
-    cs.run_flows(graph, pattern_flows("permutation:1KiB", 8, 1))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -71,6 +71,7 @@ def _makespan(folder: Path, *arguments: str, **keys: Any) -> int:
     return makespan
 
 
+@pytest.mark.slow
 def test_a_machine_file_names_a_topology_and_an_algorithm_of_a_module(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
@@ -88,6 +89,7 @@ def test_a_machine_file_names_a_topology_and_an_algorithm_of_a_module(tmp_path: 
     assert times["line:Line", "ring"] > times["Ring", "ring"]
 
 
+@pytest.mark.slow
 def test_a_changed_route_is_compiled_anew(tmp_path: Path) -> None:
     # What changes is a constant in another file: the line gets the link from its last member to its first.
     (tmp_path / "line.py").write_text(

@@ -39,7 +39,10 @@ def test_the_notebook_holds_its_outputs() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "left_out",
-    [pytest.param("70b", id="without the large model"), pytest.param(None, id="all", marks=pytest.mark.slow)],
+    [
+        pytest.param("70b", id="without the large model", marks=pytest.mark.slow),
+        pytest.param(None, id="all", marks=pytest.mark.slow),
+    ],
 )
 def test_the_notebook_runs(left_out: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("torch", "sklearn", "ipykernel"):
