@@ -10,10 +10,21 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 from chakrasim.errors import InputError, near
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+T = TypeVar("T")
+
+
+def enter(table: dict[str, T], name: str, one: T, what: str) -> T:
+    """Make something known under its name, which can be given once only; returns it. ValueError for another of that
+    name, or without any."""
+    known = table.setdefault(name, one)
+    if not name or known is not one:
+        raise ValueError(f"a {what} named {name!r} is registered already" if name else "no name")
+    return one
 
 
 def registered_name(text: str, table: Mapping[str, object], what: str, group: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from chakrasim.extensions import registered_name
+from chakrasim.extensions import enter, registered_name
 from chakrasim.machine.topologies.fully_connected import FULLY_CONNECTED
 from chakrasim.machine.topologies.ring import RING
 from chakrasim.machine.topologies.switch import SWITCH
@@ -19,10 +19,7 @@ TOPOLOGIES: Final[dict[str, Topology]] = {topology.name: topology for topology i
 
 def register(topology: Topology) -> Topology:
     """Make a topology known under its name, which can be given once only; returns it."""
-    known = TOPOLOGIES.setdefault(topology.name, topology)
-    if not topology.name or known is not topology:
-        raise ValueError(f"a topology named {topology.name!r} is registered already" if topology.name else "no name")
-    return topology
+    return enter(TOPOLOGIES, topology.name, topology, "topology")
 
 
 def topology_of(text: str) -> Topology:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from chakrasim.extensions import registered_name
+from chakrasim.extensions import enter, registered_name
 from chakrasim.machine.graph.families.cascade import CASCADE
 from chakrasim.machine.graph.families.cube_mesh import CUBE_MESH
 from chakrasim.machine.graph.families.dragonfly import DRAGONFLY
@@ -34,10 +34,7 @@ FAMILIES: Final[dict[str, Family]] = {family.name: family for family in BUILT_IN
 
 def register(family: Family) -> Family:
     """Make a family known under its name, which can be given once only; returns it."""
-    known = FAMILIES.setdefault(family.name, family)
-    if not family.name or known is not family:
-        raise ValueError(f"a family named {family.name!r} is registered already" if family.name else "no name")
-    return family
+    return enter(FAMILIES, family.name, family, "family")
 
 
 def family_of(text: str) -> Family:
