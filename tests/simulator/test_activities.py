@@ -25,7 +25,7 @@ from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.flow.state import ACTIVE, SOLVES, TOUCHED
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.lowering.activities import channels_of
+from chakrasim.simulator.lowering.channels import channels_of
 from chakrasim.trace import Trace
 
 ALL_REDUCE, REDUCE, ALL_GATHER, GATHER, SCATTER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER, BLOCK, BARRIER = range(10)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import KINDS, OnLink, Root
 from chakrasim.machine.graph.graph import NetworkGraph
-from chakrasim.machine.graph.routing import Routes, Routing, channel_rings, find_routes
-from chakrasim.simulator.lowering.channels import MOST_CHANNELS, channels_of
+from chakrasim.machine.graph.routing import Routes, Routing, find_routes
+from chakrasim.simulator.lowering.channels import MOST_CHANNELS, rings_of
 from chakrasim.text.amounts import plural, ranks_text
 
 Ints = NDArray[np.int32]
@@ -136,11 +136,10 @@ class Activities:
         if KINDS[kind].of_pairs:
             return direct_hops(kind, root, members)
         ring = np.array(members, np.int32)
-        channels = self._rings or channels_of(self._graph, ring)
-        if channels == 1:
-            return on_rings(kind, root, ring[None, :])
-        rings = channel_rings(self._graph, members, channels, self._routing, down, refuse=down is None)
-        return on_rings(kind, root, rings.orders, rings.routes)
+        rings = rings_of(self._graph, ring, self._rings, self._routing, down)
+        return (
+            on_rings(kind, root, ring[None, :]) if rings is None else on_rings(kind, root, rings.orders, rings.routes)
+        )
 
     def charges(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> Charges:
         """What activities take while links (bool[l]) are down. Those with a hop that has no way are in

@@ -49,12 +49,11 @@ class Channels:
         return self._known[key]
 
     def _found(self, ring: Ints) -> Rings:
-        channels = self._wanted or channels_of(self._graph, ring)
-        if channels == 1:
+        found = rings_of(self._graph, ring, self._wanted, self._routing)
+        if found is None:
             return Rings(ring[None, :])
-        found = channel_rings(self._graph, ring, channels, self._routing)
         self._own.append(found)
-        first, self._ways = self._ways + 1, self._ways + channels
+        first, self._ways = self._ways + 1, self._ways + len(found.orders)
         return Rings(found.orders, first)
 
     def __bool__(self) -> bool:
@@ -69,6 +68,15 @@ class Channels:
         ways = np.repeat(np.arange(self._ways) + 1, [len(ring) for rings in self._own for ring in rings.orders])
         routes = concatenated(*(rings.routes for rings in self._own))
         return source << PAIR_BITS | WAY | ways, source << PAIR_BITS | target, routes
+
+
+def rings_of(
+    graph: NetworkGraph, ring: Ints, wanted: int, routing: Routing, down: NDArray[np.bool_] | None = None
+) -> ChannelRings | None:
+    """The rings over some ranks, ``wanted`` or, for 0, as many as `channels_of` says, while links (bool[l]) are down;
+    None for one alone, whose hops take the ways of any message."""
+    channels = wanted or channels_of(graph, ring)
+    return None if channels == 1 else channel_rings(graph, ring, channels, routing, down, refuse=down is None)
 
 
 def channels_of(graph: NetworkGraph, members: Ints) -> int:

@@ -20,7 +20,7 @@ from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
-from chakrasim.simulator.lowering.channels import Rings
+from chakrasim.simulator.lowering.channels import Channels, Rings
 from chakrasim.simulator.lowering.communication import CollectiveUse
 
 Ints = NDArray[np.int64]
@@ -130,7 +130,7 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     if context.activities is not None and everywhere and count > 1 and not custom:
         return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
     if context.channels is not None and everywhere and count > 1 and not custom:
-        flat = _flat(use, members or tuple(range(context.ranks)), name, context)
+        flat = _flat(use, members or tuple(range(context.ranks)), name, context.channels, context)
         if flat is not None:
             return flat
     lines = None if custom or members is None else _lines(use, members, context)
@@ -172,17 +172,17 @@ def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activ
     return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
 
 
-def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, context: Context) -> Plan | None:
+def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, channels: Channels, context: Context) -> Plan | None:
     """On a graph of links, rings and direct messages go over all members at once, on the rings of their channels, as
     they do as one activity; None for other algorithms, which have a phase for each dimension."""
     algorithms = set(_implementations(use.type, name, context))
     algorithm = algorithms.pop()
-    if algorithms or context.channels is None or algorithm.name not in (RING.name, "direct"):
+    if algorithms or algorithm.name not in (RING.name, "direct"):
         return None
     if not use.size_bytes and use.type != Collective.BARRIER:
         return Plan(use, 0, ())
     on_rings = algorithm.name == RING.name and not KINDS[use.type].of_pairs
-    rings = context.channels.of(members) if on_rings else Rings(np.array([members], np.int32))
+    rings = channels.of(members) if on_rings else Rings(np.array([members], np.int32))
     root = use.root if use.root >= 0 else members[0]
     _root_index(replace(use, root=root), members)
     pieces = max(context.system.preferred_dataset_splits * len(rings.orders), 1)
