@@ -15,7 +15,7 @@ from chakrasim.config.table import Assumed, Derived, Empty, Key, Required, Table
 from chakrasim.generator.spec import keys as spec
 from chakrasim.machine.device.keys import DEVICE
 from chakrasim.machine.graph.changes import CHANGES
-from chakrasim.machine.graph.families import FAMILIES
+from chakrasim.machine.graph.families.table import BUILT_IN
 from chakrasim.machine.graph.network_file import NETWORK_GRAPH
 from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.memory import MEMORY
@@ -98,7 +98,7 @@ def _default(key: Key) -> str:
 def families_text() -> str:
     """Every family: what it is, how it is put together, its keys."""
     parts = []
-    for family in FAMILIES.values():
+    for family in BUILT_IN:
         rules = " ".join((family.build.__doc__ or "").split())
         said = f"{family.meaning[0].upper()}{family.meaning[1:]}."
         parts.append(f"### {family.name}\n\n{said} {rules}".rstrip() + f"\n\n{table_text(family.keys, deep=True)}")
