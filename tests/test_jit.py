@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import chakrasim
 from chakrasim import jit
 from chakrasim.machine.topologies import BUILT_IN
@@ -87,3 +89,23 @@ def test_kept_code_goes_by_the_sources_of_the_topologies_that_are_compiled_in():
     for topology in BUILT_IN:
         for function in (topology.route, topology.ends, topology.hops):
             assert Path(function.__code__.co_filename).read_bytes() in sources
+
+
+def test_parts_of_a_kernel_may_print(capsys: pytest.CaptureFixture[str]) -> None:
+    # A text is an object of Python, which compiled code finds through its environment.
+    @jit.inner
+    def lower(number: int) -> int:
+        print("lower", number)
+        return number + 1
+
+    @jit.inner
+    def upper(number: int) -> int:
+        print("upper", number)
+        return lower(number) + lower(2 * number)
+
+    @jit.kernel
+    def whole(number: int) -> int:
+        return upper(number) + lower(0)
+
+    assert whole(3) == 12
+    assert capsys.readouterr().out == "upper 3\nlower 3\nlower 6\nlower 0\n"

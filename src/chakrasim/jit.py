@@ -194,5 +194,62 @@ def _njit(function: F, **options: bool) -> F:
     import numba
 
     njit: Any = numba.njit  # its stubs do not know all options
-    compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, **options)(function)
+    compiled: F = njit(error_model="numpy", nogil=True, _nrt=False, pipeline_class=_by_parts(), **options)(function)
     return compiled
+
+
+@cache
+def _by_parts() -> Any:
+    """Numba's compiler, but that it only translates the parts of kernels, and optimizes each kernel once, as a whole.
+
+    By itself it optimizes every function together with all that it calls, and makes machine code of all of these: what
+    stands below ten others is compiled ten times.
+    """
+    from llvmlite.binding import Linkage
+    from numba.core import codegen, compiler, environment
+
+    ordinary: Any = codegen.JITCodeLibrary
+    compiles: Any = compiler.Compiler
+    environment_of: Any = environment.lookup_environment
+
+    class Whole(ordinary):  # type: ignore[misc]
+        def add_linking_library(self, library: Any) -> None:
+            # Callers stand before what they call, which is linked only where something asks for it.
+            for one in [library, *library._linking_libraries] if isinstance(library, Part) else [library]:
+                if one not in self._linking_libraries:
+                    super().add_linking_library(one)
+
+        def _optimize_final_module(self) -> None:
+            # What nobody else can call loses arguments that it does not need.
+            for function in self._final_module.functions:
+                if function.linkage == Linkage.linkonce_odr:
+                    function.linkage = Linkage.internal
+            super()._optimize_final_module()
+
+        def finalize(self) -> None:
+            super().finalize()
+            for variable in self._final_module.global_variables:
+                own = environment_of(variable.name)
+                if own is not None:
+                    self._codegen.set_env(variable.name, own)
+
+    class Part(Whole):
+        codegen = property(lambda self: self)
+
+        def set_env(self, name: str, environment: object) -> None:
+            """Nothing has an address before the kernel is made."""
+
+        def get_pointer_to_function(self, name: str) -> int:
+            return 0
+
+        def finalize(self) -> None:
+            self._finalized = True
+
+    class ByParts(compiles):  # type: ignore[misc]
+        def compile_extra(self, function: Any) -> Any:
+            made = Part if self.state.flags.no_cpython_wrapper else Whole
+            self.state.library = made(self.state.targetctx.codegen(), function.__qualname__)
+            self.state.library.enable_object_caching()
+            return super().compile_extra(function)
+
+    return ByParts
