@@ -13,7 +13,7 @@ ANSWERS := $(BIN)/python -c 'import sys, urllib.request as web; web.urlopen(sys.
 WORKERS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench docs clean
+.PHONY: help demo test test-all lint style types pytest bench docs clean
 
 help:
 	@echo "make demo   a real run, and training steps on machines of up to 1,024 GPUs"
@@ -27,16 +27,24 @@ help:
 demo: $(RUNS)
 	$(BIN)/chakrasim demo --out demo-out
 
-test: lint
-	$(BIN)/python -m pytest $(WORKERS)
+# Types are checked beside the tests: one process for half a minute.
+test: style
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
-test-all: lint
-	$(BIN)/python -m pytest $(WORKERS) --slow
+test-all: style
+	@$(MAKE) --no-print-directory --jobs 2 types pytest SLOW=--slow
 
-lint: $(DEVELOPS)
+lint: style types
+
+style: $(DEVELOPS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(DEVELOPS)
 	$(BIN)/mypy
+
+pytest: $(DEVELOPS)
+	$(BIN)/python -m pytest $(WORKERS) $(SLOW)
 
 docs: $(BIN)/python
 	$(BIN)/python -m pip install -qq --editable '.[docs]'

@@ -71,25 +71,25 @@ def _makespan(folder: Path, *arguments: str, **keys: Any) -> int:
     return makespan
 
 
-@pytest.mark.slow
 def test_a_machine_file_names_a_topology_and_an_algorithm_of_a_module(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "line.py").write_text(LINE)
     (own / "slow_ring.py").write_text(SLOW_RING)
     times = {}
-    for topology in ("Ring", "line:Line"):
-        for algorithm in ("ring", "slow_ring:slow", "slow_ring:slow(times=1)"):
-            _files(tmp_path, topology, algorithm)
-            times[topology, algorithm] = _makespan(tmp_path, path=own)
+    for topology, algorithm in (
+        ("Ring", "slow_ring:slow"),
+        ("Ring", "slow_ring:slow(times=1)"),
+        ("line:Line", "slow_ring:slow(times=1)"),
+    ):
+        _files(tmp_path, topology, algorithm)
+        times[topology, algorithm] = _makespan(tmp_path, path=own)
     # Six steps on a ring of 1,024 bytes and 100 ns; on a line of 4 the way back has three links.
-    assert times["Ring", "ring"] == 6 * (1024 + 100)
     assert times["Ring", "slow_ring:slow"] == 6 * (2048 + 100)
-    assert times["Ring", "slow_ring:slow(times=1)"] == times["Ring", "ring"]
-    assert times["line:Line", "ring"] > times["Ring", "ring"]
+    assert times["Ring", "slow_ring:slow(times=1)"] == 6 * (1024 + 100)
+    assert times["line:Line", "slow_ring:slow(times=1)"] > 6 * (1024 + 100)
 
 
-@pytest.mark.slow
 def test_a_changed_route_is_compiled_anew(tmp_path: Path) -> None:
     # What changes is a constant in another file: the line gets the link from its last member to its first.
     (tmp_path / "line.py").write_text(
@@ -98,10 +98,10 @@ def test_a_changed_route_is_compiled_anew(tmp_path: Path) -> None:
     )
     _files(tmp_path, "line:Line", "ring")
     times = []
-    for closed in (False, False, True):
-        (tmp_path / "shape_of_line.py").write_text(f"CLOSED = {closed}  # {len(times)}\n")
+    for closed in (False, True):
+        (tmp_path / "shape_of_line.py").write_text(f"CLOSED = {closed}\n")
         times.append(_makespan(tmp_path, path=tmp_path))
-    assert times[0] == times[1] > times[2] == 6 * (1024 + 100)
+    assert times[0] > times[1] == 6 * (1024 + 100)
 
 
 def test_an_installed_package_names_its_own_by_entry_points(tmp_path: Path) -> None:
