@@ -9,6 +9,8 @@ TORCH ?= torch==2.13.*
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # Whether an address answers: pip asks an index that does not for every package again, with a warning each time.
 ANSWERS := $(BIN)/python -c 'import sys, urllib.request as web; web.urlopen(sys.argv[1], timeout=5)'
+# Packages are compiled by whoever imports them first, which has to be kept: tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 # One process of tests for each core, who take work from each other towards the end.
 WORKERS ?= --numprocesses auto --maxprocesses 8 --dist worksteal
 
