@@ -120,6 +120,7 @@ def test_every_number_of_all_golden_cases_equals_the_reference(name: str, fold: 
     assert runs >= 200
 
 
+@pytest.mark.slow
 def test_files_give_the_numbers_of_all_golden_cases(shared_dir: Path, tmp_path: Path) -> None:
     wrong = []
     for name in ("analytical", "analytical-options"):
