@@ -27,7 +27,7 @@ LONGEST_NS: Final = 2.0**62
 """What lasts longer never ends."""
 
 
-@inner
+@leaf
 def fill(s: Sharing) -> None:
     """Set ``level`` and ``bottleneck`` of the chosen flows; ``rate`` stays as it was."""
     s.count[FILLS] += 1
@@ -159,7 +159,7 @@ def empty(s: Sharing, link: int, end: int) -> int:
     return end + s.links[link].crossing
 
 
-@inner
+@leaf
 def reach(s: Sharing) -> None:
     """What is left to the chosen flows on each link that they cross."""
     for i in range(s.count[TOUCHED]):
@@ -186,7 +186,7 @@ def reset(s: Sharing, link: int) -> None:
     s.links[link].unfrozen = 0
 
 
-@inner
+@leaf
 def freeze_listed(s: Sharing, link: int, level: float) -> int:
     """Give all chosen flows on a full link its level; returns how many that are."""
     count = 0

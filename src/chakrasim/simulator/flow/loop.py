@@ -102,7 +102,7 @@ def is_empty(c: Course, flow: int) -> bool:
     return c.route_first[flow + 1] == c.route_first[flow] or c.size_bytes[flow] <= 0.0
 
 
-@inner
+@leaf
 def join(s: Sharing, c: Course, flow: int, now: float) -> bool:
     """Let a flow's bytes move; False where there is no room for it."""
     if is_empty(c, flow):
@@ -128,7 +128,7 @@ def end_if_empty(c: Course, flow: int, now: float, whole_ns: bool) -> None:
         end(c, flow, time, max(time, now))
 
 
-@inner
+@leaf
 def arrive(s: Sharing, c: Course, now: float, whole_ns: bool) -> bool:
     """Let all flows come whose time it is; False where there is no room for the next."""
     while c.at[STARTED] < c.starts.size and c.start_ns[c.starts[c.at[STARTED]]] <= now:
@@ -146,7 +146,7 @@ def arrive(s: Sharing, c: Course, now: float, whole_ns: bool) -> bool:
     return True
 
 
-@inner
+@leaf
 def complete(s: Sharing, c: Course, now: float, limit: float, merged: bool) -> None:
     """End all flows that are due by ``limit``: the first from the queue's head, very many in one sweep."""
     alone = FEW + s.count[QUEUED] // MANY
@@ -164,13 +164,13 @@ def complete(s: Sharing, c: Course, now: float, limit: float, merged: bool) -> N
             end(c, s.slots[slot].flow, due, due if merged else now)
 
 
-@inner
+@leaf
 def next_end(s: Sharing) -> float:
     """When the next flow ends; infinity if none does."""
     return s.slots[s.queue[0]].due if s.count[QUEUED] > 0 else math.inf
 
 
-@inner
+@leaf
 def next_other(c: Course) -> float:
     """When the next flow comes or the next capacity changes; infinity if none does."""
     time = math.inf

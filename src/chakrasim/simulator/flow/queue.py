@@ -48,7 +48,7 @@ def sink(slots: Any, queue: Ints, end: int, place: int, flow: int) -> None:
     slots[flow].place = place
 
 
-@inner
+@leaf
 def due_at(s: Sharing, flow: int, time: float) -> None:
     """Set a flow's due time, and its place in the queue."""
     place = s.slots[flow].place
@@ -64,7 +64,7 @@ def due_at(s: Sharing, flow: int, time: float) -> None:
         sink(s.slots, s.queue, s.count[QUEUED], place, flow)
 
 
-@inner
+@leaf
 def leave_queue(s: Sharing, flow: int) -> None:
     place = s.slots[flow].place
     if place == NOWHERE:
