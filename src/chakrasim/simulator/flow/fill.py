@@ -13,7 +13,7 @@ from typing import Any, Final
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.flow.links import add_load, touch
 from chakrasim.simulator.flow.queue import requeue
-from chakrasim.simulator.flow.state import CHANGED, CHOSEN, FILLS, NOWHERE, QUEUED, STAMP, TOUCHED, Ints, Sharing
+from chakrasim.simulator.flow.state import CHANGED, CHOSEN, FILLS, NOWHERE, QUEUED, STAMP, TOUCHED, Places, Sharing
 
 HIGHER: Final = 1.0 + 1e-14
 """By what a link's level must have risen to take its place in the heap anew."""
@@ -253,7 +253,7 @@ def whole(now: float, lasts: float) -> float:
 
 
 @inner
-def sift(links: Any, order: Ints, place: int, end: int) -> None:
+def sift(links: Any, order: Places, place: int, end: int) -> None:
     """Restore the heap of links below a place; its keys are ``froze``, ties go to the lower link."""
     if place >= end:
         return

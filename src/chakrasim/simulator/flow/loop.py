@@ -11,7 +11,7 @@ from chakrasim.simulator.flow.fill import whole
 from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot, touch
 from chakrasim.simulator.flow.queue import sweep
 from chakrasim.simulator.flow.repair import repair
-from chakrasim.simulator.flow.state import ACTIVE, NOWHERE, QUEUED, Floats, Ints, Longs, Sharing
+from chakrasim.simulator.flow.state import ACTIVE, NOWHERE, QUEUED, Floats, Longs, Places, Sharing
 
 # What `run` returns.
 DONE: Final = 0
@@ -66,18 +66,18 @@ class Course(NamedTuple):
     """
 
     route_first: Longs
-    route_link: Ints
+    route_link: Places
     route_coefficient: Floats
     weight: Floats
     size_bytes: Floats
     delay_ns: Floats
     start_ns: Floats
-    starts: Ints
-    head_after: Ints
-    next_after: Ints
-    waiting: Ints
+    starts: Places
+    head_after: Places
+    next_after: Places
+    waiting: Places
     change_ns: Floats
-    change_link: Ints
+    change_link: Places
     change_capacity: Floats
     finish_ns: Floats
     at: Longs

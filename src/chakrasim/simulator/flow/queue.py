@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chakrasim.jit import inner, leaf
-from chakrasim.simulator.flow.state import NOWHERE, QUEUED, Ints, Sharing
+from chakrasim.simulator.flow.state import NOWHERE, QUEUED, Places, Sharing
 
 
 @leaf
@@ -14,7 +14,7 @@ def before(slots: Any, a: int, b: int) -> bool:
 
 
 @inner
-def rise(slots: Any, queue: Ints, place: int, flow: int) -> None:
+def rise(slots: Any, queue: Places, place: int, flow: int) -> None:
     """Put a flow where its due time wants it, at this place or above."""
     while place > 0:
         above = (place - 1) >> 1
@@ -29,7 +29,7 @@ def rise(slots: Any, queue: Ints, place: int, flow: int) -> None:
 
 
 @inner
-def sink(slots: Any, queue: Ints, end: int, place: int, flow: int) -> None:
+def sink(slots: Any, queue: Places, end: int, place: int, flow: int) -> None:
     """Put a flow where its due time wants it, at this place or below."""
     while True:
         below = 2 * place + 1
