@@ -190,6 +190,32 @@ def caller() -> Any:
     return called
 
 
+def fetcher() -> Any:
+    """For kernels: ``fetch(words, i)`` brings an array's word i near the processor, and waits for nothing."""
+    if not enabled():
+        return lambda words, i: None
+    from llvmlite import ir
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def fetch(typing: Any, words: Any, i: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            pointer = ir.IntType(8).as_pointer()
+            bits = [ir.IntType(32)] * 3
+            prefetch = builder.module.declare_intrinsic(
+                "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, *bits])
+            )
+            place = builder.bitcast(builder.gep(data, [arguments[1]]), pointer)
+            builder.call(prefetch, [place, *(bits[0](value) for value in (1, 3, 1))])  # to write, near, data
+            return context.get_dummy_value()
+
+        return types.void(words, types.int64), code
+
+    return fetch
+
+
 def _njit(function: F, **options: bool) -> F:
     import numba
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import random
 import re
-import sys
 import tempfile
 import time
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from damage import Files, damaged
+from seeds import go_through
 
 import chakrasim as cs
 from chakrasim.machine import Machine
@@ -146,19 +146,6 @@ def test_damaged_changes_are_refused_or_lose_no_byte(tmp_path: Path) -> None:
     assert seen["run"] > SEEDS // 20 and seen["refused"] > SEEDS // 4, seen
 
 
-def _loop(low: int, high: int) -> None:
-    """Go through the seeds, print what goes wrong; one line at the end."""
-    seen, bad = Counter[str](), 0
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(low, high):
-            try:
-                seen[outcome(seed, Path(folder))] += 1
-            except Exception as fault:
-                bad += 1
-                print(f"== {seed}: {type(fault).__name__}: {str(fault)[:600]}", flush=True)
-    print(f"{low}..{high}: {bad} wrong; {dict(sorted(seen.items()))}")
-
-
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
-    _loop(int(sys.argv[1]), int(sys.argv[2]))
+    with tempfile.TemporaryDirectory() as folder:
+        go_through(partial(outcome, folder=Path(folder)))

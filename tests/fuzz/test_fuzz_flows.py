@@ -12,12 +12,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 from damage import Files, damaged
 from network_inputs import graph
+from seeds import go_through
 
 from chakrasim.cli.main import main
 from chakrasim.machine.graph.formats.api import graph_text
@@ -100,18 +101,6 @@ def test_damaged_flows_are_refused_or_run(tmp_path: Path) -> None:
     assert seen["refused"] > SEEDS // 4
 
 
-def _loop(low: int, high: int) -> None:
-    """Go through the seeds, print what goes wrong; one line at the end."""
-    seen, bad = Counter[str](), 0
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(low, high):
-            try:
-                seen[outcome(seed, Path(folder))] += 1
-            except BaseException as fault:
-                bad += 1
-                print(f"== {seed}: {type(fault).__name__}: {str(fault)[:300]}", flush=True)
-    print(f"{low}..{high}: {bad} wrong; {dict(sorted(seen.items()))}")
-
-
 if __name__ == "__main__":
-    _loop(int(sys.argv[1]), int(sys.argv[2]))
+    with tempfile.TemporaryDirectory() as folder:
+        go_through(partial(outcome, folder=Path(folder)))

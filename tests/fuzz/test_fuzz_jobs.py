@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from damage import damaged
+from seeds import go_through
 
 import chakrasim as cs
 from chakrasim.errors import InputError, StallError
@@ -90,21 +90,8 @@ def test_damaged_jobs_files_are_refused_or_run(tmp_path: Path, monkeypatch: pyte
     assert seen["run"] > SEEDS // 20 and seen["refused, by line"] > SEEDS // 4
 
 
-def _loop(low: int, high: int) -> None:
-    """Go through the seeds, print what goes wrong; one line at the end."""
-    seen, bad = Counter[str](), 0
+if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_inputs(Path(folder))
-        for seed in range(low, high):
-            try:
-                seen[outcome(seed, Path(folder))] += 1
-            except Exception as fault:
-                bad += 1
-                print(f"== {seed}: {type(fault).__name__}: {str(fault)[:300]}", flush=True)
-    print(f"{low}..{high}: {bad} wrong; {dict(sorted(seen.items()))}")
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
-    _loop(int(sys.argv[1]), int(sys.argv[2]))
+        go_through(partial(outcome, folder=Path(folder)))

@@ -9,14 +9,13 @@ import json
 import os
 import random
 import re
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 from damage import damaged
 from network_inputs import networks
+from seeds import go_through
 
 from chakrasim.errors import InputError
 from chakrasim.machine.graph.formats.api import WRITTEN, graph_text, parse_graph
@@ -84,18 +83,5 @@ def test_damaged_networks_are_refused_or_read_whole() -> None:
     assert seen["read"] > SEEDS // 20 and seen["refused"] > SEEDS // 4
 
 
-def _loop(low: int, high: int) -> None:
-    """Go through the seeds, print what goes wrong; one line at the end."""
-    seen, bad = Counter[str](), 0
-    for seed in range(low, high):
-        try:
-            seen[outcome(seed)] += 1
-        except Exception as fault:
-            bad += 1
-            print(f"== {seed}: {type(fault).__name__}: {str(fault)[:300]}", flush=True)
-    print(f"{low}..{high}: {bad} wrong; {dict(sorted(seen.items()))}")
-
-
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
-    _loop(int(sys.argv[1]), int(sys.argv[2]))
+    go_through(outcome)

@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_routing import Plain, graphs
 
+from chakrasim import load_machine
 from chakrasim.errors import InputError
 from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, find_routes
+from chakrasim.machine.graph.routing.find import maze_of
+from chakrasim.machine.graph.routing.kernels.ends import batches, find_classes
+from chakrasim.machine.graph.routing.kernels.search import make_search, search_all
+from chakrasim.machine.graph.routing.kernels.trunk import make_trunk
+from chakrasim.machine.graph.routing.searches import as_flows
 
 SEEDS = st.integers(0, 2**63 - 1)
 
@@ -67,6 +73,19 @@ def test_small_batches_of_rows_change_nothing(monkeypatch):
     whole = find_routes(graph, source, destination, label)
     monkeypatch.setattr("chakrasim.machine.graph.routing.kernels.ends.ROWS_BYTES", 3 * 8 * 16)
     assert as_lists(find_routes(graph, source, destination, label)) == as_lists(whole)
+
+
+@pytest.mark.parametrize(("metric", "stride", "vertices"), [("hops", 1, 1), ("latency", 1, 1), ("hops", 8, 3)])
+def test_a_search_goes_no_further_than_the_board_or_the_switch_that_both_ends_share(metric, stride, vertices):
+    graph = load_machine("h100", gpus=64).network
+    ranks, routing = np.arange(64, dtype=np.int32), Routing(metric=metric)
+    maze = maze_of(graph, routing, None)
+    flows = as_flows(routing, ranks, (ranks ^ stride).astype(np.int32), np.zeros(64, np.int64))
+    trunk = make_trunk(maze)
+    for ends, order in batches(maze, find_classes(maze, flows.destination), flows.destination):
+        search = make_search(trunk, ends.row_vertex.size, metric == "hops")
+        search_all(maze, trunk, ends, flows._replace(order=order), search, metric == "hops")
+        assert search.size.max() == vertices
 
 
 def torus_4x4() -> NetworkGraph:

@@ -21,23 +21,11 @@ from chakrasim.machine.graph.routing import Routing, find_routes
 from chakrasim.simulator.jobs import PlacedJob
 from chakrasim.simulator.together import JobsResult, simulate_jobs
 from chakrasim.trace import Job, Trace
+from made_graphs import spines
 
 ALL_REDUCE, ALL_GATHER = 0, 2
 SYSTEM = load_system(system_of("ring", preferred_dataset_splits=1, endpoint_delay=0, local_mem_bw=0))
 Entry = Mapping[str, Any]
-
-
-def spines(count: int = 2, latency: float = 0.0) -> NetworkGraph:
-    """Ranks 0 and 1 on leaf0, 2 and 3 on leaf1, all links 50 bytes per ns."""
-    graph = GraphBuilder()
-    graph.add_ranks(4)
-    leaves = [graph.vertex("leaf0"), graph.vertex("leaf1")]
-    for rank in range(4):
-        graph.cable(rank, leaves[rank // 2], 50.0, latency)
-    for spine in graph.add_switches("spine", count):
-        for leaf in leaves:
-            graph.cable(leaf, spine, 50.0, latency)
-    return graph.build()
 
 
 def messages(*sent: tuple[int, int, int], ranks: int = 4) -> list[Trace]:

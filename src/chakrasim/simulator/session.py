@@ -192,7 +192,9 @@ class Session:
         graph = self.context.graph
         if self.context.network_model != "flow" or graph is None:
             return None
-        activities = self.context.activities or Activities(graph, self.context.routing)
+        activities = self.context.activities
+        if activities is None:
+            activities = Activities(graph, self.context.routing)
         return FlowNetwork(
             graph,
             self.context.routing,

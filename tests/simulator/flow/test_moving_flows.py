@@ -10,27 +10,14 @@ import pytest
 
 import chakrasim as cs
 from chakrasim.cli.main import main
-from chakrasim.machine.graph.builder import GraphBuilder
 from chakrasim.machine.graph.changes import load_changes
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routing
 from chakrasim.simulator.flow.alone.moving import run_moving
 from chakrasim.simulator.flow.alone.solve import How
+from made_graphs import spines
 
 ADAPTIVE = Routing("adaptive")
-
-
-def spines(count: int = 2, latency: float = 0.0) -> NetworkGraph:
-    """Ranks 0 and 1 on leaf0, 2 and 3 on leaf1, all links 50 bytes per ns."""
-    graph = GraphBuilder()
-    graph.add_ranks(4)
-    leaves = [graph.vertex("leaf0"), graph.vertex("leaf1")]
-    for rank in range(4):
-        graph.cable(rank, leaves[rank // 2], 50.0, latency)
-    for spine in graph.add_switches("spine", count):
-        for leaf in leaves:
-            graph.cable(leaf, spine, 50.0, latency)
-    return graph.build()
 
 
 def carried(result: cs.FlowResult) -> dict[str, float]:

@@ -96,7 +96,8 @@ def build(
     _options(context, header)
     header[at.REALS] = arena.add(_reals(context).view(np.int64))
     _check_size(arena.top + header[at.RESERVE], context)
-    m = arena.build(header[at.RESERVE] + 8 * header[at.INDEX_MASK] + (1 << 16))
+    room = max(0, min(arena.top // 4, context.limits.arena_bytes // 8 - arena.top))  # takes no memory before it is used
+    m = arena.build(header[at.RESERVE] + 8 * header[at.INDEX_MASK] + (1 << 16) + room)
     for field, value in header.items():
         m[field] = value
     return m, Layout(ranks, tuple(graphs), graph_of, ports)
@@ -247,11 +248,13 @@ def _slots(
     for first in np.sort(np.unique(shared, return_index=True)[1]).tolist():
         members = np.flatnonzero(shared == shared[first])
         template, pointers, values = _state_template(graphs[graph_of[first]], context, record, most_rings)
-        state = np.tile(template, (len(members), 1))
         starts = arena.top + np.arange(len(members)) * len(template)
         if at.SLOT_BUS in pointers:
+            state = np.tile(template, (len(members), 1))
             _wire_buses(state, pointers[at.SLOT_BUS], starts, table + members * at.SLOT_WORDS)
-        arena.add(state)
+            arena.add(state)
+        else:
+            arena.copies(template, len(members))
         for field, offset in pointers.items():
             slots[members, field] = starts + offset
         for field, value in values.items():

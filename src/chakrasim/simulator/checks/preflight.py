@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,13 +29,16 @@ def check_ranks(
 ) -> None:
     """Raise InputError for what no run could make sense of; ``calls[g][u]``: how many nodes of graph g ask for its u-th
     collective."""
+    members = {group: frozenset(context.groups[group]) for graph in graphs for group in graph.groups if group != 0}
+    by_graph = np.argsort(graph_of, kind="stable")
+    limits = np.searchsorted(graph_of[by_graph], np.arange(len(graphs) + 1)).tolist()
     for g, graph in enumerate(graphs):
         if not len(graph) and graph.trace.source != IDLE:
             context.notes.warn(f"{graph.trace.source}: the trace has no nodes: its ranks finish at once")
-        ranks = np.flatnonzero(graph_of == g)
+        ranks = by_graph[limits[g] : limits[g + 1]]
         _check_own_rank(graph, ranks)
         _check_self_messages(graph, ranks, context)
-        _check_membership(graph, ranks, context)
+        _check_membership(graph, ranks, members, context)
     _check_groups_agree(context, graphs, graph_of, plans, calls)
 
 
@@ -78,9 +81,10 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
     """Only a congestion-aware switch of one dimension can carry a message from a rank to itself."""
     if context.carries_messages_to_itself:
         return
-    selves = np.flatnonzero(np.isin(graph.peers, ranks))
+    own = set(ranks.tolist()) if graph.peers.size else set()
+    selves = [i for i, peer in enumerate(graph.peers.tolist()) if peer in own]
     messages = (graph.kind == at.RUN_SEND) | (graph.kind == at.RUN_RECV)
-    if len(selves) and (wrong := messages & np.isin(graph.a, selves)).any():
+    if selves and (wrong := messages & np.isin(graph.a, selves)).any():
         number = int(wrong.argmax())
         graph.refuse(
             number,
@@ -90,16 +94,16 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
         )
 
 
-def _check_membership(graph: Graph, ranks: Ints, context: Context) -> None:
+def _check_membership(graph: Graph, ranks: Ints, members: Mapping[int, frozenset[int]], context: Context) -> None:
     for group in graph.groups:
         if group == 0:
             continue
-        outside = ranks[~np.isin(ranks, context.groups[group])]
-        if len(outside):
+        outside = [rank for rank in ranks.tolist() if rank not in members[group]]
+        if outside:
             use = next(i for i, use in enumerate(graph.uses) if use.group == group)
             graph.refuse(
                 graph.first_call(use),
-                f"rank {int(outside[0])} runs a collective of {context.group_text(group)}, of which it is not a member",
+                f"rank {outside[0]} runs a collective of {context.group_text(group)}, of which it is not a member",
                 expected=f"members {list(context.groups[group])[:8]}",
             )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator.flow.state import Floats, Ints
+from chakrasim.simulator.flow.state import Floats, Places
 
 
 @inner
-def push(heap: Ints, key: Floats, count: int, flow: int) -> int:
+def push(heap: Places, key: Floats, count: int, flow: int) -> int:
     """Add a flow; returns how many the heap holds then."""
     place = count
     while place > 0:
@@ -22,7 +22,7 @@ def push(heap: Ints, key: Floats, count: int, flow: int) -> int:
 
 
 @inner
-def pop(heap: Ints, key: Floats, count: int) -> int:
+def pop(heap: Places, key: Floats, count: int) -> int:
     """Take the first flow out; returns how many the heap holds then."""
     count -= 1
     flow = heap[count]

@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.jit import kernel, leaf
-from chakrasim.simulator.flow.state import NOWHERE, Floats, Ints, Longs
+from chakrasim.simulator.flow.state import Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
 
+NONE: Final = -1
+"""Not seen yet; no flow."""
 TOO_MANY: Final = -1
 """Instead of a number of colours: there are more than asked for."""
 SAME: Final = 1e-12
@@ -46,9 +48,9 @@ def colour_of(key: np.uint64, table: Words, value: Ints, known: int) -> int:
     """The number of a key in a hash table, ``known`` for a new one, which is put in."""
     mask = np.uint64(table.size - 1)
     place = key & mask
-    while value[place] != NOWHERE and table[place] != key:
+    while value[place] != NONE and table[place] != key:
         place = (place + _ONE) & mask
-    if value[place] == NOWHERE:
+    if value[place] == NONE:
         table[place] = key
         value[place] = known
     return int(value[place])
@@ -56,7 +58,7 @@ def colour_of(key: np.uint64, table: Words, value: Ints, known: int) -> int:
 
 @kernel
 def number(keys: Words, table: Words, value: Ints, colour: Ints, most: int) -> int:
-    """Number what has equal keys; returns how many colours there are, or TOO_MANY. ``value`` is NOWHERE all over."""
+    """Number what has equal keys; returns how many colours there are, or TOO_MANY. ``value`` is NONE all over."""
     known = 0
     for i in range(keys.size):
         colour[i] = colour_of(keys[i], table, value, known)
@@ -92,7 +94,7 @@ def split_flows(
         word = mixed(key[flow])
         for entry in range(first[flow], first[flow + 1]):
             word += link_key[link[entry]] if plain else mixed(link_key[link[entry]] ^ coefficient[entry])
-        if after[flow] != NOWHERE:
+        if after[flow] != NONE:
             word += mixed(key[after[flow]] ^ _GOLDEN)
         word = mixed(word)
         key[flow] = word
@@ -172,7 +174,7 @@ def fold_flows(
     ``links_of`` [d] is how many links a colour has. The crossing of a colour of links gets as coefficient what all
     flows of the colour together send over one such link for each byte of one of them: ``route_first`` [c + 1],
     ``route_link`` and ``route_coefficient`` are written. ``load``, ``seen`` [l] and ``colour_load``, ``colour_seen``
-    [d] are room for work; ``seen`` and ``colour_seen`` are NOWHERE all over.
+    [d] are room for work; ``seen`` and ``colour_seen`` are NONE all over.
     """
     made = 0
     for colour in range(flows_first.size - 1):
@@ -192,7 +194,7 @@ def fold_flows(
                 on = link[entry]
                 if seen[on] != colour:
                     continue  # counted
-                seen[on] = NOWHERE
+                seen[on] = NONE
                 kind = link_colour[on]
                 if colour_seen[kind] < route_first[colour]:
                     colour_seen[kind] = made

@@ -13,7 +13,7 @@ from typing import Any, Final
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.flow.links import add_load, touch
 from chakrasim.simulator.flow.queue import requeue
-from chakrasim.simulator.flow.state import CHANGED, CHOSEN, FILLS, NOWHERE, QUEUED, STAMP, TOUCHED, Ints, Sharing
+from chakrasim.simulator.flow.state import CHANGED, CHOSEN, FILLS, NOWHERE, QUEUED, STAMP, TOUCHED, Places, Sharing
 
 HIGHER: Final = 1.0 + 1e-14
 """By what a link's level must have risen to take its place in the heap anew."""
@@ -27,7 +27,7 @@ LONGEST_NS: Final = 2.0**62
 """What lasts longer never ends."""
 
 
-@inner
+@leaf
 def fill(s: Sharing) -> None:
     """Set ``level`` and ``bottleneck`` of the chosen flows; ``rate`` stays as it was."""
     s.count[FILLS] += 1
@@ -159,7 +159,7 @@ def empty(s: Sharing, link: int, end: int) -> int:
     return end + s.links[link].crossing
 
 
-@inner
+@leaf
 def reach(s: Sharing) -> None:
     """What is left to the chosen flows on each link that they cross."""
     for i in range(s.count[TOUCHED]):
@@ -186,7 +186,7 @@ def reset(s: Sharing, link: int) -> None:
     s.links[link].unfrozen = 0
 
 
-@inner
+@leaf
 def freeze_listed(s: Sharing, link: int, level: float) -> int:
     """Give all chosen flows on a full link its level; returns how many that are."""
     count = 0
@@ -253,7 +253,7 @@ def whole(now: float, lasts: float) -> float:
 
 
 @inner
-def sift(links: Any, order: Ints, place: int, end: int) -> None:
+def sift(links: Any, order: Places, place: int, end: int) -> None:
     """Restore the heap of links below a place; its keys are ``froze``, ties go to the lower link."""
     if place >= end:
         return

@@ -47,7 +47,7 @@ def has_room(s: Sharing, crossings: int) -> bool:
     return s.free_blocks[crossings] != NOWHERE or s.count[ENTRIES] + crossings <= s.entries.size
 
 
-@inner
+@leaf
 def take_slot(s: Sharing, flow: int, weight: float, size: float, crossings: int) -> int:
     """A slot with so many entries, whose ``link`` and ``coefficient`` the caller sets from ``first`` on before `begin`.
 
@@ -70,7 +70,7 @@ def take_slot(s: Sharing, flow: int, weight: float, size: float, crossings: int)
     return slot
 
 
-@inner
+@leaf
 def begin(s: Sharing, slot: int, now: float) -> None:
     """A flow joins the sharing; it has no rate yet."""
     s.slots[slot].since = now
@@ -93,7 +93,7 @@ def begin(s: Sharing, slot: int, now: float) -> None:
     choose(s, slot)
 
 
-@inner
+@leaf
 def finish(s: Sharing, flow: int) -> None:
     """A flow leaves the sharing."""
     leave_queue(s, flow)

@@ -11,7 +11,7 @@ from chakrasim.simulator.flow.fill import whole
 from chakrasim.simulator.flow.links import begin, finish, has_room, take_slot, touch
 from chakrasim.simulator.flow.queue import sweep
 from chakrasim.simulator.flow.repair import repair
-from chakrasim.simulator.flow.state import ACTIVE, NOWHERE, QUEUED, Floats, Ints, Longs, Sharing
+from chakrasim.simulator.flow.state import ACTIVE, NOWHERE, QUEUED, Floats, Longs, Places, Sharing
 
 # What `run` returns.
 DONE: Final = 0
@@ -66,18 +66,18 @@ class Course(NamedTuple):
     """
 
     route_first: Longs
-    route_link: Ints
+    route_link: Places
     route_coefficient: Floats
     weight: Floats
     size_bytes: Floats
     delay_ns: Floats
     start_ns: Floats
-    starts: Ints
-    head_after: Ints
-    next_after: Ints
-    waiting: Ints
+    starts: Places
+    head_after: Places
+    next_after: Places
+    waiting: Places
     change_ns: Floats
-    change_link: Ints
+    change_link: Places
     change_capacity: Floats
     finish_ns: Floats
     at: Longs
@@ -102,7 +102,7 @@ def is_empty(c: Course, flow: int) -> bool:
     return c.route_first[flow + 1] == c.route_first[flow] or c.size_bytes[flow] <= 0.0
 
 
-@inner
+@leaf
 def join(s: Sharing, c: Course, flow: int, now: float) -> bool:
     """Let a flow's bytes move; False where there is no room for it."""
     if is_empty(c, flow):
@@ -128,7 +128,7 @@ def end_if_empty(c: Course, flow: int, now: float, whole_ns: bool) -> None:
         end(c, flow, time, max(time, now))
 
 
-@inner
+@leaf
 def arrive(s: Sharing, c: Course, now: float, whole_ns: bool) -> bool:
     """Let all flows come whose time it is; False where there is no room for the next."""
     while c.at[STARTED] < c.starts.size and c.start_ns[c.starts[c.at[STARTED]]] <= now:
@@ -146,7 +146,7 @@ def arrive(s: Sharing, c: Course, now: float, whole_ns: bool) -> bool:
     return True
 
 
-@inner
+@leaf
 def complete(s: Sharing, c: Course, now: float, limit: float, merged: bool) -> None:
     """End all flows that are due by ``limit``: the first from the queue's head, very many in one sweep."""
     alone = FEW + s.count[QUEUED] // MANY
@@ -164,13 +164,13 @@ def complete(s: Sharing, c: Course, now: float, limit: float, merged: bool) -> N
             end(c, s.slots[slot].flow, due, due if merged else now)
 
 
-@inner
+@leaf
 def next_end(s: Sharing) -> float:
     """When the next flow ends; infinity if none does."""
     return s.slots[s.queue[0]].due if s.count[QUEUED] > 0 else math.inf
 
 
-@inner
+@leaf
 def next_other(c: Course) -> float:
     """When the next flow comes or the next capacity changes; infinity if none does."""
     time = math.inf

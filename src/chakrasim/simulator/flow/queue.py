@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chakrasim.jit import inner, leaf
-from chakrasim.simulator.flow.state import NOWHERE, QUEUED, Ints, Sharing
+from chakrasim.simulator.flow.state import NOWHERE, QUEUED, Places, Sharing
 
 
 @leaf
@@ -14,7 +14,7 @@ def before(slots: Any, a: int, b: int) -> bool:
 
 
 @inner
-def rise(slots: Any, queue: Ints, place: int, flow: int) -> None:
+def rise(slots: Any, queue: Places, place: int, flow: int) -> None:
     """Put a flow where its due time wants it, at this place or above."""
     while place > 0:
         above = (place - 1) >> 1
@@ -29,7 +29,7 @@ def rise(slots: Any, queue: Ints, place: int, flow: int) -> None:
 
 
 @inner
-def sink(slots: Any, queue: Ints, end: int, place: int, flow: int) -> None:
+def sink(slots: Any, queue: Places, end: int, place: int, flow: int) -> None:
     """Put a flow where its due time wants it, at this place or below."""
     while True:
         below = 2 * place + 1
@@ -48,7 +48,7 @@ def sink(slots: Any, queue: Ints, end: int, place: int, flow: int) -> None:
     slots[flow].place = place
 
 
-@inner
+@leaf
 def due_at(s: Sharing, flow: int, time: float) -> None:
     """Set a flow's due time, and its place in the queue."""
     place = s.slots[flow].place
@@ -64,7 +64,7 @@ def due_at(s: Sharing, flow: int, time: float) -> None:
         sink(s.slots, s.queue, s.count[QUEUED], place, flow)
 
 
-@inner
+@leaf
 def leave_queue(s: Sharing, flow: int) -> None:
     place = s.slots[flow].place
     if place == NOWHERE:

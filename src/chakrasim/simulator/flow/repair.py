@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from chakrasim.jit import inner
+from chakrasim.jit import inner, leaf
 from chakrasim.simulator.flow.fill import fill, fill_all, go_on
 from chakrasim.simulator.flow.links import add_load, choose
 from chakrasim.simulator.flow.queue import due_at
@@ -32,7 +32,7 @@ MANY: Final = 4
 """Room is made for new flows only where they are fewer than one in so many: else most rates change anyway."""
 
 
-@inner
+@leaf
 def repair(s: Sharing, now: float, whole_ns: bool, all_above: int) -> None:
     """Set rates and due times of the flows under way after begins, finishes and changes of capacity at ``now``.
 
@@ -58,7 +58,7 @@ def repair(s: Sharing, now: float, whole_ns: bool, all_above: int) -> None:
     s.count[TOUCHED] = 0
 
 
-@inner
+@leaf
 def unproved(s: Sharing, filled: bool) -> bool:
     """Choose flows on touched links whose bottleneck is none any more, or that exceed one who froze there."""
     known = s.count[CHOSEN]
@@ -94,7 +94,7 @@ def unproved(s: Sharing, filled: bool) -> bool:
     return s.count[CHOSEN] > known
 
 
-@inner
+@leaf
 def make_room(s: Sharing, new: int) -> None:
     """Choose whom a new flow will most likely push down: those above the level that its tightest link allows."""
     lowest = math.inf
@@ -144,7 +144,7 @@ def level_if_shared(slots: Any, links: Any, entries: Any, link: int, pull: float
     return level
 
 
-@inner
+@leaf
 def settle(s: Sharing, now: float, whole_ns: bool) -> None:
     """Let the chosen flows go on at their new rates."""
     for i in range(s.count[CHOSEN]):

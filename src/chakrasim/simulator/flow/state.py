@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+Places = NDArray[np.uint32]
+"""Indices: without a sign, so that kernels need not see whether to count from the end."""
 Longs = NDArray[np.int64]
 
-NOWHERE: Final = -1
+NOWHERE: Final = 0xFFFFFFFF
 """No entry, no link, no slot."""
 
 LINK: Final = np.dtype(
@@ -28,7 +30,7 @@ LINK: Final = np.dtype(
         ("spare", "f8"),  # while filling: capacity left,
         ("pull", "f8"),  # weight of the flows that are not frozen,
         ("froze", "f8"),  # and the level at which it is full
-        ("head", "i4"),  # first entry of the flows under way
+        ("head", "u4"),  # first entry of the flows under way
         ("touched", "i4"),  # stamp of the event
         ("unfrozen", "i4"),  # while filling: entries that are not frozen
         ("crossing", "i4"),  # entries of flows under way
@@ -44,13 +46,13 @@ SLOT: Final = np.dtype(
         ("remaining", "f8"),  # bytes, at the time `since`
         ("since", "f8"),  # ns
         ("due", "f8"),  # when it will end, ns
-        ("first", "i4"),  # its entries
-        ("last", "i4"),
-        ("bottleneck", "i4"),  # the link that holds it back
+        ("first", "u4"),  # its entries
+        ("last", "u4"),
+        ("bottleneck", "u4"),  # the link that holds it back
         ("chosen", "i4"),  # stamp of the event
-        ("place", "i4"),  # in the queue, or NOWHERE
-        ("at", "i4"),  # in the list of slots in use
-        ("flow", "i4"),  # its number
+        ("place", "u4"),  # in the queue, or NOWHERE
+        ("at", "u4"),  # in the list of slots in use
+        ("flow", "u4"),  # its number
         ("record", "i4"),  # what the engine knows it by
         ("began", "f8"),  # bytes that it had when it took its present way
         ("extra", "f8"),  # ns below a whole one that it takes after its last byte
@@ -58,7 +60,7 @@ SLOT: Final = np.dtype(
     align=True,
 )
 ENTRY: Final = np.dtype(
-    [("coefficient", "f8"), ("link", "i4"), ("slot", "i4"), ("later", "i4"), ("earlier", "i4")], align=True
+    [("coefficient", "f8"), ("link", "u4"), ("slot", "u4"), ("later", "u4"), ("earlier", "u4")], align=True
 )
 
 # Words of `Sharing.count`.
@@ -108,15 +110,15 @@ class Sharing(NamedTuple):
     links: Any
     slots: Any
     entries: Any
-    active: Ints
-    picked: Ints
-    reached: Ints
-    order: Ints
-    queue: Ints
+    active: Places
+    picked: Places
+    reached: Places
+    order: Places
+    queue: Places
     ends: Ints
-    crossers: Ints
+    crossers: Places
     frozen: NDArray[np.int8]
-    free_blocks: Ints
+    free_blocks: Places
     count: Longs  # type: ignore[assignment]  # a tuple's own `count` is not missed
 
 
@@ -139,15 +141,15 @@ def new_sharing(capacity: Floats, slots: int = 1024, entries: int = 8192, longes
         links=links.view(np.recarray),
         slots=np.zeros(slots, SLOT).view(np.recarray),
         entries=np.zeros(entries, ENTRY).view(np.recarray),
-        active=np.arange(slots, dtype=np.int32),
-        picked=np.zeros(slots, np.int32),
-        reached=np.zeros(capacity.size, np.int32),
-        order=np.zeros(capacity.size, np.int32),
-        queue=np.zeros(slots, np.int32),
+        active=np.arange(slots, dtype=np.uint32),
+        picked=np.zeros(slots, np.uint32),
+        reached=np.zeros(capacity.size, np.uint32),
+        order=np.zeros(capacity.size, np.uint32),
+        queue=np.zeros(slots, np.uint32),
         ends=np.zeros(capacity.size, np.int32),
-        crossers=np.zeros(entries, np.int32),
+        crossers=np.zeros(entries, np.uint32),
         frozen=np.zeros(slots, np.int8),
-        free_blocks=np.full(longest + 1, NOWHERE, np.int32),
+        free_blocks=np.full(longest + 1, NOWHERE, np.uint32),
         count=count,
     )
 
@@ -156,13 +158,13 @@ def grown(s: Sharing, crossings: int) -> Sharing:
     """The same tables with room for another flow of so many crossings, and for as many flows again as there are."""
 
     def longer(table: Any, size: int, value: int = 0) -> Any:
-        new = np.full(size, value, table.dtype) if table.dtype == np.int32 else np.zeros(size, table.dtype)
+        new = np.full(size, value, table.dtype) if table.dtype == np.uint32 else np.zeros(size, table.dtype)
         new[: table.size] = table
         return new.view(type(table))
 
     slots, entries = s.slots.size, s.entries.size
     if s.count[ACTIVE] == slots:
-        active = np.arange(2 * slots, dtype=np.int32)
+        active = np.arange(2 * slots, dtype=np.uint32)
         active[:slots] = s.active
         s = s._replace(slots=longer(s.slots, 2 * slots), active=active)
         s = s._replace(picked=longer(s.picked, 2 * slots), queue=longer(s.queue, 2 * slots))

@@ -10,7 +10,7 @@ from chakrasim.simulator.kernels.messages import receive_now, send_now
 from chakrasim.simulator.kernels.network import forward, on_link_free, to_start
 from chakrasim.simulator.kernels.progress import end_custom, on_task, received
 from chakrasim.simulator.kernels.symmetry import meet, move, slot_of
-from chakrasim.simulator.kernels.workload import check_end, complete_node, issue_pass
+from chakrasim.simulator.kernels.workload import check_end, complete_node, fetch, fetch_node, issue_pass
 
 
 @leaf
@@ -122,6 +122,29 @@ def on_event(m: Words, event: int) -> None:
 
 
 @leaf
+def look_ahead(m: Words, event: int) -> None:
+    """Have fetched what the next event of the tick will need, and the next but one: most events of a tick are of
+    different ranks, of which nothing is near."""
+    if event == 0:
+        return
+    following = m[event + at.EVENT_NEXT]
+    if following != 0 and is_sweep(m, following):
+        slot = m[m[following + at.EVENT_DATA] + at.SWEEP_SLOT]
+        for line in range(0, at.SLOT_RANK, 8):
+            fetch(m, slot + line)
+    if is_sweep(m, event):
+        sweep = m[event + at.EVENT_DATA]
+        task = m[sweep + at.SWEEP_HEAD]
+        if m[task + at.TASK_KIND] == at.DO_NODE:
+            fetch_node(m, m[sweep + at.SWEEP_SLOT], m[task + at.TASK_A])
+
+
+@leaf
+def is_sweep(m: Words, event: int) -> bool:
+    return m[event + at.EVENT_ORDER] & ((1 << at.KIND_BITS) - 1) == at.ON_SWEEP
+
+
+@leaf
 def short_of_space(m: Words) -> bool:
     return m[at.TOP] + m[at.RESERVE] + 8 * m[at.INDEX_MASK] > m.size
 
@@ -185,6 +208,7 @@ def run_on(m: Words, steps: int) -> int:
             event = next_event(m)
             if event == 0:
                 return at.DRY
+            look_ahead(m, m[event + at.EVENT_NEXT])
             on_event(m, event)
             continue
         task = m[sweep + at.SWEEP_HEAD]

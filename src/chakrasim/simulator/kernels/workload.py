@@ -7,12 +7,14 @@ compares ids.
 
 from __future__ import annotations
 
-from chakrasim.jit import inner
+from chakrasim.jit import fetcher, inner, leaf
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import Words, allocate, register, release
 from chakrasim.simulator.kernels.matching import new_call
 from chakrasim.simulator.kernels.messages import receive, send
 from chakrasim.simulator.kernels.streams import create_streams
+
+fetch = fetcher()
 
 
 @inner
@@ -202,6 +204,21 @@ def complete_node(m: Words, slot: int, number: int) -> None:
     free_children(m, slot, node)
     issue_pass(m, slot)
     check_end(m, slot)
+
+
+@leaf
+def fetch_node(m: Words, slot: int, number: int) -> None:
+    """Have fetched what `complete_node` will read and write, if the slot is near."""
+    node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
+    children = m[node + at.NODE_CHILDREN]
+    if children < m[node + at.NODE_CHILDREN_END]:
+        fetch(m, m[slot + at.SLOT_WAITING] + m[children])
+    for resource in range(4):
+        fetch(m, m[slot + at.SLOT_HEAPS + resource])
+    if m[slot + at.SLOT_STARTS] != 0:
+        fetch(m, m[slot + at.SLOT_ENDS] + number)
+        fetch(m, m[slot + at.SLOT_STARTS] + number + 1)
+        fetch(m, m[slot + at.SLOT_ISSUED] + m[slot + at.SLOT_ISSUED_COUNT])
 
 
 @inner

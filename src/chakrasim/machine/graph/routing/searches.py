@@ -12,6 +12,7 @@ from chakrasim.machine.graph.routing.kernels.maze import Maze
 from chakrasim.machine.graph.routing.kernels.mixer import keys_of
 from chakrasim.machine.graph.routing.kernels.nexts import Nexts, make_nexts
 from chakrasim.machine.graph.routing.kernels.search import UNREACHED, Search, make_search, search_all
+from chakrasim.machine.graph.routing.kernels.trunk import make_trunk
 from chakrasim.machine.graph.routing.kernels.walk import Found, gather, walk_all
 from chakrasim.machine.graph.routing.routes import Floats, Ints, Longs, Routes
 from chakrasim.machine.graph.routing.rule import Routing
@@ -72,13 +73,13 @@ def _over_batches(maze: Maze, routing: Routing, flows: Flows, routes: int, step:
     room = 8 * routes + 64
     coefficient: Floats = np.empty(room if divided else 0)
     found = Found(np.zeros(routes, np.int64), np.zeros(routes, np.int32), np.empty(room, np.int32), coefficient)
-    nexts = make_nexts(maze)
+    nexts, trunk = make_nexts(maze), make_trunk(maze)
     used = 0
     with np.errstate(over="ignore"):  # uncompiled, the hash warns where a product wraps
         for ends, order in batches(maze, find_classes(maze, flows.destination), flows.destination):
             batch = flows._replace(order=order)
-            search = make_search(maze, ends.row_vertex.size, by_hops)
-            search_all(maze, ends, batch, search, by_hops)
+            search = make_search(trunk, ends.row_vertex.size, by_hops)
+            search_all(maze, trunk, ends, batch, search, by_hops)
             nexts.near[:] = UNREACHED
             at, used = step(ends, batch, search, nexts, found, 0, used)
             while at < order.size:

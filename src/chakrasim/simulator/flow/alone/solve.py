@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from chakrasim.machine.graph.routing.routes import Routes
-from chakrasim.simulator.flow.alone.flows import CapacityChanges, Floats, Flows, Ints
+from chakrasim.simulator.flow.alone.flows import NONE, CapacityChanges, Floats, Flows, Ints
 from chakrasim.simulator.flow.alone.fold import folded
 from chakrasim.simulator.flow.loop import DONE, ENDED, NEEDS_ROOM, WANTED, Course, run
-from chakrasim.simulator.flow.state import ACTIVE, CHANGED, FILLS, NOWHERE, SOLVES, Sharing, grown, new_sharing
+from chakrasim.simulator.flow.state import ACTIVE, CHANGED, FILLS, NOWHERE, SOLVES, Places, Sharing, grown, new_sharing
 
 Progress = Callable[[int, int, int], None]
 
@@ -91,26 +91,26 @@ def _run(capacity: Floats, course: Course, how: How) -> Solved:
 def new_course(flows: Flows, routes: Routes, delay_ns: Floats, changes: CapacityChanges) -> Course:
     """The flows as the loop takes them; those whose route is missing never start."""
     count = len(flows)
-    free = flows.after == NOWHERE
+    free = flows.after == NONE
     free[routes.missing] = False
-    start_ns = flows.start_ns + np.where(flows.after == NOWHERE, delay_ns, 0.0)
+    start_ns = flows.start_ns + np.where(flows.after == NONE, delay_ns, 0.0)
     starts = np.flatnonzero(free)
     head, following = followers(flows.after, routes)
     by_time = np.argsort(changes.time_ns, kind="stable")
     return Course(
         route_first=np.ascontiguousarray(routes.first, np.int64),
-        route_link=np.ascontiguousarray(routes.link, np.int32),
+        route_link=np.ascontiguousarray(routes.link, np.uint32),
         route_coefficient=np.ascontiguousarray(routes.coefficient, np.float64),
         weight=flows.weight,
         size_bytes=flows.size_bytes,
         delay_ns=delay_ns,
         start_ns=start_ns,
-        starts=starts[np.argsort(start_ns[starts], kind="stable")].astype(np.int32),
+        starts=starts[np.argsort(start_ns[starts], kind="stable")].astype(np.uint32),
         head_after=head,
         next_after=following,
-        waiting=np.zeros(count, np.int32),
+        waiting=np.zeros(count, np.uint32),
         change_ns=changes.time_ns[by_time],
-        change_link=changes.link[by_time].astype(np.int32),
+        change_link=changes.link[by_time].astype(np.uint32),
         change_capacity=changes.capacity[by_time],
         finish_ns=np.full(count, np.nan),
         at=np.zeros(5, np.int64),
@@ -118,13 +118,13 @@ def new_course(flows: Flows, routes: Routes, delay_ns: Floats, changes: Capacity
     )
 
 
-def followers(after: Ints, routes: Routes) -> tuple[Ints, Ints]:
+def followers(after: Ints, routes: Routes) -> tuple[Places, Places]:
     """Lists of the flows that follow each: the first, and the next after each; ascending, without those of no route."""
-    head = np.full(after.size, NOWHERE, np.int32)
-    following = np.full(after.size, NOWHERE, np.int32)
-    follows = after != NOWHERE
+    head = np.full(after.size, NOWHERE, np.uint32)
+    following = np.full(after.size, NOWHERE, np.uint32)
+    follows = after != NONE
     follows[routes.missing] = False
-    flow = np.flatnonzero(follows).astype(np.int32)
+    flow = np.flatnonzero(follows).astype(np.uint32)
     flow = flow[np.argsort(after[flow], kind="stable")]
     leader = after[flow]
     same = leader[1:] == leader[:-1]

@@ -58,12 +58,12 @@ def open_class(maze: Maze, ends: Ends, found: Search, nexts: Nexts, before: int,
         for entry in range(ends.entry_first[before], ends.entry_first[before + 1]):
             row = ends.entry_row[entry]
             for i in range(found.size[row]):
-                nexts.near[maze.core[found.vertex[row, i]]] = UNREACHED
+                nexts.near[found.core[row, i]] = UNREACHED
     for entry in range(ends.entry_first[group], ends.entry_first[group + 1]):
         row = ends.entry_row[entry]
         weight = ends.entry_weight[entry]
         for i in range(found.size[row]):
-            core = maze.core[found.vertex[row, i]]
+            core = found.core[row, i]
             nexts.near[core] = min(nexts.near[core], found.far[row, i] + weight)
     return group
 
