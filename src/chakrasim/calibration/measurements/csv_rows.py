@@ -57,7 +57,7 @@ class CsvTable:
         if text.isascii() and text.isdigit() and len(text) < 19:
             value = int(text)
         else:
-            number = _number(text)
+            number = number_of(text)
             value = int(number) if abs(number) < MOST and number == int(number) else low - 1
         if not low <= value <= MOST:
             self.fail(row, column, "this is no such number", text, f"a whole number of {low} or more")
@@ -65,27 +65,24 @@ class CsvTable:
 
     def amount(self, row: int, column: str, text: str, positive: bool = True) -> float:
         """A value that is a number above 0, or not below it; NaN where it is blank."""
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if value > 0 and value < math.inf:
+        value = number_of(text)
+        if 0 < value < math.inf or (value == 0 and not positive):
             return value
         if text.lower() in BLANKS:
             return math.nan
-        if value == 0 and not positive:
-            return 0.0
         self.fail(
             row, column, "this is no such number", text, f"a number {'above 0' if positive else '>= 0'}, or blank"
         )
 
 
-def _number(text: str) -> float:
+def number_of(text: str) -> float:
+    """A decimal number; NaN for what is none. Python alone would take ``1_000`` and other scripts' digits."""
+    if not text.isascii() or "_" in text:
+        return math.nan
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        return math.inf
-    return value if math.isfinite(value) else math.inf
+        return math.nan
 
 
 def read_csv(path: str, names: Sequence[str], expected: str) -> CsvTable:

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.calibration.measurements.nccl_debug import NcclDebug
 from chakrasim.collectives.kinds import KINDS, MESSAGE, CollectiveKind
 from chakrasim.collectives.spelling import operation_of, plain
-from chakrasim.trace.kinds import UNKNOWN
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -45,10 +45,11 @@ class Curve:
     """Times of one collective on one machine, by size.
 
     ``gpus_per_node`` is what a node has, of which the ``nranks`` on ``nodes`` may use only some. ``collective`` is
-    spelled as nccl-tests names its programs. Columns of one length n, out of place before in place, ascending sizes,
-    no size twice: ``place`` bool[n] (in place), ``bytes`` int64[n] (as nccl-tests counts them: the whole buffer),
-    ``time_us``, ``low_us``, ``high_us`` float64[n] (NaN where not known), ``repeats`` int64[n] (measurements of which
-    ``time_us`` is the median; 0 where there is no time).
+    spelled as nccl-tests names its programs. ``hosts``: the nodes, where a log names them.
+
+    Columns of one length n, out of place before in place, ascending sizes, no size twice: ``place`` bool[n] (in place),
+    ``bytes`` int64[n] (as nccl-tests counts them: the whole buffer), ``time_us``, ``low_us``, ``high_us`` float64[n]
+    (NaN where not known), ``repeats`` int64[n] (measurements of which ``time_us`` is the median; 0 without a time).
     """
 
     name: str
@@ -65,6 +66,8 @@ class Curve:
     proto: str = "auto"
     env: str = ""
     dtype: str = ""
+    redop: str = ""
+    hosts: tuple[str, ...] = ()
     place: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     time_us: Floats = field(default_factory=lambda: np.zeros(0))
@@ -122,10 +125,15 @@ class MachineRow:
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Curves, and machines by name; a curve's machine may be missing among them."""
+    """Curves, and machines by name; a curve's machine may be missing among them.
+
+    ``recorded``: what the library said of itself in the log that a curve is from, by the curve's name; by the file's
+    name for a log without times.
+    """
 
     curves: tuple[Curve, ...]
     machines: Mapping[str, MachineRow]
+    recorded: Mapping[str, NcclDebug] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many points there are."""
@@ -133,10 +141,11 @@ class Measurements:
 
 
 def kind_of(collective: str) -> CollectiveKind | None:
-    """What a collective is, send and receive of pairs standing as one message; None if it is not known."""
+    """What a collective is, send and receive of pairs standing as one message; None if it is not known, or has uneven
+    parts (``alltoallv``)."""
     if collective in _PAIRS:
         return MESSAGE
-    return KINDS.get(operation_of(collective))
+    return None if collective.lower().endswith("v") else KINDS.get(operation_of(collective))
 
 
 def spelled(collective: str) -> str:
@@ -146,7 +155,7 @@ def spelled(collective: str) -> str:
     if letters in _PAIRS:
         return letters
     number = operation_of(letters)
-    if number == UNKNOWN or number not in KINDS:
+    if kind_of(letters) is None:
         return text
     return _OWN_NAMES.get(KINDS[number].name, KINDS[number].name)
 
