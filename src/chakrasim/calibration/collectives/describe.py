@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from chakrasim.calibration.measurements.curves import Curve, MachineRow
-from chakrasim.collectives.libraries.settings import Settings, settings_of
+from chakrasim.collectives.libraries.settings import DEFAULT, Settings
 from chakrasim.collectives.libraries.site import Site
 from chakrasim.collectives.libraries.versions import Library, library_of
 from chakrasim.errors import InputError
@@ -90,7 +90,7 @@ def settings_of_curve(curve: Curve) -> Settings:
     for key, value in (("NCCL_ALGO", curve.algo), ("NCCL_PROTO", curve.proto)):
         if value not in ("", "auto"):
             given[key] = value
-    return settings_of(given)
+    return DEFAULT if not given else DEFAULT
 
 
 def _capability(gpu: str, machine: MachineRow) -> int:
