@@ -1,7 +1,7 @@
 """The constants that libraries were built with, by version: facts of their public sources, in two files of data.
 
-Latencies are in us, bandwidths in GB/s, which are bytes per ns. Rows of four are by GPU generation (Volta, Ampere, Hopper,
-Blackwell), their columns by nodes (one, two, more); triples are by protocol (LL, LL128, Simple).
+Latencies are in us, bandwidths in GB/s, which are bytes per ns. Rows of four are by GPU generation (Volta, Ampere,
+Hopper, Blackwell), their columns by nodes (one, two, more); triples are by protocol (LL, LL128, Simple).
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
-
-PROTOCOLS: Final = ("LL", "LL128", "Simple")
+from typing import Any
 
 Triple = tuple[float, ...]
 Rows = tuple[tuple[float, ...], ...]
