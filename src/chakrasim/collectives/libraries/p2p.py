@@ -45,7 +45,7 @@ def message(found: Graphs, library: Library, size_bytes: int, settings: Settings
     while max(smallest, ceil(size_bytes / channels)) > largest and channels <= most // 2:
         channels *= 2
     limit = 16384 if settings.p2p_ll_bytes < 0 else settings.p2p_ll_bytes
-    low_latency = rules >= (2, 12) and not several and size_bytes <= channels * limit
+    low_latency = rules >= (2, 14) and not several and size_bytes <= channels * limit
     if low_latency:
         step = (settings.ll_buffer_bytes or 512 * _KIB) // 8 // 2
     elif several and rules >= (2, 22):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from chakrasim.collectives.libraries.node import Node, node_of
 from chakrasim.collectives.libraries.settings import DEFAULT, Settings
 from chakrasim.collectives.libraries.site import Site
-from chakrasim.collectives.libraries.tables import nccl_table
+from chakrasim.collectives.libraries.tables import nccl_table, rccl_tables
 from chakrasim.collectives.libraries.versions import Library
 
 _WORTH = 0.49
@@ -78,7 +78,7 @@ def graphs(site: Site, library: Library, settings: Settings = DEFAULT) -> Graphs
     node = node_of(site, library, settings)
     limit = 64 if rules >= (2, 25) else 32
     if library.name == "rccl":
-        ring, tree, channels = _of_rccl(node, _speeds(site, library), settings)
+        ring, tree, channels = _of_rccl(node, settings)
         nvls = collnet = None
     else:
         speeds = _speeds(site, library)
@@ -223,7 +223,7 @@ def _nvls_used(site: Site, rules: tuple[int, ...], settings: Settings) -> int:
     return _within(settings.nvls_channels or channels, settings, 64)
 
 
-def _of_rccl(node: Node, speeds: tuple[float, ...], settings: Settings) -> tuple[Graph, Graph, int]:
+def _of_rccl(node: Node, settings: Settings) -> tuple[Graph, Graph, int]:
     """RCCL has rings for well-known boards; on others it searches as NCCL did.
 
     A full mesh of eight GPUs has 28 rings, doubled to 56, in one node, and 64 rings between nodes. Two and four of its
@@ -233,6 +233,7 @@ def _of_rccl(node: Node, speeds: tuple[float, ...], settings: Settings) -> tuple
         count = 64 if node.nics else 28
         ring = Graph(count, node.total / count, node.total / count)
         return ring, ring, _within(64 if node.nics else 56, settings, 128)
+    speeds = rccl_tables().speeds
     ring = _search_ring(node, speeds, 32)
     ring, tree = _as_many(ring, _search_tree(node, speeds, ring.channels, (2, 20)))
     times = {2: 16, 4: 4}.get(node.gpus, 2) if node.kind == "mesh" else 2

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import log
-from typing import Final
+from typing import Final, NoReturn
 
 from chakrasim.errors import InputError, near, shown
 
@@ -188,7 +188,7 @@ def _threads(name: str, value: str) -> int:
     return threads
 
 
-def _bad(name: str, value: str, expected: str, remedy: str = "") -> None:
+def _bad(name: str, value: str, expected: str, remedy: str = "") -> NoReturn:
     raise InputError(
         "the library has no meaning for this value",
         file="environment",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NoReturn
 
 from chakrasim.errors import InputError
 
@@ -66,7 +66,7 @@ class Site:
             _fail(
                 "nic_GBps",
                 f"{self.nics_per_node} ports of {self.nic_GBps:g} GB/s",
-                "ports, since there are several nodes",
+                "ports that carry something, since there are several nodes",
             )
         if 0 < self.gpus_per_node < self.ranks_per_node:
             _fail("gpus_per_node", self.gpus_per_node, f"at least the {self.ranks_per_node} ranks of a node")
@@ -107,12 +107,12 @@ class Site:
             self,
             nodes=domains,
             ranks_per_node=each * self.ranks_per_node,
-            gpus_per_node=each * self.board,
+            gpus_per_node=-(-self.nodes // domains) * self.board,
             ranks=self.nranks,
             nics_per_node=each * self.nics_per_node,
             domain_nodes=1,
         )
 
 
-def _fail(key: str, found: object, expected: str) -> None:
+def _fail(key: str, found: object, expected: str) -> NoReturn:
     raise InputError("the group of processes cannot be", place=key, found=found, expected=expected)

@@ -63,9 +63,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Rccl:
-    """RCCL's tables: base latencies by algorithm, and the models."""
+    """RCCL's tables: what its search tries, base latencies by algorithm, and the models."""
 
     commit: str
+    speeds: tuple[float, ...]
     base: Mapping[str, Triple]
     models: tuple[Model, ...]
 
@@ -85,7 +86,7 @@ def rccl_tables() -> Rccl:
     """The tables of RCCL."""
     data = _read("rccl.json")
     models = tuple(Model(**{field.name: model[field.name] for field in fields(Model)}) for model in data["models"])
-    return Rccl(data["commit"], data["base"], models)
+    return Rccl(data["commit"], data["speeds"], data["base"], models)
 
 
 @cache

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from typing import NoReturn
 
 from chakrasim.collectives.kinds import KINDS_BY_NAME
 from chakrasim.collectives.libraries.rccl import rccl_costs, rccl_factor
@@ -140,7 +141,7 @@ def _case(site: Site, library: Library, collective: str, settings: Settings) -> 
 
 def _nothing_left(
     collective: str, known: Mapping[Pair, object], algorithms: tuple[str, ...], protocols: tuple[str, ...] | None
-) -> None:
+) -> NoReturn:
     raise InputError(
         f"what was set leaves the library nothing to choose for {collective}",
         file="environment",
@@ -341,7 +342,7 @@ def _between(case: _Case, algorithm: str, protocol: int) -> float:
     row = "tree" if algorithm == "pat" or (case.each == 1 and case.rules >= (2, 23)) else algorithm
     hop, stated = case.table.hop["net"][row][protocol], case.found.stated_us
     if case.rules < (2, 18):
-        return stated or hop
+        return stated or hop if case.rules >= (2, 12) else hop
     return hop + stated * (2 if protocol == 2 else 1)
 
 
