@@ -211,8 +211,8 @@ def _head_of(table: _Table, file: str, notes: Notes) -> Run | None:
     place = f"{file}: the table on line {table.rows[0].line:,}"
     collective = spelled(table.program) if table.program else ""
     ranks = _one_group(table.ranks)
-    debug = table.debug.result(collective, len(ranks) or None, notes, file)
-    nranks = max(len(ranks), max(ranks) - min(ranks) + 1) if ranks else debug.nranks
+    debug = table.debug.result("", None, Notes(), file)
+    nranks = _rank_count(table, len(ranks), place, notes) or debug.nranks
     if collective and kind_of(collective) is None:
         notes.warn(f"{place} is left out: no such collective is known: {collective[:40]!r}")
         return None
@@ -251,13 +251,22 @@ def _head_of(table: _Table, file: str, notes: Notes) -> Run | None:
         hosts=tuple(sorted(hosts)),
     )
     machine = MachineRow(name, gpu=gpu, gpus_per_node=each, network=debug.network)
-    return Run(curve, [], debug if table.debug else None, machine)
+    return Run(curve, [], table.debug.result(collective, nranks, notes, file) if table.debug else None, machine)
 
 
 def _one_group(ranks: dict[int, tuple[int, str, int, str]]) -> dict[int, tuple[int, str, int, str]]:
     """The ranks of one communicator: where there are several groups, each carries out the collective by itself."""
     first = next(iter(ranks.values()), None)
     return {rank: told for rank, told in ranks.items() if first is not None and told[0] == first[0]}
+
+
+def _rank_count(table: _Table, named: int, place: str, notes: Notes) -> int:
+    """The ranks of a group of which so many have lines. Of one group alone the highest tells how many there are."""
+    count = max(table.ranks, default=-1) + 1
+    if named != len(table.ranks) or named == count:
+        return named
+    notes.warn(f"{place}: lines of {count - named:,} of the {count:,} ranks are missing")
+    return count
 
 
 def _gpu_of(ranks: dict[int, tuple[int, str, int, str]], place: str, notes: Notes) -> str:

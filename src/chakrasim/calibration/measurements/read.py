@@ -50,7 +50,7 @@ def read_measurements(paths: Paths, notes: Notes | None = None) -> Measurements:
     runs = []
     for path in logs:
         head = _head(path)
-        if head.startswith((b"{", b"[")) and not _is_label(head):
+        if head.startswith(b"{") or head[:1] + head[1:].lstrip()[:1] in (b"[{", b"[]"):  # else a rank's label: [0]
             text = decoded(path, read_unpacked(path, expected=EXPECTED, held=_HELD_JSON), EXPECTED)
             runs += read_json(path, text, notes)
         elif _is_csv(head):
@@ -91,13 +91,6 @@ def _head(path: str) -> bytes:
     if signature(head) is not None or b"\0" in head:
         raise InputError("this is no text", file=path, found=look(head) or "a zero byte", expected=EXPECTED)
     return head.removeprefix(BOM).lstrip()
-
-
-def _is_label(head: bytes) -> bool:
-    """Whether a bracket at the beginning is a rank's label, such as ``[1,0]<stdout>:`` or ``[0] ``, not JSON."""
-    line = head.split(b"\n", 1)[0]
-    inner, closed, rest = line.partition(b"]")
-    return bool(closed) and inner[1:].replace(b",", b"").strip().isdigit() and rest.strip() != b"" and rest[:1] != b","
 
 
 def _is_csv(head: bytes) -> bool:
