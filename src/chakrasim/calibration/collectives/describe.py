@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from chakrasim.calibration.measurements.curves import Curve, MachineRow
-from chakrasim.collectives.libraries.settings import DEFAULT, Settings
+from chakrasim.collectives.libraries.settings import Settings, settings_of
 from chakrasim.collectives.libraries.site import Site
 from chakrasim.collectives.libraries.versions import Library, library_of
 from chakrasim.errors import InputError
@@ -86,11 +86,13 @@ def library_of_curve(curve: Curve) -> Library:
 
 def settings_of_curve(curve: Curve) -> Settings:
     """What users had set, as far as the columns say: algorithm, protocol, and ``KEY=VALUE`` in the environment."""
-    given = {f"NCCL_{key.removeprefix('NCCL_')}": value for key, value in re.findall(r"([A-Z][A-Z0-9_]+)=(\S+)", curve.env)}
+    given = {
+        f"NCCL_{key.removeprefix('NCCL_')}": value for key, value in re.findall(r"([A-Z][A-Z0-9_]+)=(\S+)", curve.env)
+    }
     for key, value in (("NCCL_ALGO", curve.algo), ("NCCL_PROTO", curve.proto)):
         if value not in ("", "auto"):
             given[key] = value
-    return DEFAULT if not given else DEFAULT
+    return settings_of(given)
 
 
 def _capability(gpu: str, machine: MachineRow) -> int:
@@ -130,7 +132,9 @@ def _ports(curve: Curve, machine: MachineRow, board: int) -> tuple[int, float]:
     if machine.node_GBps_per_dir:
         ports = machine.nics_per_node or board
         return ports, machine.node_GBps_per_dir / ports
-    raise _cannot(curve, f"no bandwidth between nodes of {machine.name}", "nics_per_node and nic_Gbps, or node_GBps_per_dir")
+    raise _cannot(
+        curve, f"no bandwidth between nodes of {machine.name}", "nics_per_node and nic_Gbps, or node_GBps_per_dir"
+    )
 
 
 def _network(curve: Curve, machine: MachineRow) -> str:
@@ -145,4 +149,6 @@ def _first(choices: tuple[tuple[str, str], ...], text: str) -> str | None:
 
 
 def _cannot(curve: Curve, found: str, expected: str) -> InputError:
-    return InputError("the curve cannot be described", file="curves.csv", place=curve.name, found=found, expected=expected)
+    return InputError(
+        "the curve cannot be described", file="curves.csv", place=curve.name, found=found, expected=expected
+    )

@@ -8,7 +8,7 @@ from chakrasim.collectives.libraries.choice import Choice, choose
 from chakrasim.collectives.libraries.model import Constants, Model, estimate
 from chakrasim.collectives.libraries.settings import DEFAULT, Settings
 from chakrasim.collectives.libraries.site import Site
-from chakrasim.collectives.libraries.terms import PAIRED, Operation, terms_of
+from chakrasim.collectives.libraries.terms import Operation, terms_of
 from chakrasim.collectives.libraries.versions import Library
 
 
@@ -50,6 +50,5 @@ def choice_of(site: Site, library: Library, operation: Operation, settings: Sett
     """What the library does. Switches do not add up elements of one byte."""
     if operation.item_bytes == 1 and operation.kind in ("all_reduce", "reduce_scatter"):
         settings = replace(settings, nvls=False)
-    if operation.kind in PAIRED:
-        return Choice("p2p", "Simple", 1, 512, 524288, 1, 0.0)
-    return choose(site, library, operation.kind, operation.size_bytes, settings)
+    kind = "send" if operation.kind == "message" else operation.kind
+    return choose(site, library, kind, operation.size_bytes, settings)

@@ -147,11 +147,15 @@ def _half_width(
 ) -> float:
     """Of the 90 % interval, as a logarithm: constants that are uncertain by their share, and what no constant says."""
     fitted = constants.values if constants else {}
-    variance = sum((share / total * model.spread.get(name, 0.3)) ** 2 for name, share in shares.items() if name not in fitted)
+    variance = sum(
+        (share / total * model.spread.get(name, 0.3)) ** 2 for name, share in shares.items() if name not in fitted
+    )
     if constants is not None and constants.residual:
         order = list(fitted)
         row = [shares.get(name, 0.0) / total for name in order]
-        variance += sum(a * b * c for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True))
+        variance += sum(
+            a * b * c for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True)
+        )
         return _WIDE * sqrt(variance * _CALIBRATED + constants.residual[sized] ** 2)
     return _WIDE * sqrt(variance * _UNMEASURED + model.residual[scope_of(site)][sized] ** 2)
 

@@ -51,8 +51,6 @@ COPY_GBPS: Final = 1000.0
 """Nominal, of copies by the collective's own blocks."""
 _LINE: Final = 4096
 """Bytes that the 512 threads of a block move at a time with LL."""
-_LL_PART: Final = 65536
-"""Messages inside a node up to this size go by LL (nccl-model.md, section 6)."""
 _GROWN: Final = {"LL": 2.0, "LL128": 16 / 15, "Simple": 1.0}
 """Bytes on the wire by bytes of data."""
 
@@ -79,7 +77,9 @@ def terms_of(site: Site, choice: Choice, operation: Operation) -> Terms:
     """The terms of one operation."""
     site, found = site.merged(), Terms()
     if operation.kind in PAIRED:
-        _pairs(found, site, operation)
+        _pairs(found, site, choice, operation)
+    elif choice.algorithm == "symmetric":
+        found.fixed["launch/symmetric"] = choice.predicted_us
     elif choice.algorithm == "tree":
         _tree(found, site, choice, operation)
     elif choice.algorithm in ("nvls", "nvlstree"):
@@ -196,7 +196,7 @@ def _chain(found: Terms, site: Site, choice: Choice, operation: Operation) -> No
     _wire(found, site, protocol, float(size), n - 1, "chain.")
 
 
-def _pairs(found: Terms, site: Site, operation: Operation) -> None:
+def _pairs(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
     n, each = site.nranks, site.nranks // site.nodes
     if operation.kind == "message":
         part, near, far = float(operation.size_bytes), int(site.nodes == 1), int(site.nodes > 1)
@@ -214,13 +214,13 @@ def _pairs(found: Terms, site: Site, operation: Operation) -> None:
         if each > 1 and site.nodes > 2:
             found.moving["net.p2p.wire/crowd"] = time
     else:
-        _pairs_inside(found, site, operation, part, near)
+        _pairs_inside(found, site, choice, operation, part, near)
 
 
-def _pairs_inside(found: Terms, site: Site, operation: Operation, part: float, peers: int) -> None:
+def _pairs_inside(found: Terms, site: Site, choice: Choice, operation: Operation, part: float, peers: int) -> None:
     kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") else ""
     time = part * peers / site.inside_GBps / 1e3
-    if part <= _LL_PART:
+    if choice.protocol == "LL":
         found.fixed["p2p.hop/fill"] = sqrt(part) / 100
         if kind:
             found.moving[f"p2p.wire/{kind}"] = time
