@@ -21,7 +21,7 @@ from chakrasim.calibration.measurements.curves import (
     spelled,
     with_points,
 )
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, shown
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import first_of
 
@@ -96,7 +96,7 @@ def read_folder(
         notes.warn(f"{points_file}: {again:,} points were measured again: the median of each is taken")
     bare = [curve.name for curve in complete if not len(curve)]
     if bare:
-        notes.note(f"{points_file}: no points of {len(bare):,} curves: {first_of(bare, 3)}")
+        notes.note(f"{points_file}: no points of {len(bare):,} curves: {shown(first_of(bare, 3))}")
     return Measurements(complete, _machines_of(complete, root, notes))
 
 
@@ -164,7 +164,7 @@ def _read_points(path: str, index: Mapping[str, int], notes: Notes, holdout: Hol
         notes.warn(f"{path}: there are no times: no column time_us")
     lost = [name for name in table.texts("curve") if name not in index]
     if lost:
-        kinds = first_of(sorted(set(lost)), 3)
+        kinds = shown(first_of(sorted(set(lost)), 3))
         notes.warn(f"{path}: {len(lost):,} points are of curves that curves.csv does not have: {kinds}")
     return points_of(
         table,
@@ -229,7 +229,7 @@ def _machines_of(curves: tuple[Curve, ...], root: Path, notes: Notes) -> dict[st
     machines = read_machines(path, notes)
     lost = sorted({curve.machine for curve in curves} - set(machines))
     if lost:
-        notes.warn(f"{path}: no rows of {len(lost):,} machines that have curves: {first_of(lost, 5)}")
+        notes.warn(f"{path}: no rows of {len(lost):,} machines that have curves: {shown(first_of(lost, 5))}")
     return machines
 
 

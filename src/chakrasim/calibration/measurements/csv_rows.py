@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from chakrasim.errors import InputError, near
+from chakrasim.errors import InputError, near, shown
 from chakrasim.files.storage import read_unpacked
 
 BLANKS: Final = frozenset({"", "nan", "none", "null", "unknown", "n/a", "na", "-", "?"})
@@ -49,8 +49,8 @@ class CsvTable:
     def fail(self, row: int, column: str, message: str, found: object, expected: object) -> NoReturn:
         """Raise the InputError for a value."""
         place = f"line {self.lines[row]}, column {column}"
-        shown = repr(found[:40]) if isinstance(found, str) else found
-        raise InputError(message, file=self.file, place=place, found=shown, expected=expected)
+        told = repr(found[:40]) if isinstance(found, str) else found
+        raise InputError(message, file=self.file, place=place, found=told, expected=expected)
 
     def whole(self, row: int, column: str, text: str, low: int = 1) -> int:
         """A value that is a whole number; ``8.0`` is one, too."""
@@ -121,7 +121,7 @@ def table_of(path: str, text: str, names: Sequence[str]) -> CsvTable:
             if not any(row):
                 continue
             if header is None:
-                header = tuple(name.strip() for name in row)
+                header = tuple(shown(name.strip()) for name in row)
                 continue
             if len(row) != len(header):
                 raise InputError(
