@@ -52,15 +52,16 @@ class CsvTable:
         told = repr(found[:40]) if isinstance(found, str) else found
         raise InputError(message, file=self.file, place=place, found=told, expected=expected)
 
-    def whole(self, row: int, column: str, text: str, low: int = 1) -> int:
+    def whole(self, row: int, column: str, text: str, low: int = 1, most: int = MOST) -> int:
         """A value that is a whole number; ``8.0`` is one, too."""
         if text.isascii() and text.isdigit() and len(text) < 19:
             value = int(text)
         else:
             number = number_of(text)
             value = int(number) if abs(number) < MOST and number == int(number) else low - 1
-        if not low <= value <= MOST:
-            self.fail(row, column, "this is no such number", text, f"a whole number of {low} or more")
+        if not low <= value <= most:
+            expected = f"a whole number of {low} or more" if most == MOST else f"a whole number from {low} to {most:,}"
+            self.fail(row, column, "this is no such number", text, expected)
         return value
 
     def amount(self, row: int, column: str, text: str, positive: bool = True) -> float:

@@ -28,7 +28,7 @@ _OPERATIONS: Final = {
 _OF_PARTS: Final = frozenset({"all_gather", "reduce_scatter", "alltoall", "gather", "scatter"})
 
 _VERSION: Final = re.compile(r"(?<!with )\b(NCCL|RCCL) version ?:? ?([0-9]+\.[0-9]\S*)")
-_COMM: Final = re.compile(r"\bcomm \S+ rank (\d{1,9}) n[Rr]anks (\d{1,9})\b(?: nNodes (\d{1,9}) localRanks (\d{1,9}))?")
+_COMM: Final = re.compile(r"\bcomm \S+ rank (\d{1,7}) n[Rr]anks (\d{1,7})\b(?: nNodes (\d{1,7}) localRanks (\d{1,7}))?")
 _CHANNELS: Final = re.compile(r"\b(\d{1,4}) (coll|collnet|nvls|p2p) channels\b(?! per peer)")
 _PER_PEER: Final = re.compile(r"\b(\d{1,4}) p2p channels per peer")
 _GRAPH: Final = re.compile(
