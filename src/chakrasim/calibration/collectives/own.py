@@ -41,7 +41,7 @@ def fit_own(design: Design, model: Model) -> Own:
     loss = at**2 / np.diag(np.linalg.inv(bend))
     free = np.sort(everything[np.argsort(-loss, kind="stable")[:MOST_CONSTANTS]])
     at, bend = problem.least(free)
-    return Own(tuple(design.constants[k] for k in free), at, np.linalg.inv(bend))
+    return Own(tuple(design.constants[k] for k in free), at, np.asarray(np.linalg.inv(bend)))
 
 
 class _Problem:
