@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -20,3 +21,8 @@ class Settings:
 
 DEFAULT: Final = Settings()
 """Nothing set."""
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """What the variables of an environment set."""
+    return replace(DEFAULT, collnet=environment.get("NCCL_COLLNET_ENABLE", "0") == "1")
