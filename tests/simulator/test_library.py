@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from test_activities import Work, one
 import chakrasim as cs
 from certificate import without_bottleneck
 from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME
+from chakrasim.collectives.libraries.settings import settings_of
 from chakrasim.machine import Machine, load_machine
 from chakrasim.machine.graph.routing.routes import Routes
 from chakrasim.machine.site import Make
@@ -88,10 +90,58 @@ def test_alone_a_collective_takes_its_closed_form_to_the_nanosecond(name: str, g
     machine, draw = load_machine(name, gpus=gpus, library="nccl"), random.Random(gpus)
     for kind in NAMES:
         for _ in range(3):
-            group, whole = draw.sample(range(gpus), draw.randint(2, gpus)), any_size(draw)
+            group, whole = draw.sample(range(gpus), draw.randint(2, min(gpus, 40))), any_size(draw)
             work = one(KINDS_BY_NAME[kind].type, size_of(kind, whole, len(group)), group, gpus, root=group[0])
             found = collective_alone(machine, kind, whole, group)
             assert simulated(machine, work).makespan_ns == found.time_ns, (kind, group, whole)
+
+
+EVERYWHERE, ONE_EACH, INSIDE = range(32), range(3, 32, 8), range(8, 16)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "group"),
+    [
+        ("ring", EVERYWHERE),
+        ("ring", INSIDE),
+        ("tree", EVERYWHERE),
+        ("tree", ONE_EACH),
+        ("nvlstree", EVERYWHERE),
+        ("nvls", INSIDE),
+        ("collnetchain", EVERYWHERE),
+        ("collnetdirect", EVERYWHERE),
+        ("pat", ONE_EACH),
+    ],
+)
+def test_so_do_the_algorithms_that_the_environment_names(algorithm: str, group: range) -> None:
+    """Of 8 ranks each on four nodes, of one each, and of the 8 of one node."""
+    environment = {"NCCL_ALGO": algorithm, "NCCL_COLLNET_ENABLE": "1", "NCCL_PAT_ENABLE": "1"}
+    machine = replace(load_machine("h100", gpus=32, library="nccl"), settings=settings_of(environment))
+    parts = ("all_gather", "reduce_scatter")
+    served = {"ring": NAMES, "pat": parts, "nvls": ("all_reduce", *parts)}.get(algorithm, ("all_reduce",))
+    for kind in set(served) - {"barrier"}:
+        for whole in (1 << 12, 1 << 24, 777_777_777):
+            found = collective_alone(machine, kind, whole, list(group))
+            size = size_of(kind, whole, len(group))
+            work = one(KINDS_BY_NAME[kind].type, size, group, 32, root=group[0])
+            assert simulated(machine, work).makespan_ns == found.time_ns
+            assert found.course is not None
+            assert found.course.choice.algorithm in (algorithm, "p2p")
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter"])
+def test_so_do_kernels_on_symmetric_memory(kind: str) -> None:
+    kernels = set()
+    for board in ("h100", "b200"):
+        machine = load_machine(board, library="nccl")
+        machine = replace(machine, settings=replace(machine.settings, symmetric=True))
+        for whole, group in product((1 << 10, 1 << 14, 1 << 20, 1 << 28), (range(8), range(2), range(3))):
+            found = collective_alone(machine, kind, whole, list(group))
+            work = one(KINDS_BY_NAME[kind].type, size_of(kind, whole, len(group)), group, 8)
+            assert simulated(machine, work).makespan_ns == found.time_ns
+            assert found.course is not None
+            kernels.add(found.course.choice.protocol)
+    assert len(kernels) > 1
 
 
 def test_without_a_library_it_is_the_closed_form_of_rings_and_direct_messages() -> None:

@@ -134,6 +134,8 @@ def _load(section: Section) -> Machine:
     library, settings, make = (collectives.pop(name) for name in ("library", "settings", "make"))
     system = System(**collectives, **values["compute"], **memory, **bus, endpoint_delay_given=given)
     _warn(section, system)
+    for name in settings.unused:
+        section.warn(("collectives", "environment", name), "the variable changes no choice")
     _warn_of_placeholders(section, values["placeholders"])
     graphs = isinstance(made, GraphNetwork)
     try:

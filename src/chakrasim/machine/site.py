@@ -103,7 +103,8 @@ class Sites:
             nic_GBps=speed,
             network=self._make.network if several else "none",
             cpu=self._make.cpu,
-            gpus_per_node=int(np.bincount(self._node)[nodes].min()),
+            gpus_per_node=int(np.bincount(self._node)[nodes].max()),
+            ranks=own.size,
             domain_nodes=self._hosts,
             model=self._make.model,
         )

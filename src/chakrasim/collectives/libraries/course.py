@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from chakrasim.collectives.libraries.choice import Choice, choose
 from chakrasim.collectives.libraries.settings import DEFAULT, Settings
 from chakrasim.collectives.libraries.site import Site
-from chakrasim.collectives.libraries.tuning import serving, timings
 from chakrasim.collectives.libraries.versions import Library
 
 
@@ -39,11 +38,8 @@ def course_of(
     dtype: str | None = None,
 ) -> Course:
     """The course of a collective of ``size_bytes`` (nccl-tests' size) of a group at ``site``."""
-    if kind not in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"):
-        channels = 16
-        return Course(Choice("p2p", "Simple", channels, 512, 524288, 1, 0.0), 12000.0, channels * 20.0)
-    assert serving(kind, library.rules)
     choice = choose(site, library, kind, size_bytes, settings)
-    expected = timings(site, library, kind, size_bytes, settings)[choice.algorithm, choice.protocol]
-    latency = timings(site, library, kind, 1, settings)[choice.algorithm, choice.protocol]
-    return Course(choice, latency * 1000.0, size_bytes / max((expected - latency) * 1000.0, 1e-3))
+    if not choice.predicted_us:
+        return Course(choice, 12000.0, choice.channels * 20.0)
+    latency = choose(site, library, kind, 1, settings).predicted_us
+    return Course(choice, latency * 1000.0, size_bytes / max((choice.predicted_us - latency) * 1000.0, 1e-3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NoReturn
 
 from chakrasim.errors import InputError
 
@@ -32,6 +32,7 @@ class Site:
     network: one of `NETWORKS`.
     cpu: who made it, one of `CPUS`.
     gpus_per_node: that a node has; 0: as many as ranks.
+    ranks: of the group, where that is not nodes times ranks of each; 0: it is.
     domain_nodes: nodes that share one NVLink domain (of an NVL72 rack with 4 GPUs a node: 18).
     model: name of the GPU where the capability does not tell it, such as ``gfx942``.
     """
@@ -47,6 +48,7 @@ class Site:
     network: str = "none"
     cpu: str = "unknown"
     gpus_per_node: int = 0
+    ranks: int = 0
     domain_nodes: int = 1
     model: str = ""
 
@@ -64,20 +66,30 @@ class Site:
             _fail(
                 "nic_GBps",
                 f"{self.nics_per_node} ports of {self.nic_GBps:g} GB/s",
-                "ports, since there are several nodes",
+                "ports that carry something, since there are several nodes",
             )
         if 0 < self.gpus_per_node < self.ranks_per_node:
             _fail("gpus_per_node", self.gpus_per_node, f"at least the {self.ranks_per_node} ranks of a node")
+        if self.inside == "cube-mesh" and self.board > 8:
+            _fail("gpus_per_node", self.board, "at most the 8 GPUs of a cube mesh")
+        if self.ranks and not self.nodes * self.ranks_per_node <= self.ranks <= self.nodes * self.board:
+            _fail("ranks", self.ranks, f"between {self.nodes * self.ranks_per_node} and {self.nodes * self.board}")
 
     @property
     def nranks(self) -> int:
         """Ranks of the group."""
-        return self.nodes * self.ranks_per_node
+        return self.ranks or self.nodes * self.ranks_per_node
 
     @property
-    def near(self) -> bool:
-        """The network's ports are below the same PCIe switches as the GPUs, as far as is known."""
-        return self.network != "slingshot" and self.inside != "pcie"
+    def reach(self) -> str:
+        """How a GPU reaches the nearest port: by a ``switch`` of PCIe, by its own processor (``c2c``), or the ``cpu``.
+
+        Of Slingshot's nodes and of those without NVLink it is known that ports hang on the CPU; else it is assumed
+        that they are beside the GPUs.
+        """
+        if self.cpu == "arm" and self.capability >= 90:
+            return "c2c"
+        return "cpu" if self.network == "slingshot" or self.inside == "pcie" else "switch"
 
     @property
     def board(self) -> int:
@@ -87,21 +99,22 @@ class Site:
     def merged(self) -> Site:
         """The same group where an NVLink domain is one node, which it is to libraries that know of it.
 
-        A group that fills its domains unevenly is taken to be spread evenly.
+        A group whose nodes fill the last domain in part is taken to be spread as evenly as it goes.
         """
         if self.domain_nodes == 1:
             return self
         domains = -(-self.nodes // self.domain_nodes)
-        each = -(-self.nodes // domains)
+        each = self.nodes // domains
         return replace(
             self,
             nodes=domains,
             ranks_per_node=each * self.ranks_per_node,
-            gpus_per_node=each * self.board,
+            gpus_per_node=-(-self.nodes // domains) * self.board,
+            ranks=self.nranks,
             nics_per_node=each * self.nics_per_node,
             domain_nodes=1,
         )
 
 
-def _fail(key: str, found: object, expected: str) -> None:
+def _fail(key: str, found: object, expected: str) -> NoReturn:
     raise InputError("the group of processes cannot be", place=key, found=found, expected=expected)

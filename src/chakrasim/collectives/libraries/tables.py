@@ -1,7 +1,7 @@
 """The constants that libraries were built with, by version: facts of their public sources, in two files of data.
 
-Latencies are in us, bandwidths in GB/s, which are bytes per ns. Rows of four are by GPU generation (Volta, Ampere, Hopper,
-Blackwell), their columns by nodes (one, two, more); triples are by protocol (LL, LL128, Simple).
+Latencies are in us, bandwidths in GB/s, which are bytes per ns. Rows of four are by GPU generation (Volta, Ampere,
+Hopper, Blackwell), their columns by nodes (one, two, more); triples are by protocol (LL, LL128, Simple).
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
-
-PROTOCOLS: Final = ("LL", "LL128", "Simple")
+from typing import Any
 
 Triple = tuple[float, ...]
 Rows = tuple[tuple[float, ...], ...]
@@ -65,9 +63,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Rccl:
-    """RCCL's tables: base latencies by algorithm, and the models."""
+    """RCCL's tables: what its search tries, base latencies by algorithm, and the models."""
 
     commit: str
+    speeds: tuple[float, ...]
     base: Mapping[str, Triple]
     models: tuple[Model, ...]
 
@@ -87,7 +86,7 @@ def rccl_tables() -> Rccl:
     """The tables of RCCL."""
     data = _read("rccl.json")
     models = tuple(Model(**{field.name: model[field.name] for field in fields(Model)}) for model in data["models"])
-    return Rccl(data["commit"], data["base"], models)
+    return Rccl(data["commit"], data["speeds"], data["base"], models)
 
 
 @cache

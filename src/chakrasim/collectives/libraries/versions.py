@@ -46,7 +46,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def library_of(text: str) -> Library:
-    """The library that ``text`` means: ``nccl``, ``nccl-2.27.7``, ``NCCL 2.9.9+cuda11.2``, ``rccl-2.22.3-HEAD:7d8d67c``.
+    """The library that ``text`` means, such as ``nccl-2.27.7``, ``NCCL 2.9.9+cuda11.2`` or ``rccl-2.22.3-HEAD``.
 
     Without a version, or with one that is ``unknown``, it is the newest that there is a table of. A version without a
     table takes the nearest of its minor version, else the next older, and says so in ``note``.

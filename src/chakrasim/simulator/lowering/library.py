@@ -28,6 +28,7 @@ from chakrasim.simulator.lowering.patterns import (
     in_switch,
     joined,
     on_rings,
+    switch_hops,
     tree_hops,
 )
 
@@ -73,6 +74,10 @@ class Pattern(NamedTuple):
     wire: float
 
 
+SYMMETRIC: Final = frozenset(
+    ("AGxLL_R", "AGxLLMC_R", "RSxLD_AGxST", "RSxLDMC_AGxSTMC", "LL", "LLMC", "ST", "LD", "STMC", "LDMC")
+)
+"""Kernels on symmetric memory."""
 ON_WIRE: Final = {"LL": 2.0, "LL128": 16 / 15}
 """Flags go along with the data (nccl-model.md, 1 and 5)."""
 
@@ -83,6 +88,8 @@ def pattern_of(course: Course, kind: int, members: tuple[int, ...], graph: Netwo
     wire = ON_WIRE.get(choice.protocol, 1.0)
     if KINDS[kind].of_pairs:
         return Pattern("p2p", 0, wire)
+    if choice.algorithm == "symmetric":
+        return Pattern(choice.protocol, 0, 2.0 if "LL" in choice.protocol else 1.0)
     heads = channels_of(graph, np.array(members, np.int32))
     most = {"ring": heads, "tree": 2 * heads}.get(choice.algorithm, 0)
     return Pattern(choice.algorithm, min(choice.channels, most), wire)
@@ -114,6 +121,8 @@ class Ways:
             return joined(tree_hops(heads, 2), *(self._switched(kind, domain) for domain in domains))
         if algorithm == "pat":
             return binomial_hops(members, KINDS[kind].whole_bytes(1, len(members)))
+        if algorithm in SYMMETRIC:
+            return self._symmetric(algorithm, kind, members)
         if algorithm in ("collnetdirect", "collnetchain"):
             return self._collnet(kind, domains, chain=algorithm == "collnetchain")
         raise InputError(f"the algorithm {algorithm} is not simulated", expected="ring, tree, nvls, nvlstree, pat")
@@ -141,17 +150,28 @@ class Ways:
 
     def _switched(self, kind: int, domain: list[int]) -> Hops:
         """Sums in the switch of a node."""
-        ups, downs = zip(*(self._sites.switch_links(rank) for rank in domain), strict=True)
+        return in_switch(kind, *self._links_to_switches(domain))
+
+    def _links_to_switches(self, ranks: Sequence[int]) -> tuple[list[Ints], list[Ints]]:
+        ups, downs = zip(*map(self._sites.switch_links, ranks), strict=True)
         if not all(one.size for one in ups):
             raise InputError(
                 "sums in a switch need a switch that joins the GPUs of a node",
                 file=self._graph.name or "machine",
                 remedy="set NCCL_NVLS_ENABLE: 0 in collectives.environment",
             )
-        links, coefficients = in_switch(kind, ups, downs)
-        none = np.zeros(0, np.int32)
-        unit = KINDS[kind].whole_bytes(1, len(domain)) / len(domain)
-        return Hops(none, none, unit, links=links, coefficients=coefficients, unit=unit)
+        return list(ups), list(downs)
+
+    def _symmetric(self, kernel: str, kind: int, members: tuple[int, ...]) -> Hops:
+        """Kernels on symmetric memory: ranks read or write each other's, or one address of all by the switch (MC)."""
+        n, meaning = len(members), KINDS[kind]
+        if kernel == "AGxLLMC_R":
+            ups, downs = self._links_to_switches(members)
+            return switch_hops(ups, downs, 1.0, float(n), 1.0)
+        if "MC" in kernel:
+            return self._switched(kind, list(members))
+        turns = 1.0 if kernel == "AGxLL_R" else (2 if meaning.on_link is OnLink.TWICE else 1) / n
+        return replace(direct_hops(Collective.ALL_TO_ALL, -1, members), share=turns * meaning.whole_bytes(1, n))
 
     def _collnet(self, kind: int, domains: list[list[int]], *, chain: bool) -> Hops:
         """Sums in the switches of the network: what they add up or hand out crosses each link once."""

@@ -139,19 +139,24 @@ def tree_hops(chains: Sequence[Sequence[Sequence[int]]], trees: int) -> Hops:
     return both_ways(pairs, 1 / (len(chains) * trees))
 
 
-def in_switch(kind: int, ups: Sequence[Ints], downs: Sequence[Ints]) -> tuple[Ints, Floats]:
-    """Links and bytes over each of them where a switch adds up what ranks have and hands it out to all: by rank the
-    links to switches and from them, used in equal parts (nccl-model.md, 4, NVLS).
+def in_switch(kind: int, ups: Sequence[Ints], downs: Sequence[Ints]) -> Hops:
+    """What crosses the links where a switch adds up what ranks have and hands it out to all.
 
-    Each rank reads its part of the sum, for which all give that part, and writes it for all to get.
+    Each rank reads its part of the sum, for which all give that part, and writes it for all to get (nccl-model.md, 4,
+    NVLS).
     """
     n, whole = len(ups), KINDS[kind].whole_bytes(1, len(ups))
     gives = whole if KINDS[kind].whole is not Whole.OUTPUT else 0
     gets = whole if KINDS[kind].whole is not Whole.INPUT else 0
-    up, down = gives + (whole / n if gets else 0), gets + (whole / n if gives else 0)
-    links = [*ups, *downs]
+    return switch_hops(ups, downs, gives + (whole / n if gets else 0), gets + (whole / n if gives else 0), whole / n)
+
+
+def switch_hops(ups: Sequence[Ints], downs: Sequence[Ints], up: float, down: float, unit: float) -> Hops:
+    """So many bytes from each rank to its switches and from them, in equal parts: by rank the links to switches and
+    from them; ``unit`` is what counts as one flow."""
     shares = [np.full(one.size, each / max(one.size, 1)) for side, each in ((ups, up), (downs, down)) for one in side]
-    return np.concatenate(links), np.concatenate(shares)
+    none = np.zeros(0, np.int32)
+    return Hops(none, none, unit, links=np.concatenate([*ups, *downs]), coefficients=np.concatenate(shares), unit=unit)
 
 
 def binomial_hops(members: Sequence[int], whole: float) -> Hops:
