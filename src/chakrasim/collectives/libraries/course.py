@@ -1,45 +1,54 @@
-"""How a library's collective runs when it is alone: what passes before its bytes flow, and how fast they may."""
+"""How a collective runs under a library: what the library chooses, and how long that takes alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chakrasim.collectives.libraries.choice import Choice, choose
+from chakrasim.collectives.libraries.model import Constants, Model, estimate
 from chakrasim.collectives.libraries.settings import DEFAULT, Settings
 from chakrasim.collectives.libraries.site import Site
+from chakrasim.collectives.libraries.terms import Operation, terms_of
 from chakrasim.collectives.libraries.versions import Library
 
 
 @dataclass(frozen=True)
 class Course:
-    """How one collective runs, alone.
+    """One collective, alone on its machine.
 
     Attributes
     ----------
-    choice: what the library chose.
-    startup_ns: what passes before its bytes flow: launch, hops, fill.
-    rate: the most bytes of the collective (nccl-tests' size) per ns that protocol, channels and processors allow.
+    choice: of the library.
+    startup_ns: what passes before its bytes flow: the kernel's start, hops, the filling of pipelines.
+    rate: bytes of the collective per ns, by nccl-tests' size, that protocol, channels and wire allow.
+    low, high: factors of the time that a measured one lies between in nine cases of ten.
     """
 
     choice: Choice
     startup_ns: float
     rate: float
+    low: float
+    high: float
 
 
 def course_of(
-    site: Site,
-    library: Library,
-    kind: str,
-    size_bytes: int,
-    settings: Settings = DEFAULT,
-    constants: object = None,
-    *,
-    in_place: bool = False,
-    dtype: str | None = None,
-) -> Course:
-    """The course of a collective of ``size_bytes`` (nccl-tests' size) of a group at ``site``."""
-    choice = choose(site, library, kind, size_bytes, settings)
-    if not choice.predicted_us:
-        return Course(choice, 12000.0, choice.channels * 20.0)
-    latency = choose(site, library, kind, 1, settings).predicted_us
-    return Course(choice, latency * 1000.0, size_bytes / max((choice.predicted_us - latency) * 1000.0, 1e-3))
+    site: Site, library: Library, kind: str, size_bytes: int, settings: Settings = DEFAULT,
+    constants: Constants | None = None, *, in_place: bool = False, item_bytes: int = 0, model: Model | None = None,
+) -> Course:  # fmt: skip
+    """How ``library`` runs a collective ``kind`` of ``size_bytes`` (as in the size column of nccl-tests).
+
+    ``constants`` are those of the machine, if it was calibrated; ``item_bytes`` of an element, 0: not known, not one.
+    """
+    operation = Operation(kind, size_bytes, in_place, item_bytes)
+    choice = choice_of(site, library, operation, settings)
+    found = estimate(site, library, terms_of(site, choice, operation), size_bytes, constants, model)
+    rate = size_bytes / found.moving_ns if found.moving_ns > 0 else float("inf")
+    return Course(choice, found.fixed_ns, rate, found.low, found.high)
+
+
+def choice_of(site: Site, library: Library, operation: Operation, settings: Settings = DEFAULT) -> Choice:
+    """What the library does. Switches do not add up elements of one byte."""
+    if operation.item_bytes == 1 and operation.kind in ("all_reduce", "reduce_scatter"):
+        settings = replace(settings, nvls=False)
+    kind = "send" if operation.kind == "message" else operation.kind
+    return choose(site, library, kind, operation.size_bytes, settings)

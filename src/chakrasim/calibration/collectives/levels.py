@@ -1,0 +1,175 @@
+"""Weights of the model of collectives, fitted to machines of many makes at once.
+
+Three levels: what holds for all, for a generation of GPUs or a kind of network, and for one machine and library. All are
+logarithms with a normal prior around nothing, so that a machine takes from the others what its own points do not say. The
+fit is by Gauss and Newton, robust against single points far off (soft L1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.calibration.collectives.design import Design, Floats, Ints
+from chakrasim.collectives.libraries.model import SIZE_CLASSES, Model, constant_of
+
+SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
+"""How far a point may be off by its size class, as a logarithm: about what repeats and details make."""
+SD_WEIGHT: Final = 2.0
+SD_LEVEL: Final = 0.35
+SD_MACHINE: Final = 0.25
+WIDER: Final = 1.3
+"""The spread between machines is taken wider than that of the few that are known."""
+LEAST_SPREAD: Final = 0.12
+_STEPS: Final = 40
+_LONGEST: Final = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The fit: logarithms of weights float64[terms], of levels by name and machines by group float64[constants]."""
+
+    names: tuple[str, ...]
+    constants: tuple[str, ...]
+    weights: Floats
+    offsets: Mapping[str, Floats]
+    groups: Mapping[object, Floats]
+
+    def model(self, basis: str = "") -> Model:
+        """The weights as the model takes them, without residuals yet."""
+        own = np.array(list(self.groups.values()))
+        spread = np.maximum(WIDER * np.sqrt((own**2).mean(axis=0)), LEAST_SPREAD)
+        return Model(
+            dict(zip(self.names, self.weights.tolist(), strict=True)),
+            {level: dict(zip(self.constants, values.tolist(), strict=True)) for level, values in self.offsets.items()},
+            dict(zip(self.constants, spread.tolist(), strict=True)),
+            {scope: (0.1,) * (len(SIZE_CLASSES) + 1) for scope in ("node", "network", "other")},
+            basis,
+        )
+
+
+class _Problem:
+    """The points of the fit and where each parameter acts."""
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self.constants, self.owner = design.constants, design.owner
+        self.groups, self.group = design.labels([one.group for one in design.curves])
+        pairs = [[one.levels[far] for one in design.curves] for far in (False, True)]
+        self.levels = list(dict.fromkeys(level for side in pairs for level in side))
+        index = {level: at for at, level in enumerate(self.levels)}
+        self.level = [np.array([index[level] for level in side], np.int64)[design.curve] for side in pairs]
+        self.far = np.array([name.startswith("net.") for name in self.constants])
+        self.weight = balance(design)
+        count = len(self.constants)
+        self.first = (len(design.names), len(design.names) + len(self.levels) * count)
+        sizes = (len(design.names), len(self.levels) * count, len(self.groups) * count)
+        self.sd = np.repeat([SD_WEIGHT, SD_LEVEL, SD_MACHINE], sizes)
+        self.onehot = np.eye(count)[self.owner]
+
+    def parts(self, at: Floats) -> tuple[Floats, Floats, Floats]:
+        """Weights, levels and machines of a vector of parameters."""
+        count = len(self.constants)
+        first, second = self.first
+        return at[:first], at[first:second].reshape(-1, count), at[second:].reshape(-1, count)
+
+    def times(self, at: Floats) -> Floats:
+        """float64[n, terms] in us."""
+        weights, levels, machines = self.parts(at)
+        offset = np.where(self.far, levels[self.level[1]], levels[self.level[0]]) + machines[self.group]
+        return np.asarray(self.design.nominal * np.exp(weights + offset[:, self.owner]))
+
+    def off(self, times: Floats) -> Floats:
+        """How far each point is off, in its sigmas."""
+        return np.asarray((np.log(times.sum(axis=1)) - self.design.log_time) / SIGMA[self.design.sized])
+
+    def cost(self, at: Floats, off: Floats) -> float:
+        """What the fit makes least."""
+        return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + ((at / self.sd) ** 2).sum())
+
+    def jacobian(self, times: Floats) -> Floats:
+        """float64[n, parameters] of `off`."""
+        share = times / times.sum(axis=1)[:, None] / SIGMA[self.design.sized][:, None]
+        by_constant, rows, count = share @ self.onehot, np.arange(len(share)), len(self.constants)
+        slope = np.zeros((len(share), len(self.sd)))
+        first, second = self.first
+        slope[:, :first] = share
+        for k in range(count):
+            slope[rows, first + self.level[int(self.far[k])] * count + k] = by_constant[:, k]
+            slope[rows, second + self.group * count + k] = by_constant[:, k]
+        return slope
+
+
+def balance(design: Design) -> Floats:
+    """float64[n]: points of long curves, and curves of machines with many, count less each."""
+    keys = design.curve * (len(SIZE_CLASSES) + 1) + design.sized
+    _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    machines, machine = design.labels([one.curve.machine for one in design.curves])
+    points = np.bincount(machine, minlength=len(machines))
+    weight = counts[which] ** -0.5 * points[machine] ** -0.5
+    return np.asarray(weight / weight.mean())
+
+
+def fit_levels(design: Design) -> Levels:
+    """Fit all levels to the points that have a time."""
+    known = design.some(~np.isnan(design.log_time))
+    problem = _Problem(known)
+    at = _least(problem)
+    weights, levels, machines = problem.parts(at)
+    return Levels(
+        known.names, problem.constants, weights,
+        dict(zip(problem.levels, levels, strict=True)), dict(zip(problem.groups, machines, strict=True)),
+    )  # fmt: skip
+
+
+def _least(problem: _Problem) -> Floats:
+    at = np.zeros(len(problem.sd))
+    times = problem.times(at)
+    off = problem.off(times)
+    cost, damping = problem.cost(at, off), 1e-2
+    for turn in range(_STEPS):
+        slope = problem.jacobian(times)
+        robust = problem.weight / np.sqrt(1 + off * off)
+        weighed = slope * robust[:, None]
+        bend = weighed.T @ slope + np.diag(problem.sd**-2)
+        pull = weighed.T @ off + at / problem.sd**2
+        for _ in range(8):
+            step = np.clip(np.linalg.solve(bend + damping * np.diag(np.diag(bend)), -pull), -_LONGEST, _LONGEST)
+            times = problem.times(at + step)
+            off = problem.off(times)
+            lower = problem.cost(at + step, off)
+            if lower < cost:
+                break
+            damping *= 6
+        else:
+            return at
+        settled = cost - lower < 3e-4 * cost and turn > 8
+        at, cost, damping = at + step, lower, max(damping / 5, 1e-7)
+        if settled:
+            break
+    return at
+
+
+def factors(design: Design, model: Model) -> Floats:
+    """float64[n, terms]: the weighed times in us of a machine that was not measured."""
+    weights = np.array([model.weights.get(name, 0.0) for name in design.names])
+    offsets = np.zeros((len(design.curves), len(design.names)))
+    for at, one in enumerate(design.curves):
+        for term, name in enumerate(design.names):
+            constant = constant_of(name)
+            offsets[at, term] = model.offsets.get(one.levels[constant.startswith("net.")], {}).get(constant, 0.0)
+    return np.asarray(design.nominal * np.exp(weights + offsets[design.curve]))
+
+
+def shares(design: Design, times: Floats) -> Floats:
+    """float64[n, constants]: the part of each constant in the time of a point."""
+    return np.asarray((times / times.sum(axis=1)[:, None]) @ np.eye(len(design.constants))[design.owner])
+
+
+def with_residual(model: Model, residual: Mapping[str, tuple[float, ...]]) -> Model:
+    """The model with what is left on machines that were not in the fit."""
+    return replace(model, residual=dict(residual))
