@@ -304,6 +304,7 @@ def network_of(
         "routing": on.routing,
         "changes": (*on.changes, *(() if changes is None else load_changes(changes, graph, notes, on.changes))),
         "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels, courses),
+        "alone": Activities(graph, on.routing, courses=courses) if protocol.messages and courses else None,
         "channels": Channels(graph, on.routing, protocol.channels)
         if protocol.messages and graph is on.network
         else None,
