@@ -98,7 +98,7 @@ def test_unequal_parts_go_as_messages_too() -> None:
     ],
 )
 def test_what_switches_add_up_is_refused_with_the_reason(environment: dict[str, str], group: range) -> None:
-    wrong = "in which switches add up: these are no messages; leave --messages out, or name another algorithm"
+    wrong = "in which switches add up: these are no messages; leave --messages out, name another algorithm"
     with pytest.raises(cs.InputError, match=wrong):
         simulated(machine(environment), one(0, 4 * MIB, group, 32), messages=True)
 

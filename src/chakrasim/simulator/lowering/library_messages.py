@@ -42,7 +42,8 @@ def refuse_switched(pattern: Pattern) -> None:
     if algorithm.startswith(("nvls", "collnet")) or (algorithm in SYMMETRIC and "MC" in algorithm):
         raise InputError(
             f"the library runs this collective by {algorithm}, in which switches add up: these are no messages",
-            remedy="leave --messages out, or name another algorithm: collectives.environment.NCCL_ALGO: Ring",
+            remedy="leave --messages out, name another algorithm (collectives.environment: {NCCL_ALGO: Ring}), or run "
+            "without the library (--library none)",
         )
 
 
