@@ -15,6 +15,7 @@ examples:
   chakrasim validate megatron --json errors.json
   chakrasim validate collectives
   chakrasim validate collectives --data measured --json scoreboard.json
+  chakrasim validate collectives --data measured --refit --plots plots
 """
 
 
@@ -44,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder with curves.csv, points.csv and machines.csv, whose times may be blank; default: the package's",
     )
+    collectives.add_argument(
+        "--refit",
+        action="store_true",
+        help="predict each machine by weights fitted to the others, and what is hidden of a machine from the rest; "
+        "takes minutes",
+    )
+    collectives.add_argument("--plots", metavar="DIR", help="draw predicted against measured times, as SVG")
     collectives.add_argument(
         "--json", metavar="FILE", help="write all points as JSON; '-' is standard output, no tables"
     )
@@ -79,11 +87,16 @@ def _collectives(options: argparse.Namespace) -> int:
     from chakrasim.validation.scoreboard.api import validate_collectives
 
     notes = Notes()
-    board = validate_collectives(options.data, notes=notes, progress=None if options.quiet else _count)
+    progress = None if options.quiet else _count
+    board = validate_collectives(options.data, refit=options.refit, notes=notes, progress=progress)
     tell_warnings(notes, options)
+    if options.plots is not None:
+        from chakrasim.report.picture.scoreboard import write_plots
+
+        write_plots(options.plots, board)
     report(options, board.to_json, lambda: scoreboard_sections(board))
     return 0
 
 
 def _count(done: int, total: int, name: str) -> None:
-    count_ranks(f"predicting {name},", done, total, "curves")
+    count_ranks(f"{name},", done, total, "steps")

@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.calibration.collectives.design import Described, describe
-from chakrasim.calibration.measurements.csv_folder import Rows, read_rows
+from chakrasim.calibration.measurements.csv_folder import Rows, read_folder, read_rows
+from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.collectives.libraries.model import Model, shipped_model
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
@@ -35,7 +36,9 @@ from chakrasim.validation.scoreboard.predictions import (
     scope_of_curve,
     unpredicted,
 )
+from chakrasim.validation.scoreboard.refit import design_of_rows, models_without, without_each
 from chakrasim.validation.scoreboard.scores import coverage, scores
+from chakrasim.validation.scoreboard.tasks import TASKS, Task, task_of
 
 SHIPPED: Final = Path(__file__).parents[1] / "collectives"
 """The measurements that come with the package."""
@@ -63,6 +66,7 @@ class Scoreboard:
     predictions: the rows in the file's order, without those of ``refused``.
     pooled: bool by curve of the predictions: whether it counts for pooled figures.
     baselines: by name, float64[n] in us for the same rows, NaN where there is none.
+    tasks: what was hidden of each machine's measurements and predicted from the others; without a refit none.
     """
 
     source: str
@@ -71,17 +75,14 @@ class Scoreboard:
     pooled: tuple[bool, ...]
     refused: tuple[Refused, ...]
     baselines: Mapping[str, Floats] = field(default_factory=dict)
+    tasks: tuple[Task, ...] = ()
 
-    @property
-    def counted(self) -> Bools:
-        """bool[n]: rows that count for pooled figures."""
-        return self.predictions.of_curves(self.pooled).astype(np.bool_)
-
-    @property
-    def scopes(self) -> dict[str, Bools]:
-        """The rows that count, by where they were measured; only what there is."""
-        scope = self.predictions.of_curves([scope_of_curve(one) for one in self.predictions.curves])
-        found = {name: self.counted & (scope == name) for name in SCOPES}
+    def scopes(self, rows: Predictions) -> dict[str, Bools]:
+        """Those of the board's or a task's rows that count for pooled figures, by where they were measured; only what
+        there is."""
+        counted = rows.of_curves(self.pooled).astype(np.bool_) & rows.known
+        scope = rows.of_curves([scope_of_curve(one) for one in rows.curves])
+        found = {name: counted & (scope == name) for name in SCOPES}
         return {name: which for name, which in found.items() if which.any()}
 
     @property
@@ -99,22 +100,30 @@ class Scoreboard:
             "refused": [{"curve": one.curve, "reason": one.reason, "points": one.points} for one in self.refused],
             "refused_pct": round(self.refused_pct, 3),
             "size_classes": list(CLASSES),
-            "error_pct": {name: self._errors(which) for name, which in self.scopes.items()},
-            "coverage_pct": {
-                name: [_plain(one.inside_pct) for one in coverage(self.predictions, which)]
-                for name, which in self.scopes.items()
-            },
+            **self._figures(self.predictions, self.baselines),
+            "tasks": {task.name: self._figures(task.predictions, task.baselines) for task in self.tasks},
         }
 
-    def _errors(self, which: Bools) -> dict[str, list[float | None]]:
-        rows = {"model": self.predictions}
-        rows |= {name: self.predictions.instead(times) for name, times in self.baselines.items()}
-        return {name: [_plain(one.error_pct) for one in scores(some, which)] for name, some in rows.items()}
+    def _figures(self, rows: Predictions, baselines: Mapping[str, Floats]) -> dict[str, Any]:
+        scopes, named = self.scopes(rows), with_baselines(rows, baselines)
+        return {
+            "error_pct": {
+                scope: {name: [_plain(one.error_pct) for one in scores(some, which)] for name, some in named.items()}
+                for scope, which in scopes.items()
+            },
+            "coverage_pct": {
+                scope: [_plain(one.inside_pct) for one in coverage(rows, which)] for scope, which in scopes.items()
+            },
+            "half_width_pct": {
+                scope: [_plain(one.half_width_pct) for one in coverage(rows, which)] for scope, which in scopes.items()
+            },
+        }
 
 
 def validate_collectives(
     data: str | os.PathLike[str] | None = None,
     *,
+    refit: bool = False,
     notes: Notes | None = None,
     progress: Progress | None = None,
     model: Model | None = None,
@@ -125,7 +134,9 @@ def validate_collectives(
     ----------
     data: a folder with curves.csv, points.csv and machines.csv; by default that of the package. No measured column is
         read before all is predicted; points whose time is blank are predicted and not compared.
-    progress: called before each curve with how many are done, how many there are, and its name, and at the end.
+    refit: predict each machine by weights that were fitted to the others' measured times, instead of the shipped
+        weights, which may have seen it; and predict what is hidden of a machine's times from the rest. Takes minutes.
+    progress: called before each step with how many are done, how many there are, and what it is, and at the end.
     model: weights instead of the shipped ones.
 
     Raises
@@ -134,7 +145,17 @@ def validate_collectives(
     """
     folder, notes = SHIPPED if data is None else Path(data), Notes() if notes is None else notes
     board = described(read_rows(folder, notes, times=False), str(folder), progress, model)
-    return with_times(board, read_rows(folder, Notes()))
+    board = with_times(board, read_rows(folder, Notes()))
+    return refitted(board, read_folder(folder, Notes()), progress) if refit else board
+
+
+def refitted(board: Scoreboard, measured: Measurements, progress: Progress | None = None) -> Scoreboard:
+    """The board by weights that have not seen each machine, with all `TASKS`; ``measured`` is of the same folder."""
+    design = design_of_rows(board.predictions, measured)
+    models = models_without(design, progress)
+    found = without_each(board.predictions, models, progress)
+    tasks = tuple(task_of(name, found, design, models, progress) for name in TASKS)
+    return replace(board, predictions=found, weights="the other machines here", tasks=tasks)
 
 
 def described(rows: Rows, source: str, progress: Progress | None = None, model: Model | None = None) -> Scoreboard:
@@ -157,7 +178,7 @@ def described(rows: Rows, source: str, progress: Progress | None = None, model: 
     found = found.some(found.curve >= 0)
     for at, one in enumerate(curves):
         if progress is not None:
-            progress(at, len(curves), one.curve.name)
+            progress(at, len(curves), f"predicting {one.curve.name}")
         which = found.curve == at
         try:
             found = predict(found, which, model)
@@ -185,6 +206,11 @@ def with_times(board: Scoreboard, rows: Rows) -> Scoreboard:
         INTERPOLATION: from_other_sizes(found, interpolated),
     }
     return replace(board, predictions=found, baselines=baselines)
+
+
+def with_baselines(rows: Predictions, baselines: Mapping[str, Floats]) -> dict[str, Predictions]:
+    """The model's predictions and those of the baselines, by name."""
+    return {"model": rows} | {name: rows.instead(times) for name, times in baselines.items()}
 
 
 def points_json(rows: Predictions) -> list[dict[str, Any]]:

@@ -28,23 +28,23 @@ def library_tables(rows: Predictions) -> Floats:
     return found
 
 
-def every_second(rows: Predictions) -> Ints:
+def every_second(curve: Ints, sizes: Ints) -> Ints:
     """int64[n]: 0 or 1 by turns, over the sizes of each curve; of a size both places have the same."""
-    order = np.lexsort((rows.bytes, rows.curve))
-    curve, size = rows.curve[order], rows.bytes[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (curve[1:] != curve[:-1]) | (size[1:] != size[:-1])
+    order = np.lexsort((sizes, curve))
+    of, size = curve[order], sizes[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = of[1:] != of[:-1]
+    new = first.copy()
+    new[1:] |= size[1:] != size[:-1]
     rank = np.cumsum(new) - 1
-    starts = np.searchsorted(curve, np.arange(len(rows.curves)))
-    first = rank[np.minimum(starts, max(len(rank) - 1, 0))] if len(rank) else rank
     found = np.empty(len(order), np.int64)
-    found[order] = (rank - first[curve]) % _PARTS
+    found[order] = (rank - np.maximum.accumulate(np.where(first, rank, 0))) % _PARTS
     return found
 
 
 def from_other_sizes(rows: Predictions, of: Callable[[Floats, Floats, Floats], Floats]) -> Floats:
     """float64[n] in us: each half of a curve's sizes, by turns, from the measured times of the other half."""
-    found, part = np.full(len(rows), np.nan), every_second(rows)
+    found, part = np.full(len(rows), np.nan), every_second(rows.curve, rows.bytes)
     for hidden in range(_PARTS):
         some = part == hidden
         found[some] = from_shown(rows, ~some, of)[some]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
+from typing import Final
 
 import numpy as np
 
 from chakrasim.validation.scoreboard.predictions import CLASSES, Bools, Predictions
+
+MANY: Final = 200
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,15 @@ class Coverage:
     points: int
     inside_pct: float
     half_width_pct: float
+
+    @property
+    def remark(self) -> str:
+        """Whether so many rows inside are too few or too many for a 90 % interval: from `MANY` rows on beyond 85 to
+        95 %, of fewer where nine of ten would come to that in one case of a hundred."""
+        if not self.points:
+            return ""
+        low, high = (85.0, 95.0) if self.points >= MANY else _band(self.points)
+        return "too few inside" if self.inside_pct < low else "too many inside" if self.inside_pct > high else ""
 
 
 def scores(rows: Predictions, which: Bools | None = None) -> tuple[Score, ...]:
@@ -55,3 +68,11 @@ def _coverage(rows: Predictions, some: Bools) -> Coverage:
         return Coverage(0, float("nan"), float("nan"))
     inside, half = 100 * rows.inside[some].mean(), np.median(rows.half_width_pct[some])
     return Coverage(int(some.sum()), float(inside), float(half))
+
+
+def _band(points: int) -> tuple[float, float]:
+    """The least and the greatest per cent of rows inside that are not unlikely: beyond one end and the other
+    half a case of a hundred."""
+    chance = np.cumsum([comb(points, k) * 0.9**k * 0.1 ** (points - k) for k in range(points + 1)])
+    low, high = np.searchsorted(chance, 0.005), np.searchsorted(chance, 0.995)
+    return 100 * float(low) / points, 100 * float(high) / points
