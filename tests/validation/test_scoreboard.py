@@ -19,7 +19,7 @@ from chakrasim.collectives.libraries.course import course_of
 from chakrasim.collectives.libraries.settings import DEFAULT
 from chakrasim.collectives.libraries.site import Site
 from chakrasim.collectives.libraries.versions import library_of
-from chakrasim.validation.scoreboard.api import SHIPPED, Scoreboard, described, validate_collectives
+from chakrasim.validation.scoreboard.api import described, validate_collectives
 from chakrasim.validation.scoreboard.baselines import (
     alpha_beta,
     every_second,
@@ -27,7 +27,7 @@ from chakrasim.validation.scoreboard.baselines import (
     from_shown,
     interpolated,
 )
-from chakrasim.validation.scoreboard.predictions import Predictions, pooled_curve, scope_of_curve, unpredicted
+from chakrasim.validation.scoreboard.predictions import Predictions, pooled_curve, unpredicted
 from chakrasim.validation.scoreboard.scores import Coverage, coverage, scores
 
 CURVES = """curve,source,machine,gpu,nodes,gpus_per_node,nranks,library,version,collective,algo,proto,env,dtype

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "collectives",
         help="measured collectives of NCCL and RCCL",
         description="Predict measured collectives from the descriptions of their machines, and compare: errors, how "
-        "often the 90 %% interval holds,\nand what simpler models come to.",
+        "often the 90 % interval holds,\nand what simpler models come to.",
     )
     collectives.add_argument(
         "--data",

@@ -61,7 +61,7 @@ class Scoreboard:
 
     Attributes
     ----------
-    source: the folder of the measurements.
+    source: the folder of the measurements, or that they come with the package.
     weights: what the model's weights were fitted to.
     predictions: the rows in the file's order, without those of ``refused``.
     pooled: bool by curve of the predictions: whether it counts for pooled figures.
@@ -144,7 +144,8 @@ def validate_collectives(
     InputError: for a folder that cannot be read.
     """
     folder, notes = SHIPPED if data is None else Path(data), Notes() if notes is None else notes
-    board = described(read_rows(folder, notes, times=False), str(folder), progress, model)
+    source = "what ships with the package" if data is None else str(folder)
+    board = described(read_rows(folder, notes, times=False), source, progress, model)
     board = with_times(board, read_rows(folder, Notes()))
     return refitted(board, read_folder(folder, Notes()), progress) if refit else board
 
