@@ -45,6 +45,7 @@ Chakra traces:
 Measurements:
 
     calibrate_compute       a device profile fitted to measured kernels
+    validate_collectives    predictions beside measured collectives of NCCL and RCCL
     validate_megatron       predictions beside published iteration times
 
 Packages: ``analysis`` (where the time of a recorded trace goes), ``trace`` (readers, writers, columns), ``machine``
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
+    from chakrasim.validation.scoreboard.api import validate_collectives
 
 moved.install()
 
@@ -162,6 +164,7 @@ __all__ = [
     "trace",
     "trace_directory",
     "transformer_job",
+    "validate_collectives",
     "validate_megatron",
     "write",
     "write_job",
@@ -202,5 +205,6 @@ __getattr__, __dir__ = lazily(
         "simulator.outcome.result": ("SimulationResult",),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),
+        "validation.scoreboard.api": ("validate_collectives",),
     },
 )

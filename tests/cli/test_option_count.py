@@ -27,6 +27,7 @@ COUNTS = {
     "replay": 14,
     "calibrate compute": 10,
     "validate megatron": 3,
+    "validate collectives": 6,
     "analyze summary": 6,
     "analyze temporal": 8,
     "analyze overlap": 8,

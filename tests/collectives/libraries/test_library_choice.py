@@ -109,6 +109,11 @@ def test_messages_between_nodes() -> None:
     assert (alone.per_peer, alone.chunk_bytes, alone.protocol) == (1, 512 * KIB, "Simple")
 
 
+@pytest.mark.parametrize("key", ["NCCL_BUFFSIZE", "NCCL_P2P_NVL_CHUNKSIZE"])
+def test_buffers_smaller_than_a_step_still_carry_messages(key: str) -> None:
+    assert choose(h100(), NEWEST, "send", 1 << 20, settings_of({key: "1"})).channels >= 1
+
+
 def test_messages_over_pcie_have_small_chunks() -> None:
     site = Site("nvidia", 89, 1, 8, "pcie", 32)
     assert choose(site, NEWEST, "all_to_all", 1 << 30).chunk_bytes == 128 * KIB

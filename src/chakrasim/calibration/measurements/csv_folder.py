@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,21 @@ def read_holdout(path: str | os.PathLike[str]) -> Holdout:
     return Holdout(frozenset(curves), frozenset(sizes))
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a folder as they stand: curves without points, machines by name, points in the file's order.
+
+    ``unknown``: how many rows are of curves that curves.csv does not have, by the curve's name; they and those of size
+    0 are not among the points.
+    """
+
+    curves: tuple[Curve, ...]
+    machines: Mapping[str, MachineRow]
+    points: Points
+    points_file: str
+    unknown: Mapping[str, int]
+
+
 def read_folder(
     folder: str | os.PathLike[str],
     notes: Notes | None = None,
@@ -84,22 +100,36 @@ def read_folder(
     Raises InputError with file, line and column for what is no such value, and if no points are left.
     """
     notes = Notes() if notes is None else notes
+    rows = read_rows(folder, notes, holdout=holdout, times=times)
+    complete, again = with_points(rows.curves, rows.points)
+    if again:
+        notes.warn(f"{rows.points_file}: {again:,} points were measured again: the median of each is taken")
+    bare = [curve.name for curve in complete if not len(curve)]
+    if bare:
+        notes.note(f"{rows.points_file}: no points of {len(bare):,} curves: {shown(first_of(bare, 3))}")
+    return Measurements(complete, rows.machines)
+
+
+def read_rows(
+    folder: str | os.PathLike[str],
+    notes: Notes | None = None,
+    *,
+    holdout: Holdout | None = None,
+    times: bool = True,
+) -> Rows:
+    """The same, row by row: what was measured again is not pooled."""
+    notes = Notes() if notes is None else notes
     root = Path(folder)
     if not os.fspath(folder) or not root.is_dir():
         message = "this is no folder" if os.path.exists(folder) else "there is no such folder"
         raise InputError(message, file=os.fspath(folder) or "''", expected=EXPECTED)
-    curves = _read_curves(_file(root, "curves.csv"), notes)
+    curves = tuple(_read_curves(_file(root, "curves.csv"), notes))
     points_file = _file(root, "points.csv")
-    points = _read_points(points_file, {curve.name: at for at, curve in enumerate(curves)}, notes, holdout, times)
+    index = {curve.name: at for at, curve in enumerate(curves)}
+    points, unknown = _read_points(points_file, index, notes, holdout, times)
     if not len(points):
         raise InputError("no points of the curves", file=points_file, expected="rows of curves in curves.csv")
-    complete, again = with_points(curves, points)
-    if again:
-        notes.warn(f"{points_file}: {again:,} points were measured again: the median of each is taken")
-    bare = [curve.name for curve in complete if not len(curve)]
-    if bare:
-        notes.note(f"{points_file}: no points of {len(bare):,} curves: {shown(first_of(bare, 3))}")
-    return Measurements(complete, _machines_of(complete, root, notes))
+    return Rows(curves, _machines_of(curves, root, notes), points, points_file, unknown)
 
 
 def _file(root: Path, name: str) -> str:
@@ -171,22 +201,25 @@ def _place(table: CsvTable, row: int, text: str) -> bool:
     return place
 
 
-def _read_points(path: str, index: Mapping[str, int], notes: Notes, holdout: Holdout | None, times: bool) -> Points:
+def _read_points(
+    path: str, index: Mapping[str, int], notes: Notes, holdout: Holdout | None, times: bool
+) -> tuple[Points, Mapping[str, int]]:
     table = read_csv(path, POINT_COLUMNS, "a CSV file with a row for each point")
     _tell_unknown(table, (*POINT_COLUMNS, *_MEASURED), notes)
     if times and "time_us" not in table.header:
         notes.warn(f"{path}: there are no times: no column time_us")
-    lost = [name for name in table.texts("curve") if name not in index]
+    lost = Counter(name for name in table.texts("curve") if name not in index)
     if lost:
-        kinds = shown(first_of(sorted(set(lost)), 3))
-        notes.warn(f"{path}: {len(lost):,} points are of curves that curves.csv does not have: {kinds}")
-    return points_of(
+        kinds = shown(first_of(sorted(lost), 3))
+        notes.warn(f"{path}: {lost.total():,} points are of curves that curves.csv does not have: {kinds}")
+    points = points_of(
         table,
         lambda row, name: index.get(name, -1),
         notes,
         lambda curve, size: holdout is not None and holdout.hides(curve, size),
         times,
     )
+    return points, lost
 
 
 def points_of(

@@ -37,7 +37,7 @@ def message(found: Graphs, library: Library, size_bytes: int, settings: Settings
     if (2, 12) <= rules < (2, 21) and not several:
         while most * ranks > total * 4 and most > 1:
             most //= 2
-    step = _chunk(found, library, settings)
+    step = max(_chunk(found, library, settings), 8)  # of buffers too small for a step
     smallest, largest = (
         (step // 2, step) if several and rules >= (2, 22) else (step // 8, step if several else 32 * step)
     )
