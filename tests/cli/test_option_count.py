@@ -25,6 +25,7 @@ COUNTS = {
     "simulate": 49,
     "flows": 18,
     "replay": 14,
+    "calibrate collectives": 6,
     "calibrate compute": 10,
     "validate megatron": 3,
     "analyze summary": 6,
