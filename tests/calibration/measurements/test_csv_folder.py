@@ -114,6 +114,12 @@ def test_machines_may_be_missing(tmp_path: Path) -> None:
     ]
 
 
+def test_nodes_that_are_blank(tmp_path: Path) -> None:
+    blank = CURVES.replace("2,8,16", ",8,16").replace("1,8,4", ",,4")
+    a, b = read(write(tmp_path, curves=blank), "nothing says on how many nodes some of the ranks were").curves
+    assert (a.nodes, a.gpus_per_node) == (2, 8) and (b.nodes, b.gpus_per_node) == (1, 4)
+
+
 def test_unknown_columns_and_collectives_are_told(tmp_path: Path) -> None:
     curves = (
         CURVES.replace("all_gather", "hop_around")
@@ -195,6 +201,7 @@ def test_what_is_held_out_is_not_read(tmp_path: Path) -> None:
         ("points.csv", "time_lo_us", "time_us", "two columns have one name"),
         ("curves.csv", "8,16", "8,many", "line 2, column nranks: this is no such number; found 'many'"),
         ("curves.csv", "2,8,16", "0,8,16", "line 2, column nodes"),
+        ("curves.csv", "8,16", "8,16000000", "line 2, column nranks: .*expected a whole number from 1 to 10,000,000"),
         ("curves.csv", "2,8,16", "32,8,16", "line 2, column nodes: there are more nodes than ranks"),
         ("curves.csv", "2,8,16", "2,4,16", "line 2, column gpus_per_node: too few for 16 ranks on 2 nodes"),
         ("curves.csv", "b,lab", "a,lab", "line 3, column curve: another curve has this name, on line 2"),

@@ -44,7 +44,7 @@ def test_curves_are_what_rows_have_in_common(tmp_path: Path) -> None:
 def test_names_given_and_other_names_of_columns(tmp_path: Path) -> None:
     text = "\ufeffcurve, collective ,ranks,size,time,colour\n"
     text += "fast,AllReduce,8,1024,15.5,red\nslow,AllReduce,8,1024,55.5,red\n"
-    curves = read(tmp_path, text, "columns that are not used: colour").curves
+    curves = read(tmp_path, text, "columns that are not used: colour", "on how many nodes").curves
     assert [curve.name for curve in curves] == ["fast", "slow"]
     assert not curves[0].place.any() and curves[1].time_us.tolist() == [55.5]
 
@@ -113,7 +113,9 @@ def test_what_is_written_is_read(
     rows = [
         f"{name},{ranks},{'in' if place else 'out'},{size},{us!r}" for (name, ranks, place, size), us in points.items()
     ]
-    found = read(tmp_path_factory.mktemp("csv"), "\n".join(["collective,nranks,place,bytes,time_us", *rows]))
+    found = read(
+        tmp_path_factory.mktemp("csv"), "\n".join(["collective,nranks,place,bytes,time_us", *rows]), "how many nodes"
+    )
     assert {
         (curve.collective, curve.nranks, bool(place), int(size)): float(time)
         for curve in found.curves

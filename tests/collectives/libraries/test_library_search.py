@@ -37,6 +37,8 @@ def v100(ranks: int = 4, **more: object) -> Site:
         (Site("nvidia", 80, 1, 4, "direct", 300), "nccl", 12, 20, 24),
         (Site("nvidia", 90, 1, 4, "direct", 450), "nccl", 12, 30, 24),
         (Site("nvidia", 70, 1, 8, "cube-mesh", 150), "nccl", 6, 20, 12),
+        # Links alone do not close a ring of the first five: PCIe carries one of 12.
+        (Site("nvidia", 70, 1, 5, "cube-mesh", 150, gpus_per_node=8), "nccl", 1, 12, 2),
         (h100(nodes=4), "nccl", 8, 48, 16),
         (a100(nodes=2, nics_per_node=4, nic_GBps=12.5, network="efa"), "nccl", 4, 12, 8),
         (h100(nodes=2, nics_per_node=32, nic_GBps=12.5, network="efa"), "nccl-2.22.3", 8, 48, 16),
@@ -148,6 +150,7 @@ def test_limits_of_channels_hold(least: int, most: int) -> None:
         ({"inside_GBps": float("nan")}, "inside_GBps", "a bandwidth above 0"),
         ({"nodes": 2, "nics_per_node": 0}, "nic_GBps", "ports that carry something"),
         ({"gpus_per_node": 4}, "gpus_per_node", "at least the 8 ranks"),
+        ({"inside": "cube-mesh", "gpus_per_node": 16}, "gpus_per_node", "at most the 8 GPUs of a cube mesh"),
         ({"ranks": 9}, "ranks", "between 8 and 8"),
     ],
 )

@@ -29,47 +29,58 @@ class Own:
 
 
 def fit_own(design: Design, model: Model) -> Own:
-    """Fit the constants of the one group that ``design`` has points of, all with a time."""
-    base = factors(design, model)
-    names, owner = design.constants, design.owner
-    sd = np.array([model.spread.get(name, 0.3) for name in names])
-    told = ((shares(design, base) / SIGMA[design.sized][:, None]) ** 2).sum(axis=0) * sd**2
-    free = np.sort(np.argsort(-told, kind="stable")[:MOST_CONSTANTS])
-    free = free[told[free] > 0]
-    where = np.eye(len(names))[owner][:, free]
-    weight = balance(design)
+    """Fit the constants of the one group that ``design`` has points of, all with a time.
 
-    def times(at: Floats) -> Floats:
-        return np.asarray(base * np.exp(where @ at))
+    All are fitted first; those stay free, at most `MOST_CONSTANTS`, that the fit would lose most without.
+    """
+    problem = _Problem(design, model)
+    everything = np.flatnonzero(problem.told > 0)
+    at, bend = problem.least(everything)
+    loss = at**2 / np.diag(np.linalg.inv(bend))
+    free = np.sort(everything[np.argsort(-loss, kind="stable")[:MOST_CONSTANTS]])
+    at, bend = problem.least(free)
+    return Own(tuple(design.constants[k] for k in free), at, np.linalg.inv(bend))
 
-    def off(found: Floats) -> Floats:
-        return np.asarray((np.log(found.sum(axis=1)) - design.log_time) / SIGMA[design.sized])
 
-    def cost(at: Floats, far: Floats) -> float:
-        return float((weight * 2 * (np.sqrt(1 + far * far) - 1)).sum() + ((at / sd[free]) ** 2).sum())
+class _Problem:
+    """The points of a group, and where its constants act."""
 
-    at, damping = np.zeros(len(free)), 1e-3
-    found = times(at)
-    far = off(found)
-    least, bend = cost(at, far), np.diag(sd[free] ** -2)
-    for _ in range(_STEPS):
-        slope = (found / found.sum(axis=1)[:, None]) @ where / SIGMA[design.sized][:, None]
-        weighed = slope * (weight / np.sqrt(1 + far * far))[:, None]
-        bend = weighed.T @ slope + np.diag(sd[free] ** -2)
-        step = np.linalg.solve(bend + damping * np.diag(np.diag(bend)), -(weighed.T @ far + at / sd[free] ** 2))
-        new = times(at + np.clip(step, -1, 1))
-        new_far = off(new)
-        lower = cost(at + np.clip(step, -1, 1), new_far)
-        if lower >= least:
-            damping *= 6
-            if damping > 1e6:
+    def __init__(self, design: Design, model: Model) -> None:
+        self.base = factors(design, model)
+        self.sigma, self.log_time = SIGMA[design.sized], design.log_time
+        self.sd = np.array([model.spread.get(name, 0.3) for name in design.constants])
+        self.told = shares(design, self.base).sum(axis=0)
+        self.acts = np.eye(len(design.constants))[design.owner]
+        self.weight = balance(design)
+
+    def least(self, free: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """The logarithms of the free constants, and the curvature of the fit there."""
+        acts, sd = self.acts[:, free], self.sd[free]
+        at, damping = np.zeros(len(free)), 1e-3
+        cost, times, off = self._cost(at, acts, sd)
+        bend = np.diag(sd**-2)
+        for _ in range(_STEPS):
+            slope = (times / times.sum(axis=1)[:, None]) @ acts / self.sigma[:, None]
+            weighed = slope * (self.weight / np.sqrt(1 + off * off))[:, None]
+            bend = weighed.T @ slope + np.diag(sd**-2)
+            pull = weighed.T @ off + at / sd**2
+            step = np.clip(np.linalg.solve(bend + damping * np.diag(np.diag(bend)), -pull), -1, 1)
+            new, new_times, new_off = self._cost(at + step, acts, sd)
+            if new >= cost:
+                damping *= 6
+                if damping > 1e6:
+                    break
+                continue
+            settled = cost - new < 1e-6 * cost
+            at, cost, times, off, damping = at + step, new, new_times, new_off, max(damping / 5, 1e-9)
+            if settled:
                 break
-            continue
-        settled = least - lower < 1e-6 * least
-        at, found, far, least, damping = at + np.clip(step, -1, 1), new, new_far, lower, max(damping / 5, 1e-9)
-        if settled:
-            break
-    return Own(tuple(names[k] for k in free), at, np.linalg.inv(bend))
+        return at, bend
+
+    def _cost(self, at: Floats, acts: Floats, sd: Floats) -> tuple[float, Floats, Floats]:
+        times = self.base * np.exp(acts @ at)
+        off = (np.log(times.sum(axis=1)) - self.log_time) / self.sigma
+        return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + ((at / sd) ** 2).sum()), times, off
 
 
 def predicted(design: Design, model: Model, own: Own | None = None) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 
 from chakrasim.calibration.measurements.csv_rows import BLANKS, CsvTable, read_csv
 from chakrasim.calibration.measurements.curves import (
+    MOST_RANKS,
     Bools,
     Curve,
     MachineRow,
@@ -22,7 +23,7 @@ from chakrasim.calibration.measurements.curves import (
     spelled,
     with_points,
 )
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, shown
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import first_of
 
@@ -33,6 +34,7 @@ MACHINE_COLUMNS: Final = ("machine",)
 _CURVE_TEXTS: Final = ("source", "machine", "gpu", "library", "version", "algo", "proto", "env", "dtype")
 _CURVE_OTHERS: Final = ("nodes", "gpus_per_node", "n_points", "bytes_min", "bytes_max", "max_repeats")
 _MEASURED: Final = ("time_us", "time_lo_us", "time_hi_us", "n_meas", "algbw_GBps", "busbw_GBps")
+_MOST_REPEATS: Final = 1_000_000_000
 _PLACES: Final = {"out": False, "in": True, "out-of-place": False, "in-place": True}
 _MACHINE_TEXTS: Final = ("gpu", "intra_node", "network", "cpu", "basis")
 _MACHINE_WHOLE: Final = ("gpus_per_node", "nics_per_node")
@@ -105,7 +107,7 @@ def read_folder(
         notes.warn(f"{points_file}: {again:,} points were measured again: the median of each is taken")
     bare = [curve.name for curve in complete if not len(curve)]
     if bare:
-        notes.note(f"{points_file}: no points of {len(bare):,} curves: {first_of(bare, 3)}")
+        notes.note(f"{points_file}: no points of {len(bare):,} curves: {shown(first_of(bare, 3))}")
     return Measurements(complete, _machines_of(complete, root, notes))
 
 
@@ -143,20 +145,32 @@ def _read_curves(path: str, notes: Notes) -> list[Curve]:
 
 def curve_of(table: CsvTable, row: int, texts: Mapping[str, str], notes: Notes) -> Curve:
     """The curve, without points, that the values of a row describe."""
-    nranks = table.whole(row, "nranks", texts["nranks"])
-    nodes = 1 if not texts["nodes"] else table.whole(row, "nodes", texts["nodes"])
-    if nranks < nodes:
-        table.fail(row, "nodes", "there are more nodes than ranks", nodes, f"at most {nranks}")
-    each = -(-nranks // nodes)
-    gpus = each if not texts["gpus_per_node"] else table.whole(row, "gpus_per_node", texts["gpus_per_node"])
-    if nodes * gpus < nranks:
-        table.fail(row, "gpus_per_node", f"too few for {nranks} ranks on {nodes} nodes", gpus, f"at least {each}")
+    nranks, nodes, gpus = _ranks(table, row, texts, notes)
     collective = spelled(texts["collective"])
     if kind_of(collective) is None:
-        notes.warn(f"{table.file}: line {table.lines[row]}: no such collective is known: {collective[:40]!r}")
+        notes.warn(f"{table.file}: no such collective is known: {collective[:40]!r}")
     given: dict[str, Any] = {name: texts[name] for name in _CURVE_TEXTS}
     given |= {name: given[name] or "auto" for name in ("algo", "proto")}
     return Curve(texts["curve"], nodes=nodes, gpus_per_node=gpus, nranks=nranks, collective=collective, **given)
+
+
+def _ranks(table: CsvTable, row: int, texts: Mapping[str, str], notes: Notes) -> tuple[int, int, int]:
+    """Ranks, nodes, and GPUs of a node. What is blank of the last two follows from the others."""
+    names = ("nranks", "nodes", "gpus_per_node")
+    nranks, nodes, gpus = (
+        0 if name != "nranks" and texts[name].lower() in BLANKS else table.whole(row, name, texts[name], 1, MOST_RANKS)
+        for name in names
+    )
+    if not nodes:
+        nodes = -(-nranks // (gpus or nranks))
+        if not gpus:
+            notes.warn(f"{table.file}: nothing says on how many nodes some of the ranks were; one is taken")
+    if nranks < nodes:
+        table.fail(row, "nodes", "there are more nodes than ranks", nodes, f"at most {nranks}")
+    each = -(-nranks // nodes)
+    if 0 < gpus < each:
+        table.fail(row, "gpus_per_node", f"too few for {nranks} ranks on {nodes} nodes", gpus, f"at least {each}")
+    return nranks, nodes, gpus or each
 
 
 def _place(table: CsvTable, row: int, text: str) -> bool:
@@ -173,7 +187,7 @@ def _read_points(path: str, index: Mapping[str, int], notes: Notes, holdout: Hol
         notes.warn(f"{path}: there are no times: no column time_us")
     lost = [name for name in table.texts("curve") if name not in index]
     if lost:
-        kinds = first_of(sorted(set(lost)), 3)
+        kinds = shown(first_of(sorted(set(lost)), 3))
         notes.warn(f"{path}: {len(lost):,} points are of curves that curves.csv does not have: {kinds}")
     return points_of(
         table,
@@ -225,7 +239,7 @@ def _measured(table: CsvTable, row: int, texts: list[str]) -> tuple[float, float
     time, low, high = (table.amount(row, name, text) for name, text in zip(_MEASURED, texts[:3], strict=False))
     if high < low:
         table.fail(row, "time_hi_us", "the high time is below the low one", texts[2], f"at least {texts[1]}")
-    repeats = 1 if texts[3].lower() in BLANKS else table.whole(row, "n_meas", texts[3])
+    repeats = 1 if texts[3].lower() in BLANKS else table.whole(row, "n_meas", texts[3], 1, _MOST_REPEATS)
     return (time, low, high, repeats) if time > 0 else (math.nan, math.nan, math.nan, 0)
 
 
@@ -238,7 +252,7 @@ def _machines_of(curves: tuple[Curve, ...], root: Path, notes: Notes) -> dict[st
     machines = read_machines(path, notes)
     lost = sorted({curve.machine for curve in curves} - set(machines))
     if lost:
-        notes.warn(f"{path}: no rows of {len(lost):,} machines that have curves: {first_of(lost, 5)}")
+        notes.warn(f"{path}: no rows of {len(lost):,} machines that have curves: {shown(first_of(lost, 5))}")
     return machines
 
 
@@ -265,7 +279,7 @@ def _machine(table: CsvTable, row: int, name: str, texts: Mapping[str, str]) -> 
         if text.lower() in BLANKS:
             given[column] = None
         elif column in _MACHINE_WHOLE:
-            given[column] = table.whole(row, column, text, 0)
+            given[column] = table.whole(row, column, text, 0, MOST_RANKS)
         else:
             given[column] = table.amount(row, column, text, positive=False)
     about = tuple(column for column in (*_MACHINE_WHOLE, *_MACHINE_AMOUNTS) if texts[column].startswith("~"))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from chakrasim.errors import InputError, near
+from chakrasim.errors import InputError, near, shown
 from chakrasim.files.storage import read_unpacked
 
 BLANKS: Final = frozenset({"", "nan", "none", "null", "unknown", "n/a", "na", "-", "?"})
@@ -49,18 +49,19 @@ class CsvTable:
     def fail(self, row: int, column: str, message: str, found: object, expected: object) -> NoReturn:
         """Raise the InputError for a value."""
         place = f"line {self.lines[row]}, column {column}"
-        shown = repr(found[:40]) if isinstance(found, str) else found
-        raise InputError(message, file=self.file, place=place, found=shown, expected=expected)
+        told = repr(found[:40]) if isinstance(found, str) else found
+        raise InputError(message, file=self.file, place=place, found=told, expected=expected)
 
-    def whole(self, row: int, column: str, text: str, low: int = 1) -> int:
+    def whole(self, row: int, column: str, text: str, low: int = 1, most: int = MOST) -> int:
         """A value that is a whole number; ``8.0`` is one, too."""
         if text.isascii() and text.isdigit() and len(text) < 19:
             value = int(text)
         else:
             number = number_of(text)
             value = int(number) if abs(number) < MOST and number == int(number) else low - 1
-        if not low <= value <= MOST:
-            self.fail(row, column, "this is no such number", text, f"a whole number of {low} or more")
+        if not low <= value <= most:
+            expected = f"a whole number of {low} or more" if most == MOST else f"a whole number from {low} to {most:,}"
+            self.fail(row, column, "this is no such number", text, expected)
         return value
 
     def amount(self, row: int, column: str, text: str, positive: bool = True) -> float:
@@ -121,7 +122,7 @@ def table_of(path: str, text: str, names: Sequence[str]) -> CsvTable:
             if not any(row):
                 continue
             if header is None:
-                header = tuple(name.strip() for name in row)
+                header = tuple(shown(name.strip()) for name in row)
                 continue
             if len(row) != len(header):
                 raise InputError(

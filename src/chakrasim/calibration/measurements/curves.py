@@ -17,6 +17,9 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+MOST_RANKS: Final = 10_000_000
+"""More ranks than this are a mistake."""
+
 _OWN_NAMES: Final = {"all_to_all": "alltoall"}
 _PAIRS: Final = frozenset({"sendrecv", "send", "recv"})
 

@@ -92,7 +92,7 @@ def layout_by_count(columns: int) -> Layout | None:
     for groups in (2, 1):
         before = columns - groups * len(_GROUP)
         if 0 <= before <= 2:
-            return Layout(before, (_GROUP,) * groups)
+            return Layout(before, (_GROUP,) * groups, (False, True)[:groups])
     return None
 
 

@@ -28,7 +28,7 @@ _OPERATIONS: Final = {
 _OF_PARTS: Final = frozenset({"all_gather", "reduce_scatter", "alltoall", "gather", "scatter"})
 
 _VERSION: Final = re.compile(r"(?<!with )\b(NCCL|RCCL) version ?:? ?([0-9]+\.[0-9]\S*)")
-_COMM: Final = re.compile(r"\bcomm \S+ rank (\d{1,9}) n[Rr]anks (\d{1,9})\b(?: nNodes (\d{1,9}) localRanks (\d{1,9}))?")
+_COMM: Final = re.compile(r"\bcomm \S+ rank (\d{1,7}) n[Rr]anks (\d{1,7})\b(?: nNodes (\d{1,7}) localRanks (\d{1,7}))?")
 _CHANNELS: Final = re.compile(r"\b(\d{1,4}) (coll|collnet|nvls|p2p) channels\b(?! per peer)")
 _PER_PEER: Final = re.compile(r"\b(\d{1,4}) p2p channels per peer")
 _GRAPH: Final = re.compile(
@@ -38,7 +38,6 @@ _GRAPH: Final = re.compile(
 _THRESHOLDS: Final = re.compile(r"threadThresholds ([\d /|]+)")
 _P2P_CHUNK: Final = re.compile(r"P2P Chunksize set to (\d{1,12})")
 _NETWORK: Final = re.compile(r"Using network (\S[^\r\n]{0,60})")
-_TRANSPORT: Final = re.compile(r"Channel \S+ : .{1,60} via ([A-Z][A-Za-z0-9]*/\S{1,60})")
 _SET: Final = re.compile(r"\b(N?R?CCL_[A-Z0-9_]+) set by environment to (\S{1,200})")
 _CALL: Final = re.compile(r"(?:\b(\w+)(?: \[(\w[\w ]*)\])?: +)?\b(\d{1,18}) Bytes -> (.*)")
 _ALGORITHM: Final = re.compile(r"Algo (\w+) proto (\w+) (?:time|channel\{Lo\.\.Hi\}=\{(\d{1,4})\.\.(\d{1,4})\})")
@@ -134,8 +133,10 @@ class DebugReader:
         if " Bytes -> " in line:
             self._take_call(line)
         elif " via " in line:
-            if (match := _TRANSPORT.search(line)) and len(self._transports) < _MOST_KINDS:
-                self._transports[match[1]] += 1
+            before, _, after = line.partition(" via ")
+            name = after.split(None, 1)[0][:60] if after.strip() else ""
+            if "/" in name and "Channel " in before and len(self._transports) < _MOST_KINDS:
+                self._transports[name] += 1
         elif "comm " in line:
             if match := _COMM.search(line):
                 self._comms[int(match[2]), int(match[3] or 0), int(match[4] or 0)] += 1

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from chakrasim.calibration.measurements.curves import Curve, MachineRow, bus_factor, kind_of, spelled
+from chakrasim.calibration.measurements.curves import MOST_RANKS, Curve, MachineRow, bus_factor, kind_of, spelled
 from chakrasim.calibration.measurements.nccl_tests import version_of
 from chakrasim.calibration.measurements.runs import Point, Run, stem_of
 from chakrasim.errors import InputError
@@ -21,6 +21,7 @@ _PLACES: Final = (("out_of_place", False), ("in_place", True))
 _QUIET: Final = ("NCCL_DEBUG", "NCCL_ALGO=", "NCCL_PROTO=", "NCCL_TESTS")
 _TOLERANCE: Final = 2e-6  # of numbers that are printed with six decimals
 _MOST: Final = 1 << 60
+_MOST_GPUS: Final = 1024
 
 
 class _Read:
@@ -41,9 +42,9 @@ class _Read:
             raise self.fail(path, value, expected)
         return value
 
-    def whole(self, value: Any, path: str, low: int = 0) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= _MOST:
-            raise self.fail(path, value, f"a whole number of {low} or more")
+    def whole(self, value: Any, path: str, low: int = 0, most: int = _MOST) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= most:
+            raise self.fail(path, value, f"a whole number from {low} to {most:,}")
         return value
 
     def number(self, value: Any, path: str) -> float:
@@ -145,9 +146,8 @@ def _of_nccl_tests(read: _Read, document: Mapping[str, Any]) -> list[Run]:
 def _head(read: _Read, document: Mapping[str, Any]) -> tuple[Curve, MachineRow]:
     config = read.member(document["config"], "$.config", dict, "an object")
     devices = read.member(config.get("devices", []), "$.config.devices", list, "a list")
-    each = read.whole(config.get("nthreads", 1), "$.config.nthreads", 1) * read.whole(
-        config.get("ngpus", 1), "$.config.ngpus", 1
-    )
+    each = read.whole(config.get("nthreads", 1), "$.config.nthreads", 1, _MOST_GPUS)
+    each *= read.whole(config.get("ngpus", 1), "$.config.ngpus", 1, _MOST_GPUS)
     # There is one entry for a process, whatever the number of its GPUs.
     processes = set()
     for at, device in enumerate(devices):
@@ -209,8 +209,8 @@ def _of_rccl_tests(read: _Read, records: list[Any]) -> list[Run]:
         collective = spelled(name)
         if kind_of(collective) is None:
             raise read.fail(f"{path}.name", name, "the name of a collective")
-        gpus = read.whole(record.get("gpusPerRank", record.get("gpus", 1)), f"{path}.gpusPerRank", 1)
-        nranks = read.whole(record.get("ranks", 1), f"{path}.ranks", 1) * gpus
+        gpus = read.whole(record.get("gpusPerRank", record.get("gpus", 1)), f"{path}.gpusPerRank", 1, _MOST_GPUS)
+        nranks = read.whole(record.get("ranks", 1), f"{path}.ranks", 1, MOST_RANKS // gpus) * gpus
         nodes = min(read.whole(record.get("nodes", 1), f"{path}.nodes", 1), nranks)
         place = str(record.get("inPlace")).lower() in ("1", "true")
         size = read.whole(record.get("size"), f"{path}.size")

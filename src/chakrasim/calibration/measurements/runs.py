@@ -11,6 +11,7 @@ import numpy as np
 
 from chakrasim.calibration.measurements.curves import Curve, MachineRow, Measurements, Points, with_points
 from chakrasim.calibration.measurements.nccl_debug import NcclDebug
+from chakrasim.errors import shown
 from chakrasim.notes import Notes
 
 Point = tuple[bool, int, float, float, float, int]
@@ -84,7 +85,7 @@ def joined(parts: Iterable[Measurements], notes: Notes) -> Measurements:
         recorded |= {unused(name, names): debug for name, debug in part.recorded.items() if name not in own}
         for name, machine in part.machines.items():
             if machines.setdefault(name, machine) != machine:
-                notes.warn(f"machine {name}: described twice, differently; the first description is taken")
+                notes.warn(f"machine {shown(name)}: described twice, differently; the first description is taken")
     return Measurements(tuple(curves), machines, recorded)
 
 

@@ -115,7 +115,8 @@ class Node:
         if self.kind == "switch":
             return floor(self.gpus * self.total / (hops * speed) + 1e-9)
         if self.kind == "cube":
-            return _cube_rings(self.gpus, _times(self.pair, speed))
+            # Where links alone do not close a ring, it goes over PCIe.
+            return _cube_rings(self.gpus, _times(self.pair, speed)) or _times(self.pcie, speed)
         return _mesh_paths(self.gpus, _times(self.pair, speed), hops)
 
     def _chains(self, speed: float, extra: float) -> int:

@@ -70,6 +70,8 @@ class Site:
             )
         if 0 < self.gpus_per_node < self.ranks_per_node:
             _fail("gpus_per_node", self.gpus_per_node, f"at least the {self.ranks_per_node} ranks of a node")
+        if self.inside == "cube-mesh" and self.board > 8:
+            _fail("gpus_per_node", self.board, "at most the 8 GPUs of a cube mesh")
         if self.ranks and not self.nodes * self.ranks_per_node <= self.ranks <= self.nodes * self.board:
             _fail("ranks", self.ranks, f"between {self.nodes * self.ranks_per_node} and {self.nodes * self.board}")
 

@@ -22,17 +22,20 @@ from chakrasim.collectives.libraries.site import Site
 CONSTANTS: Final = {
     "launch": "the kernel and its start",
     "LL.hop": "a step with LL inside a node",
+    "LL.fill": "what a step with LL takes longer once all threads have a line",
     "LL.wire": "bytes with LL inside a node",
     "LL128.hop": "a step with LL128 inside a node",
     "LL128.wire": "bytes with LL128 inside a node",
     "Simple.hop": "a step with Simple inside a node",
     "Simple.wire": "bytes with Simple inside a node",
     "ramp": "filling pipelines inside a node",
-    "copy": "bytes copied and added in a GPU's memory",
+    "copy": "bytes copied in a GPU's memory",
+    "reduce": "bytes added up in a GPU's memory",
     "nvls.hop": "start of a collective in the switch",
     "nvls.wire": "bytes of a collective in the switch",
     "p2p.hop": "messages between pairs inside a node",
     "p2p.wire": "bytes between pairs inside a node",
+    "p2p.copy": "bytes that a rank sends to itself",
     "p2p.ramp": "filling pipelines between pairs inside a node",
     "host": "bytes through CPUs, between PCIe slots",
     "net.hop": "a step with LL between nodes",
@@ -107,7 +110,7 @@ def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> Non
     if protocol == "LL":
         part, lines = size / n / _LINE, size / n / (choice.channels * 8 * choice.threads)
         found.fixed[f"{hop}/near"] = steps - far
-        found.fixed[f"{hop}/{scope}fill"] = steps * part / (1 + part)
+        found.fixed[f"{'net.hop' if far else 'LL.fill'}/{scope}"] = steps * part / (1 + part)
         found.moving[f"{wire}/{scope}lines"] = steps * max(0.0, lines - 1)
     else:
         hop = "net.Simple.hop" if far else f"{protocol}.hop"
@@ -116,14 +119,15 @@ def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> Non
     if far:
         found.fixed["net.hop/base"] = 1.0
         found.fixed[f"{hop}/{protocol}.far"] = far
-    _wire(found, site, protocol, size * steps / n, max(steps, 1), "")
-    copied = size / n / COPY_GBPS / 1e3
-    if operation.kind == "all_reduce" or not operation.in_place:
-        found.moving[f"copy/{'Simple' if protocol == 'Simple' else 'LL'}"] = copied
-    if operation.kind != "all_gather":
-        found.moving["copy/reduce"] = copied
+    _wire(found, site, protocol, size * steps / n, max(steps, 1), f"{operation.kind}.")
+    copied, plain = size / n / COPY_GBPS / 1e3, "Simple" if protocol == "Simple" else "LL"
+    if operation.kind == "all_gather":
+        if not operation.in_place:
+            found.moving[f"copy/{plain}"] = copied
+    else:
+        found.moving[f"reduce/{operation.kind}.{plain}"] = copied
         if operation.item_bytes == 1:
-            found.moving["copy/reduce.bytes"] = copied
+            found.moving["reduce/bytes"] = copied
 
 
 def _wire(found: Terms, site: Site, protocol: str, size: float, steps: float, detail: str) -> None:
@@ -138,13 +142,14 @@ def _wire(found: Terms, site: Site, protocol: str, size: float, steps: float, de
         name, ramp = f"{protocol}.wire", "ramp"
     found.moving[f"{name}/{kind}{detail}{protocol}"] = time
     if protocol != "LL":
-        found.fixed[f"{ramp}/{kind}{detail}{protocol}"] = sqrt(time * 5 * steps)
+        found.fixed[f"{ramp}/{kind}{detail}{protocol}"] = sqrt(time * 10)
     if site.inside == "pcie" and not net:
-        _through_host(found, site, time)
+        _through_host(found, site, size)
 
 
-def _through_host(found: Terms, site: Site, time: float) -> None:
+def _through_host(found: Terms, site: Site, size: float) -> None:
     """What CPUs between PCIe slots cost: more the more GPUs share them, and the link between sockets."""
+    time = size / site.inside_GBps / 1e3
     found.moving["host/wire"] = time * (site.nranks - 2) / 2
     if site.nranks > site.board / 2:
         found.moving["host/socket"] = time
@@ -224,10 +229,12 @@ def _pairs_inside(found: Terms, site: Site, choice: Choice, operation: Operation
         found.fixed["p2p.hop/fill"] = sqrt(part) / 100
         if kind:
             found.moving[f"p2p.wire/{kind}"] = time
+        if site.inside == "pcie":
+            _through_host(found, site, part * peers)
         return
     found.fixed |= {"p2p.hop/base": 1.0, f"p2p.ramp/{kind}": sqrt(10 * time)}
     found.moving |= {f"p2p.wire/{kind}": time, f"p2p.wire/{kind}crowd": time * max(peers - 1, 0) / 6}
     if operation.kind == "all_to_all" and not operation.in_place:
-        found.moving["p2p.wire/copy"] = part / COPY_GBPS / 1e3
+        found.moving["p2p.copy/"] = part / COPY_GBPS / 1e3
     if site.inside == "pcie":
-        _through_host(found, site, time)
+        _through_host(found, site, part * peers)
