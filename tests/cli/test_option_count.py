@@ -22,7 +22,7 @@ COUNTS = {
     "generate transformer": 6,
     "generate collective": 9,
     "generate reference-set": 7,
-    "simulate": 49,
+    "simulate": 50,
     "flows": 18,
     "replay": 14,
     "calibrate collectives": 6,

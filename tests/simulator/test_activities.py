@@ -100,10 +100,10 @@ def hops_of(kind: int, group: Sequence[int], root: int, order: Sequence[int]) ->
 
 
 def charge(
-    graph: NetworkGraph, routing: Routing, key: tuple[int, int, tuple[int, ...]], channels: int
+    graph: NetworkGraph, routing: Routing, key: tuple[int, int, tuple[int, ...], int], channels: int
 ) -> tuple[Counter[int], float]:
     """Bytes over each medium per byte of a collective, and the bytes of one hop."""
-    kind, root, group = key
+    kind, root, group, _ = key
     channels = channels or channels_of(graph, np.array(group, np.int32))
     if kind in (ALL_TO_ALL, GATHER, SCATTER) or channels == 1:
         orders, given = [list(group)], None

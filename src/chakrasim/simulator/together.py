@@ -147,9 +147,9 @@ def _shared_links(jobs: Sequence[PlacedJob], flows: FlowNetwork) -> list[SharedL
         owner[job.ranks] = i
     of_route = owner[flows.ranks_of_routes()]
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
-    crossed = np.zeros((flows.graph.links, len(jobs)))
+    crossed = np.zeros((flows.sharing.links.size, len(jobs)))
     np.add.at(crossed, (table.link, of_route[route]), table.coefficient * table.sent[route])
-    links = np.flatnonzero((crossed > 0).sum(axis=1) > 1)
+    links = np.flatnonzero((crossed[: flows.graph.links] > 0).sum(axis=1) > 1)
     links = links[np.argsort(-crossed[links].sum(axis=1), kind="stable")][:MOST_SHARED]
     return [
         SharedLink(

@@ -67,10 +67,16 @@ class FlowNetwork:
         """Crossings of the longest route."""
         self.user: Ints = np.zeros(0, np.int64)
         """int64[r], of each route: source << PAIR_BITS | destination, or -1 less the number of the activity."""
-        self.table = _no_routes(graph, routing, len(activities))
+        caps = activities.caps()
+        capped = np.flatnonzero(np.isfinite(caps))
+        self._cap_of: Ints = np.full(len(activities), -1, np.int64)
+        """int64[a]: a limit of each activity's own, which stands behind the links; -1: it has none."""
+        self._cap_of[capped] = graph.links + np.arange(capped.size)
+        self._medium = np.concatenate([graph.medium, self._cap_of[capped].astype(np.int32)])
+        self.table = _no_routes(graph, routing, len(activities), self._medium, caps[capped])
         news = self.states.advance(0)
         self.history += [(0, link, float(self.states.capacity[link])) for link in news.links.tolist()]
-        self.sharing = new_sharing(self.states.capacity)
+        self.sharing = new_sharing(np.concatenate([self.states.capacity, caps[capped]]))
         self._stop(news.lost)
         self._note_activities(np.arange(len(activities)), self._down())
         if pairs is not None:
@@ -148,7 +154,8 @@ class FlowNetwork:
             return
         routes, latency_ns, weight = self.activities.charges(new.tolist(), down)
         there = np.setdiff1d(np.arange(new.size), routes.missing)
-        number = self._append(-1 - new[there], routes.take(there), latency_ns[there], weight[there])
+        ways = with_own_limits(routes.take(there), self._cap_of[new[there]])
+        number = self._append(-1 - new[there], ways, latency_ns[there], weight[there])
         self.table.of_activity[new[there]] = number + np.arange(there.size)
         self._note_activities(new[routes.missing], None)
 
@@ -206,7 +213,7 @@ class FlowNetwork:
         self._longest = max(self._longest, int(np.diff(routes.first).max(initial=0)))
         self.table = old._replace(
             first=np.concatenate([old.first, old.first[-1] + routes.first[1:]]),
-            link=np.concatenate([old.link, self.graph.medium[routes.link]]),
+            link=np.concatenate([old.link, self._medium[routes.link]]),
             detour=np.concatenate([old.detour, np.broadcast_to(detour, count)]),
             coefficient=np.concatenate([old.coefficient, routes.coefficient]),
             latency=np.concatenate([old.latency, latency_ns]),
@@ -237,7 +244,9 @@ class FlowNetwork:
         """bool[r]: whether routes cross links that are known to be down."""
         found = np.zeros(first.size - 1, np.bool_)
         if self.states.known_down.any():
-            crossing = np.flatnonzero(self.states.known_down[link])
+            down = np.zeros(self._medium.size, np.bool_)
+            down[: self.graph.links] = self.states.known_down
+            crossing = np.flatnonzero(down[link])
             found[np.searchsorted(first, crossing, side="right") - 1] = True
         return found
 
@@ -319,9 +328,21 @@ class FlowNetwork:
             self.rerouted += 1
 
 
-def _no_routes(graph: NetworkGraph, routing: Routing, activities: int) -> RouteTable:
-    """A table without routes."""
-    links = graph.links if routing.rule == "adaptive" else 0
+def with_own_limits(routes: Routes, limit: Ints) -> Routes:
+    """The routes, each with one crossing more of a limit of its own (-1: it has none) behind its links."""
+    own = np.flatnonzero(limit >= 0)
+    if not own.size:
+        return routes
+    at = routes.first[own + 1]
+    first = routes.first + np.concatenate([[0], np.cumsum(limit >= 0)])
+    return Routes(first, np.insert(routes.link, at, limit[own]), np.insert(routes.coefficient, at, 1.0))
+
+
+def _no_routes(
+    graph: NetworkGraph, routing: Routing, activities: int, medium: NDArray[np.int32], caps: NDArray[np.float64]
+) -> RouteTable:
+    """A table without routes; ``caps`` are the activities' own limits, behind the links."""
+    links = medium.size if routing.rule == "adaptive" else 0
     return RouteTable(
         keys=np.full(1024, -1, np.int64),
         values=np.zeros(1024, np.int32),
@@ -342,7 +363,7 @@ def _no_routes(graph: NetworkGraph, routing: Routing, activities: int) -> RouteT
         tie=np.zeros(0, np.int64),
         detour=np.zeros(0, np.bool_),
         threshold=routing.threshold,
-        medium=graph.medium,
-        capacity=graph.capacity.copy(),
+        medium=medium,
+        capacity=np.concatenate([graph.capacity, caps]),
         on_link=np.zeros(links, np.int64),
     )

@@ -169,7 +169,7 @@ def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activ
         _root_index(use, members)
     if not use.size_bytes and KINDS[use.type].in_place and use.type != Collective.BARRIER:
         return Plan(use, 0, ())
-    return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
+    return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members, use.size_bytes))
 
 
 def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, channels: Channels, context: Context) -> Plan | None:
