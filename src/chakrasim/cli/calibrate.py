@@ -12,6 +12,7 @@ from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
     from chakrasim.calibration import Calibration
+    from chakrasim.calibration.collectives.calibrate import CollectiveCalibration
 
 SUMMARY = "Fit a device, or collectives of a machine, to measured times, with the error on what was held out"
 EXAMPLES = """\
@@ -154,9 +155,24 @@ def _collectives(options: argparse.Namespace) -> int:
 
     calibration = calibrate_collectives(options.data, holdout=options.holdout)
     tell_warnings(calibration.warnings, options)
+    written = _write_machines(calibration, options) if options.output is not None else []
     report(
         options,
         lambda: collective_calibration_json(calibration),
-        lambda: collective_calibration_sections(calibration),
+        lambda: collective_calibration_sections(calibration, written),
     )
     return 0
+
+
+def _write_machines(calibration: CollectiveCalibration, options: argparse.Namespace) -> list[str]:
+    """The machine files, the largest group's under the name asked for. Raises InputError if nothing was fitted."""
+    from chakrasim.calibration.collectives.machine_text import file_names, machine_text
+    from chakrasim.files.outputs import write_whole
+
+    if not calibration.groups:
+        raise InputError("no machine was fitted: no point of the data has a time", remedy="leave --output out")
+    names = file_names(calibration.groups, options.output)
+    check_targets({name: name for name in names}, [*options.data, options.holdout, options.json])
+    for name, group in zip(names, calibration.groups, strict=True):
+        write_whole(name, machine_text(group).encode())
+    return names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from chakrasim.calibration.collectives.verdict import Verdict, verdicts_of
 from chakrasim.calibration.measurements.csv_folder import Holdout, read_holdout
 from chakrasim.calibration.measurements.curves import Curve, Measurements
 from chakrasim.calibration.measurements.read import Paths, read_measurements
+from chakrasim.collectives.libraries.calibrated import Calibrated, Case, weights_name
 from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
@@ -49,8 +50,7 @@ class FittedGroup:
     machine, library, environment: of all curves; ``library`` as in ``nccl-2.27.7``.
     curves: that the constants were fitted to, with the points of the fit.
     left_out: names of those that contradict the hardware; empty where all do, and are fitted.
-    constants: fitted to all points that may be seen.
-    unseen: residual by size class for collectives and numbers of ranks that were not measured.
+    calibrated: the constants, fitted to all points that may be seen.
     errors: of every fourth size, or the share asked for, held out of a fit to the others.
     """
 
@@ -59,19 +59,13 @@ class FittedGroup:
     environment: str
     curves: tuple[Described, ...]
     left_out: tuple[str, ...]
-    constants: Constants
-    unseen: tuple[float, ...]
+    calibrated: Calibrated
     errors: tuple[ClassErrors, ...]
 
     @property
     def points(self) -> int:
         """Points of the fit."""
         return sum(len(one.curve) for one in self.curves)
-
-    def constants_for(self, one: Described) -> Constants:
-        """The constants, with what is left over where nothing like a curve was measured."""
-        seen = any(same_case(one, other) for other in self.curves)
-        return self.constants if seen else replace(self.constants, residual=self.unseen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +82,9 @@ class CollectiveCalibration:
     notes: tuple[str, ...]
 
 
-def same_case(one: Described, other: Described) -> bool:
-    """Whether two curves are of the same collective on the same ranks."""
-    return (one.kind, one.site) == (other.kind, other.site)
+def case_of(one: Described) -> Case:
+    """The collective, nodes and ranks of a curve."""
+    return one.kind, one.site.merged().nodes, one.site.nranks
 
 
 def calibrate_collectives(
@@ -196,11 +190,28 @@ def _fitted(
         points = [point for one in out for point in _points(one, trial, model)]
     design = matrix_of(curves)
     source = f"{len(design):,} points of {len(curves):,} curves of {machine}, {library}"
-    constants = constants_of(design, model, source + (f", {environment}" if environment else ""))
-    unseen = residual_of_unseen(design, model, constants.residual)
+    constants = rounded(constants_of(design, model, source + (f", {environment}" if environment else "")))
+    errors = _errors(points)
+    calibrated = Calibrated(
+        constants,
+        tuple(round(value, 6) for value in residual_of_unseen(design, model, constants.residual)),
+        frozenset(case_of(one) for one in curves),
+        library,
+        {one.name: round(one.error_percent, 2) for one in errors if one.error_percent is not None},
+        weights_name(model),
+    )
     names = tuple(one.curve.name for one in left_out)
-    group = FittedGroup(machine, library, environment, tuple(curves), names, constants, unseen, _errors(points))
-    return group, points
+    return FittedGroup(machine, library, environment, tuple(curves), names, calibrated, errors), points
+
+
+def rounded(constants: Constants) -> Constants:
+    """The constants with as many digits as matter, which a file gives back as they are."""
+    return Constants(
+        {name: round(value, 6) for name, value in constants.values.items()},
+        tuple(tuple(float(f"{value:.8g}") for value in row) for row in constants.covariance),
+        tuple(round(value, 6) for value in constants.residual),
+        constants.source,
+    )
 
 
 def _predicted(
@@ -213,7 +224,7 @@ def _predicted(
         group = groups[key] if key is not None else None
         if group is not None and one.curve.name in group.left_out:
             group = sick[key or one.group]
-        yield from _points(one, group.constants_for(one) if group else None, model)
+        yield from _points(one, group.calibrated.for_case(*case_of(one)) if group else None, model)
 
 
 def _points(one: Described, constants: Constants | None, model: Model) -> Iterable[HeldOut]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
+from chakrasim.collectives.libraries.calibrated import CLASS_NAMES
 from chakrasim.collectives.libraries.model import SIZE_CLASSES, size_class
 
 
@@ -22,9 +22,6 @@ class ClassErrors:
     error_percent: float | None
     covered_percent: float | None
     half_width_percent: float | None
-
-
-CLASS_NAMES: Final = ("to 64 KiB", "to 4 MiB", "below 128 MiB", "from 128 MiB")
 
 
 def class_errors(

@@ -84,15 +84,21 @@ def library_of_curve(curve: Curve) -> Library:
     return library_of(f"{curve.library or 'nccl'}-{version}" if version else curve.library or "nccl")
 
 
-def settings_of_curve(curve: Curve) -> Settings:
-    """What users had set, as far as the columns say: algorithm, protocol, and ``KEY=VALUE`` in the environment."""
+def environment_of_curve(curve: Curve) -> dict[str, str]:
+    """The variables that users had set, as far as the columns say: algorithm, protocol, and ``KEY=VALUE`` in the
+    environment."""
     given = {
         f"NCCL_{key.removeprefix('NCCL_')}": value for key, value in re.findall(r"([A-Z][A-Z0-9_]+)=(\S+)", curve.env)
     }
     for key, value in (("NCCL_ALGO", curve.algo), ("NCCL_PROTO", curve.proto)):
         if value not in ("", "auto"):
             given[key] = value
-    return settings_of(given)
+    return given
+
+
+def settings_of_curve(curve: Curve) -> Settings:
+    """The same as settings of the library."""
+    return settings_of(environment_of_curve(curve))
 
 
 def _capability(gpu: str, machine: MachineRow) -> int:

@@ -44,9 +44,9 @@ def _group(group: FittedGroup) -> dict[str, Any]:
         "curves": [one.curve.name for one in group.curves],
         "left_out": list(group.left_out),
         "points": group.points,
-        "constants": dict(group.constants.values),
-        "residual": list(group.constants.residual),
-        "residual_unseen": list(group.unseen),
+        "constants": dict(group.calibrated.constants.values),
+        "residual": list(group.calibrated.constants.residual),
+        "residual_unseen": list(group.calibrated.unseen),
         "errors": _errors(group.errors),
     }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chakrasim.calibration.collectives.calibrate import CollectiveCalibration, FittedGroup
-from chakrasim.calibration.collectives.class_errors import CLASS_NAMES, ClassErrors
+from chakrasim.calibration.collectives.class_errors import ClassErrors
 from chakrasim.calibration.collectives.verdict import Verdict
+from chakrasim.collectives.libraries.calibrated import CLASS_NAMES
 from chakrasim.text.amounts import first_of, plural
 from chakrasim.text.layout import Section
 
