@@ -85,6 +85,11 @@ def _collectives_arguments(kinds: argparse._SubParsersAction[argparse.ArgumentPa
         "the whole curve), or a share of the sizes of each curve; default: 0.25",
     )  # fmt: skip
     collectives.add_argument(
+        "--machine", metavar="NAME|FILE",
+        help="the machine that was measured, where the data do not describe it: a board such as h100, or a machine "
+        "file; default: the board of the GPUs' name",
+    )  # fmt: skip
+    collectives.add_argument(
         "--output", metavar="FILE",
         help="write the machine with its constants, as YAML; of several machines the largest, the others beside it",
     )  # fmt: skip
@@ -146,14 +151,14 @@ def _write_profile(calibration: Calibration, path: str) -> None:
 
 def _collectives(options: argparse.Namespace) -> int:
     outputs = {"--json": options.json, "--output": options.output}
-    check_targets(outputs, [*options.data, options.holdout])
+    check_targets(outputs, [*options.data, options.holdout, options.machine])
     if options.output == "-":
         raise InputError("--output takes a file", found="-", expected="the machine's name, such as machine.yaml")
     from chakrasim.calibration.collectives.calibrate import calibrate_collectives
     from chakrasim.calibration.collectives.json_form import collective_calibration_json
     from chakrasim.report.tables.collective_calibration import collective_calibration_sections
 
-    calibration = calibrate_collectives(options.data, holdout=options.holdout)
+    calibration = calibrate_collectives(options.data, holdout=options.holdout, machine=options.machine)
     tell_warnings(calibration.warnings, options)
     written = _write_machines(calibration, options) if options.output is not None else []
     report(

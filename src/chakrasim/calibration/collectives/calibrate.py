@@ -12,6 +12,7 @@ import numpy as np
 from chakrasim.calibration.collectives.class_errors import ClassErrors, class_errors
 from chakrasim.calibration.collectives.design import Described, matrix_of
 from chakrasim.calibration.collectives.groups import Key, described, every, grouped, nearest, part, timed
+from chakrasim.calibration.collectives.hardware import bases_of
 from chakrasim.calibration.collectives.own import constants_of
 from chakrasim.calibration.collectives.unseen import residual_of_unseen
 from chakrasim.calibration.collectives.verdict import Verdict, verdicts_of
@@ -21,6 +22,7 @@ from chakrasim.calibration.measurements.read import Paths, read_measurements
 from chakrasim.collectives.libraries.calibrated import Calibrated, Case, weights_name
 from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model
 from chakrasim.errors import InputError
+from chakrasim.machine.machine import Machine
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import first_of
 
@@ -91,6 +93,7 @@ def calibrate_collectives(
     data: Paths | Measurements,
     *,
     holdout: str | os.PathLike[str] | float | Holdout | None = None,
+    machine: str | os.PathLike[str] | Machine | None = None,
     model: Model | None = None,
 ) -> CollectiveCalibration:
     """Fit at most 12 constants for each machine and library, and predict what was held out.
@@ -103,6 +106,8 @@ def calibrate_collectives(
     holdout: a CSV file with the columns curve, place, bytes (no bytes: all), whose points are predicted, and of which
         no time is read; or the share of each curve's sizes that is held out to state the error (a quarter unless
         given) before the constants are fitted to all.
+    machine: that was measured, where the data do not describe it, as logs do not: a board such as h100, the path of a
+        machine file, or a Machine; default: the shipped board of the GPUs' name, with a warning.
     model: the weights that hold for all machines; default: the shipped ones.
     """
     notes = Notes()
@@ -112,7 +117,7 @@ def calibrate_collectives(
     else:
         measured = read_measurements(data, notes, holdout=named)
     used = model or shipped_model()
-    curves, refused = described(measured)
+    curves, refused = described(measured, bases_of(measured, machine, notes))
     asked = _asked(curves, measured.curves, named, refused, notes)
     seen = timed(curves)
     if not seen and not asked:

@@ -26,7 +26,7 @@ CAPABILITIES: Final = (
 LINK_GBPS: Final = {60: 80.0, 70: 150.0, 80: 300.0, 90: 450.0, 100: 900.0, 103: 900.0}
 """Of NVLink, each GPU and direction, by capability: NVIDIA's data sheets."""
 _NETWORKS: Final = (
-    (r"efa", "efa"),
+    (r"efa|aws", "efa"),
     (r"slingshot|cxi", "slingshot"),
     (r"infiniband|\bib\b|hdr|ndr|edr|xdr|quantum", "infiniband"),
     (r"roce|spectrum", "roce"),
@@ -144,9 +144,12 @@ def _ports(curve: Curve, machine: MachineRow, board: int) -> tuple[int, float]:
 
 
 def _network(curve: Curve, machine: MachineRow) -> str:
-    if re.search(r"socket", curve.env, re.IGNORECASE):
-        return "tcp"
-    found = _first(_NETWORKS, machine.network)
+    return "tcp" if re.search(r"socket", curve.env, re.IGNORECASE) else network_of(machine.network)
+
+
+def network_of(text: str) -> str:
+    """The kind of a network by what it is called; ``unknown`` for others."""
+    found = _first(_NETWORKS, text)
     return "unknown" if found in (None, "none") else found
 
 

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.calibration.collectives.design import Described, describe
+from chakrasim.calibration.collectives.hardware import site_like
 from chakrasim.calibration.measurements.curves import Measurements
+from chakrasim.collectives.libraries.site import Site
 from chakrasim.errors import InputError
 
 Bools = NDArray[np.bool_]
@@ -17,13 +19,17 @@ Key = tuple[str, str, str]
 """Machine, library with its version, and environment."""
 
 
-def described(measured: Measurements) -> tuple[list[Described], dict[str, str]]:
-    """The curves that can be described, and of the others the reason by their name."""
+def described(
+    measured: Measurements, bases: Mapping[str, Site] | None = None
+) -> tuple[list[Described], dict[str, str]]:
+    """The curves that can be described, and of the others the reason by their name. ``bases``: see `bases_of`."""
     refused: dict[str, str] = {}
     curves: list[Described] = []
     for curve in measured.curves:
         try:
-            curves.append(describe(curve, dict(measured.machines)))
+            base = (bases or {}).get(curve.machine)
+            site = None if base is None else site_like(base, curve)
+            curves.append(describe(curve, dict(measured.machines), site=site))
         except InputError as error:
             refused[curve.name] = str(error)
     return curves, refused

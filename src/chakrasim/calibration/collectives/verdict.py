@@ -39,6 +39,7 @@ _SPREAD: Final = 3.0
 """High times (of several pairs or nodes) that are so many times the median show slow pairs."""
 _SOCKETS_GBPS: Final = 13.0
 """What sockets of a node hardly exceed."""
+_SOCKETS: Final = re.compile("socket", re.IGNORECASE)
 _LATE: Final = 4.0
 _LATE_US: Final = 100.0
 """Small sizes that take so many times longer than predicted, and so long."""
@@ -104,7 +105,9 @@ def verdicts_of(curves: Iterable[Described], measured: Measurements, model: Mode
 def _as_hardware(one: Described, machines: Mapping[str, MachineRow]) -> Described:
     """The curve as if its environment did not say what is wrong."""
     row = machines.get(one.curve.machine)
-    return one if row is None else replace(one, site=site_of(replace(one.curve, env=""), row))
+    if row is None or not _SOCKETS.search(one.curve.env):
+        return one
+    return replace(one, site=site_of(replace(one.curve, env=""), row))
 
 
 def _of_group(members: Sequence[Described], recorded: Mapping[str, NcclDebug], model: Model) -> Iterable[Verdict]:
@@ -183,7 +186,7 @@ def _cause_between(reading: _Reading, site: Site, debug: NcclDebug | None, rings
     network = debug.network if debug is not None else ""
     if "socket" in (network or "").lower():
         return "TCP sockets: the log says that the library uses them, not the network's own transport"
-    if re.search(r"socket", environment, re.IGNORECASE):
+    if _SOCKETS.search(environment):
         return "TCP sockets, as the environment says"
     paired = "rings are well: congestion, or settings of the network's plugin for messages"
     if reading.falls >= _FALLS:
