@@ -103,7 +103,7 @@ def charge(
     graph: NetworkGraph, routing: Routing, key: tuple[int, int, tuple[int, ...], int], channels: int
 ) -> tuple[Counter[int], float]:
     """Bytes over each medium per byte of a collective, and the bytes of one hop."""
-    kind, root, group, _ = key
+    kind, root, group, *_ = key
     channels = channels or channels_of(graph, np.array(group, np.int32))
     if kind in (ALL_TO_ALL, GATHER, SCATTER) or channels == 1:
         orders, given = [list(group)], None

@@ -25,6 +25,7 @@ from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, find_routes
 from chakrasim.simulator.lowering.channels import MOST_CHANNELS, rings_of
 from chakrasim.simulator.lowering.library import Courses, Ways, pattern_of, whole_bytes
+from chakrasim.simulator.lowering.matrices import Matrix
 from chakrasim.simulator.lowering.patterns import Hops, direct_hops, on_rings
 from chakrasim.text.amounts import plural, ranks_text
 
@@ -33,12 +34,14 @@ Floats = NDArray[np.float64]
 
 
 class Key(NamedTuple):
-    """What tells activities apart: type, root (-1: none), members, and, where a library chooses by it, the size."""
+    """What tells activities apart: type, root (-1: none), members, where a library chooses by it the size, and where
+    parts differ who has what for whom."""
 
     kind: int
     root: int
     members: tuple[int, ...]
     size_bytes: int = 0
+    matrix: int = -1
 
 
 class Charges(NamedTuple):
@@ -70,6 +73,7 @@ class Activities:
         self._graph, self._routing, self._rings, self._courses = graph, routing, channels, courses
         self._numbers: dict[Key, int] = {}
         self._keys: list[Key] = []
+        self._matrices: dict[int, Matrix] = {}
         self._known: dict[Hashable, Charge] = {}
         self._charged: dict[int, Charge] = {}
 
@@ -77,10 +81,16 @@ class Activities:
         """None yet, on the same graph."""
         return Activities(self._graph, self._routing, self._rings, self._courses)
 
-    def number_of(self, kind: int, root: int, members: Sequence[int], size_bytes: int = 0) -> int:
-        """The number of the activity that a collective of a `CollectiveType` is."""
-        size = 0 if self._courses is None else size_bytes
-        key = Key(int(kind), root if KINDS[kind].rooted else -1, tuple(members), size)
+    def number_of(
+        self, kind: int, root: int, members: Sequence[int], size_bytes: int = 0, matrix: Matrix | None = None
+    ) -> int:
+        """The number of the activity that a collective of a `CollectiveType` is; ``matrix`` are the parts, if they
+        differ."""
+        size = 0 if self._courses is None and matrix is None else size_bytes
+        number = -1 if matrix is None else matrix.number
+        key = Key(int(kind), root if KINDS[kind].rooted else -1, tuple(members), size, number)
+        if matrix is not None:
+            self._matrices[number] = matrix
         number = self._numbers.setdefault(key, len(self._keys))
         if number == len(self._keys):
             self._keys.append(key)
@@ -165,16 +175,19 @@ class Activities:
         key, course = self._keys[number], self.course(number)
         if course is None:
             return key
-        return key[:3], pattern_of(course, key.kind, key.members, self._graph)
+        return key[:3], key.matrix, pattern_of(course, key.kind, key.members, self._graph)
 
     def _hops(self, number: int, down: NDArray[np.bool_] | None) -> Hops:
         """The messages of an activity; rings over several islands are one for each of their NICs."""
-        (kind, root, members, _), course = self._keys[number], self.course(number)
+        (kind, root, members, _, at), course = self._keys[number], self.course(number)
+        direct = None
+        if KINDS[kind].of_pairs:
+            direct = direct_hops(kind, root, members) if at < 0 else self._matrices[at].hops(members)
         if course is not None and self._courses is not None:
             ways = Ways(self._courses.sites, self._graph, self._routing, down)
-            return ways.hops(pattern_of(course, kind, members, self._graph), kind, root, members)
-        if KINDS[kind].of_pairs:
-            return direct_hops(kind, root, members)
+            return ways.hops(pattern_of(course, kind, members, self._graph), kind, root, members, direct)
+        if direct is not None:
+            return direct
         ring = np.array(members, np.int32)
         rings = rings_of(self._graph, ring, self._rings, self._routing, down)
         return (
@@ -214,7 +227,7 @@ class Activities:
         return Charge(
             links.astype(np.int32),
             coefficients,
-            hops.fill_ns(routes.latency_ns(graph)) if np.ndim(hops.share) == 0 and hops.source.size else 0.0,
+            hops.fill_ns(routes.latency_ns(graph)) if hops.source.size else 0.0,
             hops.weight,
             senders,
             (links, *_crossers(hops, routes, links.size, by_hop)),

@@ -105,14 +105,16 @@ class Ways:
     def __init__(self, sites: Sites, graph: NetworkGraph, routing: Routing, down: Down) -> None:
         self._sites, self._graph, self._routing, self._down = sites, graph, routing, down
 
-    def hops(self, pattern: Pattern, kind: int, root: int, members: tuple[int, ...]) -> Hops:
-        """The messages of a collective, and what it takes of the links of switches."""
-        return self._plain(pattern, kind, root, members).scaled(pattern.wire)
+    def hops(
+        self, pattern: Pattern, kind: int, root: int, members: tuple[int, ...], direct: Hops | None = None
+    ) -> Hops:
+        """The messages of a collective, and what it takes of the links of switches; ``direct`` are the messages of one
+        of pairs."""
+        hops = self._plain(pattern, kind, root, members) if direct is None else self._by_rails(direct, members)
+        return hops.scaled(pattern.wire)
 
     def _plain(self, pattern: Pattern, kind: int, root: int, members: tuple[int, ...]) -> Hops:
         algorithm, domains = pattern.algorithm, self._sites.domains(members)
-        if algorithm == "p2p":
-            return self._direct(kind, root, members)
         if algorithm == "ring":
             rings = self._rings(members, pattern.channels)
             return on_rings(kind, root, rings.orders, rings.routes)
@@ -131,9 +133,8 @@ class Ways:
             return self._collnet(kind, domains, chain=algorithm == "collnetchain")
         raise InputError(f"the algorithm {algorithm} is not simulated", expected="ring, tree, nvls, nvlstree, pat")
 
-    def _direct(self, kind: int, root: int, members: tuple[int, ...]) -> Hops:
+    def _by_rails(self, hops: Hops, members: tuple[int, ...]) -> Hops:
         """Messages of pairs, which reach another rail by NVLink to the GPU with its NIC first (PXN)."""
-        hops = direct_hops(kind, root, members)
         if self._routing.rule in ("given", "adaptive") or len(self._sites.domains(members)) == 1:
             return hops
         routing = replace(self._routing, pxn=True)

@@ -22,6 +22,7 @@ from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
 from chakrasim.simulator.lowering.channels import Channels, Rings
 from chakrasim.simulator.lowering.communication import CollectiveUse
+from chakrasim.simulator.lowering.matrices import Matrix
 
 Ints = NDArray[np.int64]
 
@@ -128,7 +129,10 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
     everywhere = members is not None or use.involved is None or all(use.involved)
     if context.activities is not None and everywhere and count > 1 and not custom:
-        return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
+        matrix = context.matrices[use.matrix] if use.matrix >= 0 else None
+        return _as_activity(use, members or tuple(range(context.ranks)), context.activities, matrix)
+    if use.matrix >= 0 and not custom:
+        return Plan(use, 1, (), context.matrices[use.matrix].programs(members or tuple(range(context.ranks))))
     if context.channels is not None and everywhere and count > 1 and not custom:
         flat = _flat(use, members or tuple(range(context.ranks)), name, context.channels, context)
         if flat is not None:
@@ -164,12 +168,13 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     return Plan(use, chunks, tuple(phases))
 
 
-def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities) -> Plan:
+def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities, matrix: Matrix | None) -> Plan:
     if KINDS[use.type].rooted and use.root >= 0:
         _root_index(use, members)
     if not use.size_bytes and KINDS[use.type].in_place and use.type != Collective.BARRIER:
         return Plan(use, 0, ())
-    return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members, use.size_bytes))
+    number = activities.number_of(use.type, use.root, members, use.size_bytes, matrix)
+    return Plan(use, 1, (), activity=number)
 
 
 def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, channels: Channels, context: Context) -> Plan | None:
