@@ -106,10 +106,11 @@ def predict_collectives(
 
 def collective_named(text: str) -> str:
     """The name that nccl-tests has for a collective as people write it. Raises InputError for one that is not known."""
-    letters = plain(text)
+    joined = "_".join(text.split())
+    letters = plain(joined)
     if letters in ("sendrecv", "send", "recv"):
         return MESSAGE
-    kind = KINDS.get(operation_of(text))
+    kind = KINDS.get(operation_of(joined))
     if kind is None or kind.type in (Collective.BARRIER, Collective.REDUCE_SCATTER_BLOCK):
         raise InputError("no such collective", place="collective", found=repr(text[:40]),
                          expected=", ".join(names()), remedy=near(letters, names()) or None)  # fmt: skip

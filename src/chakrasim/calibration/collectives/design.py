@@ -112,7 +112,10 @@ class Design:
 def describe(
     curve: Curve, machines: dict[str, MachineRow] | None = None, row: MachineRow | None = None, site: Site | None = None
 ) -> Described:
-    """A curve with what the library saw, which ``site`` says where no row does. Raises :class:`chakrasim.InputError` for what cannot be described."""
+    """A curve with what the library saw, which ``site`` says where no row does.
+
+    Raises :class:`chakrasim.InputError` for what cannot be described.
+    """
     machine = row or (machines or {}).get(curve.machine) or MachineRow(curve.machine, curve.gpu)
     kind = kind_of(curve.collective)
     if kind is None:

@@ -114,11 +114,13 @@ def _of_group(members: Sequence[Described], recorded: Mapping[str, NcclDebug], m
     readings = [reading for one in members if (reading := _reading(one, model)) is not None]
     rings = [reading for reading in readings if reading.one.kind not in PAIRED]
     bad_rings = [reading for reading in rings if _is_slow(reading, False)]
+    # A log says it once, for all of its tables.
+    debug = next((recorded[one.curve.name] for one in members if one.curve.name in recorded), None)
     told = set()
     for reading in readings:
         if _is_slow(reading, bool(bad_rings)):
             told.add(reading.one.curve.name)
-            yield _verdict(reading, recorded.get(reading.one.curve.name), bool(rings) and not bad_rings)
+            yield _verdict(reading, recorded.get(reading.one.curve.name, debug), bool(rings) and not bad_rings)
     for one in members:
         if one.curve.name not in told and (other := _slow_pairs(one) or _late(one, model)) is not None:
             yield other
@@ -199,7 +201,7 @@ def _cause_between(reading: _Reading, site: Site, debug: NcclDebug | None, rings
     ports = site.nics_per_node * (site.ranks_per_node / site.board)
     working = round(carried / 0.8 / site.nic_GBps)
     if 1 <= working <= ports / 2:
-        half = ", or no GPUDirect: data go through the host's memory" if reading.used >= 0.3 else ""
+        half = ", or no GPUDirect: data go through the host's memory" if reading.used >= 0.22 else ""
         return f"as {working} of {ports:.0f} ports give{half}"
     return "no GPUDirect, so that data go through the host's memory, or a slower link than described"
 
