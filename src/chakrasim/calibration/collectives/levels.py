@@ -15,13 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.calibration.collectives.design import Design, Floats, Ints
-from chakrasim.collectives.libraries.model import SIZE_CLASSES, Model, constant_of
+from chakrasim.collectives.libraries.model import ALL, SIZE_CLASSES, Model, constant_of
 
 SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
 """How far a point may be off by its size class, as a logarithm: about what repeats and details make."""
-SD_WEIGHT: Final = 2.0
-SD_LEVEL: Final = 0.35
-SD_MACHINE: Final = 0.25
+NOMINAL: Final = {
+    "launch/": 6.0, "LL.hop/near": 0.6, "LL128.hop/LL128.near": 1.9, "Simple.hop/Simple.near": 3.4,
+    "LL128.hop/LL128.base": 8.0, "Simple.hop/Simple.base": 8.0,
+    "net.hop/near": 0.8, "net.hop/LL.far": 5.0, "net.hop/base": 3.0,
+    "net.hop/tree.LL.near": 0.8, "net.hop/tree.LL.far": 5.0,
+    "net.Simple.hop/net.LL128.near": 1.9, "net.Simple.hop/LL128.far": 8.0, "net.Simple.hop/net.LL128.base": 8.0,
+    "net.Simple.hop/tree.LL128.near": 1.9, "net.Simple.hop/tree.LL128.far": 8.5, "net.Simple.hop/tree.LL128.base": 8.0,
+    "net.Simple.hop/net.Simple.near": 3.4, "net.Simple.hop/Simple.far": 14.0, "net.Simple.hop/net.Simple.base": 8.0,
+    "net.Simple.hop/tree.Simple.near": 4.0, "net.Simple.hop/tree.Simple.far": 14.0,
+    "net.Simple.hop/tree.Simple.base": 8.0, "net.Simple.hop/nvls": 20.0, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
+}  # fmt: skip
+"""What weights are near before any measurement, in us: NCCL's own latencies (tables of 2.30); others are near 1."""
+USUAL: Final = {"net.wire": 1.15, "net.LL.wire": 1.3, "net.p2p.wire": 1.1, "net.message": 1.2, "net.ramp": 0.5}
+"""What networks reach before any measurement: what InfiniBand is known for."""
+SD_FIXED: Final = 0.9
+SD_MOVING: Final = (0.25, 0.12)
+"""Of the weights of terms that are bytes on a wire, or pipelines that fill: details of one constant are alike."""
+SD_ALL: Final = (1.0, 0.3)
+SD_LEVEL: Final = (0.35, 1.0)
+SD_MACHINE: Final = (0.25, 0.5)
+"""Of constants inside nodes, and of networks, which differ more."""
 WIDER: Final = 1.3
 """The spread between machines is taken wider than that of the few that are known."""
 LEAST_SPREAD: Final = 0.12
@@ -60,7 +78,7 @@ class _Problem:
         self.constants, self.owner = design.constants, design.owner
         self.groups, self.group = design.labels([one.group for one in design.curves])
         pairs = [[one.levels[far] for one in design.curves] for far in (False, True)]
-        self.levels = list(dict.fromkeys(level for side in pairs for level in side))
+        self.levels = [ALL, *dict.fromkeys(level for side in pairs for level in side)]
         index = {level: at for at, level in enumerate(self.levels)}
         self.level = [np.array([index[level] for level in side], np.int64)[design.curve] for side in pairs]
         self.far = np.array([name.startswith("net.") for name in self.constants])
@@ -68,7 +86,15 @@ class _Problem:
         count = len(self.constants)
         self.first = (len(design.names), len(design.names) + len(self.levels) * count)
         sizes = (len(design.names), len(self.levels) * count, len(self.groups) * count)
-        self.sd = np.repeat([SD_WEIGHT, SD_LEVEL, SD_MACHINE], sizes)
+        self.sd = np.repeat([SD_FIXED, 1.0, 1.0], sizes)
+        self.sd[: self.first[0]] = [_sd_weight(name) for name in design.names]
+        far = self.far.astype(int)
+        self.sd[slice(*self.first)] = np.tile(np.array(SD_LEVEL)[far], len(self.levels))
+        self.sd[self.first[0] : self.first[0] + count] = np.array(SD_ALL)[far]
+        self.sd[self.first[1] :] = np.tile(np.array(SD_MACHINE)[far], len(self.groups))
+        self.mean = np.zeros(len(self.sd))
+        self.mean[: len(design.names)] = np.log([NOMINAL.get(name, 1.0) for name in design.names])
+        self.mean[self.first[0] : self.first[0] + count] = np.log([USUAL.get(name, 1.0) for name in self.constants])
         self.onehot = np.eye(count)[self.owner]
 
     def parts(self, at: Floats) -> tuple[Floats, Floats, Floats]:
@@ -80,7 +106,7 @@ class _Problem:
     def times(self, at: Floats) -> Floats:
         """float64[n, terms] in us."""
         weights, levels, machines = self.parts(at)
-        offset = np.where(self.far, levels[self.level[1]], levels[self.level[0]]) + machines[self.group]
+        offset = np.where(self.far, levels[self.level[1]], levels[self.level[0]]) + levels[0] + machines[self.group]
         return np.asarray(self.design.nominal * np.exp(weights + offset[:, self.owner]))
 
     def off(self, times: Floats) -> Floats:
@@ -89,7 +115,7 @@ class _Problem:
 
     def cost(self, at: Floats, off: Floats) -> float:
         """What the fit makes least."""
-        return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + ((at / self.sd) ** 2).sum())
+        return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + (((at - self.mean) / self.sd) ** 2).sum())
 
     def jacobian(self, times: Floats) -> Floats:
         """float64[n, parameters] of `off`."""
@@ -99,9 +125,17 @@ class _Problem:
         first, second = self.first
         slope[:, :first] = share
         for k in range(count):
+            slope[rows, first + k] = by_constant[:, k]
             slope[rows, first + self.level[int(self.far[k])] * count + k] = by_constant[:, k]
             slope[rows, second + self.group * count + k] = by_constant[:, k]
         return slope
+
+
+def _sd_weight(term: str) -> float:
+    constant = constant_of(term)
+    if not constant.endswith(("wire", "ramp", "copy", "reduce", "message")) or term.endswith("lines"):
+        return SD_FIXED
+    return SD_MOVING[constant.startswith("net.")]
 
 
 def balance(design: Design) -> Floats:
@@ -127,7 +161,7 @@ def fit_levels(design: Design) -> Levels:
 
 
 def _least(problem: _Problem) -> Floats:
-    at = np.zeros(len(problem.sd))
+    at = problem.mean.copy()
     times = problem.times(at)
     off = problem.off(times)
     cost, damping = problem.cost(at, off), 1e-2
@@ -136,7 +170,7 @@ def _least(problem: _Problem) -> Floats:
         robust = problem.weight / np.sqrt(1 + off * off)
         weighed = slope * robust[:, None]
         bend = weighed.T @ slope + np.diag(problem.sd**-2)
-        pull = weighed.T @ off + at / problem.sd**2
+        pull = weighed.T @ off + (at - problem.mean) / problem.sd**2
         for _ in range(8):
             step = np.clip(np.linalg.solve(bend + damping * np.diag(np.diag(bend)), -pull), -_LONGEST, _LONGEST)
             times = problem.times(at + step)
@@ -161,7 +195,7 @@ def factors(design: Design, model: Model) -> Floats:
     for at, one in enumerate(design.curves):
         for term, name in enumerate(design.names):
             constant = constant_of(name)
-            offsets[at, term] = model.offsets.get(one.levels[constant.startswith("net.")], {}).get(constant, 0.0)
+            offsets[at, term] = model.offset(constant, one.levels)
     return np.asarray(design.nominal * np.exp(weights + offsets[design.curve]))
 
 
