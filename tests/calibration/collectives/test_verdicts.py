@@ -111,7 +111,7 @@ def test_the_published_slow_pair() -> None:
         assert verdict.cause.startswith("falls from ")
         assert verdict.cause.endswith("a link that fails under load, or one slow pair")
     told = plain_text(collective_calibration_sections(found))
-    assert "between nodes 0.99 GB/s of 50" in told
+    assert "between nodes 0.902 GB/s of 50" in told
     assert "(2 curves)" in told
     assert "fitted, for there are no others" in told
 

@@ -55,7 +55,7 @@ def verdict_section(verdicts: Sequence[Verdict], groups: Sequence[FittedGroup]) 
 
 def verdict_text(same: Sequence[Verdict], fitted: frozenset[str] | set[str]) -> str:
     """Verdicts of one cause in a sentence: what was measured of what was possible, the cause, and what became of it."""
-    worst = max(same, key=lambda verdict: verdict.slower)
+    worst = min(same, key=lambda one: (one.measured_GBps / one.wire_GBps if one.wire_GBps else 0.0, -one.slower))
     what = worst.where
     if worst.wire_GBps:
         what += (
