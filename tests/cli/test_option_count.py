@@ -25,6 +25,8 @@ COUNTS = {
     "simulate": 50,
     "flows": 18,
     "replay": 14,
+    "predict collective": 10,
+    "calibrate collectives": 7,
     "calibrate compute": 10,
     "validate megatron": 3,
     "validate collectives": 6,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.libraries.calibrated import Calibrated
 from chakrasim.collectives.libraries.settings import Settings
 from chakrasim.collectives.libraries.versions import Library
 from chakrasim.errors import InputError
@@ -34,7 +35,8 @@ class Machine(Shown):
     ``flow``, dimensions what the caller says), ``routing`` how they find their ways through a graph; ``slow`` the ranks
     whose compute nodes take longer, or shorter, than the others'; ``changes`` what happens to links, switches and ranks
     of a graph during a run. ``library`` runs the collectives (None: the algorithms of ``system``), with ``settings``
-    from its environment, and sees GPUs and CPUs of ``make``. ``profile`` times compute nodes, if there is one;
+    from its environment, sees GPUs and CPUs of ``make``, and is as fast as ``calibrated`` says (None: as on machines
+    like it). ``profile`` times compute nodes, if there is one;
     ``compute_scale`` multiplies the times of compute nodes, ``comm_scale`` the sizes of collectives and messages;
     ``name`` and ``source`` (where the figures come from) are for
     people; ``warnings`` are those of the machine file.
@@ -58,6 +60,7 @@ class Machine(Shown):
     library: Library | None = None
     settings: Settings = field(default_factory=Settings)
     make: Make = field(default_factory=Make)
+    calibrated: Calibrated | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:

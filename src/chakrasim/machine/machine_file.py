@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from chakrasim.collectives.libraries.calibrated import Calibrated
+from chakrasim.collectives.libraries.versions import Library
 from chakrasim.config.kinds import as_plain_integer, text
 from chakrasim.config.section import Section, Source, open_named, resolve
 from chakrasim.config.table import Values, names, read
@@ -34,7 +36,7 @@ from chakrasim.machine.system import System
 from chakrasim.notes import Notes, lists_too
 
 KIND: Final = "machine file"
-_OF_LIBRARY: Final = ("library", "environment", "site")
+_OF_LIBRARY: Final = ("library", "environment", "site", "constants")
 _HINT: Final = "ASTRA-sim's own files are given as network, system and memory, not as a machine"
 
 
@@ -131,12 +133,15 @@ def _load(section: Section) -> Machine:
         name: _fitted(section, name, chosen, len(shape)) for name, chosen in collectives["implementations"].items()
     }
     given = "endpoint-delay" in section.below("collectives", ())
-    library, settings, make = (collectives.pop(name) for name in ("library", "settings", "make"))
+    library, settings, make, calibrated = (
+        collectives.pop(name) for name in ("library", "settings", "make", "calibrated")
+    )
     system = System(**collectives, **values["compute"], **memory, **bus, endpoint_delay_given=given)
     _warn(section, system)
     for name in settings.unused:
         section.warn(("collectives", "environment", name), "the variable changes no choice")
     _warn_of_placeholders(section, values["placeholders"])
+    _warn_of_constants(section, calibrated, library)
     graphs = isinstance(made, GraphNetwork)
     try:
         machine = Machine(
@@ -155,6 +160,7 @@ def _load(section: Section) -> Machine:
             library,
             settings,
             make,
+            calibrated,
         )
     except InputError as error:
         place = "slow" if error.file == "slow" else "network"
@@ -216,6 +222,16 @@ def _warn(section: Section, system: System) -> None:
         section.warn(("memory", "track-file"), "the key has no effect without track")
     if not system.implementations and not system.custom and not system.per_node_custom:
         section.warn("collectives", "no algorithms: the machine can run no collective")
+
+
+def _warn_of_constants(section: Section, calibrated: Calibrated | None, library: Library | None) -> None:
+    if calibrated is None:
+        return
+    if library is None:
+        section.warn(("collectives", "constants"), "the key has no effect without a library")
+    if calibrated.outdated:
+        what = "fitted with other weights of the model: run chakrasim calibrate collectives again"
+        section.warn(("collectives", "constants"), what)
 
 
 def _warn_of_placeholders(section: Section, placeholders: Section | None) -> None:

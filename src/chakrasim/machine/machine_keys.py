@@ -14,6 +14,7 @@ from chakrasim.config.table import EMPTY, REQUIRED, Key, Kind, Required, Values,
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, real, whole_quantity
 from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
+from chakrasim.machine.constants_keys import CALIBRATED
 from chakrasim.machine.graph.network_file import graph_kind
 from chakrasim.machine.graph.network_keys import MODELS, NetworkModel
 from chakrasim.machine.machine import MAX_SCALE
@@ -189,6 +190,8 @@ _COLLECTIVES: Final = (
         "settings", shown="none"),
     Key("site", MADE, Make(),
         "what the library sees of the machine beside its graph", "make", shown="of boards their own"),
+    Key("constants", CALIBRATED, None, "what `chakrasim calibrate collectives` found of the machine and the library",
+        "calibrated", shown="as on machines like it"),
     Key("active-chunks", whole(1), 1, "chunks in flight per dimension", "active_chunks_per_dimension"),
     Key("endpoint-delay", _NS, DEFAULT_ENDPOINT_DELAY_NS, "delay of every bundle at the endpoint; the injection scale "
         "applies if the key is there", "endpoint_delay_ns", shown="10 ns, not scaled"),

@@ -48,6 +48,13 @@ def collective_alone(
     rank is rounded down to whole bytes, as there. The machine's library runs it, or without one rings and direct
     messages. Raises :class:`chakrasim.InputError` for what cannot be.
     """
+    return collectives_alone(machine, kind, (size_bytes,), ranks, root)[0]
+
+
+def collectives_alone(
+    machine: Machine, kind: str, sizes: Sequence[int], ranks: int | Sequence[int] | None = None, root: int = -1
+) -> list[CollectiveTime]:
+    """The same for several sizes, whose ways over the links are sought once."""
     if kind not in KINDS_BY_NAME:
         raise InputError("no such collective", found=kind, expected=", ".join(KINDS_BY_NAME),
                          remedy=near(kind, list(KINDS_BY_NAME)) or None)  # fmt: skip
@@ -56,16 +63,19 @@ def collective_alone(
     members = tuple(range(count)) if isinstance(count, int) else tuple(count)
     if not members or not 0 <= min(members) <= max(members) < machine.ranks or len(set(members)) < len(members):
         raise InputError("ranks out of range", found=ranks, expected=f"1 to {machine.ranks}, or ranks, each once")
-    size = size_bytes // len(members) if meaning.size_is_part else size_bytes
-    if meaning.type == Collective.BARRIER:
-        size = 0
-    if len(members) == 1 or (size <= 0 and meaning.in_place and meaning.type != Collective.BARRIER):
-        return CollectiveTime(0, 0.0, math.inf, "nothing", "", None)
-    graph = machine.graph
+    graph, found = machine.graph, []
     courses = None if machine.library is None else Courses(machine)
     activities = Activities(graph, machine.routing, courses=courses)
-    number = activities.number_of(meaning.type, root if root >= 0 else members[0], members, size)
-    return _alone(activities, number, graph, machine, size)
+    for size_bytes in sizes:
+        size = size_bytes // len(members) if meaning.size_is_part else size_bytes
+        if meaning.type == Collective.BARRIER:
+            size = 0
+        if len(members) == 1 or (size <= 0 and meaning.in_place and meaning.type != Collective.BARRIER):
+            found.append(CollectiveTime(0, 0.0, math.inf, "nothing", "", None))
+            continue
+        number = activities.number_of(meaning.type, root if root >= 0 else members[0], members, size)
+        found.append(_alone(activities, number, graph, machine, size))
+    return found
 
 
 def _alone(activities: Activities, number: int, graph: NetworkGraph, machine: Machine, size: int) -> CollectiveTime:

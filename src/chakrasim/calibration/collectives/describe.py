@@ -26,7 +26,7 @@ CAPABILITIES: Final = (
 LINK_GBPS: Final = {60: 80.0, 70: 150.0, 80: 300.0, 90: 450.0, 100: 900.0, 103: 900.0}
 """Of NVLink, each GPU and direction, by capability: NVIDIA's data sheets."""
 _NETWORKS: Final = (
-    (r"efa", "efa"),
+    (r"efa|aws", "efa"),
     (r"slingshot|cxi", "slingshot"),
     (r"infiniband|\bib\b|hdr|ndr|edr|xdr|quantum", "infiniband"),
     (r"roce|spectrum", "roce"),
@@ -84,15 +84,21 @@ def library_of_curve(curve: Curve) -> Library:
     return library_of(f"{curve.library or 'nccl'}-{version}" if version else curve.library or "nccl")
 
 
-def settings_of_curve(curve: Curve) -> Settings:
-    """What users had set, as far as the columns say: algorithm, protocol, and ``KEY=VALUE`` in the environment."""
+def environment_of_curve(curve: Curve) -> dict[str, str]:
+    """The variables that users had set, as far as the columns say: algorithm, protocol, and ``KEY=VALUE`` in the
+    environment."""
     given = {
         f"NCCL_{key.removeprefix('NCCL_')}": value for key, value in re.findall(r"([A-Z][A-Z0-9_]+)=(\S+)", curve.env)
     }
     for key, value in (("NCCL_ALGO", curve.algo), ("NCCL_PROTO", curve.proto)):
         if value not in ("", "auto"):
             given[key] = value
-    return settings_of(given)
+    return given
+
+
+def settings_of_curve(curve: Curve) -> Settings:
+    """The same as settings of the library."""
+    return settings_of(environment_of_curve(curve))
 
 
 def _capability(gpu: str, machine: MachineRow) -> int:
@@ -138,9 +144,12 @@ def _ports(curve: Curve, machine: MachineRow, board: int) -> tuple[int, float]:
 
 
 def _network(curve: Curve, machine: MachineRow) -> str:
-    if re.search(r"socket", curve.env, re.IGNORECASE):
-        return "tcp"
-    found = _first(_NETWORKS, machine.network)
+    return "tcp" if re.search(r"socket", curve.env, re.IGNORECASE) else network_of(machine.network)
+
+
+def network_of(text: str) -> str:
+    """The kind of a network by what it is called; ``unknown`` for others."""
+    found = _first(_NETWORKS, text)
     return "unknown" if found in (None, "none") else found
 
 

@@ -109,8 +109,13 @@ class Design:
         return replace(self, **columns)
 
 
-def describe(curve: Curve, machines: dict[str, MachineRow] | None = None, row: MachineRow | None = None) -> Described:
-    """A curve with what the library saw. Raises :class:`chakrasim.InputError` for what cannot be described."""
+def describe(
+    curve: Curve, machines: dict[str, MachineRow] | None = None, row: MachineRow | None = None, site: Site | None = None
+) -> Described:
+    """A curve with what the library saw, which ``site`` says where no row does.
+
+    Raises :class:`chakrasim.InputError` for what cannot be described.
+    """
     machine = row or (machines or {}).get(curve.machine) or MachineRow(curve.machine, curve.gpu)
     kind = kind_of(curve.collective)
     if kind is None:
@@ -120,7 +125,7 @@ def describe(curve: Curve, machines: dict[str, MachineRow] | None = None, row: M
         )  # fmt: skip
     name = "message" if kind is MESSAGE else kind.name
     return Described(
-        curve, site_of(curve, machine), library_of_curve(curve), settings_of_curve(curve), name,
+        curve, site or site_of(curve, machine), library_of_curve(curve), settings_of_curve(curve), name,
         ITEM_BYTES.get(curve.dtype.lower(), 0),
     )  # fmt: skip
 

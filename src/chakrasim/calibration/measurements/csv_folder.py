@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import numpy as np
 from chakrasim.calibration.measurements.csv_rows import BLANKS, CsvTable, read_csv
 from chakrasim.calibration.measurements.curves import (
     MOST_RANKS,
+    Bools,
     Curve,
     MachineRow,
     Measurements,
@@ -51,6 +52,14 @@ class Holdout:
     def hides(self, curve: str, size_bytes: int) -> bool:
         """Whether a point is held out."""
         return curve in self.curves or (curve, size_bytes) in self.sizes
+
+    def rows(self, curve: Curve) -> Bools:
+        """bool[n]: the points of a curve that are held out."""
+        return np.array([self.hides(curve.name, size) for size in curve.bytes.tolist()], np.bool_)
+
+    def hidden_in(self, measured: Measurements) -> Measurements:
+        """The same without what was measured of the points held out."""
+        return replace(measured, curves=tuple(curve.without_times(self.rows(curve)) for curve in measured.curves))
 
 
 def read_holdout(path: str | os.PathLike[str]) -> Holdout:

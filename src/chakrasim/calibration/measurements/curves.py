@@ -100,6 +100,13 @@ class Curve:
         """The curve with some of its points."""
         return replace(self, **{name: getattr(self, name)[which] for name in _COLUMNS})
 
+    def without_times(self, which: Bools) -> Curve:
+        """The curve with nothing measured at some of its points."""
+        if not which.any():
+            return self
+        time, low, high = (np.where(which, np.nan, column) for column in (self.time_us, self.low_us, self.high_us))
+        return replace(self, time_us=time, low_us=low, high_us=high, repeats=np.where(which, 0, self.repeats))
+
 
 _COLUMNS: Final = ("place", "bytes", "time_us", "low_us", "high_us", "repeats")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from chakrasim.calibration.measurements.csv_folder import read_folder
+from chakrasim.calibration.measurements.csv_folder import Holdout, read_folder
 from chakrasim.calibration.measurements.csv_rows import decoded
 from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.calibration.measurements.nccl_tests import measurements_of, read_log
@@ -29,12 +29,13 @@ _HELD_JSON: Final = 24  # bytes of memory for a byte of JSON, as Python's object
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def read_measurements(paths: Paths, notes: Notes | None = None) -> Measurements:
+def read_measurements(paths: Paths, notes: Notes | None = None, *, holdout: Holdout | None = None) -> Measurements:
     """All curves in files and folders: logs of nccl-tests and rccl-tests with or without lines of NCCL_DEBUG, their
     JSON and CSV, CSV files of points, and folders with curves.csv or of such files, each plain or gzip.
 
-    Points of one curve that stand in several logs are pooled. Raises InputError for what cannot be read or holds no
-    measurements; what of it was left out is told in ``notes``.
+    Points of one curve that stand in several logs are pooled. Of points that ``holdout`` names no measured column of a
+    folder is read, and no time is returned. Raises InputError for what cannot be read or holds no measurements; what of
+    it was left out is told in ``notes``.
     """
     notes = Notes() if notes is None else notes
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -44,7 +45,7 @@ def read_measurements(paths: Paths, notes: Notes | None = None) -> Measurements:
     logs: list[str] = []
     for path in (file for name in given for file in _files(os.fspath(name))):
         if os.path.isdir(path):
-            parts.append(read_folder(path, notes))
+            parts.append(read_folder(path, notes, holdout=holdout))
         else:
             logs.append(path)
     runs = []
@@ -61,7 +62,8 @@ def read_measurements(paths: Paths, notes: Notes | None = None) -> Measurements:
             runs += found
             parts += [] if found else [measurements_of(path, [], debug, notes)]
     parts.append(assembled(runs, notes))
-    return parts[0] if len(parts) == 2 and not runs else joined(parts, notes)
+    whole = parts[0] if len(parts) == 2 and not runs else joined(parts, notes)
+    return whole if holdout is None else holdout.hidden_in(whole)
 
 
 def _files(path: str) -> Iterator[str]:

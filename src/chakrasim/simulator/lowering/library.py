@@ -45,6 +45,7 @@ class Courses:
         if machine.library is None:
             raise InputError("no library runs the machine's collectives", file=machine.name or "Machine")
         self.graph, self.library, self._settings = machine.graph, machine.library, machine.settings
+        self._calibrated = machine.calibrated
         self.sites = Sites(self.graph, machine.make, machine.library)
         self._of, self._site = lru_cache(maxsize=None)(self._found), lru_cache(maxsize=None)(self.sites.of)
 
@@ -57,7 +58,10 @@ class Courses:
         name = {Collective.BARRIER: "all_reduce", Collective.REDUCE_SCATTER_BLOCK: "reduce_scatter"}.get(
             Collective(kind), meaning.name
         )
-        return course_of(self._site(members), self.library, name, whole, self._settings)
+        site = self._site(members)
+        own = self._calibrated
+        constants = None if own is None else own.for_case(name, site.merged().nodes, site.nranks)
+        return course_of(site, self.library, name, whole, self._settings, constants)
 
 
 def whole_bytes(kind: int, size_bytes: int, members: int) -> int:
