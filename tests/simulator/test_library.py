@@ -175,7 +175,7 @@ def test_a_slower_link_limits_what_the_library_would_allow() -> None:
     found = collective_alone(slow, "all_gather", 1 << 30)
     assert found.limited_by == found.link
     assert found.link.startswith("leaf")
-    assert found.rate < collective_alone(fast, "all_gather", 1 << 30).rate / 1.4
+    assert found.rate < collective_alone(fast, "all_gather", 1 << 30).rate
 
 
 @pytest.mark.parametrize(("members", "root"), [([], -1), ([0, 0], -1), ([0, 99], -1)])
