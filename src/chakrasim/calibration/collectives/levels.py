@@ -1,8 +1,8 @@
 """Weights of the model of collectives, fitted to machines of many makes at once.
 
-Three levels: what holds for all, for a generation of GPUs or a kind of network, and for one machine and library. All are
-logarithms with a normal prior around nothing, so that a machine takes from the others what its own points do not say. The
-fit is by Gauss and Newton, robust against single points far off (soft L1).
+Three levels: what holds for all, for a generation of GPUs or a kind of network, and for one machine and library. All
+are logarithms with a normal prior, so that a machine takes from the others what its own points do not say. The fit is
+by Gauss and Newton, robust against single points far off (soft L1).
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrasim.calibration.collectives.design import Design, Floats, Ints
+from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.collectives.libraries.model import ALL, SIZE_CLASSES, Model, constant_of
 
 SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
