@@ -44,7 +44,9 @@ def test_names_as_people_write_them(texts: tuple[str, ...], name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "brodcast", "barrier", "reduce_scatter_block", "alltoallx", "?"])
 def test_names_of_nothing(text: str) -> None:
-    with pytest.raises(InputError, match="collective: no such collective; found .*; expected all_reduce, all_gather, "):
+    with pytest.raises(
+        InputError, match=r"collective: no such collective; found .*; expected all_reduce, all_gather, "
+    ):
         collective_named(text)
 
 

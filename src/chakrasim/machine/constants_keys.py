@@ -24,7 +24,7 @@ _CASE: Final = re.compile(r"([1-9][0-9]{0,8})(?: on ([1-9][0-9]{0,8}))?")
 _LOG: Final = number(-20.0, 20.0, "a natural logarithm from -20 to 20", "number")
 _SHARE: Final = number(0.0, 20.0, "a standard deviation of logarithms, 0 to 20", "number >= 0")
 _COVARIANCE: Final = number(-1e3, 1e3, "a covariance of logarithms", "number")
-_PERCENT: Final = number(0.0, 1e6, "per cent", "number >= 0")
+_PERCENT: Final = number(0.0, 1e18, "per cent", "number >= 0")
 
 
 def _case(section: Section, key: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Folders of measurements whose times are the model's own, with constants that are known, and whatever is to be wrong."""
+"""Folders of measurements whose times are the model's own, with constants that are known, and what is wrong."""
 
 from __future__ import annotations
 

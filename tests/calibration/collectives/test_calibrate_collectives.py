@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_curves import MANY, ONE, SIZES, Made, holdout, written
 
-from chakrasim import InputError
-from chakrasim.calibration import CollectiveCalibration, calibrate_collectives
+from chakrasim import InputError, load_machine
+from chakrasim.calibration import CollectiveCalibration, calibrate_collectives, machine_entries
 from chakrasim.calibration.collectives.groups import nearest
 from chakrasim.calibration.collectives.json_form import collective_calibration_json
 
@@ -145,16 +146,16 @@ def test_curves_and_sizes_that_are_not_there_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0, 0.9, -1, float("nan"), True])
 def test_a_share_that_is_none(tmp_path: Path, share: float) -> None:
-    with pytest.raises(InputError, match="the share that is held out is none; found .*; expected a file, or 0.01 to"):
+    with pytest.raises(InputError, match=r"the share that is held out is none; found .*; expected a file, or 0.01 to"):
         calibrate_collectives(written(tmp_path / "data", OWN[:1]), holdout=share)
 
 
 def test_nothing_to_fit(tmp_path: Path) -> None:
     data = written(tmp_path / "data", OWN[:1], lambda name, size: True)
-    with pytest.raises(InputError, match="there is nothing to fit: .*; found no times; expected measured times"):
+    with pytest.raises(InputError, match=r"there is nothing to fit: .*; found no times; expected measured times"):
         calibrate_collectives(data)
     written(tmp_path / "data", [Made("odd", collective="alltoallv")])
-    with pytest.raises(InputError, match="there is nothing to fit: .*; found .*a collective that is not known"):
+    with pytest.raises(InputError, match=r"there is nothing to fit: .*; found .*a collective that is not known"):
         calibrate_collectives(data)
 
 
@@ -204,5 +205,64 @@ def test_a_machine_where_all_are_described(tmp_path: Path) -> None:
 def test_a_log_without_hosts_and_gpus(tmp_path: Path) -> None:
     text = gzip.decompress((LOGS / "nccl-tests-2.17-h100-10x8.log.gz").read_bytes()).decode()
     (tmp_path / "bare.log").write_text(text.replace("NVIDIA H100 80GB HBM3", "NVIDIA Graphics Device"))
-    with pytest.raises(InputError, match="there is nothing to fit: .*no bandwidth between nodes of|a GPU that is not"):
+    with pytest.raises(InputError, match=r"there is nothing to fit: .*no bandwidth between nodes of|a GPU that is not"):
         calibrate_collectives(tmp_path / "bare.log")
+
+
+def test_times_and_bandwidths_that_cannot_be(tmp_path: Path) -> None:
+    odd = Made("odd", slower=lambda size: 1e30 if size == SIZES[3] else 1e-9 if size == SIZES[5] else 1.0)
+    found = calibrate_collectives(written(tmp_path / "data", [odd]))
+    assert "4 times that no collective takes, below 10 ns or above a day, are left out" in found.warnings
+    assert found.groups[0].points == 2 * len(SIZES) - 4
+    text = (tmp_path / "data" / "machines.csv").read_text()
+    (tmp_path / "data" / "machines.csv").write_text(text.replace("450.0", "1e300"))
+    with pytest.raises(
+        InputError, match=r"no machine has such a bandwidth of a GPU; found 1e[+]300 GB/s; expected 0.001"
+    ):
+        calibrate_collectives(tmp_path / "data")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_folders_are_fitted_or_refused(seed: int, tmp_path: Path) -> None:
+    """Whatever is in the cells: a result, or an InputError."""
+    draw = random.Random(seed)
+    made = [Made("a", sizes=SIZES[::6]), Made("b", MANY, "alltoall", 16, 2, sizes=SIZES[::6])]
+    data = written(tmp_path / "data", made)
+    whole = {name: (data / name).read_text() for name in ("curves.csv", "points.csv", "machines.csv")}
+    words = [
+        "-1",
+        "0",
+        "1e300",
+        "1e-300",
+        "nan",
+        "",
+        "x",
+        "sockets",
+        "rack of 0",
+        "PCIe",
+        "MI300X",
+        "GB200",
+        "1",
+        "NCCL_ALGO=Foo",
+    ]
+    for _ in range(25):
+        name = draw.choice(list(whole))
+        lines = whole[name].splitlines()
+        for _ in range(draw.randint(1, 3)):
+            at = draw.randrange(1, len(lines))
+            cells = lines[at].split(",")
+            cells[draw.randrange(len(cells))] = draw.choice(words)
+            lines[at] = ",".join(cells)
+        for other, text in whole.items():
+            (data / other).write_text("\n".join(lines) if other == name else text)
+        try:
+            found = calibrate_collectives(data)
+        except InputError:
+            continue
+        for group in found.groups:
+            assert load_machine(machine_entries(group)).calibrated == group.calibrated
+
+
+def test_a_single_rank_carries_nothing(tmp_path: Path) -> None:
+    alone = Made("alone", nranks=1, slower=lambda size: 50.0)
+    assert calibrate_collectives(written(tmp_path / "data", [*OWN, alone])).verdicts == ()

@@ -78,16 +78,19 @@ def test_a_library_whose_version_is_not_known(tmp_path: Path) -> None:
 
 def test_each_group_has_a_file(tmp_path: Path) -> None:
     made = [Made("a", sizes=SIZES), Made("b", sizes=SIZES, collective="all_gather"),
-            Made("c", sizes=SIZES, version="2.28.9"), Made("d", sizes=SIZES, version="2.28.9+cuda12.9", env="set 1 (a/b)"),
-            Made("e", sizes=SIZES, version="2.28.9+cuda12.9", env="set 1, (a b)")]  # fmt: skip
+            Made("c", sizes=SIZES, version="2.28.9"), Made("d", sizes=SIZES, version="2.28.9+cuda", env="set 1 (a/b)"),
+            Made("e", sizes=SIZES, version="2.28.9+cuda", env="set 1, (a b)")]  # fmt: skip
     groups = calibrate_collectives(written(tmp_path / "data", made)).groups
     names = file_names(groups, "out/machine.yaml")
     assert names[0] == "out/machine.yaml"
     assert sorted(names[1:]) == [
-        "out/machine.one.nccl-2.28.9+cuda12.9.2.yaml",
-        "out/machine.one.nccl-2.28.9+cuda12.9.set-1-a-b.yaml",
+        "out/machine.one.nccl-2.28.9+cuda.2.yaml",
+        "out/machine.one.nccl-2.28.9+cuda.set-1-a-b.yaml",
         "out/machine.one.nccl-2.28.9.yaml",
     ]
+
+
+TWO = {"launch": 0.1, "copy": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -107,13 +110,13 @@ def changed(entries: dict[str, Any], **constants: Any) -> dict[str, Any]:
         ({"values": {"lunch": 0.1}}, r"\$\.collectives\.constants\.values\.lunch: unknown key; .*did you mean launch"),
         ({"values": {"launch": "fast"}}, "out of range; found 'fast'; expected a natural logarithm from -20 to 20"),
         ({"values": {"launch": 99}}, "out of range; found 99; expected a natural logarithm from -20 to 20"),
-        ({"covariance": [[1.0]]}, r"covariance: the matrix has another size; found .*; expected \d+ rows of \d+ numbers"),
-        ({"values": {"launch": 0.1, "copy": 0.1}, "covariance": [[1.0, 0.5], [0.1, 1.0]]}, "the matrix is not symmetric"),
-        ({"values": {"launch": 0.1, "copy": 0.1}, "covariance": [[1.0, 2.0], [2.0, 1.0]]}, "variances below 0"),
+        ({"covariance": [[1.0]]}, r"covariance: the matrix has another size; found .*; expected \d+ rows of"),
+        ({"values": TWO, "covariance": [[1.0, 0.5], [0.1, 1.0]]}, "the matrix is not symmetric"),
+        ({"values": TWO, "covariance": [[1.0, 2.0], [2.0, 1.0]]}, "variances below 0"),
         ({"residual": [0.1]}, "residual: not one for each class of sizes; found 1; expected 4"),
         ({"residual": [0.1, 0.1, 0.1, -1]}, "out of range; found -1; expected a standard deviation"),
         ({"unseen": [0.1, 0.2]}, "unseen: not one for each class of sizes; found 2; expected 4"),
-        ({"measured": {"all_reduce": "8 of 2"}}, "not a number of ranks; found '8 of 2'; expected such as 8, or 16 on 2"),
+        ({"measured": {"all_reduce": "8 of 2"}}, "not a number of ranks; found '8 of 2'; expected such as 8, or 16 on"),
         ({"measured": {"all_reduce": ["2 on 8"]}}, "not a number of ranks; found '2 on 8'"),
         ({"measured": {"all_reduction": "8"}}, "unknown key; .*did you mean all_reduce"),
         ({"error": {"small": 3}}, "unknown key; .*expected one of to 64 KiB, to 4 MiB, below 128 MiB, from 128 MiB"),

@@ -119,7 +119,7 @@ def calibrate_collectives(
     used = model or shipped_model()
     curves, refused = described(measured, bases_of(measured, machine, notes))
     asked = _asked(curves, measured.curves, named, refused, notes)
-    seen = timed(curves)
+    seen = timed(curves, notes)
     if not seen and not asked:
         raise InputError("there is nothing to fit: no point of a curve that can be described has a time",
                          found=_first_reason(refused), expected="measured times")  # fmt: skip
@@ -229,7 +229,11 @@ def _predicted(
         group = groups[key] if key is not None else None
         if group is not None and one.curve.name in group.left_out:
             group = sick[key or one.group]
-        yield from _points(one, group.calibrated.for_case(*case_of(one)) if group else None, model)
+        if group is None:
+            yield from _points(one, None, model)
+            continue
+        own = group.calibrated
+        yield from _points(one, own.for_case(*case_of(one)) if key == one.group else own.elsewhere, model)
 
 
 def _points(one: Described, constants: Constants | None, model: Model) -> Iterable[HeldOut]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,14 @@ from chakrasim.calibration.collectives.hardware import site_like
 from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.collectives.libraries.site import Site
 from chakrasim.errors import InputError
+from chakrasim.notes import Notes
 
 Bools = NDArray[np.bool_]
+LEAST_US: Final = 0.01
+MOST_US: Final = 86400e6
+"""What a collective may take: 10 ns to a day."""
+LEAST_GBPS: Final = 1e-3
+MOST_GBPS: Final = 1e5
 Key = tuple[str, str, str]
 """Machine, library with its version, and environment."""
 
@@ -29,10 +36,21 @@ def described(
         try:
             base = (bases or {}).get(curve.machine)
             site = None if base is None else site_like(base, curve)
-            curves.append(describe(curve, dict(measured.machines), site=site))
+            found = describe(curve, dict(measured.machines), site=site)
+            _check(found)
+            curves.append(found)
         except InputError as error:
             refused[curve.name] = str(error)
     return curves, refused
+
+
+def _check(one: Described) -> None:
+    """Raise InputError for bandwidths that no machine has."""
+    speeds = {"of a GPU": one.site.inside_GBps, "of a port": one.site.nic_GBps if one.site.nics_per_node else 1.0}
+    for name, speed in speeds.items():
+        if not LEAST_GBPS <= speed <= MOST_GBPS:
+            raise InputError(f"no machine has such a bandwidth {name}", file="machines.csv", place=one.curve.machine,
+                             found=f"{speed:g} GB/s", expected=f"{LEAST_GBPS:g} to {MOST_GBPS:g} GB/s")  # fmt: skip
 
 
 def grouped(curves: Iterable[Described]) -> dict[Key, list[Described]]:
@@ -43,10 +61,19 @@ def grouped(curves: Iterable[Described]) -> dict[Key, list[Described]]:
     return found
 
 
-def timed(curves: Iterable[Described]) -> list[Described]:
-    """The curves with those of their points that have a time; curves without any are left out."""
-    found = [part(one, ~np.isnan(one.curve.time_us)) for one in curves]
-    return [one for one in found if len(one.curve)]
+def timed(curves: Iterable[Described], notes: Notes | None = None) -> list[Described]:
+    """The curves with those of their points that have a time; curves without any are left out. Times that no collective
+    takes are told."""
+    found, odd = [], 0
+    for one in curves:
+        known = ~np.isnan(one.curve.time_us)
+        likely = known & (one.curve.time_us >= LEAST_US) & (one.curve.time_us <= MOST_US)
+        odd += int((known & ~likely).sum())
+        if likely.any():
+            found.append(part(one, likely))
+    if odd and notes is not None:
+        notes.warn(f"{odd:,} times that no collective takes, below 10 ns or above a day, are left out")
+    return found
 
 
 def part(one: Described, which: Bools) -> Described:

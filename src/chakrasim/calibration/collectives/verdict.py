@@ -28,9 +28,10 @@ IDLE: Final = 0.6
 """A wire that carries more than this share of what it can contradicts nothing."""
 _MOVING: Final = 0.6
 """The share of a time that bytes on the wire must have, by the model, to be judged."""
-_SLOW: Final = {"ring": 1.7, "all_to_all": 2.5, "message": 3.0, "pcie": 2.2}
+_SLOW: Final = {"ring": 1.7, "all_to_all": 2.5, "message": 3.0, "pcie": 2.2, "other": 2.2}
 """From these ratios of measured to predicted time a curve is called out. What goes pair by pair depends on the routes
-between many pairs, and what goes over PCIe on the board."""
+between many pairs, what goes over PCIe on the board, and other networks than these differ much among themselves."""
+_KNOWN: Final = ("infiniband", "roce", "efa", "slingshot")
 _BESIDE: Final = 1.7
 """The same where rings of the same group were called out."""
 _FALLS: Final = 2.5
@@ -130,7 +131,7 @@ def _reading(one: Described, model: Model) -> _Reading | None:
     """None where no size is large enough to be judged."""
     curve, site = one.curve, one.site.merged()
     sizes = np.unique(curve.bytes[curve.bytes >= LARGE])
-    if not len(sizes):
+    if not len(sizes) or not _carried(site, one):
         return None
     times = np.array([curve.time_us[curve.bytes == size].min() for size in sizes])
     size = int(sizes[-1])
@@ -163,6 +164,8 @@ def _wire(site: Site, one: Described) -> float:
 def _is_slow(reading: _Reading, beside_bad: bool) -> bool:
     kind, site = reading.one.kind, reading.one.site.merged()
     least = _SLOW["pcie"] if site.inside == "pcie" and site.nodes == 1 else _SLOW["ring"]
+    if site.nodes > 1 and site.network not in _KNOWN:
+        least = _SLOW["other"]
     if kind in PAIRED and site.nodes > 1:
         least = _SLOW["message" if kind == "message" else "all_to_all"]
         least = _BESIDE if beside_bad else least

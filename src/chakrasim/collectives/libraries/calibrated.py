@@ -39,9 +39,12 @@ class Calibrated:
 
     def for_case(self, kind: str, nodes: int, ranks: int) -> Constants:
         """The constants, with what is left over where nothing like the collective was measured."""
-        if not self.unseen or (kind, nodes, ranks) in self.measured:
-            return self.constants
-        return replace(self.constants, residual=self.unseen)
+        return self.constants if (kind, nodes, ranks) in self.measured else self.elsewhere
+
+    @property
+    def elsewhere(self) -> Constants:
+        """The constants for what was not measured."""
+        return replace(self.constants, residual=self.unseen) if self.unseen else self.constants
 
     @property
     def outdated(self) -> bool:
