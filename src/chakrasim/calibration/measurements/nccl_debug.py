@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from chakrasim.collectives.spelling import plain
+from chakrasim.calibration.measurements.curves import kind_of, spelled
 from chakrasim.notes import Notes
 
 ALGORITHMS: Final = ("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT")
@@ -18,14 +18,6 @@ COPY_ENGINE: Final = "CopyEngine"
 
 _MOST_KINDS: Final = 10_000  # of sizes, transports or variables in one log; more of them are damage
 _NAMES: Final = {name.lower(): name for name in (*ALGORITHMS, *PROTOCOLS)}
-_OPERATIONS: Final = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "alltoall": "alltoall",
-    **{name: name for name in ("broadcast", "reduce", "gather", "scatter", "sendrecv", "send", "recv")},
-}
-_OF_PARTS: Final = frozenset({"all_gather", "reduce_scatter", "alltoall", "gather", "scatter"})
 
 _VERSION: Final = re.compile(r"(?<!with )\b(NCCL|RCCL) version ?:? ?([0-9]+\.[0-9]\S*)")
 _COMM: Final = re.compile(r"\bcomm \S+ rank (\d{1,7}) n[Rr]anks (\d{1,7})\b(?: nNodes (\d{1,7}) localRanks (\d{1,7}))?")
@@ -176,7 +168,7 @@ class DebugReader:
         match = _CALL.search(line)
         if match is None or len(self._calls) >= _MOST_KINDS:
             return
-        collective = _OPERATIONS.get(plain(match[1] or ""), match[1] or "")
+        collective = spelled(match[1] or "")
         size, said = int(match[3]), match[4]
         if found := _ALGORITHM.match(said):
             channels = None if found[3] is None else int(found[4]) - int(found[3]) + 1
@@ -200,7 +192,7 @@ class DebugReader:
         choices, lost = [], 0
         for (name, size, algorithm, protocol, channels, kernel, of_rank), times in self._calls.items():
             name = name or collective
-            scale = nranks if of_rank and name in _OF_PARTS else 1
+            scale = nranks if of_rank and _of_parts(name) else 1
             if scale is None:
                 lost += times
                 continue
@@ -229,3 +221,8 @@ def _name(text: str, known: tuple[str, ...]) -> str:
     if text.isascii() and text.isdigit():
         return known[int(text)] if len(text) < 3 and int(text) < len(known) else text
     return _NAMES.get(text.replace("_", "").lower(), text)
+
+
+def _of_parts(collective: str) -> bool:
+    kind = kind_of(collective)
+    return kind is not None and not kind.in_place
