@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from chakrasim import InputError
 from chakrasim.calibration.measurements.csv_folder import Holdout, read_folder, read_holdout
-from chakrasim.calibration.measurements.curves import Measurements, bus_factor, spelled
+from chakrasim.calibration.measurements.curves import Measurements
+from chakrasim.calibration.measurements.names import bus_factor, spelled
 from chakrasim.notes import Notes
 
 SHARED = Path(__file__).parents[4] / "shared" / "validation" / "collectives"

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.calibration.collectives.describe import library_of_curve, settings_of_curve, site_of
-from chakrasim.calibration.measurements.curves import Curve, MachineRow, Measurements, kind_of
+from chakrasim.calibration.measurements.curves import Curve, MachineRow, Measurements
+from chakrasim.calibration.measurements.names import kind_of
 from chakrasim.collectives.kinds import MESSAGE
 from chakrasim.collectives.libraries.course import choice_of
 from chakrasim.collectives.libraries.model import constant_of, level_of, levels_of, scope_of, size_class

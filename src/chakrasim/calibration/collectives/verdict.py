@@ -15,7 +15,8 @@ import numpy as np
 
 from chakrasim.calibration.collectives.describe import site_of
 from chakrasim.calibration.collectives.design import Described
-from chakrasim.calibration.measurements.curves import MachineRow, Measurements, bus_factor
+from chakrasim.calibration.measurements.curves import MachineRow, Measurements
+from chakrasim.calibration.measurements.names import bus_factor
 from chakrasim.calibration.measurements.nccl_debug import NcclDebug
 from chakrasim.collectives.libraries.model import Model, estimate
 from chakrasim.collectives.libraries.site import Site

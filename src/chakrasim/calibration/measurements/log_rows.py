@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from chakrasim.calibration.measurements.curves import bus_factor
+from chakrasim.calibration.measurements.names import bus_factor
 from chakrasim.notes import Notes
 
 TYPE_BYTES: Final = {

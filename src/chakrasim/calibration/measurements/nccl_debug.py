@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from chakrasim.calibration.measurements.curves import kind_of, spelled
+from chakrasim.calibration.measurements.names import kind_of, spelled
 from chakrasim.notes import Notes
 
 ALGORITHMS: Final = ("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT")

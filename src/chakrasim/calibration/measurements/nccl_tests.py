@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from chakrasim.calibration.measurements.curves import Curve, MachineRow, Measurements, bus_factor, kind_of, spelled
+from chakrasim.calibration.measurements.curves import Curve, MachineRow, Measurements
 from chakrasim.calibration.measurements.log_rows import (
     HEADER,
     ROW,
@@ -25,6 +25,7 @@ from chakrasim.calibration.measurements.log_rows import (
     row_of,
     time_of,
 )
+from chakrasim.calibration.measurements.names import bus_factor, kind_of, spelled
 from chakrasim.calibration.measurements.nccl_debug import DebugReader, NcclDebug
 from chakrasim.calibration.measurements.runs import Point, Run, assembled, stem_of
 from chakrasim.errors import InputError

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from chakrasim.calibration.measurements.curves import MOST_RANKS, Curve, MachineRow, bus_factor, kind_of, spelled
+from chakrasim.calibration.measurements.curves import MOST_RANKS, Curve, MachineRow
+from chakrasim.calibration.measurements.names import bus_factor, kind_of, spelled
 from chakrasim.calibration.measurements.nccl_tests import version_of
 from chakrasim.calibration.measurements.runs import Point, Run, stem_of
 from chakrasim.errors import InputError

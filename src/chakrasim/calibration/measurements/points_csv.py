@@ -9,7 +9,8 @@ from typing import Final
 
 from chakrasim.calibration.measurements.csv_folder import curve_of, points_of
 from chakrasim.calibration.measurements.csv_rows import CsvTable, table_of
-from chakrasim.calibration.measurements.curves import Curve, Measurements, kind_of, with_points
+from chakrasim.calibration.measurements.curves import Curve, Measurements, with_points
+from chakrasim.calibration.measurements.names import kind_of
 from chakrasim.calibration.measurements.runs import stem_of, unused
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
