@@ -20,10 +20,9 @@ from chakrasim.calibration.measurements.curves import (
     MachineRow,
     Measurements,
     Points,
-    kind_of,
-    spelled,
     with_points,
 )
+from chakrasim.calibration.measurements.names import kind_of, spelled
 from chakrasim.errors import InputError, shown
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import first_of
