@@ -1,8 +1,8 @@
 """Weights of the model of collectives, fitted to machines of many makes at once.
 
-Three levels: what holds for all, for a generation of GPUs or a kind of network, and for one machine and library. All are
-logarithms with a normal prior around nothing, so that a machine takes from the others what its own points do not say. The
-fit is by Gauss and Newton, robust against single points far off (soft L1).
+Three levels: what holds for all, for a generation of GPUs or a kind of network, and for one machine and library. All
+are logarithms with a normal prior around nothing, so that a machine takes from the others what its own points do not
+say. The fit is by Gauss and Newton, robust against single points far off (soft L1).
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chakrasim.calibration.collectives.design import Design, Floats, Ints
+from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.collectives.libraries.model import SIZE_CLASSES, Model, constant_of
 
 SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
@@ -53,35 +52,44 @@ class Levels:
 
 
 class _Problem:
-    """The points of the fit and where each parameter acts."""
+    """The points of the fit and where each parameter acts: weights of terms, then constants by level, then by machine.
+
+    Points of one machine with the same levels are a block: all that a point's parameters are, it has in common with the
+    others of its block.
+    """
 
     def __init__(self, design: Design) -> None:
         self.design = design
         self.constants, self.owner = design.constants, design.owner
-        self.groups, self.group = design.labels([one.group for one in design.curves])
+        count, terms = len(self.constants), len(design.names)
+        self.groups, group = design.labels([one.group for one in design.curves])
         pairs = [[one.levels[far] for one in design.curves] for far in (False, True)]
         self.levels = list(dict.fromkeys(level for side in pairs for level in side))
         index = {level: at for at, level in enumerate(self.levels)}
-        self.level = [np.array([index[level] for level in side], np.int64)[design.curve] for side in pairs]
-        self.far = np.array([name.startswith("net.") for name in self.constants])
+        near, far = (np.array([index[level] for level in side], np.int64)[design.curve] for side in pairs)
+        kinds, which = np.unique(np.stack([group, near, far]), axis=1, return_inverse=True)
+        self.block = which.reshape(-1)
+        self.rows = [np.flatnonzero(self.block == at) for at in range(kinds.shape[1])]
+        of_network = np.array([name.startswith("net.") for name in self.constants])
+        own = np.arange(count)
+        self.level_at = terms + np.where(of_network, kinds[2][:, None], kinds[1][:, None]) * count + own
+        self.shared = terms + len(self.levels) * count
+        self.machine_at = self.shared + kinds[0][:, None] * count + own
         self.weight = balance(design)
-        count = len(self.constants)
-        self.first = (len(design.names), len(design.names) + len(self.levels) * count)
-        sizes = (len(design.names), len(self.levels) * count, len(self.groups) * count)
+        sizes = (terms, len(self.levels) * count, len(self.groups) * count)
         self.sd = np.repeat([SD_WEIGHT, SD_LEVEL, SD_MACHINE], sizes)
         self.onehot = np.eye(count)[self.owner]
 
     def parts(self, at: Floats) -> tuple[Floats, Floats, Floats]:
         """Weights, levels and machines of a vector of parameters."""
-        count = len(self.constants)
-        first, second = self.first
-        return at[:first], at[first:second].reshape(-1, count), at[second:].reshape(-1, count)
+        count, terms = len(self.constants), len(self.design.names)
+        return at[:terms], at[terms : self.shared].reshape(-1, count), at[self.shared :].reshape(-1, count)
 
     def times(self, at: Floats) -> Floats:
         """float64[n, terms] in us."""
-        weights, levels, machines = self.parts(at)
-        offset = np.where(self.far, levels[self.level[1]], levels[self.level[0]]) + machines[self.group]
-        return np.asarray(self.design.nominal * np.exp(weights + offset[:, self.owner]))
+        offset = at[self.level_at] + at[self.machine_at]
+        factor = np.exp(at[: len(self.design.names)] + offset[:, self.owner])
+        return np.asarray(self.design.nominal * factor[self.block])
 
     def off(self, times: Floats) -> Floats:
         """How far each point is off, in its sigmas."""
@@ -91,17 +99,25 @@ class _Problem:
         """What the fit makes least."""
         return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + ((at / self.sd) ** 2).sum())
 
-    def jacobian(self, times: Floats) -> Floats:
-        """float64[n, parameters] of `off`."""
+    def curvature(self, times: Floats, off: Floats) -> tuple[Floats, Floats]:
+        """The matrix and the right side of a step of Gauss and Newton, without the prior.
+
+        A constant's level and its machine act as the sum of its terms does, so that products of terms, added up over a
+        block, say all.
+        """
         share = times / times.sum(axis=1)[:, None] / SIGMA[self.design.sized][:, None]
-        by_constant, rows, count = share @ self.onehot, np.arange(len(share)), len(self.constants)
-        slope = np.zeros((len(share), len(self.sd)))
-        first, second = self.first
-        slope[:, :first] = share
-        for k in range(count):
-            slope[rows, first + self.level[int(self.far[k])] * count + k] = by_constant[:, k]
-            slope[rows, second + self.group * count + k] = by_constant[:, k]
-        return slope
+        robust = self.weight / np.sqrt(1 + off * off)
+        bend, pull = np.zeros((len(self.sd), len(self.sd))), np.zeros(len(self.sd))
+        term_at = np.arange(share.shape[1])
+        for rows, level, machine in zip(self.rows, self.level_at, self.machine_at, strict=True):
+            some, weight = share[rows], robust[rows]
+            products, sums = (some * weight[:, None]).T @ some, some.T @ (weight * off[rows])
+            summed = ((term_at, np.eye(len(term_at))), (level, self.onehot), (machine, self.onehot))
+            for one, left in summed:
+                pull[one] += left.T @ sums
+                for other, right in summed:
+                    bend[np.ix_(one, other)] += left.T @ products @ right
+        return bend, pull
 
 
 def balance(design: Design) -> Floats:
@@ -128,19 +144,16 @@ def fit_levels(design: Design) -> Levels:
 
 def _least(problem: _Problem) -> Floats:
     at = np.zeros(len(problem.sd))
-    times = problem.times(at)
-    off = problem.off(times)
+    off = problem.off(times := problem.times(at))
     cost, damping = problem.cost(at, off), 1e-2
     for turn in range(_STEPS):
-        slope = problem.jacobian(times)
-        robust = problem.weight / np.sqrt(1 + off * off)
-        weighed = slope * robust[:, None]
-        bend = weighed.T @ slope + np.diag(problem.sd**-2)
-        pull = weighed.T @ off + at / problem.sd**2
+        bend, pull = problem.curvature(times, off)
+        bend += np.diag(problem.sd**-2)
+        pull += at / problem.sd**2
         for _ in range(8):
-            step = np.clip(np.linalg.solve(bend + damping * np.diag(np.diag(bend)), -pull), -_LONGEST, _LONGEST)
-            times = problem.times(at + step)
-            off = problem.off(times)
+            step = _solved(bend, -pull, damping, problem.shared, len(problem.constants))
+            step = np.clip(step, -_LONGEST, _LONGEST)
+            off = problem.off(times := problem.times(at + step))
             lower = problem.cost(at + step, off)
             if lower < cost:
                 break
@@ -152,6 +165,23 @@ def _least(problem: _Problem) -> Floats:
         if settled:
             break
     return at
+
+
+def _solved(bend: Floats, right: Floats, damping: float, shared: int, count: int) -> Floats:
+    """The solution of equations whose diagonal is raised by ``damping``. No machine's parameters, ``count`` of each
+    from ``shared`` on, meet another's: each machine's are put in by themselves, and only the shared ones are solved for
+    together."""
+    diagonal = np.diag(bend) * damping
+    square = (len(right) - shared) // count
+    at = np.arange(shared, len(right)).reshape(square, count)
+    own = bend[at[:, :, None], at[:, None, :]] + diagonal[at][:, :, None] * np.eye(count)
+    side = np.concatenate([bend[at, :shared], right[at][:, :, None]], axis=2)
+    done = np.linalg.solve(own, side)
+    across = bend[:shared, shared:]
+    flat = done.reshape(-1, shared + 1)
+    rest = bend[:shared, :shared] + np.diag(diagonal[:shared]) - across @ flat[:, :-1]
+    found = np.linalg.solve(rest, right[:shared] - across @ flat[:, -1])
+    return np.concatenate([found, flat[:, -1] - flat[:, :-1] @ found])
 
 
 def factors(design: Design, model: Model) -> Floats:
