@@ -14,13 +14,31 @@ from typing import Final
 import numpy as np
 
 from chakrasim.calibration.collectives.design import Design, Floats
-from chakrasim.collectives.libraries.model import SIZE_CLASSES, Model, constant_of
+from chakrasim.collectives.libraries.model import ALL, SIZE_CLASSES, Model, constant_of
 
 SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
 """How far a point may be off by its size class, as a logarithm: about what repeats and details make."""
-SD_WEIGHT: Final = 2.0
-SD_LEVEL: Final = 0.35
-SD_MACHINE: Final = 0.25
+NOMINAL: Final = {
+    "launch/": 6.0, "LL.hop/near": 0.6, "LL128.hop/LL128.near": 1.9, "Simple.hop/Simple.near": 3.4,
+    "LL128.hop/LL128.base": 8.0, "Simple.hop/Simple.base": 8.0,
+    "net.hop/near": 0.8, "net.hop/LL.far": 5.0, "net.hop/base": 3.0,
+    "net.hop/tree.LL.near": 0.8, "net.hop/tree.LL.far": 5.0,
+    "net.Simple.hop/net.LL128.near": 1.9, "net.Simple.hop/LL128.far": 8.0, "net.Simple.hop/net.LL128.base": 8.0,
+    "net.Simple.hop/tree.LL128.near": 1.9, "net.Simple.hop/tree.LL128.far": 8.5, "net.Simple.hop/tree.LL128.base": 8.0,
+    "net.Simple.hop/net.Simple.near": 3.4, "net.Simple.hop/Simple.far": 14.0, "net.Simple.hop/net.Simple.base": 8.0,
+    "net.Simple.hop/tree.Simple.near": 4.0, "net.Simple.hop/tree.Simple.far": 14.0,
+    "net.Simple.hop/tree.Simple.base": 8.0, "net.Simple.hop/nvls": 20.0, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
+}  # fmt: skip
+"""What weights are near before any measurement, in us: NCCL's own latencies (tables of 2.30); others are near 1."""
+USUAL: Final = {"net.wire": 1.15, "net.LL.wire": 1.3, "net.p2p.wire": 1.1, "net.message": 1.2, "net.ramp": 0.5}
+"""What networks reach before any measurement: what InfiniBand is known for."""
+SD_FIXED: Final = 0.9
+SD_MOVING: Final = (0.25, 0.12)
+"""Of the weights of terms that are bytes on a wire, or pipelines that fill: details of one constant are alike."""
+SD_ALL: Final = (1.0, 0.3)
+SD_LEVEL: Final = (0.35, 1.0)
+SD_MACHINE: Final = (0.25, 0.5)
+"""Of constants inside nodes, and of networks, which differ more."""
 WIDER: Final = 1.3
 """The spread between machines is taken wider than that of the few that are known."""
 LEAST_SPREAD: Final = 0.12
@@ -52,44 +70,43 @@ class Levels:
 
 
 class _Problem:
-    """The points of the fit and where each parameter acts: weights of terms, then constants by level, then by machine.
-
-    Points of one machine with the same levels are a block: all that a point's parameters are, it has in common with the
-    others of its block.
-    """
+    """The points of the fit and where each parameter acts."""
 
     def __init__(self, design: Design) -> None:
         self.design = design
         self.constants, self.owner = design.constants, design.owner
-        count, terms = len(self.constants), len(design.names)
-        self.groups, group = design.labels([one.group for one in design.curves])
+        self.groups, self.group = design.labels([one.group for one in design.curves])
         pairs = [[one.levels[far] for one in design.curves] for far in (False, True)]
-        self.levels = list(dict.fromkeys(level for side in pairs for level in side))
+        self.levels = [ALL, *dict.fromkeys(level for side in pairs for level in side)]
         index = {level: at for at, level in enumerate(self.levels)}
-        near, far = (np.array([index[level] for level in side], np.int64)[design.curve] for side in pairs)
-        kinds, which = np.unique(np.stack([group, near, far]), axis=1, return_inverse=True)
-        self.block = which.reshape(-1)
-        self.rows = [np.flatnonzero(self.block == at) for at in range(kinds.shape[1])]
-        of_network = np.array([name.startswith("net.") for name in self.constants])
-        own = np.arange(count)
-        self.level_at = terms + np.where(of_network, kinds[2][:, None], kinds[1][:, None]) * count + own
-        self.shared = terms + len(self.levels) * count
-        self.machine_at = self.shared + kinds[0][:, None] * count + own
+        self.level = [np.array([index[level] for level in side], np.int64)[design.curve] for side in pairs]
+        self.far = np.array([name.startswith("net.") for name in self.constants])
         self.weight = balance(design)
-        sizes = (terms, len(self.levels) * count, len(self.groups) * count)
-        self.sd = np.repeat([SD_WEIGHT, SD_LEVEL, SD_MACHINE], sizes)
+        count = len(self.constants)
+        self.first = (len(design.names), len(design.names) + len(self.levels) * count)
+        sizes = (len(design.names), len(self.levels) * count, len(self.groups) * count)
+        self.sd = np.repeat([SD_FIXED, 1.0, 1.0], sizes)
+        self.sd[: self.first[0]] = [_sd_weight(name) for name in design.names]
+        far = self.far.astype(int)
+        self.sd[slice(*self.first)] = np.tile(np.array(SD_LEVEL)[far], len(self.levels))
+        self.sd[self.first[0] : self.first[0] + count] = np.array(SD_ALL)[far]
+        self.sd[self.first[1] :] = np.tile(np.array(SD_MACHINE)[far], len(self.groups))
+        self.mean = np.zeros(len(self.sd))
+        self.mean[: len(design.names)] = np.log([NOMINAL.get(name, 1.0) for name in design.names])
+        self.mean[self.first[0] : self.first[0] + count] = np.log([USUAL.get(name, 1.0) for name in self.constants])
         self.onehot = np.eye(count)[self.owner]
 
     def parts(self, at: Floats) -> tuple[Floats, Floats, Floats]:
         """Weights, levels and machines of a vector of parameters."""
-        count, terms = len(self.constants), len(self.design.names)
-        return at[:terms], at[terms : self.shared].reshape(-1, count), at[self.shared :].reshape(-1, count)
+        count = len(self.constants)
+        first, second = self.first
+        return at[:first], at[first:second].reshape(-1, count), at[second:].reshape(-1, count)
 
     def times(self, at: Floats) -> Floats:
         """float64[n, terms] in us."""
-        offset = at[self.level_at] + at[self.machine_at]
-        factor = np.exp(at[: len(self.design.names)] + offset[:, self.owner])
-        return np.asarray(self.design.nominal * factor[self.block])
+        weights, levels, machines = self.parts(at)
+        offset = np.where(self.far, levels[self.level[1]], levels[self.level[0]]) + levels[0] + machines[self.group]
+        return np.asarray(self.design.nominal * np.exp(weights + offset[:, self.owner]))
 
     def off(self, times: Floats) -> Floats:
         """How far each point is off, in its sigmas."""
@@ -97,27 +114,39 @@ class _Problem:
 
     def cost(self, at: Floats, off: Floats) -> float:
         """What the fit makes least."""
-        return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + ((at / self.sd) ** 2).sum())
+        return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + (((at - self.mean) / self.sd) ** 2).sum())
 
     def curvature(self, times: Floats, off: Floats) -> tuple[Floats, Floats]:
         """The matrix and the right side of a step of Gauss and Newton, without the prior.
 
-        A constant's level and its machine act as the sum of its terms does, so that products of terms, added up over a
-        block, say all.
+        Points of one machine and the same levels have all parameters in common, and a level or a machine acts as the
+        terms of its constant do together, so that products of terms, added up over such points, say all.
         """
         share = times / times.sum(axis=1)[:, None] / SIGMA[self.design.sized][:, None]
         robust = self.weight / np.sqrt(1 + off * off)
         bend, pull = np.zeros((len(self.sd), len(self.sd))), np.zeros(len(self.sd))
-        term_at = np.arange(share.shape[1])
-        for rows, level, machine in zip(self.rows, self.level_at, self.machine_at, strict=True):
+        count, (first, second) = len(self.constants), self.first
+        own, terms = np.arange(count), np.arange(first)
+        alone = np.eye(first)
+        kinds, which = np.unique(np.stack([self.group, *self.level]), axis=1, return_inverse=True)
+        for at, (group, near, far) in enumerate(kinds.T.tolist()):
+            rows = np.flatnonzero(which.reshape(-1) == at)
             some, weight = share[rows], robust[rows]
             products, sums = (some * weight[:, None]).T @ some, some.T @ (weight * off[rows])
-            summed = ((term_at, np.eye(len(term_at))), (level, self.onehot), (machine, self.onehot))
-            for one, left in summed:
+            level = first + np.where(self.far, far, near) * count + own
+            acts = [(terms, alone)] + [(to, self.onehot) for to in (first + own, level, second + group * count + own)]
+            for one, left in acts:
                 pull[one] += left.T @ sums
-                for other, right in summed:
+                for other, right in acts:
                     bend[np.ix_(one, other)] += left.T @ products @ right
         return bend, pull
+
+
+def _sd_weight(term: str) -> float:
+    constant = constant_of(term)
+    if not constant.endswith(("wire", "ramp", "copy", "reduce", "message")) or term.endswith("lines"):
+        return SD_FIXED
+    return SD_MOVING[constant.startswith("net.")]
 
 
 def balance(design: Design) -> Floats:
@@ -143,17 +172,18 @@ def fit_levels(design: Design) -> Levels:
 
 
 def _least(problem: _Problem) -> Floats:
-    at = np.zeros(len(problem.sd))
-    off = problem.off(times := problem.times(at))
+    at = problem.mean.copy()
+    times = problem.times(at)
+    off = problem.off(times)
     cost, damping = problem.cost(at, off), 1e-2
     for turn in range(_STEPS):
         bend, pull = problem.curvature(times, off)
         bend += np.diag(problem.sd**-2)
-        pull += at / problem.sd**2
+        pull += (at - problem.mean) / problem.sd**2
         for _ in range(8):
-            step = _solved(bend, -pull, damping, problem.shared, len(problem.constants))
-            step = np.clip(step, -_LONGEST, _LONGEST)
-            off = problem.off(times := problem.times(at + step))
+            step = np.clip(_solved(bend, -pull, damping, problem), -_LONGEST, _LONGEST)
+            times = problem.times(at + step)
+            off = problem.off(times)
             lower = problem.cost(at + step, off)
             if lower < cost:
                 break
@@ -167,21 +197,17 @@ def _least(problem: _Problem) -> Floats:
     return at
 
 
-def _solved(bend: Floats, right: Floats, damping: float, shared: int, count: int) -> Floats:
-    """The solution of equations whose diagonal is raised by ``damping``. No machine's parameters, ``count`` of each
-    from ``shared`` on, meet another's: each machine's are put in by themselves, and only the shared ones are solved for
-    together."""
-    diagonal = np.diag(bend) * damping
-    square = (len(right) - shared) // count
-    at = np.arange(shared, len(right)).reshape(square, count)
-    own = bend[at[:, :, None], at[:, None, :]] + diagonal[at][:, :, None] * np.eye(count)
-    side = np.concatenate([bend[at, :shared], right[at][:, :, None]], axis=2)
-    done = np.linalg.solve(own, side)
-    across = bend[:shared, shared:]
-    flat = done.reshape(-1, shared + 1)
-    rest = bend[:shared, :shared] + np.diag(diagonal[:shared]) - across @ flat[:, :-1]
-    found = np.linalg.solve(rest, right[:shared] - across @ flat[:, -1])
-    return np.concatenate([found, flat[:, -1] - flat[:, :-1] @ found])
+def _solved(bend: Floats, right: Floats, damping: float, problem: _Problem) -> Floats:
+    """The solution of equations whose diagonal is raised by ``damping``. No machine's parameters meet another's: each
+    machine's are put in by themselves, and only the shared ones are solved for together."""
+    shared, count = problem.first[1], len(problem.constants)
+    raised = bend + damping * np.diag(np.diag(bend))
+    at = np.arange(shared, len(right)).reshape(-1, count)
+    side = np.concatenate([raised[at, :shared], right[at][:, :, None]], axis=2)
+    done = np.linalg.solve(raised[at[:, :, None], at[:, None, :]], side).reshape(-1, shared + 1)
+    across = raised[:shared, shared:]
+    found = np.linalg.solve(raised[:shared, :shared] - across @ done[:, :-1], right[:shared] - across @ done[:, -1])
+    return np.concatenate([found, done[:, -1] - done[:, :-1] @ found])
 
 
 def factors(design: Design, model: Model) -> Floats:
@@ -191,7 +217,7 @@ def factors(design: Design, model: Model) -> Floats:
     for at, one in enumerate(design.curves):
         for term, name in enumerate(design.names):
             constant = constant_of(name)
-            offsets[at, term] = model.offsets.get(one.levels[constant.startswith("net.")], {}).get(constant, 0.0)
+            offsets[at, term] = model.offset(constant, one.levels)
     return np.asarray(design.nominal * np.exp(weights + offsets[design.curve]))
 
 

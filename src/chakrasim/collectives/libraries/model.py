@@ -21,6 +21,8 @@ from chakrasim.collectives.libraries.versions import Library
 
 SIZE_CLASSES: Final = (65536, 4 << 20, (128 << 20) - 1)
 """The largest sizes of the classes that errors are told by: up to 64 KiB, to 4 MiB, below 128 MiB, and beyond."""
+ALL: Final = "all"
+"""The level of everything."""
 OLD_RULES: Final = (2, 12)
 """Versions before it share a level of their own: their LL and LL128 are slower."""
 
@@ -58,6 +60,11 @@ class Model:
     spread: Mapping[str, float]
     residual: Mapping[str, tuple[float, ...]]
     basis: str = ""
+
+    def offset(self, constant: str, levels: tuple[str, str]) -> float:
+        """What is added to the weights of a constant's terms at a group's levels."""
+        known = (self.offsets.get(level, {}) for level in (ALL, level_of(constant, levels)))
+        return sum(values.get(constant, 0.0) for values in known)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, rounded to what matters."""
@@ -134,7 +141,7 @@ def estimate(
             if value <= 0:
                 continue
             constant = constant_of(name)
-            offset = model.offsets.get(level_of(constant, levels), {}).get(constant, 0.0) + own.get(constant, 0.0)
+            offset = model.offset(constant, levels) + own.get(constant, 0.0)
             time = value * 1e3 * exp(model.weights.get(name, 0.0) + offset)
             sums[index] += time
             shares[constant] = shares.get(constant, 0.0) + time

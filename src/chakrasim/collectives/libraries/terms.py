@@ -52,6 +52,8 @@ PAIRED: Final = frozenset({"all_to_all", "gather", "scatter", "message"})
 """What is sent pair by pair."""
 COPY_GBPS: Final = 1000.0
 """Nominal, of copies by the collective's own blocks."""
+CHANNEL_GBPS: Final = 12.5
+"""Nominal, of one channel between two nodes."""
 _LINE: Final = 4096
 """Bytes that the 512 threads of a block move at a time with LL."""
 _GROWN: Final = {"LL": 2.0, "LL128": 16 / 15, "Simple": 1.0}
@@ -141,18 +143,18 @@ def _wire(found: Terms, site: Site, protocol: str, size: float, steps: float, de
     else:
         name, ramp = f"{protocol}.wire", "ramp"
     found.moving[f"{name}/{kind}{detail}{protocol}"] = time
-    if protocol != "LL":
+    if protocol == "Simple" or (protocol == "LL128" and not far):
         found.fixed[f"{ramp}/{kind}{detail}{protocol}"] = sqrt(time * 10)
     if site.inside == "pcie" and not net:
-        _through_host(found, site, size)
+        _through_host(found, site, size, protocol)
 
 
-def _through_host(found: Terms, site: Site, size: float) -> None:
+def _through_host(found: Terms, site: Site, size: float, protocol: str) -> None:
     """What CPUs between PCIe slots cost: more the more GPUs share them, and the link between sockets."""
     time = size / site.inside_GBps / 1e3
     found.moving["host/wire"] = time * (site.nranks - 2) / 2
     if site.nranks > site.board / 2:
-        found.moving["host/socket"] = time
+        found.moving[f"host/socket.{protocol}"] = time
 
 
 def _tree(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
@@ -194,8 +196,9 @@ def _chain(found: Terms, site: Site, choice: Choice, operation: Operation) -> No
     n, size, protocol = site.nranks, operation.size_bytes, choice.protocol
     far = site.nodes > 1
     if protocol == "LL":
-        part = size / choice.channels / 32768
-        found.fixed[f"{'net' if far else 'LL'}.hop/chain"] = n * part / (1 + part)
+        part, lines = size / _LINE, size / (choice.channels * 8 * choice.threads)
+        found.fixed["net.hop/chain" if far else "LL.fill/chain"] = part / (1 + part)
+        found.moving[f"{'net.LL' if far else 'LL'}.wire/chain.lines"] = max(0.0, lines - 1)
     else:
         found.fixed[f"{'net.Simple' if far else protocol}.hop/chain.{protocol}"] = n - 1
     _wire(found, site, protocol, float(size), n - 1, "chain.")
@@ -212,6 +215,7 @@ def _pairs(found: Terms, site: Site, choice: Choice, operation: Operation) -> No
         time = part / site.nic_GBps / 1e3
         found.fixed |= {"net.p2p.hop/base": 1.0, "net.message/ramp": sqrt(10 * time)}
         found.moving["net.message/wire"] = time
+        found.moving["net.message/channels"] = part / max(choice.per_peer, 1) / CHANNEL_GBPS / 1e3
     elif far:
         time = part * far * each / node_GBps(site) / 1e3
         found.fixed |= {"net.p2p.hop/base": 1.0, "net.p2p.hop/far": far, "net.p2p.hop/ramp": sqrt(10 * time)}
@@ -230,11 +234,11 @@ def _pairs_inside(found: Terms, site: Site, choice: Choice, operation: Operation
         if kind:
             found.moving[f"p2p.wire/{kind}"] = time
         if site.inside == "pcie":
-            _through_host(found, site, part * peers)
+            _through_host(found, site, part * peers, choice.protocol)
         return
     found.fixed |= {"p2p.hop/base": 1.0, f"p2p.ramp/{kind}": sqrt(10 * time)}
     found.moving |= {f"p2p.wire/{kind}": time, f"p2p.wire/{kind}crowd": time * max(peers - 1, 0) / 6}
     if operation.kind == "all_to_all" and not operation.in_place:
         found.moving["p2p.copy/"] = part / COPY_GBPS / 1e3
     if site.inside == "pcie":
-        _through_host(found, site, part * peers)
+        _through_host(found, site, part * peers, choice.protocol)
