@@ -144,11 +144,11 @@ def matrix_of(curves: Sequence[Described]) -> Design:
         for size, place in zip(one.curve.bytes.tolist(), one.curve.place.tolist(), strict=True):
             terms = one.terms(size, place)
             found.append({name: value for name, value in (terms.fixed | terms.moving).items() if value > 0})
-    names = tuple(sorted({name for terms in found for name in terms}))
+    names = tuple(sorted({name for point in found for name in point}))
     index = {name: at for at, name in enumerate(names)}
     nominal = np.zeros((len(found), len(names)))
-    for at, terms in enumerate(found):
-        nominal[at, [index[name] for name in terms]] = list(terms.values())
+    for at, point in enumerate(found):
+        nominal[at, [index[name] for name in point]] = list(point.values())
     lengths = [len(one.curve) for one in curves]
     sizes = np.concatenate([np.zeros(0, np.int64), *(one.curve.bytes for one in curves)])
     times = np.concatenate([np.zeros(0), *(one.curve.time_us for one in curves)])

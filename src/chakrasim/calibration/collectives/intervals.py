@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from chakrasim.calibration.collectives.design import Design
+from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.calibration.collectives.levels import factors, fit_levels, shares, with_residual
 from chakrasim.calibration.collectives.own import predicted
-from chakrasim.collectives.libraries.model import SIZE_CLASSES, Model
+from chakrasim.collectives.libraries.model import SIZE_CLASSES, WIDE, Model
 
 COVERED = 0.9
 _SCOPES = ("node", "network", "other")
@@ -36,16 +37,16 @@ def fit_model(design: Design, basis: str = "", show: Callable[[int, int, str], N
     return with_residual(model, {name: _sized(needed, known, scopes == at) for at, name in enumerate(_SCOPES)})
 
 
-def residual_needed(design: Design, model: Model) -> np.ndarray:
+def residual_needed(design: Design, model: Model) -> Floats:
     """float64[n]: the residual (as a standard deviation of logarithms) that an interval needs to reach each point."""
-    off = np.abs(design.log_time - np.log(predicted(design, model))) / 1.645
+    off = np.abs(design.log_time - np.log(predicted(design, model))) / WIDE
     share = shares(design, factors(design, model))
     spread = np.array([model.spread.get(name, 0.3) for name in design.constants])
     known = ((share * spread) ** 2).sum(axis=1)
-    return np.sqrt(np.maximum(off**2 - known, 0.0))
+    return np.asarray(np.sqrt(np.maximum(off**2 - known, 0.0)))
 
 
-def _sized(needed: np.ndarray, design: Design, which: np.ndarray) -> tuple[float, ...]:
+def _sized(needed: Floats, design: Design, which: NDArray[np.bool_]) -> tuple[float, ...]:
     """By size class, the residual that covers nine points of ten."""
     found = []
     for sized in range(len(SIZE_CLASSES) + 1):

@@ -1,8 +1,8 @@
 """Weights of the model of collectives, fitted to machines of many makes at once.
 
 Three levels: what holds for all, for a generation of GPUs or a kind of network, and for one machine and library. All
-are logarithms with a normal prior around nothing, so that a machine takes from the others what its own points do not
-say. The fit is by Gauss and Newton, robust against single points far off (soft L1).
+are logarithms with a normal prior, so that a machine takes from the others what its own points do not say. The fit is
+by Gauss and Newton, robust against single points far off (soft L1).
 """
 
 from __future__ import annotations

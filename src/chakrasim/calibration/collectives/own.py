@@ -14,6 +14,8 @@ from chakrasim.collectives.libraries.model import SIZE_CLASSES, Constants, Model
 
 MOST_CONSTANTS: Final = 12
 """Freed for a machine and library: those that its points say most about."""
+FREEDOM: Final = 2.5
+"""A machine's own points may move constants this much further than those of other machines are spread."""
 _STEPS: Final = 60
 _PRIOR_POINTS: Final = 12.0
 """Residuals of a size class are those of this many points of the prior, and the machine's."""
@@ -39,7 +41,7 @@ def fit_own(design: Design, model: Model) -> Own:
     loss = at**2 / np.diag(np.linalg.inv(bend))
     free = np.sort(everything[np.argsort(-loss, kind="stable")[:MOST_CONSTANTS]])
     at, bend = problem.least(free)
-    return Own(tuple(design.constants[k] for k in free), at, np.linalg.inv(bend))
+    return Own(tuple(design.constants[k] for k in free), at, np.asarray(np.linalg.inv(bend)))
 
 
 class _Problem:
@@ -48,7 +50,7 @@ class _Problem:
     def __init__(self, design: Design, model: Model) -> None:
         self.base = factors(design, model)
         self.sigma, self.log_time = SIGMA[design.sized], design.log_time
-        self.sd = np.array([model.spread.get(name, 0.3) for name in design.constants])
+        self.sd = FREEDOM * np.array([model.spread.get(name, 0.3) for name in design.constants])
         self.told = shares(design, self.base).sum(axis=0)
         self.acts = np.eye(len(design.constants))[design.owner]
         self.weight = balance(design)

@@ -1,7 +1,7 @@
 """How long a collective takes as the library runs it: terms weighed and added up, with an interval.
 
-The logarithm of a term's weight is the sum of what holds for all machines, for a generation of GPUs or a kind of network,
-and for the machine at hand, if it was calibrated. Weights were fitted to published measurements
+The logarithm of a term's weight is the sum of what holds for all machines, for a generation of GPUs or a kind of
+network, and for the machine at hand, if it was calibrated. Weights were fitted to published measurements
 (`chakrasim.calibration.collectives.levels`); the constants of a machine, at most twelve, are fitted to its own.
 """
 
@@ -21,6 +21,8 @@ from chakrasim.collectives.libraries.versions import Library
 
 SIZE_CLASSES: Final = (65536, 4 << 20, (128 << 20) - 1)
 """The largest sizes of the classes that errors are told by: up to 64 KiB, to 4 MiB, below 128 MiB, and beyond."""
+WIDE: Final = 1.645
+"""Standard deviations to either side that nine cases of ten lie within."""
 ALL: Final = "all"
 """The level of everything."""
 OLD_RULES: Final = (2, 12)
@@ -146,7 +148,7 @@ def estimate(
             sums[index] += time
             shares[constant] = shares.get(constant, 0.0) + time
     half = _half_width(site, model, constants, shares, sum(sums), size_class(size_bytes))
-    return Estimate(*sums, exp(-half), exp(half))
+    return Estimate(sums[0], sums[1], exp(-half), exp(half))
 
 
 def _half_width(
@@ -163,10 +165,5 @@ def _half_width(
         variance += sum(
             a * b * c for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True)
         )
-        return _WIDE * sqrt(variance * _CALIBRATED + constants.residual[sized] ** 2)
-    return _WIDE * sqrt(variance * _UNMEASURED + model.residual[scope_of(site)][sized] ** 2)
-
-
-_WIDE: Final = 1.645
-_CALIBRATED: Final = 1.0
-_UNMEASURED: Final = 1.0
+        return WIDE * sqrt(variance + constants.residual[sized] ** 2)
+    return WIDE * sqrt(variance + model.residual[scope_of(site)][sized] ** 2)

@@ -5,9 +5,9 @@ each, so many bytes at the speed of the wire. A term is named ``CONSTANT/detail`
 machine to machine and is calibrated, the detail is weighed once and for all (`chakrasim.collectives.libraries.model`).
 
 What a kernel does step by step is nccl-model.md, section 4. A rank of a ring copies its own part and passes on the
-others', so that large sizes take bytes on the wire and bytes copied beside. LL moves 8 bytes a thread at a time, so that
-a step costs the same until each thread has more than that. Pipelines fill up for a while: what that takes grows with the
-root of the time on the wire.
+others', so that large sizes take bytes on the wire and bytes copied beside. LL moves 8 bytes a thread at a time, so
+that a step costs the same until each thread has more than that. Pipelines fill up for a while: what that takes grows
+with the root of the time on the wire.
 """
 
 from __future__ import annotations
