@@ -116,18 +116,30 @@ class _Problem:
         """What the fit makes least."""
         return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + (((at - self.mean) / self.sd) ** 2).sum())
 
-    def jacobian(self, times: Floats) -> Floats:
-        """float64[n, parameters] of `off`."""
+    def curvature(self, times: Floats, off: Floats) -> tuple[Floats, Floats]:
+        """The matrix and the right side of a step of Gauss and Newton, without the prior.
+
+        Points of one machine and the same levels have all parameters in common, and a level or a machine acts as the
+        terms of its constant do together, so that products of terms, added up over such points, say all.
+        """
         share = times / times.sum(axis=1)[:, None] / SIGMA[self.design.sized][:, None]
-        by_constant, rows, count = share @ self.onehot, np.arange(len(share)), len(self.constants)
-        slope = np.zeros((len(share), len(self.sd)))
-        first, second = self.first
-        slope[:, :first] = share
-        for k in range(count):
-            slope[rows, first + k] = by_constant[:, k]
-            slope[rows, first + self.level[int(self.far[k])] * count + k] = by_constant[:, k]
-            slope[rows, second + self.group * count + k] = by_constant[:, k]
-        return slope
+        robust = self.weight / np.sqrt(1 + off * off)
+        bend, pull = np.zeros((len(self.sd), len(self.sd))), np.zeros(len(self.sd))
+        count, (first, second) = len(self.constants), self.first
+        own, terms = np.arange(count), np.arange(first)
+        alone = np.eye(first)
+        kinds, which = np.unique(np.stack([self.group, *self.level]), axis=1, return_inverse=True)
+        for at, (group, near, far) in enumerate(kinds.T.tolist()):
+            rows = np.flatnonzero(which.reshape(-1) == at)
+            some, weight = share[rows], robust[rows]
+            products, sums = (some * weight[:, None]).T @ some, some.T @ (weight * off[rows])
+            level = first + np.where(self.far, far, near) * count + own
+            acts = [(terms, alone)] + [(to, self.onehot) for to in (first + own, level, second + group * count + own)]
+            for one, left in acts:
+                pull[one] += left.T @ sums
+                for other, right in acts:
+                    bend[np.ix_(one, other)] += left.T @ products @ right
+        return bend, pull
 
 
 def _sd_weight(term: str) -> float:
@@ -165,13 +177,11 @@ def _least(problem: _Problem) -> Floats:
     off = problem.off(times)
     cost, damping = problem.cost(at, off), 1e-2
     for turn in range(_STEPS):
-        slope = problem.jacobian(times)
-        robust = problem.weight / np.sqrt(1 + off * off)
-        weighed = slope * robust[:, None]
-        bend = weighed.T @ slope + np.diag(problem.sd**-2)
-        pull = weighed.T @ off + (at - problem.mean) / problem.sd**2
+        bend, pull = problem.curvature(times, off)
+        bend += np.diag(problem.sd**-2)
+        pull += (at - problem.mean) / problem.sd**2
         for _ in range(8):
-            step = np.clip(np.linalg.solve(bend + damping * np.diag(np.diag(bend)), -pull), -_LONGEST, _LONGEST)
+            step = np.clip(_solved(bend, -pull, damping, problem), -_LONGEST, _LONGEST)
             times = problem.times(at + step)
             off = problem.off(times)
             lower = problem.cost(at + step, off)
@@ -185,6 +195,19 @@ def _least(problem: _Problem) -> Floats:
         if settled:
             break
     return at
+
+
+def _solved(bend: Floats, right: Floats, damping: float, problem: _Problem) -> Floats:
+    """The solution of equations whose diagonal is raised by ``damping``. No machine's parameters meet another's: each
+    machine's are put in by themselves, and only the shared ones are solved for together."""
+    shared, count = problem.first[1], len(problem.constants)
+    raised = bend + damping * np.diag(np.diag(bend))
+    at = np.arange(shared, len(right)).reshape(-1, count)
+    side = np.concatenate([raised[at, :shared], right[at][:, :, None]], axis=2)
+    done = np.linalg.solve(raised[at[:, :, None], at[:, None, :]], side).reshape(-1, shared + 1)
+    across = raised[:shared, shared:]
+    found = np.linalg.solve(raised[:shared, :shared] - across @ done[:, :-1], right[:shared] - across @ done[:, -1])
+    return np.concatenate([found, done[:, -1] - done[:, :-1] @ found])
 
 
 def factors(design: Design, model: Model) -> Floats:
