@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from chakrasim.collectives.libraries.calibrated import Calibrated
-from chakrasim.collectives.libraries.versions import Library, library_of
+from chakrasim.collectives.libraries.versions import Library
 from chakrasim.config.kinds import as_plain_integer, text
 from chakrasim.config.section import Section, Source, open_named, resolve
 from chakrasim.config.table import Values, names, read
@@ -30,6 +30,7 @@ from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.settings import changed
+from chakrasim.machine.site import named_library
 from chakrasim.machine.sized import PLAIN_COLLECTIVES, sized_machine
 from chakrasim.machine.system import System
 from chakrasim.notes import Notes, lists_too
@@ -77,8 +78,8 @@ def load_machine(
 
 def _run_by(machine: Machine, library: str, notes: Notes) -> Machine:
     """The machine with another library."""
-    found = library_of(library)
-    if found.note:
+    found = named_library(library)
+    if found is not None and found.note:
         notes.warn(found.note)
     return replace(machine, library=found)
 

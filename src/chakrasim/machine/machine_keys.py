@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from chakrasim.collectives.libraries.settings import Settings, settings_of
-from chakrasim.collectives.libraries.versions import Library, library_of
+from chakrasim.collectives.libraries.versions import Library
 from chakrasim.config.kinds import choice, number, paragraph, path, switch, text, version, whole
 from chakrasim.config.lenient import to_float32
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section
@@ -20,7 +20,7 @@ from chakrasim.machine.graph.network_keys import MODELS, NetworkModel
 from chakrasim.machine.machine import MAX_SCALE
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
 from chakrasim.machine.network import topology_name
-from chakrasim.machine.site import MADE, Make
+from chakrasim.machine.site import MADE, Make, named_library
 from chakrasim.machine.slow import SLOW
 from chakrasim.machine.system import (
     COLLECTIVES,
@@ -63,9 +63,9 @@ def _compute(section: Section, values: Values) -> Values:
     return values
 
 
-def _library(section: Section, key: str) -> Library:
+def _library(section: Section, key: str) -> Library | None:
     try:
-        return library_of(text.read(section, key))
+        return named_library(text.read(section, key))
     except InputError as error:
         section.fail(key, error.message, found=section.entries[key], expected=error.expected or "",
                      remedy=error.remedy or "")  # fmt: skip
@@ -185,7 +185,7 @@ _MEMORY: Final = (
 _COLLECTIVES: Final = (
     Key("splits", whole(1), REQUIRED, "chunks per collective", "preferred_dataset_splits"),
     Key("library", _LIBRARY, None, "who runs the collectives on the flow network, as it would: `nccl`, `nccl-2.27.7`, "
-        "`rccl`, `rccl-2.20.5`", shown="the algorithms below"),
+        "`rccl`, `rccl-2.20.5`; `none`: the algorithms below", shown="`none`; of boards the vendor's"),
     Key("environment", _ENVIRONMENT, Settings(), "variables of the library, such as `NCCL_ALGO: Ring`",
         "settings", shown="none"),
     Key("site", MADE, Make(),

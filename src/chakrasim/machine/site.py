@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.libraries.site import CPUS, INSIDE, NETWORKS, VENDORS, Site
-from chakrasim.collectives.libraries.versions import Library
+from chakrasim.collectives.libraries.versions import Library, library_of
 from chakrasim.config.kinds import choice, text, whole
 from chakrasim.config.table import Key, Table, mapping
 from chakrasim.errors import InputError
@@ -62,6 +62,11 @@ MAKE: Final[Table] = (
 
 
 MADE: Final = mapping(MAKE, lambda section, values: Make(**values))
+
+
+def named_library(name: str) -> Library | None:
+    """The library of that name, None for "none". Raises InputError for another."""
+    return None if name.strip().lower() == "none" else library_of(name)
 
 
 class Sites:

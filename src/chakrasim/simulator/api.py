@@ -123,8 +123,8 @@ def simulate(
     gpus:
         Number of GPUs of a board's machine.
     library:
-        Who runs the collectives on the flow network, as it would: "nccl", "nccl-2.27.7", "rccl". By default as the
-        machine says.
+        Who runs the collectives on the flow network, as it would: "nccl", "nccl-2.27.7", "rccl"; "none" for rings and
+        direct messages. By default as the machine says.
     device_profile:
         A shipped device's name, a profile's file, mapping or ``DeviceProfile``: it times the compute nodes that say
         what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline, which leave
@@ -295,7 +295,8 @@ def network_of(
     graph = on.graph
     courses = None if on.library is None else Courses(on)
     if courses is not None and protocol.channels:
-        raise InputError("channels are the library's to choose", remedy="set NCCL_MAX_NCHANNELS in its environment")
+        remedy = "set NCCL_MAX_NCHANNELS in its environment, or run without one: --library none"
+        raise InputError("channels are the library's to choose", remedy=remedy)
     return {
         "network": on.network if isinstance(on.network, Network) else shape_of(graph.logical),
         "network_model": model,
@@ -304,6 +305,7 @@ def network_of(
         "routing": on.routing,
         "changes": (*on.changes, *(() if changes is None else load_changes(changes, graph, notes, on.changes))),
         "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels, courses),
+        "alone": Activities(graph, on.routing, courses=courses) if protocol.messages and courses else None,
         "channels": Channels(graph, on.routing, protocol.channels)
         if protocol.messages and graph is on.network
         else None,

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME
 from chakrasim.collectives.libraries.course import Course
@@ -82,21 +80,20 @@ def collectives_alone(
 
 def _alone(activities: Activities, number: int, graph: NetworkGraph, machine: Machine, size: int) -> CollectiveTime:
     """Its rate is that of the link that is full first, as the network finds it; its end a whole nanosecond."""
-    routes, latency_ns, weights = activities.charges([number], None)
-    cap, course = float(activities.caps()[number]), activities.course(number)
-    weight, startup = float(weights[0]), float(latency_ns[0])
-    levels = graph.capacity[routes.link] / (weight * routes.coefficient)
-    slowest = int(np.argmin(levels)) if levels.size else -1
-    level = min(float(levels[slowest]) if levels.size else math.inf, cap / weight)
-    link = graph.link_names[int(routes.link[slowest])] if levels.size else ""
-    if not size or math.isinf(level):
+    startup, course, alone = (
+        float(activities.charges([number], None).latency_ns[0]),
+        activities.course(number),
+        activities.alone(number),
+    )
+    link = graph.link_names[alone.link] if alone.link >= 0 else ""
+    if not size or math.isinf(alone.rate):
         return CollectiveTime(math.ceil(startup - SLACK_NS), startup, math.inf, "latency", link, course)
-    lasts = size / (level * weight)
+    lasts = size / alone.rate
     time_ns = int(startup) + math.ceil(lasts + (startup - math.floor(startup)) - SLACK_NS)
-    if course is not None and cap / weight <= level:
+    if course is not None and alone.capped:
         limited_by = f"protocol {course.choice.protocol}"
     else:
-        limited_by = what_kind(graph, int(routes.link[slowest]), machine.make.vendor)
+        limited_by = what_kind(graph, alone.link, machine.make.vendor)
     key = activities.key(number)
     whole = KINDS[key.kind].whole_bytes(size, len(key.members))
     return CollectiveTime(time_ns, startup, whole / lasts, limited_by, link, course)

@@ -98,6 +98,8 @@ class Context:
     """Where collectives are activities of the flow network; None where they run message by message."""
     channels: Channels | None = None
     """Where collectives run message by message on a graph of links: the rings that they take."""
+    alone: Activities | None = None
+    """Where a library's collectives run message by message: what each would be as one activity."""
     matrices: tuple[Matrix, ...] = ()
     """Of all-to-alls whose parts differ: who has what for whom."""
     protocol: Protocol = Protocol()

@@ -102,9 +102,11 @@ def _run(
 
 def _anew(context: Context) -> Context:
     """The same setting for another run, whose warnings and counts nobody asks for."""
-    activities = None if context.activities is None else context.activities.empty()
+    activities, alone = (None if one is None else one.empty() for one in (context.activities, context.alone))
     channels = None if context.channels is None else context.channels.empty()
-    return replace(context, activities=activities, channels=channels, notes=Notes(), counts=type(context.counts)())
+    return replace(
+        context, activities=activities, alone=alone, channels=channels, notes=Notes(), counts=type(context.counts)()
+    )
 
 
 def _figures(

@@ -25,7 +25,7 @@ from chakrasim.simulator.kernels.flows import (
 )
 from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.lowering.activities import Activities
-from chakrasim.simulator.lowering.channels import Channels
+from chakrasim.simulator.lowering.channels import Channels, WaysOfMessages
 from chakrasim.simulator.network_changes import LinkStates
 
 Ints = NDArray[np.int64]
@@ -67,10 +67,12 @@ class FlowNetwork:
         """Crossings of the longest route."""
         self.user: Ints = np.zeros(0, np.int64)
         """int64[r], of each route: source << PAIR_BITS | destination, or -1 less the number of the activity."""
-        caps = activities.caps()
+        ways = channels.ways() if channels else None
+        caps = np.concatenate([activities.caps(), np.zeros(0) if ways is None else ways.cap])
         capped = np.flatnonzero(np.isfinite(caps))
-        self._cap_of: Ints = np.full(len(activities), -1, np.int64)
-        """int64[a]: a limit of each activity's own, which stands behind the links; -1: it has none."""
+        self._cap_of: Ints = np.full(caps.size, -1, np.int64)
+        """int64[a + h]: a limit of each activity's own, and of each own way of messages, which stands behind the links;
+        -1: it has none."""
         self._cap_of[capped] = graph.links + np.arange(capped.size)
         self._medium = np.concatenate([graph.medium, self._cap_of[capped].astype(np.int32)])
         self.table = _no_routes(graph, routing, len(activities), self._medium, caps[capped])
@@ -82,8 +84,8 @@ class FlowNetwork:
         if pairs is not None:
             self._note_pairs(pairs, self._down())
         self._ways = np.zeros((2, 0), np.int64)
-        if channels:
-            self._add_ways(channels)
+        if ways is not None:
+            self._add_ways(ways)
 
     def run(self, m: Ints, steps: int) -> int:
         """Run at most about so many events; returns why it stopped, where that is not for the tables' sake."""
@@ -185,11 +187,11 @@ class FlowNetwork:
         note_routes(self.table, new[there], values.astype(np.int32))
         self._note_pairs(new[missing], None)
 
-    def _add_ways(self, channels: Channels) -> None:
-        """Take the ways of messages on rings, each a route of its own."""
-        keys, pairs, routes = channels.hops()
-        numbers = self._append(pairs, routes, routes.latency_ns(self.graph)) + np.arange(keys.size)
-        self._ways = np.stack([keys, numbers])
+    def _add_ways(self, ways: WaysOfMessages) -> None:
+        """Take the ways that messages have of their own, each a route."""
+        routes = with_own_limits(ways.routes, self._cap_of[len(self.activities) :])
+        numbers = self._append(ways.pairs, routes, ways.latency_ns) + np.arange(ways.keys.size)
+        self._ways = np.stack([ways.keys, numbers])
         self._note_ways()
 
     def _note_ways(self) -> None:

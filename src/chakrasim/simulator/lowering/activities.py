@@ -24,7 +24,7 @@ from chakrasim.collectives.libraries.course import Course
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routes, Routing, find_routes
 from chakrasim.simulator.lowering.channels import MOST_CHANNELS, rings_of
-from chakrasim.simulator.lowering.library import Courses, Ways, pattern_of, whole_bytes
+from chakrasim.simulator.lowering.library import Courses, Pattern, Ways, pattern_of, whole_bytes
 from chakrasim.simulator.lowering.matrices import Matrix
 from chakrasim.simulator.lowering.patterns import Hops, direct_hops, on_rings
 from chakrasim.text.amounts import plural, ranks_text
@@ -50,6 +50,17 @@ class Charges(NamedTuple):
     routes: Routes
     latency_ns: Floats
     weight: Floats
+
+
+class Alone(NamedTuple):
+    """An activity alone: bytes per ns, its cap and whether that is what limits it, the link that is full first (-1: it
+    crosses none), and bytes on a wire per byte of data."""
+
+    rate: float
+    cap: float
+    link: int
+    capped: bool
+    wire: float
 
 
 class Charge(NamedTuple):
@@ -129,7 +140,7 @@ class Activities:
 
     def cut_pair(self, number: int, down: NDArray[np.bool_]) -> tuple[int, int] | None:
         """Two ranks of an activity between which there is no way while links are down; None if there are no such."""
-        hops = self._hops(number, down)
+        hops = self.hops(number, down)
         found = hops.routes or find_routes(
             self._graph, hops.source, hops.destination, None, self._routing, down, refuse=False
         )
@@ -170,6 +181,26 @@ class Activities:
         weight = np.array([one.weight for one in found], np.float64)
         return Charges(Routes(first, links, coefficients, cut), np.array(latency, np.float64), weight)
 
+    def routes_of(self, hops: Hops) -> Routes:
+        """The ways of hops, while no link is down."""
+        return hops.routes or find_routes(self._graph, hops.source, hops.destination, None, self._routing)
+
+    def pattern(self, number: int) -> Pattern:
+        """What a library's activity sends over which links."""
+        key, course = self._keys[number], self.course(number)
+        assert course is not None
+        return pattern_of(course, key.kind, key.members, self._graph)
+
+    def alone(self, number: int) -> Alone:
+        """An activity with nothing beside it: as fast as the link that is full first, or its cap, allows."""
+        routes, _, weights = self.charges([number], None)
+        cap, weight = float(self.caps()[number]), float(weights[0])
+        levels = self._graph.capacity[routes.link] / (weight * routes.coefficient)
+        slowest = int(np.argmin(levels)) if levels.size else -1
+        level = min(float(levels[slowest]) if levels.size else np.inf, cap / weight)
+        wire = 1.0 if self._courses is None else self.pattern(number).wire
+        return Alone(level * weight, cap, int(routes.link[slowest]) if levels.size else -1, cap / weight <= level, wire)
+
     def _pattern(self, number: int) -> Hashable:
         """What the links of an activity follow from."""
         key, course = self._keys[number], self.course(number)
@@ -177,7 +208,7 @@ class Activities:
             return key
         return key[:3], key.matrix, pattern_of(course, key.kind, key.members, self._graph)
 
-    def _hops(self, number: int, down: NDArray[np.bool_] | None) -> Hops:
+    def hops(self, number: int, down: NDArray[np.bool_] | None = None) -> Hops:
         """The messages of an activity; rings over several islands are one for each of their NICs."""
         (kind, root, members, _, at), course = self._keys[number], self.course(number)
         direct = None
@@ -196,7 +227,7 @@ class Activities:
 
     def _found(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> list[Charge]:
         """The charges of activities, whose ways are sought together."""
-        hops = [self._hops(number, down) for number in numbers]
+        hops = [self.hops(number, down) for number in numbers]
         plain = [one for one in hops if one.routes is None]
         sources = np.concatenate([np.zeros(0, np.int32), *(one.source for one in plain)])
         targets = np.concatenate([np.zeros(0, np.int32), *(one.destination for one in plain)])

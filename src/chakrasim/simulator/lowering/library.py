@@ -16,10 +16,10 @@ from chakrasim.collectives.kinds import KINDS, OnLink
 from chakrasim.collectives.libraries.course import Course, course_of
 from chakrasim.errors import InputError
 from chakrasim.machine import Machine
-from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
 from chakrasim.machine.graph.routing import ChannelRings, Routing, channel_rings, find_routes
 from chakrasim.machine.site import Sites
-from chakrasim.simulator.lowering.channels import channels_of
+from chakrasim.simulator.lowering.channels import MOST_CHANNELS, channels_of
 from chakrasim.simulator.lowering.patterns import (
     Hops,
     binomial_hops,
@@ -94,8 +94,10 @@ def pattern_of(course: Course, kind: int, members: tuple[int, ...], graph: Netwo
         return Pattern("p2p", 0, wire)
     if choice.algorithm == "symmetric":
         return Pattern(choice.protocol, 0, 2.0 if "LL" in choice.protocol else 1.0)
-    heads = channels_of(graph, np.array(members, np.int32))
-    most = {"ring": heads, "tree": 2 * heads}.get(choice.algorithm, 0)
+    islands, sizes = np.unique(graph.island[list(members)], return_counts=True)
+    heads = 1 if islands[0] == NO_ISLAND else int(sizes.min())
+    rings = channels_of(graph, np.array(members, np.int32))
+    most = {"ring": rings, "tree": 2 * min(heads, MOST_CHANNELS)}.get(choice.algorithm, 0)
     return Pattern(choice.algorithm, min(choice.channels, most), wire)
 
 

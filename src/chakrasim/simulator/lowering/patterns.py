@@ -129,10 +129,11 @@ def _parent(node: int, nodes: int) -> int:
 
 def tree_hops(chains: Sequence[Sequence[Sequence[int]]], trees: int) -> Hops:
     """An all-reduce on trees: ``chains[head][node]`` are the ranks of a node in order, of whom the first talks to other
-    nodes. Up to the root and down again all of it goes over each hop, in equal parts for each head and tree."""
+    nodes. Up to the root and down again all of it goes over each hop, in equal parts for each head and tree. Hops are
+    those up, of one tree after another, then those down."""
     pairs = []
     for nodes in chains:
-        inside = [hop for chain in nodes for hop in pairwise(chain)]
+        inside = [(b, a) for chain in nodes for a, b in pairwise(chain)]
         for tree in range(trees):
             ups = tree_pairs(len(nodes), tree == 1)
             pairs += [*inside, *((nodes[child][0], nodes[parent][0]) for child, parent in ups)]
