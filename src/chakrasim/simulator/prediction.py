@@ -139,7 +139,7 @@ def with_library(
     if isinstance(source, str) and source in board_names():
         gpus = None if ranks is None else max(ranks, load_board(source).gpus)
     made = load_machine(source, notes, gpus=gpus, library=library)
-    if made.library is None and made.make.library:
+    if library is None and made.library is None and made.make.library:
         return load_machine(made, notes, library=made.make.library)
     if made.library is not None and made.calibrated is not None:
         fitted = made.calibrated.library

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from chakrasim.calibration.collectives.design import describe
-from chakrasim.calibration.measurements.curves import Curve, MachineRow
+from chakrasim.calibration.measurements.curves import Curve, MachineRow, bus_factor
 from chakrasim.collectives.libraries.model import Constants, estimate
 
 SIZES = tuple(1 << power for power in range(10, 31))
@@ -36,6 +36,8 @@ class Made:
     repeats: int = 1
     spread: float = 1.0
     library: str = "NCCL"
+    most_GBps: float = float("inf")
+    """Bus bandwidth that is never exceeded."""
 
     def curve(self) -> Curve:
         """Without times."""
@@ -56,7 +58,8 @@ class Made:
         found = []
         for size in self.sizes:
             told = estimate(one.site, one.library, one.terms(size, in_place), size, constants)
-            found.append((told.fixed_ns + told.moving_ns) / 1e3 * self.slower(size))
+            least = size * bus_factor(even, self.nranks) / self.most_GBps / 1e3
+            found.append(max((told.fixed_ns + told.moving_ns) / 1e3 * self.slower(size), least))
         return found
 
 

@@ -47,15 +47,15 @@ def test_healthy_curves_are_left_in_peace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "cause"),
     [
-        (curve(slower=large(60), env="set 1 (default: sockets)"), "TCP sockets, as the environment says"),
-        (curve(slower=large(60)), "as TCP sockets give: the network's own transport or plugin is not loaded"),
-        (curve(slower=large(2.5), collective="all_gather"), " of 8 ports give, or no GPUDirect"),
-        (curve(slower=large(12), collective="all_gather"), "as 1 of 8 ports give"),
+        (curve(most_GBps=9, env="set 1 (default: sockets)"), "TCP sockets, as the environment says"),
+        (curve(most_GBps=9), "as TCP sockets give: the network's own transport or plugin is not loaded"),
+        (curve(most_GBps=92, collective="all_gather"), " of 8 ports give, or no GPUDirect"),
+        (curve(most_GBps=38, collective="all_gather"), "as 1 of 8 ports give"),
         (curve(slower=lambda size: 1.0 + size / (1 << 28)), "falls from "),
-        (curve("bad", ONE, slower=large(2.2), collective="all_gather"), "of the links give: some are down, or shared"),
-        (curve("bad", ONE, slower=large(9), collective="all_gather"), "as PCIe gives: NVLink is off"),
-        (curve("bad", ONE, slower=large(50), collective="all_gather"), "as the host's memory gives: NVLink and P2P"),
-        (curve("bad", PCIE, slower=large(4), collective="all_gather"), "GPUs do not reach each other directly"),
+        (curve("bad", ONE, most_GBps=170, collective="all_gather"), "of the links give: some are down, or shared"),
+        (curve("bad", ONE, most_GBps=40, collective="all_gather"), "as PCIe gives: NVLink is off"),
+        (curve("bad", ONE, most_GBps=8, collective="all_gather"), "as the host's memory gives: NVLink and P2P"),
+        (curve("bad", PCIE, most_GBps=2, nranks=2, collective="all_gather"), "GPUs do not reach each other directly"),
     ],
 )  # fmt: skip
 def test_the_cause_that_fits(made: Made, cause: str, tmp_path: Path) -> None:

@@ -18,23 +18,30 @@ _PRIOR_CASES = 2.0
 
 
 def residual_of_unseen(design: Design, model: Model, residual: tuple[float, ...]) -> tuple[float, ...]:
-    """By size class, the standard deviation of what is left over (as a logarithm) in cases, each a collective on some
-    ranks, that are held out of the fit; nowhere less than ``residual``, that of sizes held out."""
+    """By size class, the standard deviation of what is left over (as a logarithm) where a collective, or a number of
+    ranks, is held out of the fit; nowhere less than ``residual``, that of sizes held out."""
+    kinds = design.labels([one.kind for one in design.curves])
+    ranks = design.labels([(one.site.merged().nodes, one.site.nranks) for one in design.curves])
     cases, case = design.labels([(one.kind, one.site) for one in design.curves])
-    off = _off(design, model, len(cases), case)
+    off = [_off(design, model, len(names), which) for names, which in (kinds, ranks)]
     found = []
     for sized in range(len(SIZE_CLASSES) + 1):
-        which = (design.sized == sized) & ~np.isnan(off)
-        own = [float(np.sqrt((off[which & (case == at)] ** 2).mean())) for at in np.unique(case[which])]
+        own = []
+        for at in range(len(cases)):
+            which = (design.sized == sized) & (case == at)
+            squares = np.concatenate([one[which] for one in off]) ** 2
+            if (~np.isnan(squares)).any():
+                own.append(float(np.sqrt(np.nanmean(squares))))
         prior = _PRIOR * float(SIGMA[sized])
         found.append(max(residual[sized], (_PRIOR_CASES * prior + sum(own)) / (_PRIOR_CASES + len(own))))
     return tuple(found)
 
 
-def _off(design: Design, model: Model, cases: int, case: NDArray[np.int64]) -> Floats:
+def _off(design: Design, model: Model, values: int, which: NDArray[np.int64]) -> Floats:
+    """How far each point is off when all with its value, or those of some values where there are many, are left out."""
     off = np.full(len(design), np.nan)
-    for fold in range(min(cases, _FOLDS)):
-        out = case % min(cases, _FOLDS) == fold
+    for fold in range(min(values, _FOLDS)):
+        out = which % min(values, _FOLDS) == fold
         if out.all():
             continue
         some = design.some(out)
