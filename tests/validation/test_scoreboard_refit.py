@@ -130,7 +130,7 @@ def test_what_is_hidden_has_no_say(tmp_path: Path) -> None:
     folder = part_of_shipped(tmp_path / "of", few)
     measured, rows = read_folder(folder), validate_collectives(folder).predictions
     design = design_of_rows(rows, measured)
-    models = models_without(design)
+    models = models_without(design, [True] * len(design.curves))
     for name in (SIZES, RANKS):
         task = task_of(name, rows, design, models)
         hidden = {(one[0], one[2]) for one in _rows(task.predictions)}

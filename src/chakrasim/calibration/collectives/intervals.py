@@ -22,7 +22,6 @@ def fit_model(design: Design, basis: str = "", show: Callable[[int, int, str], N
     """The model of all points, with residuals from leaving out one machine after the other."""
     known = design.some(~np.isnan(design.log_time))
     machines, machine = known.labels([one.curve.machine for one in known.curves])
-    scopes = np.array([_SCOPES.index(scope) for scope in known.scopes()])[known.curve]
     needed = np.zeros(len(known))
     for at, name in enumerate(machines):
         if show is not None:
@@ -34,7 +33,13 @@ def fit_model(design: Design, basis: str = "", show: Callable[[int, int, str], N
     if show is not None:
         show(len(machines), len(machines), "")
     model = fit_levels(known).model(basis)
-    return with_residual(model, {name: _sized(needed, known, scopes == at) for at, name in enumerate(_SCOPES)})
+    return with_residual(model, residual_by_scope(known, needed))
+
+
+def residual_by_scope(design: Design, needed: Floats) -> dict[str, tuple[float, ...]]:
+    """The residuals that cover nine points of ten, by scope and size class."""
+    scopes = np.array([_SCOPES.index(scope) for scope in design.scopes()])[design.curve]
+    return {name: _sized(needed, design, scopes == at) for at, name in enumerate(_SCOPES)}
 
 
 def residual_needed(design: Design, model: Model) -> Floats:

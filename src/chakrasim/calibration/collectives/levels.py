@@ -27,17 +27,21 @@ NOMINAL: Final = {
     "net.Simple.hop/tree.LL128.near": 1.9, "net.Simple.hop/tree.LL128.far": 8.5, "net.Simple.hop/tree.LL128.base": 8.0,
     "net.Simple.hop/net.Simple.near": 3.4, "net.Simple.hop/Simple.far": 14.0, "net.Simple.hop/net.Simple.base": 8.0,
     "net.Simple.hop/tree.Simple.near": 4.0, "net.Simple.hop/tree.Simple.far": 14.0,
+    "net.p2p.wire/crowd": 0.15, "p2p.wire/crowd": 0.2, "net.message/channels": 0.3, "net.p2p.hop/ramp": 0.3,
     "net.Simple.hop/tree.Simple.base": 8.0, "net.Simple.hop/nvls": 20.0, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
 }  # fmt: skip
-"""What weights are near before any measurement, in us: NCCL's own latencies (tables of 2.30); others are near 1."""
-USUAL: Final = {"net.wire": 1.15, "net.LL.wire": 1.3, "net.p2p.wire": 1.1, "net.message": 1.2, "net.ramp": 0.5}
+"""What weights are near before any measurement, in us: NCCL's own latencies (tables of 2.30), and little where several
+messages share a wire; others are near 1."""
+USUAL: Final = {"net.wire": 1.1, "net.LL.wire": 1.2, "net.p2p.wire": 1.1, "net.message": 1.2, "net.ramp": 0.5}
 """What networks reach before any measurement: what InfiniBand is known for."""
-SD_FIXED: Final = 0.9
+SD_FIXED: Final = (0.9, 0.2)
+"""Of the weights of terms that are steps, inside nodes and between them: there NCCL's own latencies hold together."""
+SD_CROWD: Final = 0.9
 SD_MOVING: Final = (0.25, 0.12)
 """Of the weights of terms that are bytes on a wire, or pipelines that fill: details of one constant are alike."""
 SD_ALL: Final = (1.0, 0.3)
 SD_LEVEL: Final = (0.35, 1.0)
-SD_MACHINE: Final = (0.25, 0.5)
+SD_MACHINE: Final = (0.25, 2.0)
 """Of constants inside nodes, and of networks, which differ more."""
 WIDER: Final = 1.3
 """The spread between machines is taken wider than that of the few that are known."""
@@ -85,7 +89,7 @@ class _Problem:
         count = len(self.constants)
         self.first = (len(design.names), len(design.names) + len(self.levels) * count)
         sizes = (len(design.names), len(self.levels) * count, len(self.groups) * count)
-        self.sd = np.repeat([SD_FIXED, 1.0, 1.0], sizes)
+        self.sd = np.ones(sum(sizes))
         self.sd[: self.first[0]] = [_sd_weight(name) for name in design.names]
         far = self.far.astype(int)
         self.sd[slice(*self.first)] = np.tile(np.array(SD_LEVEL)[far], len(self.levels))
@@ -144,9 +148,12 @@ class _Problem:
 
 def _sd_weight(term: str) -> float:
     constant = constant_of(term)
+    far = constant.startswith("net.")
+    if term.endswith(("crowd", "channels")):
+        return SD_CROWD
     if not constant.endswith(("wire", "ramp", "copy", "reduce", "message")) or term.endswith("lines"):
-        return SD_FIXED
-    return SD_MOVING[constant.startswith("net.")]
+        return SD_FIXED[far]
+    return SD_MOVING[far]
 
 
 def balance(design: Design) -> Floats:

@@ -153,7 +153,7 @@ def validate_collectives(
 def refitted(board: Scoreboard, measured: Measurements, progress: Progress | None = None) -> Scoreboard:
     """The board by weights that have not seen each machine, with all `TASKS`; ``measured`` is of the same folder."""
     design = design_of_rows(board.predictions, measured)
-    models = models_without(design, progress)
+    models = models_without(design, board.pooled, progress)
     found = without_each(board.predictions, models, progress)
     tasks = tuple(task_of(name, found, design, models, progress) for name in TASKS)
     return replace(board, predictions=found, weights="the other machines here", tasks=tasks)

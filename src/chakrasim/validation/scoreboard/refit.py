@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from chakrasim.calibration.collectives.design import Design, matrix_of
-from chakrasim.calibration.collectives.intervals import _SCOPES, _sized, residual_needed
+from chakrasim.calibration.collectives.intervals import residual_by_scope, residual_needed
 from chakrasim.calibration.collectives.levels import fit_levels, with_residual
 from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.collectives.libraries.model import Model
@@ -24,33 +24,32 @@ def design_of_rows(rows: Predictions, measured: Measurements) -> Design:
     return matrix_of([replace(one, curve=points[one.curve.name]) for one in rows.curves])
 
 
-def models_without(design: Design, progress: Progress | None = None) -> Mapping[str, Model]:
-    """For each machine the model fitted to all others.
+def models_without(design: Design, counts: Sequence[bool], progress: Progress | None = None) -> Mapping[str, Model]:
+    """For each machine the model fitted to all others' curves that count (``counts``, by curve).
 
     The residual of its intervals is made of what these others need, each as predicted without itself. (So widths, not
     times, know a little of the machine: it was in the fits that those predictions are from. To leave out every pair
     would take as many fits as there are pairs.)
     """
-    known = design.some(~np.isnan(design.log_time))
-    machines, machine = known.labels([one.curve.machine for one in known.curves])
+    machines, machine = design.labels([one.curve.machine for one in design.curves])
+    known = ~np.isnan(design.log_time) & np.array(counts, np.bool_)[design.curve]
     models: dict[str, Model] = {}
-    needed = np.zeros(len(known))
+    needed = np.zeros(len(design))
     for at, name in enumerate(machines):
         if progress is not None:
             progress(at, len(machines), f"fitting without {name}")
-        out = machine == at
-        if out.all():
+        own = machine == at
+        if not (known & ~own).any():
             raise InputError(
                 "there is one machine, and none to fit the weights to", found=str(name), expected="two machines"
             )
-        models[str(name)] = fit_levels(known.some(~out)).model(f"all but {name}")
-        needed[out] = residual_needed(known.some(out), models[str(name)])
+        models[str(name)] = fit_levels(design.some(known & ~own)).model(f"all but {name}")
+        needed[known & own] = residual_needed(design.some(known & own), models[str(name)])
     if progress is not None:
         progress(len(machines), len(machines), "")
-    scope = np.array(known.scopes(), np.object_)[known.curve]
     for at, name in enumerate(machines):
-        others, far = known.some(machine != at), needed[machine != at]
-        residual = {kind: _sized(far, others, scope[machine != at] == kind) for kind in _SCOPES}
+        others = known & (machine != at)
+        residual = residual_by_scope(design.some(others), needed[others])
         models[str(name)] = with_residual(models[str(name)], residual)
     return models
 
