@@ -109,4 +109,5 @@ def test_collectives_of_a_step_follow_one_another_message_by_message() -> None:
     run = [
         cs.simulate([trace_of(nodes)] * 16, machine=on, protocol=cs.Protocol(messages=m)).makespan_ns for m in (0, 1)
     ]
-    assert run[1] == pytest.approx(run[0], rel=0.1)
+    # A chain's root goes on when its messages are away, an activity's when the last rank has them.
+    assert run[1] == pytest.approx(run[0], rel=0.15)
