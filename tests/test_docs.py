@@ -58,6 +58,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(folder).mkdir()
     cs.write("workload/w", cs.read(STEP))
     shutil.copytree(ROOT / "tests" / "data" / "docs", ".", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "tests" / "data" / "nccl-logs", "logs")
     shutil.copytree(TRACES, "recorded")
     shutil.copy(NETWORKS["ethernet-10g-4"], ".")
     shutil.copy(ROOT / "tests" / "data" / "hta" / "alexnet.json.gz", "gpu.json.gz")

@@ -14,6 +14,7 @@ To simulate:
     load_machine            a preset or a machine file; preset_names says which presets there are
     load_device             a device profile, which says how long work takes on a GPU
     load_groups             communicator groups of a file
+    predict_collective      how long one collective takes as NCCL or RCCL runs it, with an interval
     run_flows               Flows that share a network's links, without a workload: a FlowResult
 
 Workloads without hardware (PyTorch is needed for the first):
@@ -45,6 +46,8 @@ Chakra traces:
 Measurements:
 
     calibrate_compute       a device profile fitted to measured kernels
+    validate_collectives    predictions beside measured collectives of NCCL and RCCL
+    calibrate_collectives   a machine's collectives fitted to logs of nccl-tests
     validate_megatron       predictions beside published iteration times
 
 Packages: ``analysis`` (where the time of a recorded trace goes), ``trace`` (readers, writers, columns), ``machine``
@@ -78,7 +81,7 @@ if TYPE_CHECKING:
         simulator,
         trace,
     )
-    from chakrasim.calibration import calibrate_compute
+    from chakrasim.calibration import calibrate_collectives, calibrate_compute
     from chakrasim.collect import capture, observe
     from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.converter.folder.link_folder import link_directory
@@ -105,8 +108,10 @@ if TYPE_CHECKING:
     from chakrasim.simulator.flow.alone.flows import Flows
     from chakrasim.simulator.flow.alone.result import FlowResult
     from chakrasim.simulator.outcome.result import SimulationResult
+    from chakrasim.simulator.prediction import predict_collective
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
+    from chakrasim.validation.scoreboard.api import validate_collectives
 
 moved.install()
 
@@ -126,6 +131,7 @@ __all__ = [
     "__version__",
     "align",
     "analysis",
+    "calibrate_collectives",
     "calibrate_compute",
     "calibration",
     "capture",
@@ -148,6 +154,7 @@ __all__ = [
     "machine",
     "merge_traces",
     "observe",
+    "predict_collective",
     "preset_names",
     "read",
     "read_job",
@@ -162,6 +169,7 @@ __all__ = [
     "trace",
     "trace_directory",
     "transformer_job",
+    "validate_collectives",
     "validate_megatron",
     "write",
     "write_job",
@@ -173,7 +181,7 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "calibration": ("calibrate_compute",),
+        "calibration": ("calibrate_collectives", "calibrate_compute"),
         "collect": ("capture", "observe"),
         "converter.folder.across_ranks": ("compare_ranks",),
         "converter.folder.link_folder": ("link_directory",),
@@ -200,7 +208,9 @@ __getattr__, __dir__ = lazily(
         "simulator.flow.alone.flows": ("Flows",),
         "simulator.flow.alone.result": ("FlowResult",),
         "simulator.outcome.result": ("SimulationResult",),
+        "simulator.prediction": ("predict_collective",),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),
+        "validation.scoreboard.api": ("validate_collectives",),
     },
 )

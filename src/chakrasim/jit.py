@@ -143,7 +143,8 @@ def inner(function: F) -> F:
 
 
 def leaf(function: F) -> F:
-    """A small part of a kernel that is always put in place of its call: calls cost more than such functions do."""
+    """A part of a kernel that is always put in place of its call: small, or called once with many arrays, since a
+    call passes seven words for each array of a tuple."""
     if not enabled():
         return function
     return _njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)

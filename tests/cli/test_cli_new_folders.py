@@ -41,6 +41,9 @@ WRITERS = [
     ("simulate w --machine hgx-h100-2 --json new/er/r.json", "r.json"),
     ("simulate w --machine hgx-h100-2 --timeline new/er/t.json", "t.json"),
     ("flows --machine h100 --pattern incast:1x1KiB --json new/er/f.json", "f.json"),
+    ("predict collective --machine h100 --collective all_reduce --size 8 --json new/er/p.json", "p.json"),
+    ("predict collective --machine h100 --collective all_reduce --sizes 8:64 --plot new/er/p.svg", "p.svg"),
+    ("calibrate collectives --data slow.log --output new/er/m.yaml --json new/er/c.json", "m.yaml"),
     ("network fabric.topo -o new/er/fabric.graphml", "fabric.graphml"),
     ("network fabric.topo --json new/er/n.json", "n.json"),
     ("replay w --dry-run --json new/er/r.json", "r.json"),
@@ -65,6 +68,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "w.txt").write_text("DATA\n1\nfc -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 1024 0\n")
     (tmp_path / "fabric.topo").write_text("3 1 2\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n")
     (tmp_path / "run.log").write_text(LOG)
+    shutil.copy(PAIR.parents[1] / "nccl-logs" / "nccl-tests-slow-pair-exponent.log", tmp_path / "slow.log")
     (tmp_path / "recorded").mkdir()
     for rank in (0, 1):
         shutil.copy(TRACES / f"device.{rank}.json.gz", tmp_path / "recorded")
@@ -82,7 +86,7 @@ def test_a_folder_of_an_output_is_made(line: str, name: str, place: Path, cli: C
 
 def test_every_command_that_writes_is_here() -> None:
     # Those need PyTorch or data, take long, or write nothing.
-    without = {"calibrate", "collect", "capture", "machines", "demo", "validate"}
+    without = {"collect", "capture", "machines", "demo", "validate"}
     assert {line.split()[0] for line, _ in WRITERS} == set(COMMANDS) - without
 
 

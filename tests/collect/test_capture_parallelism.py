@@ -238,3 +238,36 @@ def test_dependencies_have_smaller_numbers() -> None:
         for deps in (trace.data_deps, trace.ctrl_deps):
             owner = np.repeat(np.arange(len(trace)), np.diff(deps.offsets))
             assert (deps.targets.astype(np.int64) < owner).all()
+
+
+UNEVEN = """
+    import torch, torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    rows = lambda sender, taker: (sender * 7 + taker * 3) % 5
+    given = [rows(rank, other) for other in range(world)]
+    taken = [rows(other, rank) for other in range(world)]
+    for _ in range(2):
+        x = torch.ones(sum(given), 16, device="cuda")
+        y = torch.empty(sum(taken), 16, device="cuda")
+        dist.all_to_all_single(y, x, taken, given)
+        back = [torch.empty(count, 16, device="cuda") for count in given]
+        dist.all_to_all(back, list(y.split(taken)))
+        y.sum().item()
+"""
+
+
+def test_uneven_dispatch_is_captured_with_its_parts_and_simulates(tmp_path: Path) -> None:
+    from chakrasim import simulate
+
+    world, row = 4, 16 * 4
+    done = capture(program(tmp_path, UNEVEN), world_size=world, ranks="all", step=0)
+    given = [[(rank * 7 + other * 3) % 5 * row for other in range(world)] for rank in range(world)]
+    taken = [list(column) for column in zip(*given, strict=True)]
+    for rank in range(world):
+        trace = done.job.traces[int(done.job.trace_of_rank[rank])]
+        assert list(attribute(trace, "comm_parts").values()) == [given[rank], taken[rank]] * 2
+    result = simulate(done.job, machine="h100", gpus=world)
+    busiest = max(max(map(sum, given)), max(map(sum, taken)))
+    assert {(figures.type, figures.size_bytes) for figures in result.collectives} == {("all-to-all", busiest)}

@@ -123,7 +123,7 @@ def random_machine(draw: Random) -> tuple[Machine, list[list[int]]]:
     """A machine, and sets of its ranks whose ways have no link in common: islands, or leaves that are not mixed."""
     size, count = draw.randint(2, 5), draw.randint(2, 5)
     if draw.random() < 0.3:
-        chosen = load_machine(draw.choice(["h100", "mi300x", "dgx-1v"]), gpus=8 * count)
+        chosen = load_machine(draw.choice(["h100", "mi300x", "dgx-1v"]), gpus=8 * count, library="none")
         return chosen, [list(range(8 * i, 8 * i + 8)) for i in range(count)]
     graph = GraphBuilder()
     graph.add_ranks(size * count, size if draw.random() < 0.5 else None)
@@ -231,7 +231,21 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def simulated(text: str, *words: str) -> int:
     Path("sub/jobs.yaml").write_text(text)
-    return main(["simulate", "--jobs", "sub/jobs.yaml", "--machine", "h100", "--gpus", "16", "--quiet", *words])
+    return main(
+        [
+            "simulate",
+            "--jobs",
+            "sub/jobs.yaml",
+            "--machine",
+            "h100",
+            "--gpus",
+            "16",
+            "--library",
+            "none",
+            "--quiet",
+            *words,
+        ]
+    )
 
 
 def test_a_prefix_stands_beside_the_file_or_here(files: Path) -> None:

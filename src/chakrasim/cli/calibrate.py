@@ -12,13 +12,17 @@ from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
     from chakrasim.calibration import Calibration
+    from chakrasim.calibration.collectives.calibrate import CollectiveCalibration
 
-SUMMARY = "Fit a device to measured times, with the error on what was held out"
+SUMMARY = "Fit a device, or collectives of a machine, to measured times, with the error on what was held out"
 EXAMPLES = """\
 examples:
   chakrasim calibrate compute --data measured
   chakrasim calibrate compute --data measured/H100 --model-config models.yaml --holdout Llama-3.1-70B --json errors.json
   chakrasim calibrate compute --data mine --gpu L40S --device-profile l40s-data-sheet.yaml --output l40s.yaml
+  chakrasim calibrate collectives --data nccl-tests.log --output machine.yaml
+  chakrasim calibrate collectives --data logs --machine h100 --output machine.yaml --json errors.json
+  chakrasim calibrate collectives --data measured --holdout held-out.csv --json predicted.json
 """
 
 
@@ -59,6 +63,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_strict(compute)
     compute.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     compute.set_defaults(calibrate=_compute)
+    _collectives_arguments(kinds)
+
+
+def _collectives_arguments(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    collectives = kinds.add_parser(
+        "collectives",
+        help="a machine file from measured collectives",
+        description="Fit how fast NCCL or RCCL runs collectives on a machine to times of nccl-tests or rccl-tests, at "
+        "most 12 constants,\nsay how far off it is on sizes left out of the fit, and call out measurements that the "
+        "hardware contradicts.",
+    )
+    collectives.add_argument(
+        "--data", required=True, nargs="+", metavar="PATH",
+        help="measured times: logs of nccl-tests or rccl-tests with or without NCCL_DEBUG, their JSON or CSV, folders "
+        "of them, or a folder with curves.csv, points.csv and machines.csv",
+    )  # fmt: skip
+    collectives.add_argument(
+        "--holdout", metavar="FILE|SHARE",
+        help="points to predict that the fit does not see: a CSV file with the columns curve, place, bytes (no bytes: "
+        "the whole curve), or a share of the sizes of each curve; default: 0.25",
+    )  # fmt: skip
+    collectives.add_argument(
+        "--machine", metavar="NAME|FILE",
+        help="the machine that was measured, where the data do not describe it: a board such as h100, or a machine "
+        "file; default: the board of the GPUs' name",
+    )  # fmt: skip
+    collectives.add_argument(
+        "--output", metavar="FILE",
+        help="write the machine with its constants, as YAML; of several machines the largest, the others beside it",
+    )  # fmt: skip
+    collectives.add_argument(
+        "--json", metavar="FILE", help="write predictions and errors as JSON; '-' is standard output, no tables"
+    )
+    add_strict(collectives)
+    collectives.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    collectives.set_defaults(calibrate=_collectives)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -107,3 +147,37 @@ def _write_profile(calibration: Calibration, path: str) -> None:
             remedy="choose one with --gpu NAME",
         )
     write_whole(path, dump_device(calibration.devices[0].profile).encode())
+
+
+def _collectives(options: argparse.Namespace) -> int:
+    outputs = {"--json": options.json, "--output": options.output}
+    check_targets(outputs, [*options.data, options.holdout, options.machine])
+    if options.output == "-":
+        raise InputError("--output takes a file", found="-", expected="the machine's name, such as machine.yaml")
+    from chakrasim.calibration.collectives.calibrate import calibrate_collectives
+    from chakrasim.calibration.collectives.json_form import collective_calibration_json
+    from chakrasim.report.tables.collective_calibration import collective_calibration_sections
+
+    calibration = calibrate_collectives(options.data, holdout=options.holdout, machine=options.machine)
+    tell_warnings(calibration.warnings, options)
+    written = _write_machines(calibration, options) if options.output is not None else []
+    report(
+        options,
+        lambda: collective_calibration_json(calibration),
+        lambda: collective_calibration_sections(calibration, written),
+    )
+    return 0
+
+
+def _write_machines(calibration: CollectiveCalibration, options: argparse.Namespace) -> list[str]:
+    """The machine files, the largest group's under the name asked for. Raises InputError if nothing was fitted."""
+    from chakrasim.calibration.collectives.machine_text import file_names, machine_text
+    from chakrasim.files.outputs import write_whole
+
+    if not calibration.groups:
+        raise InputError("no machine was fitted: no point of the data has a time", remedy="leave --output out")
+    names = file_names(calibration.groups, options.output)
+    check_targets({name: name for name in names}, [*options.data, options.holdout, options.json])
+    for name, group in zip(names, calibration.groups, strict=True):
+        write_whole(name, machine_text(group).encode())
+    return names

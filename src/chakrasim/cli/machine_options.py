@@ -65,7 +65,9 @@ def changes_machine(options: argparse.Namespace) -> bool:
 
 def given_of(options: argparse.Namespace) -> list[str]:
     """The names of those that are given."""
-    return [name for name in (*SIZE, "set", "slow", *_WAYS) if getattr(options, name, None) not in (None, [])]
+    return [
+        name for name in (*SIZE, "set", "slow", "library", *_WAYS) if getattr(options, name, None) not in (None, [])
+    ]
 
 
 def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machine:
@@ -78,7 +80,8 @@ def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machi
         given = given_of(options)
         raise InputError(f"--{given[0]} needs --machine" if given else "no machine is given", expected="--machine NAME")
     size = {name: getattr(options, name) for name in SIZE}
-    machine = load_machine(options.machine, notes, **size, settings=parse_settings(options.set))
+    library = getattr(options, "library", None)
+    machine = load_machine(options.machine, notes, **size, settings=parse_settings(options.set), library=library)
     ways = {_WAYS[name]: getattr(options, name) for name in _WAYS if getattr(options, name, None) is not None}
     routing: Any = replace(machine.routing, **ways)
     return replace(machine, slow=(*machine.slow, *parse_slow(options.slow)), routing=routing)

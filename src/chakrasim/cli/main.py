@@ -41,6 +41,7 @@ COMMANDS: Final = (
     "simulate",
     "flows",
     "replay",
+    "predict",
     "calibrate",
     "validate",
     "analyze",

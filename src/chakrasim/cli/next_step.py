@@ -75,6 +75,15 @@ def _after_simulate(options: argparse.Namespace, argv: list[str]) -> Step:
     return [*argv, "--timeline", _free("step", ".json.gz")]
 
 
+def _after_predict(options: argparse.Namespace) -> Step:
+    """A job on the same machine, after the table of sizes."""
+    if options.sizes is not None:
+        return f"simulate takes the same machine: --machine {options.machine}"
+    collective = ["--machine", options.machine, "--collective", options.collective]
+    ranks = [] if options.ranks is None else ["--ranks", f"{options.ranks}"]
+    return ["predict", "collective", *collective, *ranks, "--sizes", "8:16GiB", "--plot", _free("bandwidth", ".svg")]
+
+
 def _after_doctor(options: argparse.Namespace) -> Step:
     mapped = [] if options.map is None else ["--map", options.map]
     return ["trace", options.directory, *mapped, "-o", _free(options.directory, "-chakra")]
@@ -162,8 +171,11 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "simulate": lambda options, argv: _after_simulate(options, argv),
     "flows": lambda *_: "",  # its tables are the end
     "replay": lambda options, _: _simulate(options.prefix or options.trace_path),
+    "predict": lambda options, _: _after_predict(options),
     "calibrate": lambda options, _: (
-        f"capture, generate and simulate take it as --device-profile {options.output or 'FILE'}"
+        ["predict", "collective", "--machine", options.output or "FILE", "--collective", "all_reduce", "--size", "1MiB"]
+        if options.kind == "collectives"
+        else f"capture, generate and simulate take it as --device-profile {options.output or 'FILE'}"
     ),
     "validate": lambda *_: ["machines"],
     "analyze": lambda options, _: _after_analyze(options),

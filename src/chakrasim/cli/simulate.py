@@ -160,6 +160,8 @@ def _network_arguments(model: argparse._ArgumentGroup) -> None:
         "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
     )
     add_routing(model)
+    what = "who runs the collectives on flow, as it would: nccl, nccl-2.27.7, rccl, none; default: the machine's"
+    model.add_argument("--library", metavar="NAME", help=what)
     model.add_argument(
         "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from chakrasim.cli.output import announce_compilation, check_targets, report
+from chakrasim.cli.options import add_strict
+from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.cli.progress import count_ranks
 
 SUMMARY = "Compare predictions with published measurements"
@@ -12,6 +13,9 @@ EXAMPLES = """\
 examples:
   chakrasim validate megatron
   chakrasim validate megatron --json errors.json
+  chakrasim validate collectives
+  chakrasim validate collectives --data measured --json scoreboard.json
+  chakrasim validate collectives --data measured --refit --plots plots
 """
 
 
@@ -30,6 +34,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     megatron.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no table")
     megatron.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     megatron.set_defaults(compare=_megatron)
+    collectives = kinds.add_parser(
+        "collectives",
+        help="measured collectives of NCCL and RCCL",
+        description="Predict measured collectives from the descriptions of their machines, and compare: errors, how "
+        "often the 90 % interval holds,\nand what simpler models come to.",
+    )
+    collectives.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder with curves.csv, points.csv and machines.csv, whose times may be blank; default: the package's",
+    )
+    collectives.add_argument(
+        "--refit",
+        action="store_true",
+        help="predict each machine by weights fitted to the others, and what is hidden of a machine from the rest; "
+        "takes minutes",
+    )
+    collectives.add_argument("--plots", metavar="DIR", help="draw predicted against measured times, as SVG")
+    collectives.add_argument(
+        "--json", metavar="FILE", help="write all points as JSON; '-' is standard output, no tables"
+    )
+    add_strict(collectives)
+    collectives.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    collectives.set_defaults(compare=_collectives)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,3 +78,25 @@ def _megatron(options: argparse.Namespace) -> int:
     validation = validate_megatron(device=options.device_profile, progress=None if options.quiet else _show)
     report(options, validation.to_json, lambda: validation_sections(validation))
     return 0
+
+
+def _collectives(options: argparse.Namespace) -> int:
+    check_targets({"--json": options.json}, [])
+    from chakrasim.notes import Notes
+    from chakrasim.report.tables.scoreboard import scoreboard_sections
+    from chakrasim.validation.scoreboard.api import validate_collectives
+
+    notes = Notes()
+    progress = None if options.quiet else _count
+    board = validate_collectives(options.data, refit=options.refit, notes=notes, progress=progress)
+    tell_warnings(notes, options)
+    if options.plots is not None:
+        from chakrasim.report.picture.scoreboard import write_plots
+
+        write_plots(options.plots, board)
+    report(options, board.to_json, lambda: scoreboard_sections(board))
+    return 0
+
+
+def _count(done: int, total: int, name: str) -> None:
+    count_ranks(f"{name},", done, total, "steps")

@@ -11,6 +11,7 @@ from typing import Any, Final
 from chakrasim.config.kinds import paragraph, text, version, whole
 from chakrasim.config.section import Section, no_such, open_named
 from chakrasim.config.table import REQUIRED, Key, Kind, Table, mapping, names, read
+from chakrasim.machine.site import MADE, Make
 
 _FOLDER: Final = Path(__file__).parent / "boards"
 
@@ -29,7 +30,8 @@ class Nics:
 @dataclass(frozen=True)
 class Board:
     """One box of GPUs: ``inside`` is the family that joins them with its keys, ``profile`` the device profile of its
-    GPU, if one is shipped, ``memory`` the bandwidth of a GPU's memory. Quantities are as files write them."""
+    GPU, if one is shipped, ``make`` who made what, ``memory`` the bandwidth of a GPU's memory. Quantities are as files
+    write them."""
 
     name: str
     what: str
@@ -39,6 +41,7 @@ class Board:
     nics: Nics
     memory: str
     profile: str | None
+    make: Make
 
 
 def _part(section: Section, key: str) -> dict[str, Any]:
@@ -62,6 +65,7 @@ BOARD: Final[Table] = (
     Key("source", paragraph, REQUIRED, "for people: where the figures come from"),
     Key("gpus", whole(1), REQUIRED, "of a board"),
     Key("profile", text, None, "device profile of its GPU"),
+    Key("make", MADE, REQUIRED, "what a library sees beside the graph"),
     Key("memory", text, REQUIRED, "bandwidth of a GPU's memory"),
     Key("inside", Kind(_part, "mapping", {"type": "object"}), REQUIRED, "the family that joins the GPUs"),
     Key("nics", mapping(_NICS, lambda section, values: Nics(**values)), REQUIRED, "what leads out of the board"),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.libraries.calibrated import Calibrated
+from chakrasim.collectives.libraries.settings import Settings
+from chakrasim.collectives.libraries.versions import Library
 from chakrasim.errors import InputError
 from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.machine.graph.changes import Change
@@ -15,6 +18,7 @@ from chakrasim.machine.graph.network_keys import NetworkModel
 from chakrasim.machine.graph.routing import Routing
 from chakrasim.machine.memory import RemoteMemory
 from chakrasim.machine.network import Network
+from chakrasim.machine.site import Make
 from chakrasim.machine.slow import Slow, factors_of
 from chakrasim.machine.system import System
 from chakrasim.notes import Notes
@@ -30,9 +34,11 @@ class Machine(Shown):
     ``network`` is a product of dimensions or a graph of links; ``network_model`` how messages share it (None: a graph
     ``flow``, dimensions what the caller says), ``routing`` how they find their ways through a graph; ``slow`` the ranks
     whose compute nodes take longer, or shorter, than the others'; ``changes`` what happens to links, switches and ranks
-    of a graph during a run. ``profile`` times compute nodes, if there is one;
-    ``compute_scale`` multiplies the times of compute nodes,
-    ``comm_scale`` the sizes of collectives and messages; ``name`` and ``source`` (where the figures come from) are for
+    of a graph during a run. ``library`` runs the collectives (None: the algorithms of ``system``), with ``settings``
+    from its environment, sees GPUs and CPUs of ``make``, and is as fast as ``calibrated`` says (None: as on machines
+    like it). ``profile`` times compute nodes, if there is one;
+    ``compute_scale`` multiplies the times of compute nodes, ``comm_scale`` the sizes of collectives and messages;
+    ``name`` and ``source`` (where the figures come from) are for
     people; ``warnings`` are those of the machine file.
 
     Raises :class:`chakrasim.InputError` when built with a scale that is no number from 0 to 10^9, a model that does not
@@ -51,6 +57,10 @@ class Machine(Shown):
     routing: Routing = field(default_factory=Routing)
     slow: tuple[Slow, ...] = ()
     changes: tuple[Change, ...] = ()
+    library: Library | None = None
+    settings: Settings = field(default_factory=Settings)
+    make: Make = field(default_factory=Make)
+    calibrated: Calibrated | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +121,8 @@ class Machine(Shown):
             "ranks": f"{self.ranks:,}",
             "network": network_in_short(self.network),
         }
-        return figures | ({} if self.profile is None else {"device": self.profile.name})
+        library = {} if self.library is None else {"library": self.library.asked}
+        return figures | library | ({} if self.profile is None else {"device": self.profile.name})
 
 
 def network_in_short(net: Network | NetworkGraph) -> str:

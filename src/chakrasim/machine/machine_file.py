@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from chakrasim.collectives.libraries.calibrated import Calibrated
+from chakrasim.collectives.libraries.versions import Library
 from chakrasim.config.kinds import as_plain_integer, text
 from chakrasim.config.section import Section, Source, open_named, resolve
 from chakrasim.config.table import Values, names, read
@@ -28,11 +30,13 @@ from chakrasim.machine.machine_keys import MACHINE
 from chakrasim.machine.network import Network, load_network
 from chakrasim.machine.presets import preset_names, preset_text
 from chakrasim.machine.settings import changed
+from chakrasim.machine.site import named_library
 from chakrasim.machine.sized import PLAIN_COLLECTIVES, sized_machine
 from chakrasim.machine.system import System
 from chakrasim.notes import Notes, lists_too
 
 KIND: Final = "machine file"
+_OF_LIBRARY: Final = ("library", "environment", "site", "constants")
 _HINT: Final = "ASTRA-sim's own files are given as network, system and memory, not as a machine"
 
 
@@ -40,6 +44,7 @@ _HINT: Final = "ASTRA-sim's own files are given as network, system and memory, n
 def load_machine(
     source: Source | Machine, notes: Notes | None = None, *, gpus: int | None = None, nic: str | None = None,
     fabric: str | None = None, oversubscription: float | None = None, settings: Mapping[str, object] | None = None,
+    library: str | None = None,
 ) -> Machine:  # fmt: skip
     """Read a machine: the name of a preset or a board, the path of a machine file, the mapping such a file holds, or a
     Machine.
@@ -47,7 +52,7 @@ def load_machine(
     A board's machine has ``gpus`` GPUs (one board's unless given), NICs of another speed (``nic``, such as "400G"), a
     ``fabric`` ("rail", "fat-tree", "one-switch") and its ``oversubscription``: see `sized_machine`. ``settings`` change
     single figures before they are read: by place (``network[0].bandwidth``, ``network.graph.parts.rails.nic``) the
-    value as the file would write it.
+    value as the file would write it. ``library`` (such as "nccl-2.27.7") runs the collectives, whatever the file says.
 
     What there is to warn of stands in the machine's ``warnings``, and is added to ``notes`` if they are given. A name
     of a preset wins over a file of that name (write ``./name`` for the file). Raises :class:`chakrasim.InputError` for
@@ -59,11 +64,24 @@ def load_machine(
         if isinstance(source, Machine):
             said.warn(*source.warnings)
             _refuse_options(size, settings, "a Machine is complete")
-            return source
-        return replace(_load(_section(source, size, settings, said)), warnings=said.warnings)
+            return source if library is None else _run_by(source, library, said)
+        made = _load(_section(source, size, settings, said))
+        if library is not None:
+            made = _run_by(made, library, said)
+        elif made.library is not None and made.library.note:
+            said.warn(made.library.note)
+        return replace(made, warnings=said.warnings)
     finally:
         if notes is not None:
             notes.add(said)
+
+
+def _run_by(machine: Machine, library: str, notes: Notes) -> Machine:
+    """The machine with another library."""
+    found = named_library(library)
+    if found is not None and found.note:
+        notes.warn(found.note)
+    return replace(machine, library=found)
 
 
 def _section(source: Source, size: dict[str, Any], settings: Mapping[str, object] | None, notes: Notes) -> Section:
@@ -101,8 +119,8 @@ def _refuse_options(size: Mapping[str, object], settings: Mapping[str, object] |
 def _load(section: Section) -> Machine:
     section.refuse_unknown(names(MACHINE), _HINT)
     network = section.entries.get("network")
-    if "collectives" not in section and isinstance(network, Mapping) and "graph" in network:
-        section = replace(section, entries={**section.entries, "collectives": PLAIN_COLLECTIVES})
+    if isinstance(network, Mapping) and "graph" in network:
+        section = _with_plain_collectives(section)
     values = read(section, MACHINE)
     made = values["network"]
     links = made.graph if isinstance(made, GraphNetwork) else _network(section, made.dimensions)
@@ -115,9 +133,15 @@ def _load(section: Section) -> Machine:
         name: _fitted(section, name, chosen, len(shape)) for name, chosen in collectives["implementations"].items()
     }
     given = "endpoint-delay" in section.below("collectives", ())
+    library, settings, make, calibrated = (
+        collectives.pop(name) for name in ("library", "settings", "make", "calibrated")
+    )
     system = System(**collectives, **values["compute"], **memory, **bus, endpoint_delay_given=given)
     _warn(section, system)
+    for name in settings.unused:
+        section.warn(("collectives", "environment", name), "the variable changes no choice")
     _warn_of_placeholders(section, values["placeholders"])
+    _warn_of_constants(section, calibrated, library)
     graphs = isinstance(made, GraphNetwork)
     try:
         machine = Machine(
@@ -133,11 +157,23 @@ def _load(section: Section) -> Machine:
             made.routing if graphs else Routing(),
             values["slow"],
             made.changes if graphs else (),
+            library,
+            settings,
+            make,
+            calibrated,
         )
     except InputError as error:
         place = "slow" if error.file == "slow" else "network"
         section.fail(place, error.message, found=error.found, expected=error.expected or "")
     return machine
+
+
+def _with_plain_collectives(section: Section) -> Section:
+    """Of a graph: those of `PLAIN_COLLECTIVES` where the file has none, or names a library and no algorithms."""
+    given = section.below("collectives", ()).entries
+    if not set(given) <= set(_OF_LIBRARY):
+        return section
+    return replace(section, entries={**section.entries, "collectives": {**given, **PLAIN_COLLECTIVES}})
 
 
 def _network(section: Section, dimensions: list[Values]) -> Network:
@@ -186,6 +222,16 @@ def _warn(section: Section, system: System) -> None:
         section.warn(("memory", "track-file"), "the key has no effect without track")
     if not system.implementations and not system.custom and not system.per_node_custom:
         section.warn("collectives", "no algorithms: the machine can run no collective")
+
+
+def _warn_of_constants(section: Section, calibrated: Calibrated | None, library: Library | None) -> None:
+    if calibrated is None:
+        return
+    if library is None:
+        section.warn(("collectives", "constants"), "the key has no effect without a library")
+    if calibrated.outdated:
+        what = "fitted with other weights of the model: run chakrasim calibrate collectives again"
+        section.warn(("collectives", "constants"), what)
 
 
 def _warn_of_placeholders(section: Section, placeholders: Section | None) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from chakrasim.collectives.libraries.settings import Settings, settings_of
+from chakrasim.collectives.libraries.versions import Library
 from chakrasim.config.kinds import choice, number, paragraph, path, switch, text, version, whole
 from chakrasim.config.lenient import to_float32
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Section
 from chakrasim.config.table import EMPTY, REQUIRED, Key, Kind, Required, Values, each, list_of, mapping, names
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, TIME_PER_BYTE, real, whole_quantity
+from chakrasim.errors import InputError
 from chakrasim.machine.algorithm import Algorithm, parse_algorithm
+from chakrasim.machine.constants_keys import CALIBRATED
 from chakrasim.machine.graph.network_file import graph_kind
 from chakrasim.machine.graph.network_keys import MODELS, NetworkModel
 from chakrasim.machine.machine import MAX_SCALE
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
 from chakrasim.machine.network import topology_name
+from chakrasim.machine.site import MADE, Make, named_library
 from chakrasim.machine.slow import SLOW
 from chakrasim.machine.system import (
     COLLECTIVES,
@@ -58,6 +63,26 @@ def _compute(section: Section, values: Values) -> Values:
     return values
 
 
+def _library(section: Section, key: str) -> Library | None:
+    try:
+        return named_library(text.read(section, key))
+    except InputError as error:
+        section.fail(key, error.message, found=section.entries[key], expected=error.expected or "",
+                     remedy=error.remedy or "")  # fmt: skip
+
+
+def _environment(section: Section, key: str) -> Settings:
+    below = section.below(key, ("variables such as NCCL_ALGO",))
+    try:
+        return settings_of({name: text.read(below, name) for name in below.entries})
+    except InputError as error:
+        name = error.place or ""
+        below.fail(name if name in below else None, error.message, found=error.found, expected=error.expected or "",
+                   remedy=error.remedy or "")  # fmt: skip
+
+
+_LIBRARY: Final = Kind(_library, "text", {"type": "string"})
+_ENVIRONMENT: Final = Kind(_environment, "mapping", {"type": "object"})
 _NS: Final = whole_quantity(TIME, "ns", '"10 ns"', INT32_MAX, "time, whole ns")
 _LONG_NS: Final = whole_quantity(TIME, "ns", '"1000 ns"', TIME_MAX - 1, "time, whole ns")
 _LATENCY: Final = real(TIME, "ns", '"936.25 ns"', "time")
@@ -159,6 +184,14 @@ _MEMORY: Final = (
 
 _COLLECTIVES: Final = (
     Key("splits", whole(1), REQUIRED, "chunks per collective", "preferred_dataset_splits"),
+    Key("library", _LIBRARY, None, "who runs the collectives on the flow network, as it would: `nccl`, `nccl-2.27.7`, "
+        "`rccl`, `rccl-2.20.5`; `none`: the algorithms below", shown="`none`; of boards the vendor's"),
+    Key("environment", _ENVIRONMENT, Settings(), "variables of the library, such as `NCCL_ALGO: Ring`",
+        "settings", shown="none"),
+    Key("site", MADE, Make(),
+        "what the library sees of the machine beside its graph", "make", shown="of boards their own"),
+    Key("constants", CALIBRATED, None, "what `chakrasim calibrate collectives` found of the machine and the library",
+        "calibrated", shown="as on machines like it"),
     Key("active-chunks", whole(1), 1, "chunks in flight per dimension", "active_chunks_per_dimension"),
     Key("endpoint-delay", _NS, DEFAULT_ENDPOINT_DELAY_NS, "delay of every bundle at the endpoint; the injection scale "
         "applies if the key is there", "endpoint_delay_ns", shown="10 ns, not scaled"),

@@ -83,7 +83,7 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
         "network": network,
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
-        "collectives": PLAIN_COLLECTIVES,
+        "collectives": {"library": board.make.library, "site": board.make.entries(), **PLAIN_COLLECTIVES},
     }
 
 

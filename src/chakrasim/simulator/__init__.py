@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from chakrasim.simulator.outcome.graph_links import GraphLink
     from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
     from chakrasim.simulator.outcome.steps import StepTime
+    from chakrasim.simulator.prediction import CollectivePrediction, predict_collectives
     from chakrasim.simulator.together import JobsResult, simulate_jobs
 
 __all__ = [
     "PARTS",
     "CapacityChanges",
     "CollectiveFigures",
+    "CollectivePrediction",
     "GraphLink",
     "JobFigures",
     "JobsResult",
@@ -25,6 +27,7 @@ __all__ = [
     "PlacedJob",
     "StepTime",
     "pattern_flows",
+    "predict_collectives",
     "simulate_jobs",
 ]
 
@@ -37,6 +40,7 @@ __getattr__, __dir__ = lazily(
         "outcome.graph_links": ("GraphLink",),
         "outcome.records": ("PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord"),
         "outcome.steps": ("StepTime",),
+        "prediction": ("CollectivePrediction", "predict_collectives"),
         "together": ("JobsResult", "simulate_jobs"),
     },
 )

@@ -36,6 +36,7 @@ from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, NetworkModel, Protocol, Replay
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.channels import Channels
+from chakrasim.simulator.lowering.library import Courses
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
 from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -90,6 +91,7 @@ def simulate(
     comm_groups: GroupSource | CommGroups | None = None,
     machine: Source | Machine | None = None,
     gpus: int | None = None,
+    library: str | None = None,
     device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None = None,
     ranks: int | None = None,
     network_model: NetworkModel | None = None,
@@ -120,6 +122,9 @@ def simulate(
         A preset's or board's name, a machine file or a ``Machine``, instead of ``system`` and ``network``.
     gpus:
         Number of GPUs of a board's machine.
+    library:
+        Who runs the collectives on the flow network, as it would: "nccl", "nccl-2.27.7", "rccl"; "none" for rings and
+        direct messages. By default as the machine says.
     device_profile:
         A shipped device's name, a profile's file, mapping or ``DeviceProfile``: it times the compute nodes that say
         what they compute (``num_ops``, ``tensor_size``), instead of the machine's profile or roofline, which leave
@@ -161,7 +166,7 @@ def simulate(
     notes, limits = Notes(), limits or Limits()
     with without_gc(), told(notes):
         groups = load_groups(comm_groups, notes)
-        on = _machine(system, network, memory, machine, gpus, device_profile, notes)
+        on = _machine(system, network, memory, machine, gpus, library, device_profile, notes)
         model = _model(network_model, congestion, on)
         job = load_workload(workload, ranks, lenient, notes, max_bytes=limits.max_bytes)
         check_count(job, ranks, on.ranks)
@@ -276,6 +281,9 @@ def network_of(
 ) -> dict[str, Any]:
     """The network as a run needs it: the shape of the ranks, and the links of a graph."""
     if model != "flow":
+        if on.library is not None:
+            what = f"{on.library.asked} runs collectives as activities of links, which the {model} network has not"
+            raise InputError(what, remedy="use network model flow")
         if changes is not None:
             raise InputError(f"links of the {model} network do not change", remedy="use network model flow")
         idle = {"messages": protocol.messages, "channels": protocol.channels, "routing": on.routing != Routing()}
@@ -285,6 +293,10 @@ def network_of(
     if protocol.group_dimensions:
         raise InputError("the flow network has no dimensions to give to groups", remedy="leave group_dimensions out")
     graph = on.graph
+    courses = None if on.library is None else Courses(on)
+    if courses is not None and protocol.channels:
+        remedy = "set NCCL_MAX_NCHANNELS in its environment, or run without one: --library none"
+        raise InputError("channels are the library's to choose", remedy=remedy)
     return {
         "network": on.network if isinstance(on.network, Network) else shape_of(graph.logical),
         "network_model": model,
@@ -292,7 +304,8 @@ def network_of(
         "graph": graph,
         "routing": on.routing,
         "changes": (*on.changes, *(() if changes is None else load_changes(changes, graph, notes, on.changes))),
-        "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels),
+        "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels, courses),
+        "alone": Activities(graph, on.routing, courses=courses) if protocol.messages and courses else None,
         "channels": Channels(graph, on.routing, protocol.channels)
         if protocol.messages and graph is on.network
         else None,
@@ -330,6 +343,7 @@ def _machine(
     memory: Source | RemoteMemory | None,
     machine: Source | Machine | None,
     gpus: int | None,
+    library: str | None,
     device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None,
     notes: Notes,
 ) -> Machine:
@@ -340,15 +354,14 @@ def _machine(
             raise InputError(
                 "machine cannot be combined with system or network", remedy="give one machine, or both parts"
             )
-        loaded = load_machine(machine, notes, gpus=gpus)
+        loaded = load_machine(machine, notes, gpus=gpus, library=library)
         remote = load_memory(memory, notes) if memory is not None else loaded.memory
         if loaded.system.replay_only and loaded.comm_scale != 1.0:
             notes.warn("comm-scale has no effect: every node takes its recorded duration ('replay-only')")
         return _without_profile(replace(loaded, memory=remote, profile=profile or loaded.profile), notes)
-    if gpus is not None:
-        raise InputError(
-            "only the machine of a board has a number of GPUs", remedy="give machine='h100', or leave gpus out"
-        )
+    for name, given in (("number of GPUs", gpus), ("library", library)):
+        if given is not None:
+            raise InputError(f"only a machine has a {name}", remedy="give machine='h100', say, or leave it out")
     if system is None or network is None:
         missing = " and ".join(name for name, value in (("system", system), ("network", network)) if value is None)
         raise InputError(f"no {missing} configuration given", remedy="give system and network, or a machine")

@@ -18,6 +18,7 @@ from chakrasim.machine.graph.routing import Routing
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.channels import Channels
+from chakrasim.simulator.lowering.matrices import Matrix
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ class Context:
     """Where collectives are activities of the flow network; None where they run message by message."""
     channels: Channels | None = None
     """Where collectives run message by message on a graph of links: the rings that they take."""
+    alone: Activities | None = None
+    """Where a library's collectives run message by message: what each would be as one activity."""
+    matrices: tuple[Matrix, ...] = ()
+    """Of all-to-alls whose parts differ: who has what for whom."""
     protocol: Protocol = Protocol()
     role_of: Mapping[int, str] = field(default_factory=dict)
     """By group that a job brings: its role."""

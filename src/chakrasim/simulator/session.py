@@ -28,6 +28,7 @@ from chakrasim.simulator.lowering.compute import Tally
 from chakrasim.simulator.lowering.graph import Graph, lower_graph
 from chakrasim.simulator.lowering.meetings import hold_meetings
 from chakrasim.simulator.lowering.metadata import with_groups
+from chakrasim.simulator.lowering.parts import put_together, warn_of_parts
 from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
 from chakrasim.simulator.outcome.gather import gather
@@ -55,6 +56,11 @@ class Session:
         if context.replay == "transfer":
             self.graphs, self.graph_of, meetings = hold_meetings(self.graphs, self.graph_of, context)
             context = replace(context, meetings=meetings)
+        if context.network_model == "flow":
+            self.graphs, matrices = put_together(self.graphs, self.graph_of, context)
+            context = replace(context, matrices=matrices)
+        else:
+            warn_of_parts(self.graphs, context)
         self.context = context
         self.flows: FlowNetwork | None = None
         self.stalls: dict[int, StallError] = {}

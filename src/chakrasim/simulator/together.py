@@ -102,9 +102,11 @@ def _run(
 
 def _anew(context: Context) -> Context:
     """The same setting for another run, whose warnings and counts nobody asks for."""
-    activities = None if context.activities is None else context.activities.empty()
+    activities, alone = (None if one is None else one.empty() for one in (context.activities, context.alone))
     channels = None if context.channels is None else context.channels.empty()
-    return replace(context, activities=activities, channels=channels, notes=Notes(), counts=type(context.counts)())
+    return replace(
+        context, activities=activities, alone=alone, channels=channels, notes=Notes(), counts=type(context.counts)()
+    )
 
 
 def _figures(
@@ -147,9 +149,9 @@ def _shared_links(jobs: Sequence[PlacedJob], flows: FlowNetwork) -> list[SharedL
         owner[job.ranks] = i
     of_route = owner[flows.ranks_of_routes()]
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
-    crossed = np.zeros((flows.graph.links, len(jobs)))
+    crossed = np.zeros((flows.sharing.links.size, len(jobs)))
     np.add.at(crossed, (table.link, of_route[route]), table.coefficient * table.sent[route])
-    links = np.flatnonzero((crossed > 0).sum(axis=1) > 1)
+    links = np.flatnonzero((crossed[: flows.graph.links] > 0).sum(axis=1) > 1)
     links = links[np.argsort(-crossed[links].sum(axis=1), kind="stable")][:MOST_SHARED]
     return [
         SharedLink(

@@ -19,6 +19,10 @@ class NodeType(IntEnum):
     COMM_COLL_NODE = 7
 
 
+PARTS = "comm_parts"
+"""Attribute of an all-to-all whose parts differ: bytes that this rank has for each member, in the group's order."""
+
+
 class CollectiveType(IntEnum):
     """What a collective does (``enum CollectiveCommType`` of the schema), the value of the attribute ``comm_type``."""
 

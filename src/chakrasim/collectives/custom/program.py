@@ -40,7 +40,7 @@ class CustomProgram:
     kind: int64[n], `CustomKind`.
     peer: int64[n], number of the peer within the algorithm (index into the group's list); -1 for COMP.
     size_bytes, tag: int64[n], of messages; 0 for COMP. Tags are reduced as the reference does.
-    delay_ns: int64[n], of COMP; 0 for messages.
+    delay_ns: int64[n], of COMP; of SEND the number of the way that it takes on the flow network, 0: that of any.
     parents_count: int64[n], how many nodes each waits for.
     child_offsets, children: int64[n + 1], int64[edges]: nodes that wait for node i are
         ``children[child_offsets[i]:child_offsets[i + 1]]``, in the order in which they are freed.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from chakrasim.machine.graph.builder import GraphBuilder
-from chakrasim.machine.graph.graph import NetworkGraph
+from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
 from chakrasim.machine.topologies import BUILT_IN, Topology
 
 Ends = tuple[int, int]
@@ -21,7 +21,7 @@ def graph_of_dimensions(
 
     Every link that some route takes is one link of the graph; two that lead the opposite way between the same places
     are a cable. Ranks let messages of others pass where there is more than one dimension, or no switch and no full
-    mesh. Members along the first of several dimensions stand in one island.
+    mesh. Members along the first of several dimensions stand in one island, with their switches.
     """
     graph = GraphBuilder(" x ".join(f"{kind.name} {count}" for kind, count in zip(kinds, counts, strict=True)))
     links = [list(_links(kind, count)) for kind, count in zip(kinds, counts, strict=True)]
@@ -31,7 +31,8 @@ def graph_of_dimensions(
         extra = max((max(pair) - count + 1 for pair in ends), default=0)
         cables, alone = _cables(ends)
         for first, stride in _lines(counts, d):
-            switches = graph.add_switches(f"dim{d}-switch", extra)
+            island = graph.island_of(first) if d == 0 else NO_ISLAND
+            switches = graph.add_switches(f"dim{d}-switch", extra, island=island)
             places = [first + stride * i for i in range(count)] + list(switches)
             for a, b in cables:
                 graph.cable(places[a], places[b], bytes_per_ns[d], latency_ns[d])

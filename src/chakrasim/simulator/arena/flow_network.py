@@ -25,7 +25,7 @@ from chakrasim.simulator.kernels.flows import (
 )
 from chakrasim.simulator.kernels.layout import PAIR_BITS
 from chakrasim.simulator.lowering.activities import Activities
-from chakrasim.simulator.lowering.channels import Channels
+from chakrasim.simulator.lowering.channels import Channels, WaysOfMessages
 from chakrasim.simulator.network_changes import LinkStates
 
 Ints = NDArray[np.int64]
@@ -67,17 +67,25 @@ class FlowNetwork:
         """Crossings of the longest route."""
         self.user: Ints = np.zeros(0, np.int64)
         """int64[r], of each route: source << PAIR_BITS | destination, or -1 less the number of the activity."""
-        self.table = _no_routes(graph, routing, len(activities))
+        ways = channels.ways() if channels else None
+        caps = np.concatenate([activities.caps(), np.zeros(0) if ways is None else ways.cap])
+        capped = np.flatnonzero(np.isfinite(caps))
+        self._cap_of: Ints = np.full(caps.size, -1, np.int64)
+        """int64[a + h]: a limit of each activity's own, and of each own way of messages, which stands behind the links;
+        -1: it has none."""
+        self._cap_of[capped] = graph.links + np.arange(capped.size)
+        self._medium = np.concatenate([graph.medium, self._cap_of[capped].astype(np.int32)])
+        self.table = _no_routes(graph, routing, len(activities), self._medium, caps[capped])
         news = self.states.advance(0)
         self.history += [(0, link, float(self.states.capacity[link])) for link in news.links.tolist()]
-        self.sharing = new_sharing(self.states.capacity)
+        self.sharing = new_sharing(np.concatenate([self.states.capacity, caps[capped]]))
         self._stop(news.lost)
         self._note_activities(np.arange(len(activities)), self._down())
         if pairs is not None:
             self._note_pairs(pairs, self._down())
         self._ways = np.zeros((2, 0), np.int64)
-        if channels:
-            self._add_ways(channels)
+        if ways is not None:
+            self._add_ways(ways)
 
     def run(self, m: Ints, steps: int) -> int:
         """Run at most about so many events; returns why it stopped, where that is not for the tables' sake."""
@@ -148,7 +156,8 @@ class FlowNetwork:
             return
         routes, latency_ns, weight = self.activities.charges(new.tolist(), down)
         there = np.setdiff1d(np.arange(new.size), routes.missing)
-        number = self._append(-1 - new[there], routes.take(there), latency_ns[there], weight[there])
+        ways = with_own_limits(routes.take(there), self._cap_of[new[there]])
+        number = self._append(-1 - new[there], ways, latency_ns[there], weight[there])
         self.table.of_activity[new[there]] = number + np.arange(there.size)
         self._note_activities(new[routes.missing], None)
 
@@ -178,11 +187,11 @@ class FlowNetwork:
         note_routes(self.table, new[there], values.astype(np.int32))
         self._note_pairs(new[missing], None)
 
-    def _add_ways(self, channels: Channels) -> None:
-        """Take the ways of messages on rings, each a route of its own."""
-        keys, pairs, routes = channels.hops()
-        numbers = self._append(pairs, routes, routes.latency_ns(self.graph)) + np.arange(keys.size)
-        self._ways = np.stack([keys, numbers])
+    def _add_ways(self, ways: WaysOfMessages) -> None:
+        """Take the ways that messages have of their own, each a route."""
+        routes = with_own_limits(ways.routes, self._cap_of[len(self.activities) :])
+        numbers = self._append(ways.pairs, routes, ways.latency_ns) + np.arange(ways.keys.size)
+        self._ways = np.stack([ways.keys, numbers])
         self._note_ways()
 
     def _note_ways(self) -> None:
@@ -206,7 +215,7 @@ class FlowNetwork:
         self._longest = max(self._longest, int(np.diff(routes.first).max(initial=0)))
         self.table = old._replace(
             first=np.concatenate([old.first, old.first[-1] + routes.first[1:]]),
-            link=np.concatenate([old.link, self.graph.medium[routes.link]]),
+            link=np.concatenate([old.link, self._medium[routes.link]]),
             detour=np.concatenate([old.detour, np.broadcast_to(detour, count)]),
             coefficient=np.concatenate([old.coefficient, routes.coefficient]),
             latency=np.concatenate([old.latency, latency_ns]),
@@ -237,7 +246,9 @@ class FlowNetwork:
         """bool[r]: whether routes cross links that are known to be down."""
         found = np.zeros(first.size - 1, np.bool_)
         if self.states.known_down.any():
-            crossing = np.flatnonzero(self.states.known_down[link])
+            down = np.zeros(self._medium.size, np.bool_)
+            down[: self.graph.links] = self.states.known_down
+            crossing = np.flatnonzero(down[link])
             found[np.searchsorted(first, crossing, side="right") - 1] = True
         return found
 
@@ -319,9 +330,21 @@ class FlowNetwork:
             self.rerouted += 1
 
 
-def _no_routes(graph: NetworkGraph, routing: Routing, activities: int) -> RouteTable:
-    """A table without routes."""
-    links = graph.links if routing.rule == "adaptive" else 0
+def with_own_limits(routes: Routes, limit: Ints) -> Routes:
+    """The routes, each with one crossing more of a limit of its own (-1: it has none) behind its links."""
+    own = np.flatnonzero(limit >= 0)
+    if not own.size:
+        return routes
+    at = routes.first[own + 1]
+    first = routes.first + np.concatenate([[0], np.cumsum(limit >= 0)])
+    return Routes(first, np.insert(routes.link, at, limit[own]), np.insert(routes.coefficient, at, 1.0))
+
+
+def _no_routes(
+    graph: NetworkGraph, routing: Routing, activities: int, medium: NDArray[np.int32], caps: NDArray[np.float64]
+) -> RouteTable:
+    """A table without routes; ``caps`` are the activities' own limits, behind the links."""
+    links = medium.size if routing.rule == "adaptive" else 0
     return RouteTable(
         keys=np.full(1024, -1, np.int64),
         values=np.zeros(1024, np.int32),
@@ -342,7 +365,7 @@ def _no_routes(graph: NetworkGraph, routing: Routing, activities: int) -> RouteT
         tie=np.zeros(0, np.int64),
         detour=np.zeros(0, np.bool_),
         threshold=routing.threshold,
-        medium=graph.medium,
-        capacity=graph.capacity.copy(),
+        medium=medium,
+        capacity=np.concatenate([graph.capacity, caps]),
         on_link=np.zeros(links, np.int64),
     )

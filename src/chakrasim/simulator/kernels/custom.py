@@ -70,7 +70,8 @@ def issue_custom(m: Words, stream: int) -> None:
             peer = m[m[schedule + at.SCHEDULE_LIST] + peer]
         call = new_call(m, at.CALL_CUSTOM, slot, stream, number)
         if kind == CUSTOM_SEND:
-            send(m, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
+            way = m[node + at.CNODE_DELAY_NS]
+            send(m, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call, way)
         else:
             receive(m, slot, peer, m[node + at.CNODE_BYTES], at.NONE, m[node + at.CNODE_TAG], call)
 

@@ -88,14 +88,14 @@ class RouteTable(NamedTuple):
     on_link: NDArray[np.int64]
 
 
-@inner
+@leaf
 def home_of(key: int, mask: int) -> int:
     """Where a pair's place in the table is looked for first; what is multiplied stays below 2^63."""
     mixed = (key >> PAIR_BITS) * 0x5BD1E995 ^ (key & ((1 << PAIR_BITS) - 1)) * 0x9E3779B1
     return (mixed ^ (mixed >> 23)) & mask
 
 
-@inner
+@leaf
 def route_of(t: RouteTable, source: int, destination: int) -> int:
     """The number of a pair's route, -1 if it is not known yet."""
     key = (source << PAIR_BITS) | destination
@@ -142,7 +142,7 @@ def run_flows(m: Words, s: Sharing, t: RouteTable, steps: int) -> int:
             return at.PAUSED
 
 
-@inner
+@leaf
 def settle(m: Words, s: Sharing, t: RouteTable) -> int:
     """What flows do at the end of a tick: some end, or some join and rates are sought."""
     now = m[at.NOW]
@@ -164,7 +164,7 @@ def settle(m: Words, s: Sharing, t: RouteTable) -> int:
     return SETTLED
 
 
-@inner
+@leaf
 def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
     """Deliver what has arrived by now; the clock's tick may have new events after it."""
     while s.count[QUEUED] > 0 and s.slots[s.queue[0]].due <= now:
@@ -182,7 +182,7 @@ def end_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> None:
             on_message(m, message)
 
 
-@inner
+@leaf
 def join_route(m: Words, t: RouteTable, message: int, route: int) -> bool:
     """Whether a message's turn on a route has come; else it stands behind the others."""
     if t.first_message[route] == message:
@@ -197,7 +197,7 @@ def join_route(m: Words, t: RouteTable, message: int, route: int) -> bool:
     return False
 
 
-@inner
+@leaf
 def leave_route(m: Words, t: RouteTable, message: int) -> None:
     """A message goes from its route: the next one's turn has come."""
     route = m[message + at.MSG_ROUTE]
@@ -209,7 +209,7 @@ def leave_route(m: Words, t: RouteTable, message: int) -> None:
         to_start(m, behind)
 
 
-@inner
+@leaf
 def start_flows(m: Words, s: Sharing, t: RouteTable, now: int) -> int:
     """Let waiting messages join, or pay their latency first; those of jobs that have stopped are dropped."""
     while m[at.STARTING] != 0:
@@ -256,7 +256,7 @@ def has_stopped(m: Words, t: RouteTable, message: int) -> bool:
     return t.ended[m[message + at.MSG_TO]] if sender < 0 else t.stopped[sender]
 
 
-@inner
+@leaf
 def route_now(m: Words, t: RouteTable, message: int) -> int:
     """The route of a message or collective that starts now, -1 if it is not known yet."""
     if m[message + at.MSG_AT] < 0:
@@ -283,7 +283,7 @@ def other_route(m: Words, t: RouteTable, message: int) -> int:
     return route
 
 
-@inner
+@leaf
 def count_flow(t: RouteTable, route: int, by: int) -> None:
     """Add to the flows under way on a route's links, where that matters."""
     if t.on_link.size > 0:
@@ -291,7 +291,7 @@ def count_flow(t: RouteTable, route: int, by: int) -> None:
             t.on_link[t.medium[t.link[i]]] += by
 
 
-@inner
+@leaf
 def is_blocked(s: Sharing, t: RouteTable, route: int) -> bool:
     """Whether a route crosses a link that is down."""
     for i in range(t.first[route], t.first[route + 1]):  # noqa: SIM110  (kernels have no generators)
@@ -300,7 +300,7 @@ def is_blocked(s: Sharing, t: RouteTable, route: int) -> bool:
     return False
 
 
-@inner
+@leaf
 def arrive_empty(m: Words, message: int, time: int, paid: bool) -> None:
     """A message without bytes, or to the own rank, takes its latency only."""
     if m[message + at.MSG_AT] >= 0:
@@ -311,7 +311,7 @@ def arrive_empty(m: Words, message: int, time: int, paid: bool) -> None:
         schedule(m, time, at.ON_JOIN, message)
 
 
-@inner
+@leaf
 def enter(m: Words, s: Sharing, t: RouteTable, message: int, route: int, size: float, extra_ns: float) -> None:
     """A flow of so many bytes joins the sharing on a route; ``extra_ns`` of its latency are left to pay."""
     first = t.first[route]
@@ -353,7 +353,7 @@ def drop(m: Words, s: Sharing, t: RouteTable, slot: int) -> None:
     release(m, message, at.MSG_WORDS)
 
 
-@inner
+@leaf
 def take_out(m: Words, s: Sharing, t: RouteTable, slot: int) -> float:
     """Take a flow under way out of the sharing; returns the bytes that it has left."""
     message = s.slots[slot].record

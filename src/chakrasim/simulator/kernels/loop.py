@@ -36,7 +36,7 @@ def run_call(m: Words, call: int) -> None:
         peer = m[call + at.CALL_PEER]
         size = m[call + at.CALL_BYTES]
         if kind == at.CALL_REAL_SEND:
-            send_now(m, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN])
+            send_now(m, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN], 0)
         else:
             receive_now(m, slot, peer, size, m[call + at.CALL_GROUP], m[call + at.CALL_TAG], m[call + at.CALL_THEN])
     release(m, call, at.CALL_WORDS)

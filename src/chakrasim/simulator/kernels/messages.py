@@ -14,13 +14,13 @@ from chakrasim.simulator.kernels.network import inject
 
 
 @inner
-def send_now(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
-    """Send a message; ``call`` runs when it has arrived at its destination (0: nothing)."""
+def send_now(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int, way: int) -> None:
+    """Send a message; ``call`` runs when it has arrived at its destination (0: nothing), ``way`` is as of `inject`."""
     own = m[slot + at.SLOT_RANK]
     entry = find_entry(m, group, tag, own, peer, size, at.NONE)
     m[entry + at.ENTRY_SENT] += 1
     m[slot + at.SLOT_BYTES_SENT] += size
-    inject(m, own, peer, size, entry, call, 0)
+    inject(m, own, peer, size, entry, call, way)
 
 
 @inner
@@ -41,10 +41,10 @@ def promise(m: Words, kind: int, slot: int, peer: int, size: int, group: int, ta
 
 
 @inner
-def send(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int) -> None:
+def send(m: Words, slot: int, peer: int, size: int, group: int, tag: int, call: int, way: int) -> None:
     """Send a message by the protocol that the run uses."""
     if m[at.RENDEZVOUS] == 0:
-        send_now(m, slot, peer, size, group, tag, call)
+        send_now(m, slot, peer, size, group, tag, call, way)
     else:
         later = promise(m, at.CALL_REAL_SEND, slot, peer, size, group, tag, call)
         receive_now(m, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)
@@ -57,4 +57,4 @@ def receive(m: Words, slot: int, peer: int, size: int, group: int, tag: int, cal
         receive_now(m, slot, peer, size, group, tag, call)
     else:
         later = promise(m, at.CALL_REAL_RECV, slot, peer, size, group, tag, call)
-        send_now(m, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later)
+        send_now(m, slot, peer, at.CONTROL_BYTES, group, tag | at.CONTROL_TAG, later, 0)

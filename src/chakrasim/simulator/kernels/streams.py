@@ -298,6 +298,6 @@ def shake_hands(m: Words, stream: int, sending: bool, peer: int, size: int) -> N
     group = m[stream + at.STREAM_GROUP]
     chunk = m[stream + at.STREAM_CHUNK]
     if sending:
-        send(m, slot, peer, size, group, chunk, at.NONE)
+        send(m, slot, peer, size, group, chunk, at.NONE, 0)
     else:
         receive(m, slot, peer, size, group, chunk, new_call(m, at.CALL_STREAM, slot, stream, at.NONE))

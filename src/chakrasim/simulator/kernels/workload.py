@@ -171,7 +171,7 @@ def issue(m: Words, slot: int, number: int) -> None:
             create_streams(m, slot, number, plan, m[sequence])
     elif kind == at.RUN_SEND:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
-        send(m, slot, m[m[slot + at.SLOT_OWN] + a], m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)
+        send(m, slot, m[m[slot + at.SLOT_OWN] + a], m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call, 0)
     elif kind == at.RUN_RECV:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
         receive(m, slot, m[m[slot + at.SLOT_OWN] + a], m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from chakrasim.machine.graph.routing.routes import concatenated
 from chakrasim.simulator.kernels.layout import PAIR_BITS, WAY
 
 Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
 MOST_CHANNELS: Final = 32
 """As many as NCCL has."""
 
@@ -28,13 +29,40 @@ class Rings:
     first_way: int = 0
 
 
+class OwnWays(NamedTuple):
+    """Ways that messages of a collective take instead of those of any message between the same ranks.
+
+    ``number`` is that of each one's way, of which a rank has each once; ``latency_ns`` and ``cap`` (bytes per ns) are
+    None where links alone say them.
+    """
+
+    source: Ints
+    target: Ints
+    number: NDArray[np.int64]
+    routes: Routes
+    latency_ns: Floats | None = None
+    cap: Floats | None = None
+
+
+class WaysOfMessages(NamedTuple):
+    """All of them: int64[h] keys (source << PAIR_BITS | WAY | number of the way), int64[h] pairs
+    (source << PAIR_BITS | destination), routes, latencies, and the most bytes per ns (infinite: as links allow)."""
+
+    keys: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    routes: Routes
+    latency_ns: Floats
+    cap: Floats
+
+
 class Channels:
-    """The rings of a run's collectives, of equal ranks once; ``wanted`` of them, or as many as `channels_of` says."""
+    """The rings of a run's collectives, of equal ranks once; ``wanted`` of them, or as many as `channels_of` says; and
+    all ways that messages have of their own."""
 
     def __init__(self, graph: NetworkGraph, routing: Routing, wanted: int = 0) -> None:
         self._graph, self._routing, self._wanted = graph, routing, wanted
         self._known: dict[tuple[int, ...], Rings] = {}
-        self._own: list[ChannelRings] = []
+        self._own: list[OwnWays] = []
         self._ways = 0
 
     def empty(self) -> Channels:
@@ -52,22 +80,40 @@ class Channels:
         found = rings_of(self._graph, ring, self._wanted, self._routing)
         if found is None:
             return Rings(ring[None, :])
-        self._own.append(found)
-        first, self._ways = self._ways + 1, self._ways + len(found.orders)
-        return Rings(found.orders, first)
+        return Rings(found.orders, self.add_rings(found))
+
+    def add_rings(self, rings: ChannelRings, latency_ns: float | None = None, cap: float | None = None) -> int:
+        """Give the hops of rings ways of their own, a number for each ring; returns the first."""
+        count, n = rings.orders.shape
+        number = np.repeat(np.arange(count, dtype=np.int64), n)
+        target = np.roll(rings.orders, -1, axis=1).ravel()
+        latencies, caps = (None if value is None else np.full(number.size, value) for value in (latency_ns, cap))
+        return self.add(OwnWays(rings.orders.ravel(), target, number, rings.routes, latencies, caps))
+
+    def add(self, ways: OwnWays) -> int:
+        """Take ways whose numbers count from 0; returns what is to be added to them."""
+        first = self._ways + 1
+        self._own.append(ways._replace(number=ways.number + first))
+        self._ways += int(ways.number.max(initial=-1)) + 1
+        return first
 
     def __bool__(self) -> bool:
         """Whether any hop has a way of its own."""
         return bool(self._own)
 
-    def hops(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Routes]:
-        """Of all hops that have ways of their own: int64[h] keys (source << PAIR_BITS | WAY | number of the way),
-        int64[h] pairs (source << PAIR_BITS | destination), and routes."""
-        source = np.concatenate([rings.orders.ravel() for rings in self._own]).astype(np.int64)
-        target = np.concatenate([np.roll(rings.orders, -1, axis=1).ravel() for rings in self._own])
-        ways = np.repeat(np.arange(self._ways) + 1, [len(ring) for rings in self._own for ring in rings.orders])
-        routes = concatenated(*(rings.routes for rings in self._own))
-        return source << PAIR_BITS | WAY | ways, source << PAIR_BITS | target, routes
+    def ways(self) -> WaysOfMessages:
+        """All ways that messages have of their own."""
+        source = np.concatenate([own.source for own in self._own]).astype(np.int64) << PAIR_BITS
+        target = np.concatenate([own.target for own in self._own])
+        number = np.concatenate([own.number for own in self._own])
+        latency = [
+            own.routes.latency_ns(self._graph) if own.latency_ns is None else own.latency_ns for own in self._own
+        ]
+        caps = [np.full(own.number.size, np.inf) if own.cap is None else own.cap for own in self._own]
+        routes = concatenated(*(own.routes for own in self._own))
+        return WaysOfMessages(
+            source | WAY | number, source | target, routes, np.concatenate(latency), np.concatenate(caps)
+        )
 
 
 def rings_of(

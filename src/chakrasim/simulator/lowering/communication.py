@@ -20,6 +20,7 @@ from chakrasim.trace.chakra.graph import AttrColumn
 from chakrasim.trace.chakra.refusal import refuse, refuse_where
 from chakrasim.trace.job.groups import is_number
 from chakrasim.trace.job.job import PEER
+from chakrasim.trace.kinds import PARTS
 
 Ints = NDArray[np.int64]
 Column = Callable[[str], AttrColumn]
@@ -31,7 +32,11 @@ BOOL_LIST = 28
 @dataclass(frozen=True)
 class CollectiveUse:
     """A collective as nodes of a graph ask for it. ``group`` 0 is the default group; ``custom_node`` the id of a node
-    with an implementation of its own, else -1; ``root`` a rank (of a role: a position), or -1 for the first member."""
+    with an implementation of its own, else -1; ``root`` a rank (of a role: a position), or -1 for the first member.
+
+    ``parts``: of an all-to-all, what this rank has for each member, if they differ; ``matrix`` what all have for all,
+    as an index of `Context.matrices`, once the ranks are put together (`parts.put_together`).
+    """
 
     type: Collective
     size_bytes: int
@@ -39,6 +44,8 @@ class CollectiveUse:
     involved: tuple[bool, ...] | None
     root: int
     custom_node: int
+    parts: tuple[int, ...] = ()
+    matrix: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +84,7 @@ def collectives(trace: Trace, column: Column, nodes: Ints, context: Context) -> 
     groups = _in_order_of_use(trace, nodes, numbers)
     local = {group: i for i, group in enumerate(groups)}
     involved, masks = _involved(trace, column, nodes)
+    divided, parts = _parts(trace, column, nodes, types, context)
     table = np.stack(
         [
             types,
@@ -85,12 +93,14 @@ def collectives(trace: Trace, column: Column, nodes: Ints, context: Context) -> 
             involved,
             _roots(column, nodes),
             _custom_nodes(trace, nodes, context),
+            divided,
         ],
         axis=1,
     )
     rows, which = np.unique(table, axis=0, return_inverse=True)
     uses = tuple(
-        CollectiveUse(Collective(int(t)), int(s), groups[g], masks[int(i)], int(r), int(c)) for t, s, g, i, r, c in rows
+        CollectiveUse(Collective(int(t)), int(s), groups[g], masks[int(i)], int(r), int(c), parts[int(p)])
+        for t, s, g, i, r, c, p in rows
     )
     return CollectiveNodes(types, which.reshape(-1), table[:, 2], uses, tuple(groups))
 
@@ -168,6 +178,27 @@ def _involved(trace: Trace, column: Column, nodes: Ints) -> tuple[Ints, list[tup
             masks.append(mask)
         numbers[i] = masks.index(mask)
     return numbers, masks
+
+
+def _parts(
+    trace: Trace, column: Column, nodes: Ints, types: Ints, context: Context
+) -> tuple[Ints, list[tuple[int, ...]]]:
+    """Index of each node's parts in the list of distinct ones; 0: they are equal. Of all-to-alls only."""
+    given, size = column(PARTS), column("comm_size")
+    distinct: dict[tuple[int, ...], int] = {(): 0}
+    numbers = np.zeros(len(nodes), np.int64)
+    for i in np.flatnonzero(given.present[nodes] & (types == int(Collective.ALL_TO_ALL))):
+        node = int(nodes[i])
+        parts = given.list(node)
+        if not all(isinstance(part, int) and not isinstance(part, bool) and part >= 0 for part in parts):
+            refuse(trace, node, f"{PARTS} is no list of sizes", expected="a list of bytes, one for each member")
+        if sum(parts) != int(size.integers(0)[node]):
+            refuse(trace, node, f"{PARTS} does not add up to comm_size", found=sum(parts))
+        if len(set(parts)) > 1:
+            whole = np.array(parts, np.int64)
+            scaled_parts = np.maximum(scaled(whole, context.comm_scale), np.minimum(whole, 1))
+            numbers[i] = distinct.setdefault(tuple(scaled_parts.tolist()), len(distinct))
+    return numbers, list(distinct)
 
 
 def _roots(column: Column, nodes: Ints) -> Ints:

@@ -16,12 +16,15 @@ from chakrasim.collectives.kinds import COLLECTIVE_KEYS, KINDS
 from chakrasim.collectives.schedule import WITHOUT_REFERENCE
 from chakrasim.errors import InputError
 from chakrasim.machine import Algorithm
+from chakrasim.machine.graph.routing import ChannelRings
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
 from chakrasim.simulator.lowering.channels import Channels, Rings
 from chakrasim.simulator.lowering.communication import CollectiveUse
+from chakrasim.simulator.lowering.library_messages import course_of_messages, programs_of, refuse_switched, sends_round
+from chakrasim.simulator.lowering.matrices import Matrix
 
 Ints = NDArray[np.int64]
 
@@ -128,7 +131,12 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     custom = context.system.per_node_custom.get(use.custom_node) or context.system.custom.get(name, "")
     everywhere = members is not None or use.involved is None or all(use.involved)
     if context.activities is not None and everywhere and count > 1 and not custom:
-        return _as_activity(use, members or tuple(range(context.ranks)), context.activities)
+        matrix = context.matrices[use.matrix] if use.matrix >= 0 else None
+        return _as_activity(use, members or tuple(range(context.ranks)), context.activities, matrix)
+    if context.alone is not None and everywhere and count > 1 and not custom and use.type != Collective.BARRIER:
+        return _as_library_messages(use, members or tuple(range(context.ranks)), context.alone, context)
+    if use.matrix >= 0 and not custom:
+        return Plan(use, 1, (), context.matrices[use.matrix].programs(members or tuple(range(context.ranks))))
     if context.channels is not None and everywhere and count > 1 and not custom:
         flat = _flat(use, members or tuple(range(context.ranks)), name, context.channels, context)
         if flat is not None:
@@ -164,12 +172,36 @@ def resolve(use: CollectiveUse, context: Context) -> Plan:
     return Plan(use, chunks, tuple(phases))
 
 
-def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities) -> Plan:
+def _as_activity(use: CollectiveUse, members: tuple[int, ...], activities: Activities, matrix: Matrix | None) -> Plan:
     if KINDS[use.type].rooted and use.root >= 0:
         _root_index(use, members)
     if not use.size_bytes and KINDS[use.type].in_place and use.type != Collective.BARRIER:
         return Plan(use, 0, ())
-    return Plan(use, 1, (), activity=activities.number_of(use.type, use.root, members))
+    number = activities.number_of(use.type, use.root, members, use.size_bytes, matrix)
+    return Plan(use, 1, (), activity=number)
+
+
+def _as_library_messages(
+    use: CollectiveUse, members: tuple[int, ...], activities: Activities, context: Context
+) -> Plan:
+    """As the messages that the machine's library sends."""
+    assert context.channels is not None
+    if not use.size_bytes:
+        return Plan(use, 0, ())
+    matrix = context.matrices[use.matrix] if use.matrix >= 0 else None
+    root = use.root if use.root >= 0 else members[0]
+    _root_index(replace(use, root=root), members)
+    number = activities.number_of(use.type, root, members, use.size_bytes, matrix)
+    pattern = activities.pattern(number)
+    refuse_switched(pattern)
+    course = course_of_messages(activities, number, use.size_bytes)
+    if not sends_round(pattern, use.type):
+        return Plan(use, 1, (), programs_of(pattern, use.type, course, activities, context.channels))
+    orders = course.hops.source.reshape(pattern.channels, len(members))
+    routes = activities.routes_of(course.hops).scaled(pattern.wire)
+    latency_ns = course.startup_ns / course.hops.steps
+    first = context.channels.add_rings(ChannelRings(orders, routes), latency_ns, float(course.cap[0]))
+    return _on_rings(use, Rings(orders, first), RING, root, 1, context)
 
 
 def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, channels: Channels, context: Context) -> Plan | None:
@@ -185,7 +217,13 @@ def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, channels: Cha
     rings = channels.of(members) if on_rings else Rings(np.array([members], np.int32))
     root = use.root if use.root >= 0 else members[0]
     _root_index(replace(use, root=root), members)
-    pieces = max(context.system.preferred_dataset_splits * len(rings.orders), 1)
+    return _on_rings(use, rings, algorithm, root, context.system.preferred_dataset_splits, context)
+
+
+def _on_rings(use: CollectiveUse, rings: Rings, algorithm: Algorithm, root: int, splits: int, context: Context) -> Plan:
+    """So many chunks on each ring."""
+    members = tuple(rings.orders[0].tolist())
+    pieces = max(splits * len(rings.orders), 1)
     least = 1 if KINDS[use.type].size_is_part else len(members)
     chunk = max(-(-use.size_bytes // pieces), least)
     chunks = -(-use.size_bytes // chunk) if use.size_bytes else 1

@@ -76,10 +76,12 @@ class PlanWriter:
         return self._programs[program]
 
     def _write_program(self, program: Program) -> int:
+        # What a library's reductions take is in what it allows on each hop.
+        memory = self.context.system.local_mem_bw if self.context.alone is None else 0.0
         start, start_end = self._ops(program.start_ops)
         rows: list[int] = []
         for row in program.rows:
-            delay = _reduce_ns(row.bundle_bytes, self.context.system.local_mem_bw) if row.reduce else -1
+            delay = _reduce_ns(row.bundle_bytes, memory) if row.reduce else -1
             rows += [row.repeat, row.bundle_bytes, delay, int(row.from_memory), int(row.send_back), *self._ops(row.ops)]
         table = self.arena.add(rows)
         return self.arena.add(

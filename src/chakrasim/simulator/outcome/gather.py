@@ -249,7 +249,7 @@ def _collectives(calls: Sequence[Calls], context: Context) -> tuple[CollectiveFi
     sums: dict[Kind, list[int]] = {}
     for entry in calls:
         plan = entry.plan
-        kind = (plan.use.type, plan.use.size_bytes, plan.member_count(context), _algorithm(plan))
+        kind = (plan.use.type, plan.use.size_bytes, plan.member_count(context), _algorithm(plan, context))
         own = sums.setdefault(kind, [0, 0, 0])
         own[0] += entry.ranks
         own[1] += entry.calls * entry.ranks
@@ -271,10 +271,11 @@ def _figures(kind: Kind, callers: int, calls: int, spent_ns: int) -> CollectiveF
     return CollectiveFigures(meaning.key, size, members, groups, algorithm, calls, mean, algbw, busbw)
 
 
-def _algorithm(plan: Plan) -> str:
+def _algorithm(plan: Plan, context: Context) -> str:
     if plan.programs:
         return "custom"
     if plan.activity >= 0:
-        return "activity"
+        course = None if context.activities is None else context.activities.course(plan.activity)
+        return "activity" if course is None else f"{course.choice.algorithm} {course.choice.protocol}"
     by_dim = {phase.dim: phase.algorithm for phase in plan.phases}
     return ",".join(by_dim[d] for d in sorted(by_dim)) or "none"

@@ -45,7 +45,7 @@ def graph_links(flows: FlowNetwork, makespan_ns: int) -> tuple[GraphLink, ...]:
     table, graph = flows.table, flows.graph
     route = np.repeat(np.arange(table.latency.size), np.diff(table.first))
     crossed = table.coefficient * table.sent[route]
-    carried = np.bincount(table.link, crossed, graph.links)
+    carried = np.bincount(table.link, crossed, graph.links)[: graph.links]
     could = could_carry(graph.capacity, CapacityChanges(*np.array(flows.history).reshape(-1, 3).T), max(makespan_ns, 1))
     share = np.divide(carried, could, out=np.zeros(graph.links), where=could > 0)
     used = np.flatnonzero(carried)
@@ -79,7 +79,7 @@ def _users(
     flows: FlowNetwork, route: NDArray[np.int64], crossed: NDArray[np.float64], links: NDArray[np.int64]
 ) -> dict[int, tuple[LinkUser, ...]]:
     """By link: who sent most over it."""
-    asked = np.zeros(flows.graph.links, np.bool_)
+    asked = np.zeros(flows.sharing.links.size, np.bool_)
     asked[links] = True
     entries = np.flatnonzero(asked[flows.table.link] & (crossed > 0))
     user = flows.user[route[entries]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ class Call:
     is_async: whether the caller's stream goes on meanwhile.
     peer: rank in the group at the other end of a message, or the root of a rooted collective; -1 for others.
     tag: of a message.
+    parts: of an all-to-all, bytes of this rank for each member, if they differ.
     """
 
     type: int
@@ -44,6 +45,7 @@ class Call:
     is_async: bool
     peer: int = -1
     tag: int = 0
+    parts: tuple[int, ...] = ()
 
 
 def size_of(tensors: Iterable[Any]) -> int:
@@ -79,6 +81,7 @@ def decode_c10d(func: Any, args: Any, kwargs: Any) -> Call | None:
         kind in (SEND, RECV) or given is not False,
         int(values[places.root]) if places.root >= 0 else -1,
         int(values[places.tag]) if places.tag >= 0 else 0,
+        parts_of(reads, values[places.splits[1]] if places.splits else ()) if kind == Type.ALL_TO_ALL else (),
     )
 
 
@@ -112,7 +115,19 @@ def decode_functional(func: Any, args: Any, kwargs: Any, result: Any) -> Call:
         True,
         peer,
         int(given.get("tag", 0)),
+        parts_of(reads, given.get("input_split_sizes") or ()) if kind == Type.ALL_TO_ALL else (),
     )
+
+
+def parts_of(reads: Sequence[Any], splits: Sequence[Any]) -> tuple[int, ...]:
+    """Bytes for each member of an all-to-all: of rows of one tensor, or of tensors; nothing where they are equal."""
+    if splits:
+        rows = [int(split) for split in splits]
+        whole, total = size_of(reads), max(sum(rows), 1)
+        parts = [whole // total * row for row in rows]
+    else:
+        parts = [size_of([tensor]) for tensor in reads] if len(reads) > 1 else []
+    return tuple(parts) if len(set(parts)) > 1 else ()
 
 
 def ranks_of_group(handle: str) -> list[int]:

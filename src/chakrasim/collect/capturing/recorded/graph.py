@@ -44,6 +44,7 @@ class Node:
     dtype: str = ""
     peer: int = -1
     tag: int = 0
+    parts: tuple[int, ...] = ()
 
 
 class _Storage:
@@ -174,6 +175,7 @@ class Graph:
                 dtype,
                 told_as[1],
                 call.tag,
+                call.parts,
             )
         )
         if self._batch is None:

@@ -15,7 +15,7 @@ from chakrasim.trace import work as names
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import PEER
-from chakrasim.trace.kinds import NodeType
+from chakrasim.trace.kinds import PARTS, NodeType
 from chakrasim.trace.linked.columns import RECV, SEND
 from chakrasim.trace.work import Work, WorkKind
 
@@ -70,6 +70,8 @@ def _communication(node: Node, attributes: dict[str, object]) -> NodeType:
         attributes["comm_tag"] = node.tag
         return NodeType.COMM_SEND_NODE if node.type == SEND else NodeType.COMM_RECV_NODE
     attributes["comm_type"] = node.type
+    if node.parts:
+        attributes[PARTS] = list(node.parts)
     if node.type in ROOTED:
         attributes["root"] = node.peer
     return NodeType.COMM_COLL_NODE

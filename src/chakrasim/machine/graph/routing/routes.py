@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,10 @@ class Routes:
             np.float64
         )
         return sums
+
+    def scaled(self, factor: float) -> Routes:
+        """The same with so many bytes on each link for one."""
+        return self if factor == 1.0 else replace(self, coefficient=self.coefficient * factor)
 
     def take(self, flows: Longs) -> Routes:
         """The routes of these flows, in this order."""

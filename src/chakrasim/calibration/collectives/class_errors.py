@@ -1,0 +1,53 @@
+"""Errors by class of sizes, pooled so that each curve counts the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chakrasim.collectives.libraries.calibrated import CLASS_NAMES
+from chakrasim.collectives.libraries.model import SIZE_CLASSES, size_class
+
+
+@dataclass(frozen=True)
+class ClassErrors:
+    """Mean absolute errors in per cent, and the share of times inside the interval, of one class of sizes: the mean
+    of each curve, then over curves. ``name`` tells the class, ``half_width`` is the median of the intervals', in per
+    cent. None where there is no point."""
+
+    name: str
+    points: int
+    error_percent: float | None
+    covered_percent: float | None
+    half_width_percent: float | None
+
+
+def class_errors(
+    curve: Sequence[str], size_bytes: Sequence[int], time_us: Sequence[float], predicted_us: Sequence[float],
+    low_us: Sequence[float], high_us: Sequence[float],
+) -> tuple[ClassErrors, ...]:  # fmt: skip
+    """The errors of points that have a time, one for each class of sizes."""
+    times, predicted = np.array(time_us, np.float64), np.array(predicted_us, np.float64)
+    low, high, names = np.array(low_us, np.float64), np.array(high_us, np.float64), np.array(curve, np.str_)
+    sized = np.array([size_class(size) for size in size_bytes], np.int64)
+    found = []
+    for number in range(len(SIZE_CLASSES) + 1):
+        which = (sized == number) & (times > 0)
+        if not which.any():
+            found.append(ClassErrors(CLASS_NAMES[number], 0, None, None, None))
+            continue
+        off = np.abs(predicted[which] / times[which] - 1)
+        inside = (low[which] <= times[which]) & (times[which] <= high[which])
+        _, index, counts = np.unique(names[which], return_inverse=True, return_counts=True)
+        found.append(
+            ClassErrors(
+                CLASS_NAMES[number],
+                int(which.sum()),
+                float(100 * (np.bincount(index, off) / counts).mean()),
+                float(100 * inside.mean()),
+                float(100 * np.median(np.sqrt(high[which] / low[which]) - 1)),
+            )
+        )
+    return tuple(found)

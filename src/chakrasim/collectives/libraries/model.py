@@ -1,0 +1,169 @@
+"""How long a collective takes as the library runs it: terms weighed and added up, with an interval.
+
+The logarithm of a term's weight is the sum of what holds for all machines, for a generation of GPUs or a kind of
+network, and for the machine at hand, if it was calibrated. Weights were fitted to published measurements
+(`chakrasim.calibration.collectives.levels`); the constants of a machine, at most twelve, are fitted to its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from math import exp, sqrt
+from pathlib import Path
+from typing import Any, Final
+
+from chakrasim.collectives.libraries.site import Site
+from chakrasim.collectives.libraries.terms import Terms
+from chakrasim.collectives.libraries.versions import Library
+
+SIZE_CLASSES: Final = (65536, 4 << 20, (128 << 20) - 1)
+"""The largest sizes of the classes that errors are told by: up to 64 KiB, to 4 MiB, below 128 MiB, and beyond."""
+WIDE: Final = 1.645
+"""Standard deviations to either side that nine cases of ten lie within."""
+ALL: Final = "all"
+"""The level of everything."""
+OLD_RULES: Final = (2, 12)
+"""Versions before it share a level of their own: their LL and LL128 are slower."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What was fitted to one machine and library: logarithms of factors, by name in
+    `chakrasim.collectives.libraries.terms.CONSTANTS`.
+
+    ``covariance`` is of the constants in the order of ``values``; ``residual`` the standard deviation of what is left,
+    by size class, as logarithms.
+    """
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    covariance: tuple[tuple[float, ...], ...] = ()
+    residual: tuple[float, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The weights.
+
+    Attributes
+    ----------
+    weights: logarithm by term.
+    offsets: by level (`levels_of`), then constant.
+    spread: standard deviation of a constant between machines, as logarithms.
+    residual: of what is left on a machine that was not measured, by scope (`scope_of`) and size class.
+    basis: what it was fitted to.
+    """
+
+    weights: Mapping[str, float]
+    offsets: Mapping[str, Mapping[str, float]]
+    spread: Mapping[str, float]
+    residual: Mapping[str, tuple[float, ...]]
+    basis: str = ""
+
+    def offset(self, constant: str, levels: tuple[str, str]) -> float:
+        """What is added to the weights of a constant's terms at a group's levels."""
+        known = (self.offsets.get(level, {}) for level in (ALL, level_of(constant, levels)))
+        return sum(values.get(constant, 0.0) for values in known)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, rounded to what matters."""
+        return {
+            "basis": self.basis,
+            "weights": {name: round(value, 4) for name, value in sorted(self.weights.items())},
+            "offsets": {
+                level: {name: round(value, 4) for name, value in sorted(values.items()) if abs(value) >= 5e-4}
+                for level, values in sorted(self.offsets.items())
+            },
+            "spread": {name: round(value, 4) for name, value in sorted(self.spread.items())},
+            "residual": {scope: [round(value, 4) for value in values] for scope, values in self.residual.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Times in ns: before bytes flow and while they do, and the 90 % interval of the sum by its factors."""
+
+    fixed_ns: float
+    moving_ns: float
+    low: float = 1.0
+    high: float = 1.0
+
+
+@cache
+def shipped_model() -> Model:
+    """The model that comes with the package."""
+    data = json.loads(Path(__file__).with_name("model.json").read_bytes())
+    data["residual"] = {scope: tuple(values) for scope, values in data["residual"].items()}
+    return Model(**data)
+
+
+def levels_of(site: Site, library: Library) -> tuple[str, str]:
+    """The two levels that a group belongs to: generation of GPUs and kind of network."""
+    generation = f"sm{site.capability // 10}" if site.vendor == "nvidia" else site.model or site.vendor
+    return generation + ("-old" if library.rules < OLD_RULES and library.name == "nccl" else ""), site.network
+
+
+def level_of(constant: str, levels: tuple[str, str]) -> str:
+    """The level that counts for a constant."""
+    return levels[constant.startswith("net.")]
+
+
+def scope_of(site: Site) -> str:
+    """Whose residuals are alike: ``node`` of NVLink, ``network``, and ``other``."""
+    site = site.merged()
+    if site.nodes > 1:
+        return "network"
+    return "node" if site.inside in ("nvswitch", "direct") else "other"
+
+
+def size_class(size_bytes: int) -> int:
+    """The index of a size's class."""
+    return sum(size_bytes > last for last in SIZE_CLASSES)
+
+
+def constant_of(term: str) -> str:
+    """The constant in a term's name."""
+    return term.partition("/")[0]
+
+
+def estimate(
+    site: Site, library: Library, terms: Terms, size_bytes: int,
+    constants: Constants | None = None, model: Model | None = None,
+) -> Estimate:  # fmt: skip
+    """What terms add up to, with the interval of a machine that was calibrated (``constants``), or that was not."""
+    model = model or shipped_model()
+    levels, own = levels_of(site, library), constants.values if constants else {}
+    shares: dict[str, float] = {}
+    sums = [0.0, 0.0]
+    for index, part in enumerate((terms.fixed, terms.moving)):
+        for name, value in part.items():
+            if value <= 0:
+                continue
+            constant = constant_of(name)
+            offset = model.offset(constant, levels) + own.get(constant, 0.0)
+            time = value * 1e3 * exp(model.weights.get(name, 0.0) + offset)
+            sums[index] += time
+            shares[constant] = shares.get(constant, 0.0) + time
+    half = _half_width(site, model, constants, shares, sum(sums), size_class(size_bytes))
+    return Estimate(sums[0], sums[1], exp(-half), exp(half))
+
+
+def _half_width(
+    site: Site, model: Model, constants: Constants | None, shares: Mapping[str, float], total: float, sized: int
+) -> float:
+    """Of the 90 % interval, as a logarithm: constants that are uncertain by their share, and what no constant says."""
+    fitted = constants.values if constants else {}
+    variance = sum(
+        (share / total * model.spread.get(name, 0.3)) ** 2 for name, share in shares.items() if name not in fitted
+    )
+    if constants is not None and constants.residual:
+        order = list(fitted)
+        row = [shares.get(name, 0.0) / total for name in order]
+        variance += sum(
+            a * b * c for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True)
+        )
+        return WIDE * sqrt(variance + constants.residual[sized] ** 2)
+    return WIDE * sqrt(variance + model.residual[scope_of(site)][sized] ** 2)

@@ -1,0 +1,244 @@
+"""What the time of a collective is made of.
+
+Each term is a time in us that one mechanism would take if its constant were nominal: so many hops of a protocol at 1 us
+each, so many bytes at the speed of the wire. A term is named ``CONSTANT/detail``: the constant is what differs from
+machine to machine and is calibrated, the detail is weighed once and for all (`chakrasim.collectives.libraries.model`).
+
+What a kernel does step by step is nccl-model.md, section 4. A rank of a ring copies its own part and passes on the
+others', so that large sizes take bytes on the wire and bytes copied beside. LL moves 8 bytes a thread at a time, so
+that a step costs the same until each thread has more than that. Pipelines fill up for a while: what that takes grows
+with the root of the time on the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Final
+
+from chakrasim.collectives.libraries.choice import Choice
+from chakrasim.collectives.libraries.site import Site
+
+CONSTANTS: Final = {
+    "launch": "the kernel and its start",
+    "LL.hop": "a step with LL inside a node",
+    "LL.fill": "what a step with LL takes longer once all threads have a line",
+    "LL.wire": "bytes with LL inside a node",
+    "LL128.hop": "a step with LL128 inside a node",
+    "LL128.wire": "bytes with LL128 inside a node",
+    "Simple.hop": "a step with Simple inside a node",
+    "Simple.wire": "bytes with Simple inside a node",
+    "ramp": "filling pipelines inside a node",
+    "copy": "bytes copied in a GPU's memory",
+    "reduce": "bytes added up in a GPU's memory",
+    "nvls.hop": "start of a collective in the switch",
+    "nvls.wire": "bytes of a collective in the switch",
+    "p2p.hop": "messages between pairs inside a node",
+    "p2p.wire": "bytes between pairs inside a node",
+    "p2p.copy": "bytes that a rank sends to itself",
+    "p2p.ramp": "filling pipelines between pairs inside a node",
+    "host": "bytes through CPUs, between PCIe slots",
+    "net.hop": "a step with LL between nodes",
+    "net.LL.wire": "bytes with LL and LL128 between nodes",
+    "net.Simple.hop": "a step with LL128 and Simple between nodes",
+    "net.wire": "bytes with Simple between nodes",
+    "net.ramp": "filling pipelines between nodes",
+    "net.p2p.hop": "messages between pairs on several nodes",
+    "net.p2p.wire": "bytes between pairs on several nodes",
+    "net.message": "bytes of one message between nodes",
+}
+"""What may differ between machines, all factors of the nominal."""
+PAIRED: Final = frozenset({"all_to_all", "gather", "scatter", "message"})
+"""What is sent pair by pair."""
+COPY_GBPS: Final = 1000.0
+"""Nominal, of copies by the collective's own blocks."""
+CHANNEL_GBPS: Final = 12.5
+"""Nominal, of one channel between two nodes."""
+_LINE: Final = 4096
+"""Bytes that the 512 threads of a block move at a time with LL."""
+_GROWN: Final = {"LL": 2.0, "LL128": 16 / 15, "Simple": 1.0}
+"""Bytes on the wire by bytes of data."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call: its kind by name, bytes as nccl-tests counts them, and of each element (0: not known)."""
+
+    kind: str
+    size_bytes: int
+    in_place: bool = False
+    item_bytes: int = 0
+
+
+@dataclass
+class Terms:
+    """Times in us by name: ``fixed`` is what passes before bytes flow, ``moving`` is proportional to bytes."""
+
+    fixed: dict[str, float] = field(default_factory=lambda: {"launch/": 1.0})
+    moving: dict[str, float] = field(default_factory=dict)
+
+
+def terms_of(site: Site, choice: Choice, operation: Operation) -> Terms:
+    """The terms of one operation."""
+    site, found = site.merged(), Terms()
+    if operation.kind in PAIRED:
+        _pairs(found, site, choice, operation)
+    elif choice.algorithm == "symmetric":
+        found.fixed["launch/symmetric"] = choice.predicted_us
+    elif choice.algorithm == "tree":
+        _tree(found, site, choice, operation)
+    elif choice.algorithm in ("nvls", "nvlstree"):
+        _switch(found, site, operation)
+    elif operation.kind in ("broadcast", "reduce"):
+        _chain(found, site, choice, operation)
+    else:
+        _ring(found, site, choice, operation)
+    return found
+
+
+def node_GBps(site: Site) -> float:
+    """What the ports near a node's ranks carry in a direction; 0 where there is one node."""
+    if site.nodes == 1:
+        return 0.0
+    return max(1.0, site.nics_per_node * site.ranks_per_node / site.board) * site.nic_GBps
+
+
+def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
+    n, size, protocol = site.nranks, operation.size_bytes, choice.protocol
+    turns = 2 if operation.kind == "all_reduce" else 1
+    steps, far = turns * (n - 1), turns * (site.nodes - 1)
+    scope = "net." if far else "pcie." if site.inside == "pcie" else ""
+    hop, wire = ("net.hop", "net.LL.wire") if far else ("LL.hop", "LL.wire")
+    if protocol == "LL":
+        part, lines = size / n / _LINE, size / n / (choice.channels * 8 * choice.threads)
+        found.fixed[f"{hop}/near"] = steps - far
+        found.fixed[f"{'net.hop' if far else 'LL.fill'}/{scope}"] = steps * part / (1 + part)
+        found.moving[f"{wire}/{scope}lines"] = steps * max(0.0, lines - 1)
+    else:
+        hop = "net.Simple.hop" if far else f"{protocol}.hop"
+        found.fixed[f"{hop}/{scope}{protocol}.base"] = 1.0
+        found.fixed[f"{hop}/{scope}{protocol}.near"] = steps - far
+    if far:
+        found.fixed["net.hop/base"] = 1.0
+        found.fixed[f"{hop}/{protocol}.far"] = far
+    _wire(found, site, protocol, size * steps / n, max(steps, 1), f"{operation.kind}.")
+    copied, plain = size / n / COPY_GBPS / 1e3, "Simple" if protocol == "Simple" else "LL"
+    if operation.kind == "all_gather":
+        if not operation.in_place:
+            found.moving[f"copy/{plain}"] = copied
+    else:
+        found.moving[f"reduce/{operation.kind}.{plain}"] = copied
+        if operation.item_bytes == 1:
+            found.moving["reduce/bytes"] = copied
+
+
+def _wire(found: Terms, site: Site, protocol: str, size: float, steps: float, detail: str) -> None:
+    """Bytes on the wire: of the network where it is the slower one, else of the links inside nodes."""
+    net, inside = node_GBps(site), site.inside_GBps
+    far = 0 < net < 1.2 * inside
+    time = size * _GROWN[protocol] / (net if far else inside) / 1e3
+    kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") and not far else ""
+    if far:
+        name, ramp = "net.wire" if protocol == "Simple" else "net.LL.wire", "net.ramp"
+    else:
+        name, ramp = f"{protocol}.wire", "ramp"
+    found.moving[f"{name}/{kind}{detail}{protocol}"] = time
+    if protocol == "Simple" or (protocol == "LL128" and not far):
+        found.fixed[f"{ramp}/{kind}{detail}{protocol}"] = sqrt(time * 10)
+    if site.inside == "pcie" and not net:
+        _through_host(found, site, size, protocol)
+
+
+def _through_host(found: Terms, site: Site, size: float, protocol: str) -> None:
+    """What CPUs between PCIe slots cost: more the more GPUs share them, and the link between sockets."""
+    time = size / site.inside_GBps / 1e3
+    found.moving["host/wire"] = time * (site.nranks - 2) / 2
+    if site.nranks > site.board / 2:
+        found.moving[f"host/socket.{protocol}"] = time
+
+
+def _tree(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
+    size, protocol = operation.size_bytes, choice.protocol
+    depth, near = 2 * (site.nodes.bit_length() - 1), 2 * (site.nranks // site.nodes - 1)
+    scope = "net." if depth else ""
+    if protocol == "LL":
+        hop, part = f"{scope}hop" if depth else "LL.hop", size / choice.channels / 8 / _LINE
+        found.fixed[f"{hop}/tree.fill"] = (near + depth) * part / (1 + part)
+    else:
+        hop = "net.Simple.hop" if depth else f"{protocol}.hop"
+        found.fixed[f"{hop}/tree.{protocol}.base"] = 1.0
+    found.fixed[f"{hop}/tree.{protocol}.near"] = near
+    if depth:
+        found.fixed["net.hop/base"] = 1.0
+        found.fixed[f"{hop}/tree.{protocol}.far"] = depth
+    _wire(found, site, protocol, _crossing(site, size), near + depth, "tree.")
+
+
+def _crossing(site: Site, size: int) -> float:
+    """Bytes that leave a node's ports in a double binary tree over nodes: a leaf of two nodes sends and gets half of
+    each tree, of more the inner nodes send to two more."""
+    return float(size) if site.nodes <= 2 else 2 * size * (site.nodes - 1) / site.nodes
+
+
+def _switch(found: Terms, site: Site, operation: Operation) -> None:
+    n, size = site.nranks, operation.size_bytes
+    whole = operation.kind == "all_reduce"
+    time = (size if whole else size * (n - 1) / n) / site.inside_GBps / 1e3
+    name = "" if whole else "part"
+    found.fixed |= {f"nvls.hop/{name}": 1.0, f"nvls.hop/{name}ramp": sqrt(10 * time)}
+    found.moving[f"nvls.wire/{name}"] = time
+    if site.nodes > 1:
+        found.fixed["net.Simple.hop/nvls"] = 2 * (site.nodes.bit_length() - 1)
+        found.moving["net.wire/nvls"] = _crossing(site, size) / node_GBps(site) / 1e3
+
+
+def _chain(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
+    n, size, protocol = site.nranks, operation.size_bytes, choice.protocol
+    far = site.nodes > 1
+    if protocol == "LL":
+        part, lines = size / _LINE, size / (choice.channels * 8 * choice.threads)
+        found.fixed["net.hop/chain" if far else "LL.fill/chain"] = part / (1 + part)
+        found.moving[f"{'net.LL' if far else 'LL'}.wire/chain.lines"] = max(0.0, lines - 1)
+    else:
+        found.fixed[f"{'net.Simple' if far else protocol}.hop/chain.{protocol}"] = n - 1
+    _wire(found, site, protocol, float(size), n - 1, "chain.")
+
+
+def _pairs(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
+    n, each = site.nranks, site.nranks // site.nodes
+    if operation.kind == "message":
+        part, near, far = float(operation.size_bytes), int(site.nodes == 1), int(site.nodes > 1)
+    else:
+        part, near, far = operation.size_bytes / n, each - 1, n - each
+    found.fixed["p2p.hop/near"] = near
+    if operation.kind == "message" and far:
+        time = part / site.nic_GBps / 1e3
+        found.fixed |= {"net.p2p.hop/base": 1.0, "net.message/ramp": sqrt(10 * time)}
+        found.moving["net.message/wire"] = time
+        found.moving["net.message/channels"] = part / max(choice.per_peer, 1) / CHANNEL_GBPS / 1e3
+    elif far:
+        time = part * far * each / node_GBps(site) / 1e3
+        found.fixed |= {"net.p2p.hop/base": 1.0, "net.p2p.hop/far": far, "net.p2p.hop/ramp": sqrt(10 * time)}
+        found.moving["net.p2p.wire/"] = time
+        if each > 1 and site.nodes > 2:
+            found.moving["net.p2p.wire/crowd"] = time
+    else:
+        _pairs_inside(found, site, choice, operation, part, near)
+
+
+def _pairs_inside(found: Terms, site: Site, choice: Choice, operation: Operation, part: float, peers: int) -> None:
+    kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") else ""
+    time = part * peers / site.inside_GBps / 1e3
+    if choice.protocol == "LL":
+        found.fixed["p2p.hop/fill"] = sqrt(part) / 100
+        if kind:
+            found.moving[f"p2p.wire/{kind}"] = time
+        if site.inside == "pcie":
+            _through_host(found, site, part * peers, choice.protocol)
+        return
+    found.fixed |= {"p2p.hop/base": 1.0, f"p2p.ramp/{kind}": sqrt(10 * time)}
+    found.moving |= {f"p2p.wire/{kind}": time, f"p2p.wire/{kind}crowd": time * max(peers - 1, 0) / 6}
+    if operation.kind == "all_to_all" and not operation.in_place:
+        found.moving["p2p.copy/"] = part / COPY_GBPS / 1e3
+    if site.inside == "pcie":
+        _through_host(found, site, part * peers, choice.protocol)

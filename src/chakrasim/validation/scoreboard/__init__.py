@@ -1,0 +1,1 @@
+"""Measured collectives beside predictions: how far off they are, and how often an interval holds."""

@@ -1,0 +1,69 @@
+"""What predictions are worth on machines that nobody has measured: each is left out of the fit of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from chakrasim.calibration.collectives.design import Design, matrix_of
+from chakrasim.calibration.collectives.intervals import residual_by_scope, residual_needed
+from chakrasim.calibration.collectives.levels import fit_levels, with_residual
+from chakrasim.calibration.measurements.curves import Measurements
+from chakrasim.collectives.libraries.model import Model
+from chakrasim.errors import InputError
+from chakrasim.validation.scoreboard.predictions import Predictions, predict
+
+Progress = Callable[[int, int, str], None]
+
+
+def design_of_rows(rows: Predictions, measured: Measurements) -> Design:
+    """The points of the rows' curves, pooled, as the fit takes them; curves in the same order."""
+    points = {curve.name: curve for curve in measured.curves}
+    return matrix_of([replace(one, curve=points[one.curve.name]) for one in rows.curves])
+
+
+def models_without(design: Design, counts: Sequence[bool], progress: Progress | None = None) -> Mapping[str, Model]:
+    """For each machine the model fitted to all others' curves that count (``counts``, by curve).
+
+    The residual of its intervals is made of what these others need, each as predicted without itself. (So widths, not
+    times, know a little of the machine: it was in the fits that those predictions are from. To leave out every pair
+    would take as many fits as there are pairs.)
+    """
+    machines, machine = design.labels([one.curve.machine for one in design.curves])
+    known = ~np.isnan(design.log_time) & np.array(counts, np.bool_)[design.curve]
+    models: dict[str, Model] = {}
+    needed = np.zeros(len(design))
+    for at, name in enumerate(machines):
+        if progress is not None:
+            progress(at, len(machines), f"fitting without {name}")
+        own = machine == at
+        if not (known & ~own).any():
+            raise InputError(
+                "there is one machine, and none to fit the weights to", found=str(name), expected="two machines"
+            )
+        models[str(name)] = fit_levels(design.some(known & ~own)).model(f"all but {name}")
+        needed[known & own] = residual_needed(design.some(known & own), models[str(name)])
+    if progress is not None:
+        progress(len(machines), len(machines), "")
+    for at, name in enumerate(machines):
+        others = known & (machine != at)
+        residual = residual_by_scope(design.some(others), needed[others])
+        models[str(name)] = with_residual(models[str(name)], residual)
+    return models
+
+
+def without_each(rows: Predictions, models: Mapping[str, Model], progress: Progress | None = None) -> Predictions:
+    """The rows, each predicted by the model that has not seen its machine.
+
+    Rows of machines without a time were in no fit, and keep their prediction.
+    """
+    machine = rows.of_curves([one.curve.machine for one in rows.curves])
+    for at, (name, model) in enumerate(models.items()):
+        if progress is not None:
+            progress(at, len(models), f"predicting {name}")
+        rows = predict(rows, np.asarray(machine == name), model)
+    if progress is not None:
+        progress(len(models), len(models), "")
+    return rows

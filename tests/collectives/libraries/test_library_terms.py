@@ -1,0 +1,136 @@
+"""Terms of collectives, by hand: hops, bytes, and what is proportional to them."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.collectives.libraries.sites import a100, h100
+
+from chakrasim.collectives.libraries.choice import Choice
+from chakrasim.collectives.libraries.course import course_of
+from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model, size_class
+from chakrasim.collectives.libraries.terms import CONSTANTS, Operation, Terms, node_GBps, terms_of
+from chakrasim.collectives.libraries.versions import library_of
+
+NEWEST = library_of("nccl")
+MIB = 1 << 20
+KINDS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "all_to_all",
+    "gather",
+    "scatter",
+    "message",
+)
+
+
+def chosen(algorithm: str, protocol: str, channels: int = 24, per_peer: int = 4) -> Choice:
+    return Choice(algorithm, protocol, channels, 512, 524288, 1, 0.0, per_peer)
+
+
+def test_a_ring_passes_on_the_others_parts_and_copies_its_own() -> None:
+    found = terms_of(h100(), chosen("ring", "Simple"), Operation("all_gather", 512 * MIB))
+    wire = 512 * MIB * 7 / 8 / 450 / 1e3
+    assert found.moving == pytest.approx({"Simple.wire/all_gather.Simple": wire, "copy/Simple": 512 * MIB / 8e6})
+    near = {"Simple.hop/Simple.base": 1, "Simple.hop/Simple.near": 7, "ramp/all_gather.Simple": sqrt(10 * wire)}
+    assert {name: value for name, value in found.fixed.items() if value} == pytest.approx({"launch/": 1, **near})
+    in_place = terms_of(h100(), chosen("ring", "Simple"), Operation("all_gather", 512 * MIB, in_place=True))
+    assert set(found.moving) - set(in_place.moving) == {"copy/Simple"}
+
+
+def test_an_all_reduce_goes_around_twice_and_bytes_add_up_slower() -> None:
+    found = terms_of(a100(), chosen("ring", "LL128"), Operation("all_reduce", 8 * MIB, item_bytes=1))
+    assert found.moving["LL128.wire/all_reduce.LL128"] == pytest.approx(8 * MIB * 14 / 8 * 16 / 15 / 300 / 1e3)
+    assert found.fixed["LL128.hop/LL128.near"] == 14
+    assert "reduce/bytes" in found.moving
+    assert "reduce/bytes" not in terms_of(a100(), chosen("ring", "LL128"), Operation("all_reduce", 8 * MIB)).moving
+
+
+def test_low_latency_takes_a_step_until_each_thread_has_more_than_a_line() -> None:
+    short = terms_of(h100(), chosen("ring", "LL", channels=4), Operation("all_gather", 8 * 4 * 4096))
+    assert short.moving["LL.wire/lines"] == 0
+    longer = terms_of(h100(), chosen("ring", "LL", channels=4), Operation("all_gather", 8 * 4 * 4096 * 3))
+    assert longer.moving["LL.wire/lines"] == pytest.approx(7 * 2)
+
+
+def test_only_ports_near_the_ranks_count() -> None:
+    assert node_GBps(h100(8, 2)) == pytest.approx(400)
+    assert node_GBps(h100(1, 2, gpus_per_node=8)) == pytest.approx(50)
+    assert node_GBps(h100()) == 0
+    found = terms_of(h100(1, 2, gpus_per_node=8), chosen("ring", "Simple"), Operation("all_gather", 64 * MIB))
+    assert found.moving["net.wire/all_gather.Simple"] == pytest.approx(32 * MIB / 50 / 1e3)
+
+
+def test_two_nodes_send_half_of_each_tree_and_more_send_twice_as_much() -> None:
+    tree = chosen("tree", "Simple")
+    two, four = (terms_of(h100(8, n), tree, Operation("all_reduce", 64 * MIB)).moving for n in (2, 4))
+    assert two["net.wire/tree.Simple"] == pytest.approx(64 * MIB / 400 / 1e3)
+    assert four["net.wire/tree.Simple"] == pytest.approx(2 * 64 * MIB * 3 / 4 / 400 / 1e3)
+
+
+def test_pairs_send_to_each_other_and_to_themselves() -> None:
+    found = terms_of(h100(), chosen("p2p", "Simple"), Operation("all_to_all", 64 * MIB)).moving
+    assert found["p2p.wire/"] == pytest.approx(64 * MIB * 7 / 8 / 450 / 1e3)
+    assert found["p2p.copy/"] == pytest.approx(8 * MIB / 1e6)
+    far = terms_of(h100(8, 2), chosen("p2p", "Simple"), Operation("all_to_all", 64 * MIB)).moving
+    assert far["net.p2p.wire/"] == pytest.approx(4 * MIB * 8 * 8 / 400 / 1e3)
+
+
+@given(
+    st.sampled_from(KINDS), st.integers(1, 1 << 34), st.sampled_from([(8, 1), (2, 1), (8, 2), (1, 4), (8, 16)]),
+    st.booleans(), st.sampled_from([0, 1, 4]),
+)  # fmt: skip
+def test_every_term_has_a_constant_and_every_course_a_time(
+    kind: str, size: int, shape: tuple[int, int], in_place: bool, item: int
+) -> None:
+    site = h100(shape[0], shape[1], gpus_per_node=8)
+    course = course_of(site, NEWEST, kind, size, in_place=in_place, item_bytes=item)
+    assert 0 < course.startup_ns < 1e9
+    assert course.rate > 0
+    assert course.low < 1 < course.high
+    terms = terms_of(site, course.choice, Operation(kind, size, in_place, item))
+    assert {name.partition("/")[0] for name in (*terms.fixed, *terms.moving)} <= set(CONSTANTS)
+    assert all(value >= 0 for value in (*terms.fixed.values(), *terms.moving.values()))
+
+
+@given(st.integers(1, 30), st.sampled_from(["all_gather", "all_to_all", "all_reduce"]))
+def test_larger_sizes_take_no_less_while_the_choice_stays(power: int, kind: str) -> None:
+    site, half, whole = h100(), 1 << power, 1 << (power + 1)
+    courses = [course_of(site, NEWEST, kind, size) for size in (half, whole)]
+    alike = [(one.choice.algorithm, one.choice.protocol, one.choice.channels) for one in courses]
+    if alike[0] == alike[1]:
+        first, second = (one.startup_ns + size / one.rate for one, size in zip(courses, (half, whole), strict=True))
+        assert first <= second * (1 + 1e-9)
+
+
+def test_an_estimate_is_the_weighed_sum_of_its_terms() -> None:
+    model = Model(
+        {"launch/": log(5.0), "copy/Simple": log(2.0)},
+        {"all": {"launch": 0.1}, "sm9": {"copy": 0.2}, "none": {"copy": 9.0}},
+        {"launch": 0.5, "copy": 0.5}, {"node": (0.0, 0.0, 0.0, 0.0)},
+    )  # fmt: skip
+    terms = Terms({"launch/": 1.0}, {"copy/Simple": 10.0})
+    found = estimate(h100(), NEWEST, terms, 512 * MIB, model=model)
+    assert found.fixed_ns == pytest.approx(5e3 * exp(0.1))
+    assert found.moving_ns == pytest.approx(20e3 * exp(0.2))
+    own = estimate(h100(), NEWEST, terms, 512 * MIB, Constants({"copy": -0.2}, ((0.0,),), (0.1,) * 4), model)
+    assert own.moving_ns == pytest.approx(20e3)
+    launch = own.fixed_ns / (own.fixed_ns + own.moving_ns)
+    assert log(own.high) == pytest.approx(1.645 * sqrt((0.5 * launch) ** 2 + 0.1**2))
+    assert own.low * own.high == pytest.approx(1)
+
+
+def test_the_shipped_model_knows_the_constants_and_the_classes() -> None:
+    model = shipped_model()
+    assert {name.partition("/")[0] for name in model.weights} <= set(CONSTANTS)
+    assert set(model.spread) <= set(CONSTANTS)
+    assert all(len(values) == 4 for values in model.residual.values())
+    assert [size_class(size) for size in (1, 65536, 65537, 4 * MIB, 4 * MIB + 1, 128 * MIB - 1, 128 * MIB)] == [
+        0, 0, 1, 1, 2, 2, 3,
+    ]  # fmt: skip
