@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.calibration.collectives.levels import factors, fit_levels, shares, with_residual
 from chakrasim.calibration.collectives.own import predicted
-from chakrasim.collectives.libraries.model import SIZE_CLASSES, WIDE, Model
+from chakrasim.collectives.libraries.model import COVERED, SIZE_CLASSES, WIDE, Model
 
-COVERED = 0.9
 _SCOPES = ("node", "network", "other")
 _SMALL = 30.0
 """Points of a scope that count as much as all scopes together."""

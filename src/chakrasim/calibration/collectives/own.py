@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.calibration.collectives.levels import SIGMA, balance, factors, shares
-from chakrasim.collectives.libraries.model import SIZE_CLASSES, Constants, Model
+from chakrasim.collectives.libraries.model import COVERED, SIZE_CLASSES, WIDE, Constants, Model
 
 MOST_CONSTANTS: Final = 12
 """Freed for a machine and library: those that its points say most about."""
 FREEDOM: Final = 2.5
 """A machine's own points may move constants this much further than those of other machines are spread."""
 _STEPS: Final = 60
-_PRIOR_POINTS: Final = 12.0
+_PRIOR_POINTS: Final = 3.0
 """Residuals of a size class are those of this many points of the prior, and the machine's."""
 
 
@@ -121,6 +121,7 @@ def constants_of(design: Design, model: Model, source: str = "") -> Constants:
     for sized in range(len(SIZE_CLASSES) + 1):
         some = np.abs(off[(design.sized == sized) & ~np.isnan(off)])
         prior = float(SIGMA[sized])
-        residual.append(float((_PRIOR_POINTS * prior + (some.sum() * 1.25)) / (_PRIOR_POINTS + len(some))))
+        own_share = float(np.quantile(some, COVERED)) / WIDE if len(some) else 0.0
+        residual.append((_PRIOR_POINTS * prior + len(some) * own_share) / (_PRIOR_POINTS + len(some)))
     values = dict(zip(own.free, own.values.tolist(), strict=True))
     return Constants(values, tuple(map(tuple, own.covariance.tolist())), tuple(residual), source)

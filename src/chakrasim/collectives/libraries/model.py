@@ -21,6 +21,7 @@ from chakrasim.collectives.libraries.versions import Library
 
 SIZE_CLASSES: Final = (65536, 4 << 20, (128 << 20) - 1)
 """The largest sizes of the classes that errors are told by: up to 64 KiB, to 4 MiB, below 128 MiB, and beyond."""
+COVERED: Final = 0.9
 WIDE: Final = 1.645
 """Standard deviations to either side that nine cases of ten lie within."""
 ALL: Final = "all"
@@ -154,16 +155,16 @@ def estimate(
 def _half_width(
     site: Site, model: Model, constants: Constants | None, shares: Mapping[str, float], total: float, sized: int
 ) -> float:
-    """Of the 90 % interval, as a logarithm: constants that are uncertain by their share, and what no constant says."""
-    fitted = constants.values if constants else {}
-    variance = sum(
-        (share / total * model.spread.get(name, 0.3)) ** 2 for name, share in shares.items() if name not in fitted
-    )
+    """Of the 90 % interval, as a logarithm: constants that are uncertain by their share, and what no constant says.
+
+    On a machine that was calibrated the residual has what constants that were not fitted leave, too.
+    """
+    part = {name: share / total for name, share in shares.items()}
     if constants is not None and constants.residual:
-        order = list(fitted)
-        row = [shares.get(name, 0.0) / total for name in order]
-        variance += sum(
-            a * b * c for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True)
+        row = [part.get(name, 0.0) for name in constants.values]
+        pairs = (
+            (a, b, c) for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True)
         )
-        return WIDE * sqrt(variance + constants.residual[sized] ** 2)
+        return WIDE * sqrt(sum(a * b * c for a, b, c in pairs) + constants.residual[sized] ** 2)
+    variance = sum((one * model.spread.get(name, 0.3)) ** 2 for name, one in part.items())
     return WIDE * sqrt(variance + model.residual[scope_of(site)][sized] ** 2)
