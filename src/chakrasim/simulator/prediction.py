@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chakrasim.collectives import Collective
-from chakrasim.collectives.kinds import KINDS, MESSAGES
+from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, MESSAGES
 from chakrasim.collectives.libraries.course import Course, course_of
 from chakrasim.collectives.spelling import operation_of, plain
 from chakrasim.errors import InputError, near
@@ -158,7 +158,7 @@ def _check_sizes(name: str, sizes: Sequence[int]) -> None:
 
 def _large_enough(name: str, sizes: Sequence[int], ranks: int, notes: Notes) -> Sequence[int]:
     """The sizes of which each rank has a byte at least, as nccl-tests makes the others empty."""
-    meaning = next((kind for kind in KINDS.values() if kind.name == name), None)
+    meaning = KINDS_BY_NAME.get(name)
     least = ranks if meaning is not None and meaning.size_is_part else 1
     found = [size for size in sizes if size >= least]
     if not found:
@@ -170,7 +170,7 @@ def _large_enough(name: str, sizes: Sequence[int], ranks: int, notes: Notes) -> 
 
 
 def _collective(machine: Machine, name: str, sizes: Sequence[int], ranks: int) -> list[CollectivePrediction]:
-    meaning = next(kind for kind in KINDS.values() if kind.name == name)
+    meaning = KINDS_BY_NAME[name]
     found = []
     for size, alone in zip(sizes, collectives_alone(machine, name, sizes, ranks), strict=True):
         late = alone.startup_ns > alone.time_ns / 2

@@ -240,8 +240,7 @@ def _points(one: Described, constants: Constants | None, model: Model) -> Iterab
     curve = one.curve
     for place, size, time in zip(curve.place.tolist(), curve.bytes.tolist(), curve.time_us.tolist(), strict=True):
         found = estimate(one.site, one.library, one.terms(size, place), size, constants, model)
-        us = (found.fixed_ns + found.moving_ns) / 1e3
-        yield HeldOut(curve.name, place, size, None if np.isnan(time) else time, us, us * found.low, us * found.high)
+        yield HeldOut(curve.name, place, size, None if np.isnan(time) else time, *found.times_us)
 
 
 def _errors(points: Sequence[HeldOut]) -> tuple[ClassErrors, ...]:

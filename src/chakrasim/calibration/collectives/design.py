@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from chakrasim.errors import InputError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+T = TypeVar("T", bound=Hashable)
 
 ITEM_BYTES: Final = {
     "int8": 1, "uint8": 1, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "f8e4m3": 1, "f8e5m2": 1,
@@ -90,7 +91,7 @@ class Design:
         index = {name: at for at, name in enumerate(self.constants)}
         return np.array([index[constant_of(name)] for name in self.names], np.int64)
 
-    def labels(self, what: Sequence[object]) -> tuple[list[object], Ints]:
+    def labels(self, what: Sequence[T]) -> tuple[list[T], Ints]:
         """Something said of each curve, as distinct values and int64[n] the index of each point's."""
         known = list(dict.fromkeys(what))
         index = {value: at for at, value in enumerate(known)}

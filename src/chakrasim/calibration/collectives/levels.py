@@ -8,13 +8,13 @@ by Gauss and Newton, robust against single points far off (soft L1).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from chakrasim.calibration.collectives.design import Design, Floats
-from chakrasim.collectives.libraries.model import ALL, SIZE_CLASSES, Model, constant_of
+from chakrasim.collectives.libraries.model import ALL, SCOPES, SIZE_CLASSES, Model, constant_of
 
 SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
 """How far a point may be off by its size class, as a logarithm: about what repeats and details make."""
@@ -68,7 +68,7 @@ class Levels:
             dict(zip(self.names, self.weights.tolist(), strict=True)),
             {level: dict(zip(self.constants, values.tolist(), strict=True)) for level, values in self.offsets.items()},
             dict(zip(self.constants, spread.tolist(), strict=True)),
-            {scope: (0.1,) * (len(SIZE_CLASSES) + 1) for scope in ("node", "network", "other")},
+            {scope: (0.1,) * (len(SIZE_CLASSES) + 1) for scope in SCOPES},
             basis,
         )
 
@@ -220,19 +220,11 @@ def _solved(bend: Floats, right: Floats, damping: float, problem: _Problem) -> F
 def factors(design: Design, model: Model) -> Floats:
     """float64[n, terms]: the weighed times in us of a machine that was not measured."""
     weights = np.array([model.weights.get(name, 0.0) for name in design.names])
-    offsets = np.zeros((len(design.curves), len(design.names)))
-    for at, one in enumerate(design.curves):
-        for term, name in enumerate(design.names):
-            constant = constant_of(name)
-            offsets[at, term] = model.offset(constant, one.levels)
-    return np.asarray(design.nominal * np.exp(weights + offsets[design.curve]))
+    levels, level = design.labels([one.levels for one in design.curves])
+    offsets = np.array([[model.offset(name, one) for name in design.constants] for one in levels])
+    return np.asarray(design.nominal * np.exp(weights + offsets[:, design.owner][level]))
 
 
 def shares(design: Design, times: Floats) -> Floats:
     """float64[n, constants]: the part of each constant in the time of a point."""
     return np.asarray((times / times.sum(axis=1)[:, None]) @ np.eye(len(design.constants))[design.owner])
-
-
-def with_residual(model: Model, residual: Mapping[str, tuple[float, ...]]) -> Model:
-    """The model with what is left on machines that were not in the fit."""
-    return replace(model, residual=dict(residual))

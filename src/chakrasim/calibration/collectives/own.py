@@ -50,7 +50,7 @@ class _Problem:
     def __init__(self, design: Design, model: Model) -> None:
         self.base = factors(design, model)
         self.sigma, self.log_time = SIGMA[design.sized], design.log_time
-        self.sd = FREEDOM * np.array([model.spread.get(name, 0.3) for name in design.constants])
+        self.sd = FREEDOM * np.array(model.spread_of(design.constants))
         self.told = shares(design, self.base).sum(axis=0)
         self.acts = np.eye(len(design.constants))[design.owner]
         self.weight = balance(design)

@@ -8,7 +8,7 @@ network, and for the machine at hand, if it was calibrated. Weights were fitted 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import exp, sqrt
@@ -24,6 +24,10 @@ SIZE_CLASSES: Final = (65536, 4 << 20, (128 << 20) - 1)
 COVERED: Final = 0.9
 WIDE: Final = 1.645
 """Standard deviations to either side that nine cases of ten lie within."""
+UNKNOWN_SPREAD: Final = 0.3
+"""Of a constant that no machine of the fit had."""
+SCOPES: Final = ("node", "network", "other")
+"""Whose residuals are alike (`scope_of`): NVLink inside a node, several nodes, and the rest."""
 ALL: Final = "all"
 """The level of everything."""
 OLD_RULES: Final = (2, 12)
@@ -64,6 +68,10 @@ class Model:
     residual: Mapping[str, tuple[float, ...]]
     basis: str = ""
 
+    def spread_of(self, constants: Iterable[str]) -> list[float]:
+        """Of each of some constants, those that no machine of the fit had among them."""
+        return [self.spread.get(name, UNKNOWN_SPREAD) for name in constants]
+
     def offset(self, constant: str, levels: tuple[str, str]) -> float:
         """What is added to the weights of a constant's terms at a group's levels."""
         known = (self.offsets.get(level, {}) for level in (ALL, level_of(constant, levels)))
@@ -91,6 +99,12 @@ class Estimate:
     moving_ns: float
     low: float = 1.0
     high: float = 1.0
+
+    @property
+    def times_us(self) -> tuple[float, float, float]:
+        """The sum, and the ends of its interval."""
+        total = (self.fixed_ns + self.moving_ns) / 1e3
+        return total, total * self.low, total * self.high
 
 
 @cache
@@ -166,5 +180,6 @@ def _half_width(
             (a, b, c) for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True)
         )
         return WIDE * sqrt(sum(a * b * c for a, b, c in pairs) + constants.residual[sized] ** 2)
-    variance = sum((one * model.spread.get(name, 0.3)) ** 2 for name, one in part.items())
+    spread = model.spread_of(part)
+    variance = sum((one * each) ** 2 for one, each in zip(part.values(), spread, strict=True))
     return WIDE * sqrt(variance + model.residual[scope_of(site)][sized] ** 2)

@@ -56,8 +56,8 @@ CHANNEL_GBPS: Final = 12.5
 """Nominal, of one channel between two nodes."""
 _LINE: Final = 4096
 """Bytes that the 512 threads of a block move at a time with LL."""
-_GROWN: Final = {"LL": 2.0, "LL128": 16 / 15, "Simple": 1.0}
-"""Bytes on the wire by bytes of data."""
+GROWN: Final = {"LL": 2.0, "LL128": 16 / 15, "Simple": 1.0}
+"""Bytes on the wire by bytes of data: flags go along with them (nccl-model.md, 1 and 5)."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _wire(found: Terms, site: Site, protocol: str, size: float, steps: float, de
     """Bytes on the wire: of the network where it is the slower one, else of the links inside nodes."""
     net, inside = node_GBps(site), site.inside_GBps
     far = 0 < net < 1.2 * inside
-    time = size * _GROWN[protocol] / (net if far else inside) / 1e3
+    time = size * GROWN[protocol] / (net if far else inside) / 1e3
     kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") and not far else ""
     if far:
         name, ramp = "net.wire" if protocol == "Simple" else "net.LL.wire", "net.ramp"

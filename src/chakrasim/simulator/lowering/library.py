@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS, OnLink
 from chakrasim.collectives.libraries.course import Course, course_of
+from chakrasim.collectives.libraries.terms import GROWN
 from chakrasim.errors import InputError
 from chakrasim.machine import Machine
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
@@ -82,14 +83,12 @@ SYMMETRIC: Final = frozenset(
     ("AGxLL_R", "AGxLLMC_R", "RSxLD_AGxST", "RSxLDMC_AGxSTMC", "LL", "LLMC", "ST", "LD", "STMC", "LDMC")
 )
 """Kernels on symmetric memory."""
-ON_WIRE: Final = {"LL": 2.0, "LL128": 16 / 15}
-"""Flags go along with the data (nccl-model.md, 1 and 5)."""
 
 
 def pattern_of(course: Course, kind: int, members: tuple[int, ...], graph: NetworkGraph) -> Pattern:
     """The pattern of a collective of a group."""
     choice = course.choice
-    wire = ON_WIRE.get(choice.protocol, 1.0)
+    wire = GROWN.get(choice.protocol, 1.0)
     if KINDS[kind].of_pairs:
         return Pattern("p2p", 0, wire)
     if choice.algorithm == "symmetric":

@@ -119,7 +119,5 @@ def predict(
     for row in np.arange(len(rows)) if which is None else np.flatnonzero(which):
         one, size = rows.curves[rows.curve[row]], int(rows.bytes[row])
         terms = one.terms(size, bool(rows.place[row]))
-        found = estimate(one.site, one.library, terms, size, constants, model)
-        total = (found.fixed_ns + found.moving_ns) / 1e3
-        columns[:, row] = total, total * found.low, total * found.high
+        columns[:, row] = estimate(one.site, one.library, terms, size, constants, model).times_us
     return replace(rows, predicted_us=columns[0], low_us=columns[1], high_us=columns[2])

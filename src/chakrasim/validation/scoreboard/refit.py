@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from chakrasim.calibration.collectives.design import Design, matrix_of
-from chakrasim.calibration.collectives.intervals import residual_by_scope, residual_needed
-from chakrasim.calibration.collectives.levels import fit_levels, with_residual
+from chakrasim.calibration.collectives.intervals import left_out, residual_by_scope
 from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.collectives.libraries.model import Model
 from chakrasim.errors import InputError
@@ -31,26 +30,18 @@ def models_without(design: Design, counts: Sequence[bool], progress: Progress | 
     times, know a little of the machine: it was in the fits that those predictions are from. To leave out every pair
     would take as many fits as there are pairs.)
     """
-    machines, machine = design.labels([one.curve.machine for one in design.curves])
     known = ~np.isnan(design.log_time) & np.array(counts, np.bool_)[design.curve]
+    found, needed = left_out(design, known, progress)
+    machines, machine = design.labels([one.curve.machine for one in design.curves])
     models: dict[str, Model] = {}
-    needed = np.zeros(len(design))
-    for at, name in enumerate(machines):
-        if progress is not None:
-            progress(at, len(machines), f"fitting without {name}")
-        own = machine == at
-        if not (known & ~own).any():
+    for at, name in enumerate(map(str, machines)):
+        if name not in found:
             raise InputError(
-                "there is one machine, and none to fit the weights to", found=str(name), expected="two machines"
+                "there is one machine, and none to fit the weights to", found=name, expected="two machines"
             )
-        models[str(name)] = fit_levels(design.some(known & ~own)).model(f"all but {name}")
-        needed[known & own] = residual_needed(design.some(known & own), models[str(name)])
-    if progress is not None:
-        progress(len(machines), len(machines), "")
-    for at, name in enumerate(machines):
         others = known & (machine != at)
         residual = residual_by_scope(design.some(others), needed[others])
-        models[str(name)] = with_residual(models[str(name)], residual)
+        models[name] = replace(found[name], residual=residual)
     return models
 
 
