@@ -144,7 +144,9 @@ def _ports(curve: Curve, machine: MachineRow, board: int) -> tuple[int, float]:
 
 
 def _network(curve: Curve, machine: MachineRow) -> str:
-    return "tcp" if re.search(r"socket", curve.env, re.IGNORECASE) else network_of(machine.network)
+    network = network_of(machine.network)
+    plain = network == "slingshot" and curve.env and not re.search(r"ofi|cxi|fabric|plugin", curve.env, re.IGNORECASE)
+    return "tcp" if plain or re.search(r"socket", curve.env, re.IGNORECASE) else network
 
 
 def network_of(text: str) -> str:
