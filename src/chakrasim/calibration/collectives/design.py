@@ -65,7 +65,7 @@ class Design:
     """Points as rows.
 
     ``curves``: those of the points; ``curve`` int64[n] an index into it; ``row`` int64[n] the point's index in its
-    curve; ``nominal`` float64[n, terms] in us, of ``names``; ``moving`` bool[terms] and ``power`` float64[n] as in
+    curve; ``nominal`` float64[n, terms] in us, of ``names``; ``moving`` bool[terms] and ``apart`` float64[n] as in
     `chakrasim.collectives.libraries.terms.Terms`; ``log_time`` float64[n] the logarithm of the measured us
     (NaN: none); ``sized`` int64[n] the size class.
     """
@@ -76,7 +76,7 @@ class Design:
     row: Ints
     nominal: Floats
     moving: NDArray[np.bool_]
-    power: Floats
+    apart: Floats
     log_time: Floats
     sized: Ints
 
@@ -98,7 +98,7 @@ class Design:
         """float64[n, terms]: times of terms, alone, as they add up to that of the point."""
         moving = times[:, self.moving].sum(axis=1)
         fixed = times[:, ~self.moving].sum(axis=1)
-        both = overlapped(fixed, moving, self.power)
+        both = overlapped(fixed, moving, self.apart)
         ways = [np.divide(part, alone, where=alone > 0, out=np.zeros(len(alone)))
                 for part, alone in zip(both, (fixed, moving), strict=True)]  # fmt: skip
         return np.asarray(times * np.where(self.moving, ways[1][:, None], ways[0][:, None]))
@@ -120,7 +120,7 @@ class Design:
     def some(self, which: NDArray[np.bool_]) -> Design:
         """The same with some of the points."""
         columns = {
-            name: getattr(self, name)[which] for name in ("curve", "row", "nominal", "power", "log_time", "sized")
+            name: getattr(self, name)[which] for name in ("curve", "row", "nominal", "apart", "log_time", "sized")
         }
         return replace(self, **columns)
 
@@ -180,6 +180,6 @@ def matrix_of(curves: Sequence[Described]) -> Design:
     return Design(
         tuple(curves), names, np.repeat(np.arange(len(curves)), lengths),
         np.concatenate([np.zeros(0, np.int64), *(np.arange(length) for length in lengths)]),
-        nominal, np.array([name in moving for name in names], np.bool_), np.array([one.power for one in found]),
+        nominal, np.array([name in moving for name in names], np.bool_), np.array([one.apart for one in found]),
         logs, np.array([size_class(size) for size in sizes.tolist()], np.int64),
     )  # fmt: skip

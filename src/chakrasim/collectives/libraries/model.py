@@ -158,7 +158,7 @@ def estimate(
             offset = model.offset(constant, levels) + own.get(constant, 0.0) + own.get(name, 0.0)
             part[name] = value * 1e3 * exp(model.weights.get(name, 0.0) + offset)
     sums = [sum(part.values()) for part in parts]
-    whole = [float(part) for part in overlapped(sums[0], sums[1], terms.power)]
+    whole = [float(part) for part in overlapped(sums[0], sums[1], terms.apart)]
     shares: dict[str, float] = {}
     for part, alone, together in zip(parts, sums, whole, strict=True):
         for name, time in part.items():

@@ -66,9 +66,8 @@ BLOCK_GBPS: Final = {100: 70.0, 90: 38.7, 80: 24.0, 0: 26.5}
 """Nominal, of one channel, by the least capability (tables of NCCL 2.30)."""
 PROXY_GBPS: Final = 6.0
 """Nominal, of the processor that looks at the flags of what one port sends with LL."""
-OVERLAP: Final = 3.0
-"""Of rings through several nodes (`overlapped`). A part waits for few slow hops, while all parts share the ports: the
-longer of the two counts, where in one node each step takes both."""
+_KNEE: Final = 4.0
+"""The power of the mean that two overlapping times come to."""
 SLICE_BYTES: Final = 1 << 20
 """With Simple, of rings, at the usual buffer size."""
 TINY_BYTES: Final = 128
@@ -93,23 +92,22 @@ class Operation:
 class Terms:
     """Times in us by name: ``fixed`` is what passes before bytes flow, ``moving`` is proportional to bytes.
 
-    ``power`` says how far the two overlap (`overlapped`).
+    ``apart`` is the share of what moves that does so while nothing else passes; the rest overlaps (`overlapped`).
     """
 
     fixed: dict[str, float] = field(default_factory=lambda: {"launch/": 1.0})
     moving: dict[str, float] = field(default_factory=dict)
-    power: float = 1.0
+    apart: float = 1.0
 
 
-def overlapped(fixed: Numbers, moving: Numbers, power: Numbers) -> tuple[Numbers, Numbers]:
-    """What both come to where they overlap, together ``(fixed^power + moving^power)^(1/power)``.
-
-    With power 1 nothing overlaps; with more it is the longer of the two, with a soft knee.
-    """
-    most = np.maximum(np.maximum(fixed, moving), 1e-30)
-    low, high = fixed / most, moving / most
-    both = (low**power + high**power) ** (1 / power)
-    return most * both * (low / both) ** power, most * both * (high / both) ** power
+def overlapped(fixed: Numbers, moving: Numbers, apart: Numbers) -> tuple[Numbers, Numbers]:
+    """What the two come to where part of what moves does so while the fixed passes: of that part and the fixed about
+    the longer one counts, with a soft knee."""
+    beside = moving * (1 - apart)
+    most = np.maximum(np.maximum(fixed, beside), 1e-30)
+    low, high = fixed / most, beside / most
+    both = (low**_KNEE + high**_KNEE) ** (1 / _KNEE)
+    return most * both * (low / both) ** _KNEE, moving * apart + most * both * (high / both) ** _KNEE
 
 
 def terms_of(site: Site, choice: Choice, operation: Operation) -> Terms:
@@ -165,7 +163,7 @@ def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> Non
             slices = _slices(protocol, size / n / choice.channels)
             found.fixed[f"net.post/{protocol}"] = far * (choice.channels * slices - 1)
         if steps > far:
-            found.power = OVERLAP
+            found.apart = site.nodes / n
     detail = "parts." if far and operation.kind != "all_reduce" else f"{operation.kind}."
     _wire(found, site, choice, size * steps / n, detail)
     copied, plain = size / n / COPY_GBPS / 1e3, "Simple" if protocol == "Simple" else "LL"
