@@ -93,7 +93,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Times in ns: before bytes flow and while they do, and the 90 % interval of the sum by its factors."""
+    """Times in ns, and the 90 % interval of their sum by its factors.
+
+    ``moving_ns`` is how long bytes flow; what passes before they do, and is not over by then, is in ``fixed_ns``.
+    """
 
     fixed_ns: float
     moving_ns: float
@@ -165,7 +168,7 @@ def estimate(
             for key in (name, constant_of(name)):
                 shares[key] = shares.get(key, 0.0) + time * together / max(alone, 1e-30) / sum(whole)
     half = _half_width(site, model, constants, shares, size_class(size_bytes))
-    return Estimate(whole[0], whole[1], exp(-half), exp(half))
+    return Estimate(sum(whole) - sums[1], sums[1], exp(-half), exp(half))
 
 
 def _half_width(

@@ -106,7 +106,7 @@ def overlapped(fixed: Numbers, moving: Numbers, apart: Numbers) -> tuple[Numbers
     beside = moving * (1 - apart)
     most = np.maximum(np.maximum(fixed, beside), 1e-30)
     low, high = fixed / most, beside / most
-    both = (low**_KNEE + high**_KNEE) ** (1 / _KNEE)
+    both = np.maximum(low**_KNEE + high**_KNEE, 1.0) ** (1 / _KNEE)
     return most * both * (low / both) ** _KNEE, moving * apart + most * both * (high / both) ** _KNEE
 
 
