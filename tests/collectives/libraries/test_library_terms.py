@@ -31,6 +31,9 @@ KINDS = (
 )
 
 
+TIMES = st.just(0.0) | st.floats(1e-6, 1e9)
+
+
 def chosen(algorithm: str, protocol: str, channels: int = 24, per_peer: int = 4) -> Choice:
     return Choice(algorithm, protocol, channels, 512, 524288, 1, 0.0, per_peer)
 

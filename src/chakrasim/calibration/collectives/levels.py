@@ -19,17 +19,16 @@ from chakrasim.collectives.libraries.model import ALL, SCOPES, SIZE_CLASSES, Mod
 SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
 """How far a point may be off by its size class, as a logarithm: about what repeats and details make."""
 NOMINAL: Final = {
-    "launch/": 6.0, "LL.hop/near": 0.6, "LL128.hop/LL128.near": 1.9, "Simple.hop/Simple.near": 3.4,
-    "LL128.hop/LL128.base": 8.0, "Simple.hop/Simple.base": 8.0,
-    "net.hop/near": 0.8, "net.hop/LL.far": 5.0, "net.hop/base": 3.0,
-    "net.hop/tree.LL.near": 0.8, "net.hop/tree.LL.far": 5.0,
-    "net.Simple.hop/net.LL128.near": 1.9, "net.Simple.hop/LL128.far": 8.0, "net.Simple.hop/net.LL128.base": 8.0,
-    "net.Simple.hop/tree.LL128.near": 1.9, "net.Simple.hop/tree.LL128.far": 8.5, "net.Simple.hop/tree.LL128.base": 8.0,
-    "net.Simple.hop/net.Simple.near": 3.4, "net.Simple.hop/Simple.far": 14.0, "net.Simple.hop/net.Simple.base": 8.0,
-    "net.Simple.hop/tree.Simple.near": 4.0, "net.Simple.hop/tree.Simple.far": 14.0,
+    "launch/": 6.0, "LL.hop/near": 0.6, "LL128.hop/near": 1.9, "Simple.hop/near": 3.4, "LL128.hop/base": 8.0,
+    "Simple.hop/base": 8.0, "LL.hop/tree.near": 0.6, "LL128.hop/tree.near": 1.25, "Simple.hop/tree.near": 4.0,
+    "LL128.hop/tree.base": 8.0, "Simple.hop/tree.base": 8.0,
+    "net.base/": 3.0, "net.LL.hop/": 2.7, "net.LL128.hop/": 4.0, "net.Simple.hop/": 14.0,
+    "net.LL128.hop/chain": 4.0, "net.Simple.hop/chain": 4.0,
+    "net.tree.LL.hop/LL": 5.0, "net.tree.hop/LL128": 8.5, "net.tree.hop/Simple": 14.0, "net.tree.hop/nvls": 20.0,
+    **{f"net.{what}": 0.4 for what in ("LL.hop/near", "LL128.hop/near", "tree.LL.hop/near.LL", "tree.hop/near.LL128")},
+    "net.Simple.hop/near": 1.0, "net.tree.hop/near.Simple": 1.0,
     **{f"net.crowd/{what}": 0.05 for what in ("pairs", "all_reduce.", "parts.", "tree.", "chain.")},
-    "p2p.wire/crowd": 0.2, "net.p2p.hop/ramp": 0.3,
-    "net.Simple.hop/tree.Simple.base": 8.0, "net.Simple.hop/nvls": 20.0, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
+    "p2p.wire/crowd": 0.2, "net.p2p.hop/ramp": 0.3, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
 }  # fmt: skip
 """What weights are near before any measurement, in us: NCCL's own latencies (tables of 2.30), and little where several
 messages share a wire; others are near 1."""

@@ -43,10 +43,14 @@ CONSTANTS: Final = {
     "p2p.copy": "bytes that a rank sends to itself",
     "p2p.ramp": "filling pipelines between pairs inside a node",
     "host": "bytes through CPUs, between PCIe slots",
-    "net.hop": "a step with LL between nodes",
+    "net.base": "the start of what goes between nodes",
+    "net.LL.hop": "a step of a ring with LL through several nodes",
+    "net.LL128.hop": "a step of a ring with LL128 through several nodes",
+    "net.Simple.hop": "a step of a ring with Simple through several nodes",
+    "net.tree.LL.hop": "a step of a tree with LL over several nodes",
+    "net.tree.hop": "a step of a tree with LL128 and Simple, or of switches, over several nodes",
     "net.fill": "what a step with LL takes longer between nodes once all threads have a line",
     "net.LL.wire": "bytes with LL between nodes, whose flags a processor looks at",
-    "net.Simple.hop": "a step with LL128 and Simple between nodes",
     "net.post": "messages of a step between nodes that wait for others of its channels",
     "net.wire": "bytes with LL128 and Simple between nodes",
     "net.ramp": "filling pipelines between nodes",
@@ -144,26 +148,18 @@ def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> Non
     n, size, protocol = site.nranks, operation.size_bytes, choice.protocol
     turns = 2 if operation.kind == "all_reduce" else 1
     steps, far = turns * (n - 1), turns * (site.nodes - 1)
-    scope = "net." if far else "pcie." if site.inside == "pcie" else ""
-    hop, wire = ("net.hop", "net.LL.wire") if far else ("LL.hop", "LL.wire")
+    scope = "pcie." if not far and site.inside == "pcie" else ""
+    _steps(found, protocol, scope, steps - far, far)
     if protocol == "LL":
         part, lines = size / n / _LINE, size / n / (choice.channels * 8 * choice.threads)
-        found.fixed[f"{hop}/near"] = steps - far
-        fill = f"{'net.' if far else 'LL.'}fill/{scope}"
+        fill = "net.fill/" if far else f"LL.fill/{scope}"
         found.fixed |= {fill: steps * part / (1 + part), f"{fill}base": part / (1 + part)}
-        found.moving[f"{wire}/{scope}lines"] = steps * max(0.0, lines - 1)
-    else:
-        hop = "net.Simple.hop" if far else f"{protocol}.hop"
-        found.fixed[f"{hop}/{scope}{protocol}.base"] = 1.0
-        found.fixed[f"{hop}/{scope}{protocol}.near"] = steps - far
-    if far:
-        found.fixed["net.hop/base"] = 1.0
-        found.fixed[f"{hop}/{protocol}.far"] = far
-        if protocol != "LL128":
-            slices = _slices(protocol, size / n / choice.channels)
-            found.fixed[f"net.post/{protocol}"] = far * (choice.channels * slices - 1)
-        if steps > far:
-            found.apart = site.nodes / n
+        found.moving[f"{'net.LL' if far else 'LL'}.wire/{scope}lines"] = steps * max(0.0, lines - 1)
+    if far and protocol != "LL128":
+        slices = _slices(protocol, size / n / choice.channels)
+        found.fixed[f"net.post/{protocol}"] = far * (choice.channels * slices - 1)
+    if 0 < far < steps:
+        found.apart = site.nodes / n
     detail = "parts." if far and operation.kind != "all_reduce" else f"{operation.kind}."
     _wire(found, site, choice, size * steps / n, detail)
     copied, plain = size / n / COPY_GBPS / 1e3, "Simple" if protocol == "Simple" else "LL"
@@ -174,6 +170,15 @@ def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> Non
         found.moving[f"reduce/{operation.kind}.{plain}"] = copied
         if operation.item_bytes == 1:
             found.moving["reduce/bytes"] = copied
+
+
+def _steps(found: Terms, protocol: str, scope: str, near: int, far: int) -> None:
+    """Of a ring: steps inside nodes are what they are in one node, and a little more where the network is busy."""
+    found.fixed[f"{protocol}.hop/{scope}near"] = near
+    if protocol != "LL":
+        found.fixed[f"{protocol}.hop/{scope}base"] = 1.0
+    if far:
+        found.fixed |= {"net.base/": 1.0, f"net.{protocol}.hop/": far, f"net.{protocol}.hop/near": near}
 
 
 def _slices(protocol: str, part: float) -> int:
@@ -215,17 +220,15 @@ def _through_host(found: Terms, site: Site, size: float, detail: str) -> None:
 def _tree(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
     size, protocol = operation.size_bytes, choice.protocol
     depth, near = 2 * (site.nodes.bit_length() - 1), 2 * (site.nranks // site.nodes - 1)
-    scope = "net." if depth else ""
+    found.fixed[f"{protocol}.hop/tree.near"] = near
     if protocol == "LL":
-        hop, part = f"{scope}hop" if depth else "LL.hop", size / choice.channels / 8 / _LINE
+        part = size / choice.channels / 8 / _LINE
         found.fixed["net.fill/tree" if depth else "LL.hop/tree.fill"] = (near + depth) * part / (1 + part)
     else:
-        hop = "net.Simple.hop" if depth else f"{protocol}.hop"
-        found.fixed[f"{hop}/tree.{protocol}.base"] = 1.0
-    found.fixed[f"{hop}/tree.{protocol}.near"] = near
+        found.fixed[f"{protocol}.hop/tree.base"] = 1.0
     if depth:
-        found.fixed["net.hop/base"] = 1.0
-        found.fixed[f"{hop}/tree.{protocol}.far"] = depth
+        hop = "net.tree.LL.hop" if protocol == "LL" else "net.tree.hop"
+        found.fixed |= {"net.base/": 1.0, f"{hop}/{protocol}": depth, f"{hop}/near.{protocol}": near}
     _wire(found, site, choice, _crossing(site, size), "tree.")
 
 
@@ -243,7 +246,7 @@ def _switch(found: Terms, site: Site, operation: Operation) -> None:
     net = _crossing(site, size) / node_GBps(site) / 1e3 if site.nodes > 1 else 0.0
     found.fixed |= {f"nvls.hop/{name}": 1.0, f"nvls.hop/{name}ramp": sqrt(10 * time)}
     if site.nodes > 1:
-        found.fixed["net.Simple.hop/nvls"] = 2 * (site.nodes.bit_length() - 1)
+        found.fixed["net.tree.hop/nvls"] = 2 * (site.nodes.bit_length() - 1)
     if net > time:
         found.moving["net.wire/nvls"] = net
     else:
@@ -258,7 +261,7 @@ def _chain(found: Terms, site: Site, choice: Choice, operation: Operation) -> No
         found.fixed["net.fill/chain" if far else "LL.fill/chain"] = part / (1 + part)
         found.fixed["LL.pass/chain"] = max(0.0, lines - 1)
     else:
-        found.fixed[f"{'net.Simple' if far else protocol}.hop/chain.{protocol}"] = n - 1
+        found.fixed[f"{'net.' if far else ''}{protocol}.hop/chain"] = n - 1
     _wire(found, site, choice, float(size), "chain.")
 
 
