@@ -157,7 +157,7 @@ def _sd_weight(term: str) -> float:
     if term.endswith("crowd"):
         return SD_CROWD
     if not constant.endswith(("wire", "ramp", "copy", "reduce", "message", "crowd")) or term.endswith("lines"):
-        return SD_FIXED[far]
+        return SD_FIXED[far and not (term.partition("/")[2].startswith("near") and "LL.hop" not in term)]
     return SD_MOVING[far]
 
 
