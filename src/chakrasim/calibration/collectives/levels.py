@@ -27,12 +27,12 @@ NOMINAL: Final = {
     "net.tree.LL.hop/LL": 5.0, "net.tree.hop/LL128": 8.5, "net.tree.hop/Simple": 14.0, "net.tree.hop/nvls": 20.0,
     **{f"net.{what}": 0.4 for what in ("LL.hop/near", "LL128.hop/near", "tree.LL.hop/near.LL", "tree.hop/near.LL128")},
     "net.Simple.hop/near": 1.0, "net.tree.hop/near.Simple": 1.0,
-    **{f"net.crowd/{what}": 0.05 for what in ("pairs", "all_reduce.", "parts.", "tree.", "chain.")},
-    "p2p.wire/crowd": 0.2, "net.p2p.hop/ramp": 0.3, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
+    **{f"net.crowd/{what}": 0.05 for what in ("all_reduce.", "parts.", "tree.", "chain.")},
+    "net.p2p.crowd/": 0.05, "p2p.wire/crowd": 0.2, "net.p2p.hop/ramp": 0.3, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
 }  # fmt: skip
 """What weights are near before any measurement, in us: NCCL's own latencies (tables of 2.30), and little where several
 messages share a wire; others are near 1."""
-USUAL: Final = {"net.wire": 1.1, "net.LL.wire": 1.2, "net.p2p.wire": 1.1, "net.ramp": 0.5}
+USUAL: Final = {"net.wire": 1.1, "net.LL.wire": 1.2, "net.ramp": 0.5}
 """What networks reach before any measurement: what InfiniBand is known for."""
 SD_FIXED: Final = (0.9, 0.2)
 """Of the weights of terms that are steps, inside nodes and between them: there NCCL's own latencies hold together."""

@@ -57,6 +57,7 @@ CONSTANTS: Final = {
     "net.p2p.hop": "messages between pairs on several nodes",
     "net.p2p.wire": "bytes between pairs on several nodes",
     "net.crowd": "bytes between more than two nodes that meet in the network",
+    "net.p2p.crowd": "the same between pairs",
     "net.message": "bytes of one message between nodes",
 }
 """What may differ between machines, all factors of the nominal."""
@@ -124,7 +125,7 @@ def terms_of(site: Site, choice: Choice, operation: Operation) -> Terms:
     elif choice.algorithm == "tree":
         _tree(found, site, choice, operation)
     elif choice.algorithm in ("nvls", "nvlstree"):
-        _switch(found, site, operation)
+        _switch(found, site, choice, operation)
     elif operation.kind in ("broadcast", "reduce"):
         _chain(found, site, choice, operation)
     else:
@@ -142,6 +143,11 @@ def node_GBps(site: Site) -> float:
 def block_GBps(site: Site) -> float:
     """What the block of one channel moves: what the library takes for the most of trees in a node."""
     return next((most for least, most in BLOCK_GBPS.items() if site.capability >= least), min(BLOCK_GBPS.values()))
+
+
+def _through_blocks(site: Site, choice: Choice) -> float:
+    """What leaves a node in GB/s, by its ports and by the blocks of the channels, each of which takes its time."""
+    return 1 / hypot(1 / node_GBps(site), 1 / (choice.channels * block_GBps(site)))
 
 
 def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
@@ -192,7 +198,7 @@ def _wire(found: Terms, site: Site, choice: Choice, size: float, detail: str) ->
     if net and protocol == "LL":
         net = min(net, max(1.0, net / site.nic_GBps) * PROXY_GBPS)
     elif net:
-        net = 1 / hypot(1 / net, 1 / (choice.channels * block_GBps(site)))
+        net = _through_blocks(site, choice)
     far = 0 < net < 1.2 * inside
     time = size * GROWN[protocol] / (net if far else inside) / 1e3
     kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") and not far else ""
@@ -238,12 +244,12 @@ def _crossing(site: Site, size: int) -> float:
     return float(size) if site.nodes <= 2 else 2 * size * (site.nodes - 1) / site.nodes
 
 
-def _switch(found: Terms, site: Site, operation: Operation) -> None:
+def _switch(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
     n, size = site.nranks, operation.size_bytes
     whole = operation.kind == "all_reduce"
     time = (size if whole else size * (n - 1) / n) / site.inside_GBps / 1e3
     name = "" if whole else "part"
-    net = _crossing(site, size) / node_GBps(site) / 1e3 if site.nodes > 1 else 0.0
+    net = _crossing(site, size) / _through_blocks(site, choice) / 1e3 if site.nodes > 1 else 0.0
     found.fixed |= {f"nvls.hop/{name}": 1.0, f"nvls.hop/{name}ramp": sqrt(10 * time)}
     if site.nodes > 1:
         found.fixed["net.tree.hop/nvls"] = 2 * (site.nodes.bit_length() - 1)
@@ -283,7 +289,7 @@ def _pairs(found: Terms, site: Site, choice: Choice, operation: Operation) -> No
         if site.network == "slingshot" and part <= TINY_BYTES:
             found.fixed["net.p2p.hop/tiny"] = far
         if each > 1 and site.nodes > 2:
-            found.moving["net.crowd/pairs"] = time
+            found.moving["net.p2p.crowd/"] = time
     else:
         _pairs_inside(found, site, choice, operation, part, near)
 
