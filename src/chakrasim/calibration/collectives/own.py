@@ -22,6 +22,7 @@ _STEPS: Final = 60
 _SWAPS: Final = 30
 _FARTHEST: Final = 5.0
 """A logarithm that keeps a first try from overflowing."""
+_PRIOR: Final = (0.06, 0.08, 0.05, 0.012)
 _PRIOR_POINTS: Final = 3.0
 """Residuals of a size class are those of this many points of the prior, and the machine's."""
 
@@ -153,41 +154,54 @@ class _Problem:
 
 def predicted(design: Design, model: Model, own: Own | None = None) -> Floats:
     """float64[n]: times in us."""
-    times = factors(design, model)
+    return np.asarray(_times(design, model, own).sum(axis=1))
+
+
+def _times(design: Design, model: Model, own: Own | None) -> Floats:
+    """float64[n, terms] in us, as they add up."""
+    log = np.zeros(len(names_of(design)))
     if own is not None:
         index = {name: at for at, name in enumerate(names_of(design))}
-        log = np.zeros(len(index))
         for name, value in zip(own.free, own.values.tolist(), strict=True):
             if name in index:
                 log[index[name]] = value
-        times = times * np.exp(_acts(design) @ log)
-    return np.asarray(design.overlapped(times).sum(axis=1))
+    return design.overlapped(factors(design, model) * np.exp(_acts(design) @ log))
+
+
+def needed(design: Design, model: Model, own: Own) -> Floats:
+    """float64[n]: the residual (a standard deviation of logarithms) that an interval needs to reach each point, beside
+    what the constants are uncertain by."""
+    times = _times(design, model, own)
+    total = times.sum(axis=1)
+    index = {name: at for at, name in enumerate(names_of(design))}
+    share = (times / total[:, None]) @ _acts(design)[:, [index[name] for name in own.free]]
+    known = ((share @ own.covariance) * share).sum(axis=1)
+    off = (design.log_time - np.log(total)) / WIDE
+    return np.asarray(np.sqrt(np.maximum(off**2 - known, 0.0)))
 
 
 def left_over(design: Design, model: Model) -> Floats:
-    """float64[n]: how far each point is off, as a logarithm, when a quarter of the sizes at a time is left out."""
+    """float64[n]: what each point needs (`needed`) when a quarter of the sizes at a time is left out; NaN where that
+    leaves nothing to fit."""
     sizes = np.array([design.curves[c].curve.bytes[r] for c, r in zip(design.curve, design.row, strict=True)])
-    off = np.full(len(design), np.nan)
+    found = np.full(len(design), np.nan)
     _, rank = np.unique(sizes, return_inverse=True)
     parts = 4
     for part in range(parts):
         out: NDArray[np.bool_] = rank % parts == part
-        if out.all() or not out.any():
-            continue
-        own = fit_own(design.some(~out), model)
-        some = design.some(out)
-        off[out] = some.log_time - np.log(predicted(some, model, own))
-    return off
+        if not out.all() and out.any():
+            found[out] = needed(design.some(out), model, fit_own(design.some(~out), model))
+    return found
 
 
 def constants_of(design: Design, model: Model, source: str = "") -> Constants:
     """The constants of a group with their covariance, and what is left over by size class."""
-    own, off = fit_own(design, model), left_over(design, model)
+    own, left = fit_own(design, model), left_over(design, model)
     residual = []
     for sized in range(len(SIZE_CLASSES) + 1):
-        some = np.abs(off[(design.sized == sized) & ~np.isnan(off)])
-        prior = float(SIGMA[sized])
-        own_share = float(np.quantile(some, COVERED)) / WIDE if len(some) else 0.0
+        some = left[(design.sized == sized) & ~np.isnan(left)]
+        prior = _PRIOR[sized]
+        own_share = float(np.quantile(some, COVERED)) if len(some) else 0.0
         residual.append((_PRIOR_POINTS * prior + len(some) * own_share) / (_PRIOR_POINTS + len(some)))
     values = dict(zip(own.free, own.values.tolist(), strict=True))
     return Constants(values, tuple(map(tuple, own.covariance.tolist())), tuple(residual), source)
