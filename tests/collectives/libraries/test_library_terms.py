@@ -42,7 +42,7 @@ def test_a_ring_passes_on_the_others_parts_and_copies_its_own() -> None:
     found = terms_of(h100(), chosen("ring", "Simple"), Operation("all_gather", 512 * MIB))
     wire = 512 * MIB * 7 / 8 / 450 / 1e3
     assert found.moving == pytest.approx({"Simple.wire/all_gather.Simple": wire, "copy/Simple": 512 * MIB / 8e6})
-    near = {"Simple.hop/Simple.base": 1, "Simple.hop/Simple.near": 7, "ramp/all_gather.Simple": sqrt(10 * wire)}
+    near = {"Simple.hop/base": 1, "Simple.hop/near": 7, "ramp/all_gather.Simple": sqrt(10 * wire)}
     assert {name: value for name, value in found.fixed.items() if value} == pytest.approx({"launch/": 1, **near})
     in_place = terms_of(h100(), chosen("ring", "Simple"), Operation("all_gather", 512 * MIB, in_place=True))
     assert set(found.moving) - set(in_place.moving) == {"copy/Simple"}
@@ -51,7 +51,7 @@ def test_a_ring_passes_on_the_others_parts_and_copies_its_own() -> None:
 def test_an_all_reduce_goes_around_twice_and_bytes_add_up_slower() -> None:
     found = terms_of(a100(), chosen("ring", "LL128"), Operation("all_reduce", 8 * MIB, item_bytes=1))
     assert found.moving["LL128.wire/all_reduce.LL128"] == pytest.approx(8 * MIB * 14 / 8 * 16 / 15 / 300 / 1e3)
-    assert found.fixed["LL128.hop/LL128.near"] == 14
+    assert found.fixed["LL128.hop/near"] == 14
     assert "reduce/bytes" in found.moving
     assert "reduce/bytes" not in terms_of(a100(), chosen("ring", "LL128"), Operation("all_reduce", 8 * MIB)).moving
 
