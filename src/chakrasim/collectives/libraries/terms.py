@@ -240,8 +240,10 @@ def _tree(found: Terms, site: Site, choice: Choice, operation: Operation) -> Non
 
 def _crossing(site: Site, size: int) -> float:
     """Bytes that leave a node's ports in a double binary tree over nodes: a leaf of two nodes sends and gets half of
-    each tree, of more the inner nodes send to two more."""
-    return float(size) if site.nodes <= 2 else 2 * size * (site.nodes - 1) / site.nodes
+    each tree, of more the inner nodes send to two more. In one node all but the ends of chains send up and down."""
+    if site.nodes == 1:
+        return 2 * size * (site.nranks - 1) / site.nranks
+    return float(size) if site.nodes == 2 else 2 * size * (site.nodes - 1) / site.nodes
 
 
 def _switch(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
