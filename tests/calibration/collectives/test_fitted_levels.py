@@ -50,6 +50,19 @@ def test_constants_that_went_in_come_out() -> None:
     assert np.abs(np.log(predicted(made, shipped_model(), own)) - made.log_time).max() < 0.03
 
 
+def test_one_term_that_differs_is_freed_by_itself() -> None:
+    bare = design()
+    odd = bare.names.index("Simple.wire/reduce_scatter.Simple")
+    base = factors(bare, shipped_model())
+    base[:, odd] *= np.exp(0.3)
+    own = fit_own(replace(bare, log_time=np.log(base.sum(axis=1))), shipped_model())
+    found = dict(zip(own.free, own.values.tolist(), strict=True))
+    of_both = found.get("Simple.wire/reduce_scatter.Simple", 0.0) + found.get("Simple.wire", 0.0)
+    assert of_both == pytest.approx(0.3, abs=0.05)
+    other = found.get("Simple.wire/all_gather.Simple", 0.0) + found.get("Simple.wire", 0.0)
+    assert other == pytest.approx(0.0, abs=0.05)
+
+
 def test_single_points_far_off_do_not_bend_the_fit() -> None:
     made = timed(design(), {"launch": 0.3})
     log_time = made.log_time.copy()

@@ -30,6 +30,7 @@ _NETWORKS: Final = (
     (r"slingshot|cxi", "slingshot"),
     (r"infiniband|\bib\b|hdr|ndr|edr|xdr|quantum", "infiniband"),
     (r"roce|spectrum", "roce"),
+    (r"tcpxo?\b|fastrak", "unknown"),
     (r"tcp|socket|gvnic", "tcp"),
     (r"ethernet", "ethernet"),
     (r"^none$|^$", "none"),
