@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from chakrasim.calibration.collectives.descent import Solve, least
 from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.collectives.libraries.model import ALL, SCOPES, SIZE_CLASSES, Model, constant_of
 
@@ -49,7 +50,6 @@ SD_MACHINE: Final = (0.25, 0.8)
 WIDER: Final = 1.3
 """The spread between machines is taken wider than that of the few that are known."""
 LEAST_SPREAD: Final = 0.12
-_STEPS: Final = 40
 _LONGEST: Final = 1.5
 
 
@@ -184,29 +184,18 @@ def fit_levels(design: Design) -> Levels:
 
 
 def _least(problem: _Problem) -> Floats:
-    at = problem.mean.copy()
-    times = problem.times(at)
-    off = problem.off(times)
-    cost, damping = problem.cost(at, off), 1e-2
-    for turn in range(_STEPS):
-        bend, pull = problem.curvature(times, off)
+    def cost_of(at: Floats) -> tuple[float, tuple[Floats, Floats]]:
+        times = problem.times(at)
+        off = problem.off(times)
+        return problem.cost(at, off), (times, off)
+
+    def equations(at: Floats, state: tuple[Floats, Floats]) -> Solve:
+        bend, pull = problem.curvature(*state)
         bend += np.diag(problem.sd**-2)
         pull += (at - problem.mean) / problem.sd**2
-        for _ in range(8):
-            step = np.clip(_solved(bend, -pull, damping, problem), -_LONGEST, _LONGEST)
-            times = problem.times(at + step)
-            off = problem.off(times)
-            lower = problem.cost(at + step, off)
-            if lower < cost:
-                break
-            damping *= 6
-        else:
-            return at
-        settled = cost - lower < 3e-4 * cost and turn > 8
-        at, cost, damping = at + step, lower, max(damping / 5, 1e-7)
-        if settled:
-            break
-    return at
+        return lambda damping: _solved(bend, -pull, damping, problem)
+
+    return least(problem.mean.copy(), cost_of, equations, _LONGEST, 3e-4, 9)[0]
 
 
 def _solved(bend: Floats, right: Floats, damping: float, problem: _Problem) -> Floats:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.calibration.collectives.descent import Solve, least
 from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.calibration.collectives.levels import SIGMA, balance, factors
 from chakrasim.collectives.libraries.model import COVERED, SIZE_CLASSES, WIDE, Constants, Model
@@ -18,13 +19,15 @@ FREEDOM: Final = 2.5
 """A machine's own points may move constants this much further than those of other machines are spread."""
 SD_TERM: Final = (0.2, 1.0)
 """Of single terms beside their constants, inside nodes and between them: logarithms."""
-_STEPS: Final = 60
 _SWAPS: Final = 30
 _FARTHEST: Final = 5.0
 """A logarithm that keeps a first try from overflowing."""
 _PRIOR: Final = (0.06, 0.08, 0.05, 0.012)
 _PRIOR_POINTS: Final = 3.0
 """Residuals of a size class are those of this many points of the prior, and the machine's."""
+
+_State = tuple[Floats, Floats]
+"""Times of terms, and by how much each point is off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,25 +106,17 @@ class _Problem:
     def least(self, free: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """The logarithms of the free constants, and the curvature of the fit there."""
         acts, sd = self.acts[:, free], self.sd[free]
-        at, damping = np.zeros(len(free)), 1e-3
-        cost, times, off = self._cost(at, acts, sd)
-        bend = np.diag(sd**-2)
-        for _ in range(_STEPS):
-            slope, weighed = self._slopes(times, off, acts)
-            bend = weighed.T @ slope + np.diag(sd**-2)
-            pull = weighed.T @ off + at / sd**2
-            step = np.clip(np.linalg.solve(bend + damping * np.diag(np.diag(bend)), -pull), -1, 1)
-            new, new_times, new_off = self._cost(at + step, acts, sd)
-            if new >= cost:
-                damping *= 6
-                if damping > 1e6:
-                    break
-                continue
-            settled = cost - new < 1e-6 * cost
-            at, cost, times, off, damping = at + step, new, new_times, new_off, max(damping / 5, 1e-9)
-            if settled:
-                break
-        return at, bend
+
+        def bend(state: _State) -> Floats:
+            slope, weighed = self._slopes(*state, acts)
+            return np.asarray(weighed.T @ slope + np.diag(sd**-2))
+
+        def equations(at: Floats, state: _State) -> Solve:
+            bent, pull = bend(state), self._slopes(*state, acts)[1].T @ state[1] + at / sd**2
+            return lambda damping: np.linalg.solve(bent + damping * np.diag(np.diag(bent)), -pull)
+
+        at, state = least(np.zeros(len(free)), lambda at: self._cost(at, acts, sd), equations, 1.0, 1e-6)
+        return at, bend(state)
 
     def cost(self, free: NDArray[np.intp], at: Floats) -> float:
         """What the fit makes least."""
@@ -129,7 +124,7 @@ class _Problem:
 
     def gain(self, free: NDArray[np.intp], at: Floats, bend: Floats) -> Floats:
         """float64[names]: what the fit would gain if one more were free, about; 0 for those that are."""
-        _, times, off = self._cost(at, self.acts[:, free], self.sd[free])
+        _, (times, off) = self._cost(at, self.acts[:, free], self.sd[free])
         slope, weighed = self._slopes(times, off, self.acts)
         across = weighed.T @ slope[:, free]
         alone = (weighed * slope).sum(axis=0) + self.sd**-2
@@ -143,13 +138,14 @@ class _Problem:
         slope = (times / times.sum(axis=1)[:, None]) @ acts * (1 / self.sigma + off)[:, None]
         return slope, slope * (self.weight / np.sqrt(1 + off * off))[:, None]
 
-    def _cost(self, at: Floats, acts: Floats, sd: Floats) -> tuple[float, Floats, Floats]:
+    def _cost(self, at: Floats, acts: Floats, sd: Floats) -> tuple[float, _State]:
         """What the fit makes least, times of terms, and by how much of the measured time each point is off, in its
         sigmas: errors are told in per cent of what was measured, so that is what is made small."""
         times = self.design.overlapped(self.base * np.exp(acts @ at))
         ratio = np.exp(np.minimum(np.log(times.sum(axis=1)) - self.log_time, _FARTHEST))
         off = (ratio - 1) / self.sigma
-        return float((self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + ((at / sd) ** 2).sum()), times, off
+        cost = (self.weight * 2 * (np.sqrt(1 + off * off) - 1)).sum() + ((at / sd) ** 2).sum()
+        return float(cost), (times, off)
 
 
 def predicted(design: Design, model: Model, own: Own | None = None) -> Floats:
