@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
 #: Lines that the main road may have.
-BUDGET = 83_300
+BUDGET = 83_400
 
 
 def lines_below(folder: Path) -> Counter[str]:

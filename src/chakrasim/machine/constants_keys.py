@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrasim.collectives.kinds import KINDS_BY_NAME
 from chakrasim.collectives.libraries.calibrated import CLASS_NAMES, Calibrated, Case
-from chakrasim.collectives.libraries.model import SIZE_CLASSES, Constants
+from chakrasim.collectives.libraries.model import SIZE_CLASSES, Constants, constant_of
 from chakrasim.collectives.libraries.terms import CONSTANTS
 from chakrasim.config.kinds import number, paragraph, text
 from chakrasim.config.section import Section
@@ -35,6 +35,20 @@ def _case(section: Section, key: str) -> tuple[int, int]:
 
 
 _RANKS: Final = Kind(_case, "ranks, such as `8`, or `16 on 2` nodes", {"type": ["string", "integer"]})
+
+
+def _factors(section: Section, key: str) -> Mapping[str, float]:
+    """Constants, and single terms of theirs after a slash."""
+    given = section.entries[key]
+    names = [str(name) for name in given] if isinstance(given, Mapping) else []
+    below = section.strictly_below(key, (*CONSTANTS, *(name for name in names if constant_of(name) in CONSTANTS)))
+    return {name: _LOG.read(below, name) for name in below.entries}
+
+
+_NAMED: Final = f"^({'|'.join(map(re.escape, CONSTANTS))})(/.*)?$"
+_FACTORS: Final = Kind(_factors, "mapping", {
+    "type": "object", "propertyNames": {"pattern": _NAMED}, "additionalProperties": _LOG.schema,
+})  # fmt: skip
 
 
 def _made(section: Section, values: Values) -> Calibrated:
@@ -68,7 +82,8 @@ CONSTANTS_KEYS: Final[Table] = (
     Key("library", text, "", "whose times they were fitted to"),
     Key("source", paragraph, "", "for people: what they were fitted to"),
     Key("weights", text, "", "which weights of the model they go with; others are a warning"),
-    Key("values", each(tuple(CONSTANTS), _LOG), REQUIRED, "by constant: the logarithm of its factor, at most 12"),
+    Key("values", _FACTORS, REQUIRED, "by constant, or by one of its terms (`net.hop/LL.far`): the logarithm of its "
+        "factor, at most 12"),
     Key("covariance", listed(listed(_COVARIANCE)), REQUIRED, "of the values, in their order"),
     Key("residual", listed(_SHARE), REQUIRED, "what is left over, as a standard deviation of logarithms, for sizes "
         "up to 64 KiB, up to 4 MiB, below 128 MiB, and from there"),

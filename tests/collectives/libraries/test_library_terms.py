@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import exp, log, sqrt
 
 import pytest
@@ -12,7 +13,7 @@ from tests.collectives.libraries.sites import a100, h100
 from chakrasim.collectives.libraries.choice import Choice
 from chakrasim.collectives.libraries.course import course_of
 from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model, size_class
-from chakrasim.collectives.libraries.terms import CONSTANTS, Operation, Terms, node_GBps, terms_of
+from chakrasim.collectives.libraries.terms import CONSTANTS, Operation, Terms, node_GBps, overlapped, terms_of
 from chakrasim.collectives.libraries.versions import library_of
 
 NEWEST = library_of("nccl")
@@ -30,6 +31,9 @@ KINDS = (
 )
 
 
+TIMES = st.just(0.0) | st.floats(1e-6, 1e9)
+
+
 def chosen(algorithm: str, protocol: str, channels: int = 24, per_peer: int = 4) -> Choice:
     return Choice(algorithm, protocol, channels, 512, 524288, 1, 0.0, per_peer)
 
@@ -38,7 +42,7 @@ def test_a_ring_passes_on_the_others_parts_and_copies_its_own() -> None:
     found = terms_of(h100(), chosen("ring", "Simple"), Operation("all_gather", 512 * MIB))
     wire = 512 * MIB * 7 / 8 / 450 / 1e3
     assert found.moving == pytest.approx({"Simple.wire/all_gather.Simple": wire, "copy/Simple": 512 * MIB / 8e6})
-    near = {"Simple.hop/Simple.base": 1, "Simple.hop/Simple.near": 7, "ramp/all_gather.Simple": sqrt(10 * wire)}
+    near = {"Simple.hop/base": 1, "Simple.hop/near": 7, "ramp/all_gather.Simple": sqrt(10 * wire)}
     assert {name: value for name, value in found.fixed.items() if value} == pytest.approx({"launch/": 1, **near})
     in_place = terms_of(h100(), chosen("ring", "Simple"), Operation("all_gather", 512 * MIB, in_place=True))
     assert set(found.moving) - set(in_place.moving) == {"copy/Simple"}
@@ -47,7 +51,7 @@ def test_a_ring_passes_on_the_others_parts_and_copies_its_own() -> None:
 def test_an_all_reduce_goes_around_twice_and_bytes_add_up_slower() -> None:
     found = terms_of(a100(), chosen("ring", "LL128"), Operation("all_reduce", 8 * MIB, item_bytes=1))
     assert found.moving["LL128.wire/all_reduce.LL128"] == pytest.approx(8 * MIB * 14 / 8 * 16 / 15 / 300 / 1e3)
-    assert found.fixed["LL128.hop/LL128.near"] == 14
+    assert found.fixed["LL128.hop/near"] == 14
     assert "reduce/bytes" in found.moving
     assert "reduce/bytes" not in terms_of(a100(), chosen("ring", "LL128"), Operation("all_reduce", 8 * MIB)).moving
 
@@ -64,14 +68,39 @@ def test_only_ports_near_the_ranks_count() -> None:
     assert node_GBps(h100(1, 2, gpus_per_node=8)) == pytest.approx(50)
     assert node_GBps(h100()) == 0
     found = terms_of(h100(1, 2, gpus_per_node=8), chosen("ring", "Simple"), Operation("all_gather", 64 * MIB))
-    assert found.moving["net.wire/all_gather.Simple"] == pytest.approx(32 * MIB / 50 / 1e3)
+    assert found.moving["net.wire/parts.Simple"] == pytest.approx(32 * MIB * math.hypot(1 / 50, 1 / (24 * 38.7)) / 1e3)
 
 
 def test_two_nodes_send_half_of_each_tree_and_more_send_twice_as_much() -> None:
     tree = chosen("tree", "Simple")
     two, four = (terms_of(h100(8, n), tree, Operation("all_reduce", 64 * MIB)).moving for n in (2, 4))
-    assert two["net.wire/tree.Simple"] == pytest.approx(64 * MIB / 400 / 1e3)
-    assert four["net.wire/tree.Simple"] == pytest.approx(2 * 64 * MIB * 3 / 4 / 400 / 1e3)
+    ns = math.hypot(1 / 400, 1 / (24 * 38.7))
+    assert two["net.wire/tree.Simple"] == pytest.approx(64 * MIB * ns / 1e3)
+    assert four["net.wire/tree.Simple"] == pytest.approx(2 * 64 * MIB * 3 / 4 * ns / 1e3)
+    assert "net.crowd/tree." in four
+    assert "net.crowd/tree." not in two
+
+
+def test_a_ring_over_nodes_hides_hops_behind_what_its_ports_send() -> None:
+    ring, operation = chosen("ring", "Simple"), Operation("all_gather", 64 * MIB)
+    assert terms_of(h100(), ring, operation).apart == 1
+    assert terms_of(h100(1, 4, gpus_per_node=8), ring, operation).apart == 1
+    assert terms_of(h100(8, 4), ring, operation).apart == 1 / 8
+
+
+@given(TIMES, TIMES, st.floats(0, 1))
+def test_what_overlaps_takes_at_least_the_longer_and_at_most_both(fixed: float, moving: float, apart: float) -> None:
+    first, second = overlapped(fixed, moving, apart)
+    assert first <= fixed * (1 + 1e-9)
+    assert second <= moving * (1 + 1e-9)
+    assert max(moving, fixed + apart * moving) * (1 - 1e-9) <= first + second <= (fixed + moving) * (1 + 1e-9)
+
+
+def test_messages_of_a_step_wait_for_those_of_other_channels() -> None:
+    ring = chosen("ring", "Simple", channels=4)
+    one = terms_of(h100(8, 2), ring, Operation("all_gather", 16 * 4 * 32768)).fixed["net.post/Simple"]
+    two = terms_of(h100(8, 2), ring, Operation("all_gather", 16 * 4 * 32768 + 64)).fixed["net.post/Simple"]
+    assert (one, two) == (3, 7)
 
 
 def test_pairs_send_to_each_other_and_to_themselves() -> None:
@@ -79,7 +108,8 @@ def test_pairs_send_to_each_other_and_to_themselves() -> None:
     assert found["p2p.wire/"] == pytest.approx(64 * MIB * 7 / 8 / 450 / 1e3)
     assert found["p2p.copy/"] == pytest.approx(8 * MIB / 1e6)
     far = terms_of(h100(8, 2), chosen("p2p", "Simple"), Operation("all_to_all", 64 * MIB)).moving
-    assert far["net.p2p.wire/"] == pytest.approx(4 * MIB * 8 * 8 / 400 / 1e3)
+    channels = 8 * max(chosen("p2p", "Simple").per_peer, 1) * 14
+    assert far["net.p2p.wire/"] == pytest.approx(4 * MIB * 8 * math.hypot(8 / 400, 1 / channels) / 1e3)
 
 
 @given(

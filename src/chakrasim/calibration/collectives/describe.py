@@ -30,6 +30,7 @@ _NETWORKS: Final = (
     (r"slingshot|cxi", "slingshot"),
     (r"infiniband|\bib\b|hdr|ndr|edr|xdr|quantum", "infiniband"),
     (r"roce|spectrum", "roce"),
+    (r"tcpxo?\b|fastrak", "unknown"),
     (r"tcp|socket|gvnic", "tcp"),
     (r"ethernet", "ethernet"),
     (r"^none$|^$", "none"),
@@ -58,6 +59,10 @@ def site_of(curve: Curve, machine: MachineRow) -> Site:
     board = machine.gpus_per_node or curve.gpus_per_node or each
     domain = max(int(next(filter(None, rack.groups()))) // board, 1) if rack else 1
     ports, port = _ports(curve, machine, board) if curve.nodes > domain else (0, 0.0)
+    network = _network(curve, machine) if curve.nodes > domain else "none"
+    if network == "efa" and ports > board:
+        # The network's plugin shows the library one device for all ports beside a GPU, and spreads messages over them.
+        ports, port = board, port * ports / board
     return Site(
         vendor=vendor,
         capability=capability,
@@ -67,7 +72,7 @@ def site_of(curve: Curve, machine: MachineRow) -> Site:
         inside_GBps=machine.intra_GBps_per_gpu_per_dir or LINK_GBPS.get(capability, 64.0),
         nics_per_node=ports,
         nic_GBps=port,
-        network=_network(curve, machine) if curve.nodes > domain else "none",
+        network=network,
         cpu=_first(_CPUS, machine.cpu) or "unknown",
         gpus_per_node=max(board, each),
         domain_nodes=domain,
@@ -144,7 +149,9 @@ def _ports(curve: Curve, machine: MachineRow, board: int) -> tuple[int, float]:
 
 
 def _network(curve: Curve, machine: MachineRow) -> str:
-    return "tcp" if re.search(r"socket", curve.env, re.IGNORECASE) else network_of(machine.network)
+    network = network_of(machine.network)
+    plain = network == "slingshot" and curve.env and not re.search(r"ofi|cxi|fabric|plugin", curve.env, re.IGNORECASE)
+    return "tcp" if plain or re.search(r"socket", curve.env, re.IGNORECASE) else network
 
 
 def network_of(text: str) -> str:

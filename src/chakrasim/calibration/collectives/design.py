@@ -17,7 +17,7 @@ from chakrasim.collectives.libraries.course import choice_of
 from chakrasim.collectives.libraries.model import constant_of, level_of, levels_of, scope_of, size_class
 from chakrasim.collectives.libraries.settings import Settings
 from chakrasim.collectives.libraries.site import Site
-from chakrasim.collectives.libraries.terms import Operation, Terms, terms_of
+from chakrasim.collectives.libraries.terms import Operation, Terms, overlapped, terms_of
 from chakrasim.collectives.libraries.versions import Library
 from chakrasim.errors import InputError
 
@@ -65,7 +65,8 @@ class Design:
     """Points as rows.
 
     ``curves``: those of the points; ``curve`` int64[n] an index into it; ``row`` int64[n] the point's index in its
-    curve; ``nominal`` float64[n, terms] in us, of ``names``; ``log_time`` float64[n] the logarithm of the measured us
+    curve; ``nominal`` float64[n, terms] in us, of ``names``; ``moving`` bool[terms] and ``apart`` float64[n] as in
+    `chakrasim.collectives.libraries.terms.Terms`; ``log_time`` float64[n] the logarithm of the measured us
     (NaN: none); ``sized`` int64[n] the size class.
     """
 
@@ -74,6 +75,8 @@ class Design:
     curve: Ints
     row: Ints
     nominal: Floats
+    moving: NDArray[np.bool_]
+    apart: Floats
     log_time: Floats
     sized: Ints
 
@@ -91,6 +94,15 @@ class Design:
         index = {name: at for at, name in enumerate(self.constants)}
         return np.array([index[constant_of(name)] for name in self.names], np.int64)
 
+    def overlapped(self, times: Floats) -> Floats:
+        """float64[n, terms]: times of terms, alone, as they add up to that of the point."""
+        moving = times[:, self.moving].sum(axis=1)
+        fixed = times[:, ~self.moving].sum(axis=1)
+        both = overlapped(fixed, moving, self.apart)
+        ways = [np.divide(part, alone, where=alone > 0, out=np.zeros(len(alone)))
+                for part, alone in zip(both, (fixed, moving), strict=True)]  # fmt: skip
+        return np.asarray(times * np.where(self.moving, ways[1][:, None], ways[0][:, None]))
+
     def labels(self, what: Sequence[T]) -> tuple[list[T], Ints]:
         """Something said of each curve, as distinct values and int64[n] the index of each point's."""
         known = list(dict.fromkeys(what))
@@ -107,7 +119,9 @@ class Design:
 
     def some(self, which: NDArray[np.bool_]) -> Design:
         """The same with some of the points."""
-        columns = {name: getattr(self, name)[which] for name in ("curve", "row", "nominal", "log_time", "sized")}
+        columns = {
+            name: getattr(self, name)[which] for name in ("curve", "row", "nominal", "apart", "log_time", "sized")
+        }
         return replace(self, **columns)
 
 
@@ -146,16 +160,18 @@ def design_of(measured: Measurements) -> tuple[Design, dict[str, str]]:
 
 def matrix_of(curves: Sequence[Described]) -> Design:
     """The matrix of described curves."""
-    found: list[dict[str, float]] = []
-    for one in curves:
-        for size, place in zip(one.curve.bytes.tolist(), one.curve.place.tolist(), strict=True):
-            terms = one.terms(size, place)
-            found.append({name: value for name, value in (terms.fixed | terms.moving).items() if value > 0})
-    names = tuple(sorted({name for point in found for name in point}))
+    found = [
+        one.terms(size, place)
+        for one in curves
+        for size, place in zip(one.curve.bytes.tolist(), one.curve.place.tolist(), strict=True)
+    ]
+    points = [{name: value for name, value in (one.fixed | one.moving).items() if value > 0} for one in found]
+    names = tuple(sorted({name for point in points for name in point}))
     index = {name: at for at, name in enumerate(names)}
     nominal = np.zeros((len(found), len(names)))
-    for at, point in enumerate(found):
+    for at, point in enumerate(points):
         nominal[at, [index[name] for name in point]] = list(point.values())
+    moving = {name for one in found for name in one.moving}
     lengths = [len(one.curve) for one in curves]
     sizes = np.concatenate([np.zeros(0, np.int64), *(one.curve.bytes for one in curves)])
     times = np.concatenate([np.zeros(0), *(one.curve.time_us for one in curves)])
@@ -164,5 +180,6 @@ def matrix_of(curves: Sequence[Described]) -> Design:
     return Design(
         tuple(curves), names, np.repeat(np.arange(len(curves)), lengths),
         np.concatenate([np.zeros(0, np.int64), *(np.arange(length) for length in lengths)]),
-        nominal, logs, np.array([size_class(size) for size in sizes.tolist()], np.int64),
+        nominal, np.array([name in moving for name in names], np.bool_), np.array([one.apart for one in found]),
+        logs, np.array([size_class(size) for size in sizes.tolist()], np.int64),
     )  # fmt: skip

@@ -13,40 +13,43 @@ from typing import Final
 
 import numpy as np
 
+from chakrasim.calibration.collectives.descent import Solve, least
 from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.collectives.libraries.model import ALL, SCOPES, SIZE_CLASSES, Model, constant_of
 
 SIGMA: Final = np.array([0.08, 0.10, 0.07, 0.03])
 """How far a point may be off by its size class, as a logarithm: about what repeats and details make."""
 NOMINAL: Final = {
-    "launch/": 6.0, "LL.hop/near": 0.6, "LL128.hop/LL128.near": 1.9, "Simple.hop/Simple.near": 3.4,
-    "LL128.hop/LL128.base": 8.0, "Simple.hop/Simple.base": 8.0,
-    "net.hop/near": 0.8, "net.hop/LL.far": 5.0, "net.hop/base": 3.0,
-    "net.hop/tree.LL.near": 0.8, "net.hop/tree.LL.far": 5.0,
-    "net.Simple.hop/net.LL128.near": 1.9, "net.Simple.hop/LL128.far": 8.0, "net.Simple.hop/net.LL128.base": 8.0,
-    "net.Simple.hop/tree.LL128.near": 1.9, "net.Simple.hop/tree.LL128.far": 8.5, "net.Simple.hop/tree.LL128.base": 8.0,
-    "net.Simple.hop/net.Simple.near": 3.4, "net.Simple.hop/Simple.far": 14.0, "net.Simple.hop/net.Simple.base": 8.0,
-    "net.Simple.hop/tree.Simple.near": 4.0, "net.Simple.hop/tree.Simple.far": 14.0,
-    "net.p2p.wire/crowd": 0.15, "p2p.wire/crowd": 0.2, "net.message/channels": 0.3, "net.p2p.hop/ramp": 0.3,
-    "net.Simple.hop/tree.Simple.base": 8.0, "net.Simple.hop/nvls": 20.0, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
+    "launch/": 6.0, "LL.hop/near": 0.6, "LL128.hop/near": 1.9, "Simple.hop/near": 3.4, "LL128.hop/base": 8.0,
+    "Simple.hop/base": 8.0, "LL.hop/tree.near": 0.6, "LL128.hop/tree.near": 1.25, "Simple.hop/tree.near": 4.0,
+    "LL128.hop/tree.base": 8.0, "Simple.hop/tree.base": 8.0,
+    "net.base/": 3.0, "net.LL.hop/": 2.7, "net.LL128.hop/": 4.0, "net.Simple.hop/": 14.0,
+    "net.LL128.hop/chain": 4.0, "net.Simple.hop/chain": 4.0,
+    "net.tree.LL.hop/LL": 5.0, "net.tree.hop/LL128": 8.5, "net.tree.hop/Simple": 14.0, "net.tree.hop/nvls": 20.0,
+    **{f"net.{what}": 0.4 for what in ("LL.hop/near", "LL128.hop/near", "tree.LL.hop/near.LL", "tree.hop/near.LL128")},
+    "net.Simple.hop/near": 1.0, "net.tree.hop/near.Simple": 1.0,
+    **{f"net.crowd/{what}": 0.05 for what in ("all_reduce.", "parts.", "tree.", "chain.")},
+    "net.p2p.crowd/": 0.05, "p2p.wire/crowd": 0.2, "net.p2p.hop/ramp": 0.3, "nvls.hop/": 15.0, "nvls.hop/part": 15.0,
 }  # fmt: skip
 """What weights are near before any measurement, in us: NCCL's own latencies (tables of 2.30), and little where several
 messages share a wire; others are near 1."""
-USUAL: Final = {"net.wire": 1.1, "net.LL.wire": 1.2, "net.p2p.wire": 1.1, "net.message": 1.2, "net.ramp": 0.5}
+USUAL: Final = {"net.wire": 1.1, "net.LL.wire": 1.2, "net.ramp": 0.5}
 """What networks reach before any measurement: what InfiniBand is known for."""
 SD_FIXED: Final = (0.9, 0.2)
 """Of the weights of terms that are steps, inside nodes and between them: there NCCL's own latencies hold together."""
 SD_CROWD: Final = 0.9
 SD_MOVING: Final = (0.25, 0.12)
 """Of the weights of terms that are bytes on a wire, or pipelines that fill: details of one constant are alike."""
-SD_ALL: Final = (1.0, 0.3)
-SD_LEVEL: Final = (0.35, 1.0)
-SD_MACHINE: Final = (0.25, 2.0)
+SD_ALL: Final = (1.0, 0.1)
+SD_LEVEL: Final = (0.35, 1.5)
+SD_NEAR: Final = 0.4
+"""Of constants between nodes on networks like those that NCCL's own latencies are of."""
+NEAR: Final = frozenset({"infiniband", "roce", "unknown", ALL})
+SD_MACHINE: Final = (0.25, 0.8)
 """Of constants inside nodes, and of networks, which differ more."""
 WIDER: Final = 1.3
 """The spread between machines is taken wider than that of the few that are known."""
 LEAST_SPREAD: Final = 0.12
-_STEPS: Final = 40
 _LONGEST: Final = 1.5
 
 
@@ -92,7 +95,9 @@ class _Problem:
         self.sd = np.ones(sum(sizes))
         self.sd[: self.first[0]] = [_sd_weight(name) for name in design.names]
         far = self.far.astype(int)
-        self.sd[slice(*self.first)] = np.tile(np.array(SD_LEVEL)[far], len(self.levels))
+        self.sd[slice(*self.first)] = np.concatenate(
+            [np.array([SD_LEVEL[0], SD_NEAR if level in NEAR else SD_LEVEL[1]])[far] for level in self.levels]
+        )
         self.sd[self.first[0] : self.first[0] + count] = np.array(SD_ALL)[far]
         self.sd[self.first[1] :] = np.tile(np.array(SD_MACHINE)[far], len(self.groups))
         self.mean = np.zeros(len(self.sd))
@@ -110,7 +115,7 @@ class _Problem:
         """float64[n, terms] in us."""
         weights, levels, machines = self.parts(at)
         offset = np.where(self.far, levels[self.level[1]], levels[self.level[0]]) + levels[0] + machines[self.group]
-        return np.asarray(self.design.nominal * np.exp(weights + offset[:, self.owner]))
+        return self.design.overlapped(self.design.nominal * np.exp(weights + offset[:, self.owner]))
 
     def off(self, times: Floats) -> Floats:
         """How far each point is off, in its sigmas."""
@@ -149,10 +154,10 @@ class _Problem:
 def _sd_weight(term: str) -> float:
     constant = constant_of(term)
     far = constant.startswith("net.")
-    if term.endswith(("crowd", "channels")):
+    if term.endswith("crowd"):
         return SD_CROWD
-    if not constant.endswith(("wire", "ramp", "copy", "reduce", "message")) or term.endswith("lines"):
-        return SD_FIXED[far]
+    if not constant.endswith(("wire", "ramp", "copy", "reduce", "message", "crowd")) or term.endswith("lines"):
+        return SD_FIXED[far and not (term.partition("/")[2].startswith("near") and "LL.hop" not in term)]
     return SD_MOVING[far]
 
 
@@ -179,29 +184,18 @@ def fit_levels(design: Design) -> Levels:
 
 
 def _least(problem: _Problem) -> Floats:
-    at = problem.mean.copy()
-    times = problem.times(at)
-    off = problem.off(times)
-    cost, damping = problem.cost(at, off), 1e-2
-    for turn in range(_STEPS):
-        bend, pull = problem.curvature(times, off)
+    def cost_of(at: Floats) -> tuple[float, tuple[Floats, Floats]]:
+        times = problem.times(at)
+        off = problem.off(times)
+        return problem.cost(at, off), (times, off)
+
+    def equations(at: Floats, state: tuple[Floats, Floats]) -> Solve:
+        bend, pull = problem.curvature(*state)
         bend += np.diag(problem.sd**-2)
         pull += (at - problem.mean) / problem.sd**2
-        for _ in range(8):
-            step = np.clip(_solved(bend, -pull, damping, problem), -_LONGEST, _LONGEST)
-            times = problem.times(at + step)
-            off = problem.off(times)
-            lower = problem.cost(at + step, off)
-            if lower < cost:
-                break
-            damping *= 6
-        else:
-            return at
-        settled = cost - lower < 3e-4 * cost and turn > 8
-        at, cost, damping = at + step, lower, max(damping / 5, 1e-7)
-        if settled:
-            break
-    return at
+        return lambda damping: _solved(bend, -pull, damping, problem)
+
+    return least(problem.mean.copy(), cost_of, equations, _LONGEST, 3e-4, 9)[0]
 
 
 def _solved(bend: Floats, right: Floats, damping: float, problem: _Problem) -> Floats:
@@ -218,7 +212,7 @@ def _solved(bend: Floats, right: Floats, damping: float, problem: _Problem) -> F
 
 
 def factors(design: Design, model: Model) -> Floats:
-    """float64[n, terms]: the weighed times in us of a machine that was not measured."""
+    """float64[n, terms]: the weighed times in us of a machine that was not measured, each alone."""
     weights = np.array([model.weights.get(name, 0.0) for name in design.names])
     levels, level = design.labels([one.levels for one in design.curves])
     offsets = np.array([[model.offset(name, one) for name in design.constants] for one in levels])
@@ -227,4 +221,5 @@ def factors(design: Design, model: Model) -> Floats:
 
 def shares(design: Design, times: Floats) -> Floats:
     """float64[n, constants]: the part of each constant in the time of a point."""
+    times = design.overlapped(times)
     return np.asarray((times / times.sum(axis=1)[:, None]) @ np.eye(len(design.constants))[design.owner])

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.calibration.collectives.describe import site_of
+from chakrasim.calibration.collectives.describe import network_of, site_of
 from chakrasim.calibration.collectives.design import Described
 from chakrasim.calibration.measurements.curves import MachineRow, Measurements
 from chakrasim.calibration.measurements.names import bus_factor
@@ -107,7 +107,7 @@ def verdicts_of(curves: Iterable[Described], measured: Measurements, model: Mode
 def _as_hardware(one: Described, machines: Mapping[str, MachineRow]) -> Described:
     """The curve as if its environment did not say what is wrong."""
     row = machines.get(one.curve.machine)
-    if row is None or not _SOCKETS.search(one.curve.env):
+    if row is None or one.site.network != "tcp" or network_of(row.network) == "tcp":
         return one
     return replace(one, site=site_of(replace(one.curve, env=""), row))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chakrasim.collectives.libraries.site import Site
-from chakrasim.collectives.libraries.terms import Terms
+from chakrasim.collectives.libraries.terms import Terms, overlapped
 from chakrasim.collectives.libraries.versions import Library
 
 SIZE_CLASSES: Final = (65536, 4 << 20, (128 << 20) - 1)
@@ -93,7 +93,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Times in ns: before bytes flow and while they do, and the 90 % interval of the sum by its factors."""
+    """Times in ns, and the 90 % interval of their sum by its factors.
+
+    ``moving_ns`` is how long bytes flow; what passes before they do, and is not over by then, is in ``fixed_ns``.
+    """
 
     fixed_ns: float
     moving_ns: float
@@ -151,35 +154,36 @@ def estimate(
     """What terms add up to, with the interval of a machine that was calibrated (``constants``), or that was not."""
     model = model or shipped_model()
     levels, own = levels_of(site, library), constants.values if constants else {}
-    shares: dict[str, float] = {}
-    sums = [0.0, 0.0]
-    for index, part in enumerate((terms.fixed, terms.moving)):
-        for name, value in part.items():
-            if value <= 0:
-                continue
+    parts: list[dict[str, float]] = [{}, {}]
+    for part, nominal in zip(parts, (terms.fixed, terms.moving), strict=True):
+        for name, value in nominal.items():
             constant = constant_of(name)
-            offset = model.offset(constant, levels) + own.get(constant, 0.0)
-            time = value * 1e3 * exp(model.weights.get(name, 0.0) + offset)
-            sums[index] += time
-            shares[constant] = shares.get(constant, 0.0) + time
-    half = _half_width(site, model, constants, shares, sum(sums), size_class(size_bytes))
-    return Estimate(sums[0], sums[1], exp(-half), exp(half))
+            offset = model.offset(constant, levels) + own.get(constant, 0.0) + own.get(name, 0.0)
+            part[name] = value * 1e3 * exp(model.weights.get(name, 0.0) + offset)
+    sums = [sum(part.values()) for part in parts]
+    whole = [float(part) for part in overlapped(sums[0], sums[1], terms.apart)]
+    shares: dict[str, float] = {}
+    for part, alone, together in zip(parts, sums, whole, strict=True):
+        for name, time in part.items():
+            for key in (name, constant_of(name)):
+                shares[key] = shares.get(key, 0.0) + time * together / max(alone, 1e-30) / sum(whole)
+    half = _half_width(site, model, constants, shares, size_class(size_bytes))
+    return Estimate(sum(whole) - sums[1], sums[1], exp(-half), exp(half))
 
 
 def _half_width(
-    site: Site, model: Model, constants: Constants | None, shares: Mapping[str, float], total: float, sized: int
+    site: Site, model: Model, constants: Constants | None, shares: Mapping[str, float], sized: int
 ) -> float:
     """Of the 90 % interval, as a logarithm: constants that are uncertain by their share, and what no constant says.
 
     On a machine that was calibrated the residual has what constants that were not fitted leave, too.
     """
-    part = {name: share / total for name, share in shares.items()}
     if constants is not None and constants.residual:
-        row = [part.get(name, 0.0) for name in constants.values]
+        row = [shares.get(name, 0.0) for name in constants.values]
         pairs = (
             (a, b, c) for a, line in zip(row, constants.covariance, strict=True) for b, c in zip(row, line, strict=True)
         )
         return WIDE * sqrt(sum(a * b * c for a, b, c in pairs) + constants.residual[sized] ** 2)
-    spread = model.spread_of(part)
-    variance = sum((one * each) ** 2 for one, each in zip(part.values(), spread, strict=True))
+    part = {name: share for name, share in shares.items() if name == constant_of(name)}
+    variance = sum((one * each) ** 2 for one, each in zip(part.values(), model.spread_of(part), strict=True))
     return WIDE * sqrt(variance + model.residual[scope_of(site)][sized] ** 2)

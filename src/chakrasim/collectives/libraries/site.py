@@ -84,12 +84,12 @@ class Site:
     def reach(self) -> str:
         """How a GPU reaches the nearest port: by a ``switch`` of PCIe, by its own processor (``c2c``), or the ``cpu``.
 
-        Of Slingshot's nodes and of those without NVLink it is known that ports hang on the CPU; else it is assumed
-        that they are beside the GPUs.
+        Of Slingshot's nodes and of those without NVLink it is known that ports hang on the CPU, and it is assumed of
+        those with sockets alone; of others that they are beside the GPUs.
         """
         if self.cpu == "arm" and self.capability >= 90:
             return "c2c"
-        return "cpu" if self.network == "slingshot" or self.inside == "pcie" else "switch"
+        return "cpu" if self.network in ("slingshot", "tcp") or self.inside == "pcie" else "switch"
 
     @property
     def board(self) -> int:

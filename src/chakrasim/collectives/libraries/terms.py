@@ -13,16 +13,21 @@ with the root of the time on the wire.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import sqrt
-from typing import Final
+from math import hypot, sqrt
+from typing import Any, Final
+
+import numpy as np
 
 from chakrasim.collectives.libraries.choice import Choice
 from chakrasim.collectives.libraries.site import Site
 
+Numbers = Any
+"""A number, or an array of them."""
 CONSTANTS: Final = {
     "launch": "the kernel and its start",
     "LL.hop": "a step with LL inside a node",
     "LL.fill": "what a step with LL takes longer once all threads have a line",
+    "LL.pass": "each further line of the threads of a chain with LL",
     "LL.wire": "bytes with LL inside a node",
     "LL128.hop": "a step with LL128 inside a node",
     "LL128.wire": "bytes with LL128 inside a node",
@@ -38,13 +43,21 @@ CONSTANTS: Final = {
     "p2p.copy": "bytes that a rank sends to itself",
     "p2p.ramp": "filling pipelines between pairs inside a node",
     "host": "bytes through CPUs, between PCIe slots",
-    "net.hop": "a step with LL between nodes",
-    "net.LL.wire": "bytes with LL and LL128 between nodes",
-    "net.Simple.hop": "a step with LL128 and Simple between nodes",
-    "net.wire": "bytes with Simple between nodes",
+    "net.base": "the start of what goes between nodes",
+    "net.LL.hop": "a step of a ring with LL through several nodes",
+    "net.LL128.hop": "a step of a ring with LL128 through several nodes",
+    "net.Simple.hop": "a step of a ring with Simple through several nodes",
+    "net.tree.LL.hop": "a step of a tree with LL over several nodes",
+    "net.tree.hop": "a step of a tree with LL128 and Simple, or of switches, over several nodes",
+    "net.fill": "what a step with LL takes longer between nodes once all threads have a line",
+    "net.LL.wire": "bytes with LL between nodes, whose flags a processor looks at",
+    "net.post": "messages of a step between nodes that wait for others of its channels",
+    "net.wire": "bytes with LL128 and Simple between nodes",
     "net.ramp": "filling pipelines between nodes",
     "net.p2p.hop": "messages between pairs on several nodes",
     "net.p2p.wire": "bytes between pairs on several nodes",
+    "net.crowd": "bytes between more than two nodes that meet in the network",
+    "net.p2p.crowd": "the same between pairs",
     "net.message": "bytes of one message between nodes",
 }
 """What may differ between machines, all factors of the nominal."""
@@ -52,8 +65,18 @@ PAIRED: Final = frozenset({"all_to_all", "gather", "scatter", "message"})
 """What is sent pair by pair."""
 COPY_GBPS: Final = 1000.0
 """Nominal, of copies by the collective's own blocks."""
-CHANNEL_GBPS: Final = 12.5
-"""Nominal, of one channel between two nodes."""
+CHANNEL_GBPS: Final = 14.0
+"""Nominal, of one channel between two nodes: what the library counts on (nccl-model.md, 6)."""
+BLOCK_GBPS: Final = {100: 70.0, 90: 38.7, 80: 24.0, 0: 26.5}
+"""Nominal, of one channel, by the least capability (tables of NCCL 2.30)."""
+PROXY_GBPS: Final = 6.0
+"""Nominal, of the processor that looks at the flags of what one port sends with LL."""
+_KNEE: Final = 4.0
+"""The power of the mean that two overlapping times come to."""
+SLICE_BYTES: Final = 1 << 20
+"""With Simple, of rings, at the usual buffer size."""
+TINY_BYTES: Final = 128
+"""Messages up to it are slower on Slingshot."""
 _LINE: Final = 4096
 """Bytes that the 512 threads of a block move at a time with LL."""
 GROWN: Final = {"LL": 2.0, "LL128": 16 / 15, "Simple": 1.0}
@@ -72,10 +95,24 @@ class Operation:
 
 @dataclass
 class Terms:
-    """Times in us by name: ``fixed`` is what passes before bytes flow, ``moving`` is proportional to bytes."""
+    """Times in us by name: ``fixed`` is what passes before bytes flow, ``moving`` is proportional to bytes.
+
+    ``apart`` is the share of what moves that does so while nothing else passes; the rest overlaps (`overlapped`).
+    """
 
     fixed: dict[str, float] = field(default_factory=lambda: {"launch/": 1.0})
     moving: dict[str, float] = field(default_factory=dict)
+    apart: float = 1.0
+
+
+def overlapped(fixed: Numbers, moving: Numbers, apart: Numbers) -> tuple[Numbers, Numbers]:
+    """What the two come to where part of what moves does so while the fixed passes: of that part and the fixed about
+    the longer one counts, with a soft knee."""
+    beside = moving * (1 - apart)
+    most = np.maximum(np.maximum(fixed, beside), 1e-30)
+    low, high = fixed / most, beside / most
+    both = np.maximum(low**_KNEE + high**_KNEE, 1.0) ** (1 / _KNEE)
+    return most * both * (low / both) ** _KNEE, moving * apart + most * both * (high / both) ** _KNEE
 
 
 def terms_of(site: Site, choice: Choice, operation: Operation) -> Terms:
@@ -88,7 +125,7 @@ def terms_of(site: Site, choice: Choice, operation: Operation) -> Terms:
     elif choice.algorithm == "tree":
         _tree(found, site, choice, operation)
     elif choice.algorithm in ("nvls", "nvlstree"):
-        _switch(found, site, operation)
+        _switch(found, site, choice, operation)
     elif operation.kind in ("broadcast", "reduce"):
         _chain(found, site, choice, operation)
     else:
@@ -103,25 +140,34 @@ def node_GBps(site: Site) -> float:
     return max(1.0, site.nics_per_node * site.ranks_per_node / site.board) * site.nic_GBps
 
 
+def block_GBps(site: Site) -> float:
+    """What the block of one channel moves: what the library takes for the most of trees in a node."""
+    return next((most for least, most in BLOCK_GBPS.items() if site.capability >= least), min(BLOCK_GBPS.values()))
+
+
+def _through_blocks(site: Site, choice: Choice) -> float:
+    """What leaves a node in GB/s, by its ports and by the blocks of the channels, each of which takes its time."""
+    return 1 / hypot(1 / node_GBps(site), 1 / (choice.channels * block_GBps(site)))
+
+
 def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
     n, size, protocol = site.nranks, operation.size_bytes, choice.protocol
     turns = 2 if operation.kind == "all_reduce" else 1
     steps, far = turns * (n - 1), turns * (site.nodes - 1)
-    scope = "net." if far else "pcie." if site.inside == "pcie" else ""
-    hop, wire = ("net.hop", "net.LL.wire") if far else ("LL.hop", "LL.wire")
+    scope = "pcie." if not far and site.inside == "pcie" else ""
+    _steps(found, protocol, scope, steps - far, far)
     if protocol == "LL":
         part, lines = size / n / _LINE, size / n / (choice.channels * 8 * choice.threads)
-        found.fixed[f"{hop}/near"] = steps - far
-        found.fixed[f"{'net.hop' if far else 'LL.fill'}/{scope}"] = steps * part / (1 + part)
-        found.moving[f"{wire}/{scope}lines"] = steps * max(0.0, lines - 1)
-    else:
-        hop = "net.Simple.hop" if far else f"{protocol}.hop"
-        found.fixed[f"{hop}/{scope}{protocol}.base"] = 1.0
-        found.fixed[f"{hop}/{scope}{protocol}.near"] = steps - far
-    if far:
-        found.fixed["net.hop/base"] = 1.0
-        found.fixed[f"{hop}/{protocol}.far"] = far
-    _wire(found, site, protocol, size * steps / n, max(steps, 1), f"{operation.kind}.")
+        fill = "net.fill/" if far else f"LL.fill/{scope}"
+        found.fixed |= {fill: steps * part / (1 + part), f"{fill}base": part / (1 + part)}
+        found.moving[f"{'net.LL' if far else 'LL'}.wire/{scope}lines"] = steps * max(0.0, lines - 1)
+    if far and protocol != "LL128":
+        slices = _slices(protocol, size / n / choice.channels)
+        found.fixed[f"net.post/{protocol}"] = far * (choice.channels * slices - 1)
+    if 0 < far < steps:
+        found.apart = site.nodes / n
+    detail = "parts." if far and operation.kind != "all_reduce" else f"{operation.kind}."
+    _wire(found, site, choice, size * steps / n, detail)
     copied, plain = size / n / COPY_GBPS / 1e3, "Simple" if protocol == "Simple" else "LL"
     if operation.kind == "all_gather":
         if not operation.in_place:
@@ -132,64 +178,87 @@ def _ring(found: Terms, site: Site, choice: Choice, operation: Operation) -> Non
             found.moving["reduce/bytes"] = copied
 
 
-def _wire(found: Terms, site: Site, protocol: str, size: float, steps: float, detail: str) -> None:
+def _steps(found: Terms, protocol: str, scope: str, near: int, far: int) -> None:
+    """Of a ring: steps inside nodes are what they are in one node, and a little more where the network is busy."""
+    found.fixed[f"{protocol}.hop/{scope}near"] = near
+    if protocol != "LL":
+        found.fixed[f"{protocol}.hop/{scope}base"] = 1.0
+    if far:
+        found.fixed |= {"net.base/": 1.0, f"net.{protocol}.hop/": far, f"net.{protocol}.hop/near": near}
+
+
+def _slices(protocol: str, part: float) -> int:
+    """Messages of a step and channel: Simple cuts what is longer than a 32nd of a slice in two (nccl-model.md, 1)."""
+    return 2 if protocol == "Simple" and part > SLICE_BYTES / 32 else 1
+
+
+def _wire(found: Terms, site: Site, choice: Choice, size: float, detail: str) -> None:
     """Bytes on the wire: of the network where it is the slower one, else of the links inside nodes."""
-    net, inside = node_GBps(site), site.inside_GBps
+    net, inside, protocol = node_GBps(site), site.inside_GBps, choice.protocol
+    if net and protocol == "LL":
+        net = min(net, max(1.0, net / site.nic_GBps) * PROXY_GBPS)
+    elif net:
+        net = _through_blocks(site, choice)
     far = 0 < net < 1.2 * inside
     time = size * GROWN[protocol] / (net if far else inside) / 1e3
     kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") and not far else ""
     if far:
-        name, ramp = "net.wire" if protocol == "Simple" else "net.LL.wire", "net.ramp"
+        name, ramp = "net.LL.wire" if protocol == "LL" else "net.wire", "net.ramp"
     else:
         name, ramp = f"{protocol}.wire", "ramp"
     found.moving[f"{name}/{kind}{detail}{protocol}"] = time
+    if far and site.nodes > 2:
+        found.moving[f"net.crowd/{detail}"] = time
     if protocol == "Simple" or (protocol == "LL128" and not far):
         found.fixed[f"{ramp}/{kind}{detail}{protocol}"] = sqrt(time * 10)
     if site.inside == "pcie" and not net:
-        _through_host(found, site, size, protocol)
+        _through_host(found, site, size, protocol if protocol == "LL" else detail + protocol)
 
 
-def _through_host(found: Terms, site: Site, size: float, protocol: str) -> None:
+def _through_host(found: Terms, site: Site, size: float, detail: str) -> None:
     """What CPUs between PCIe slots cost: more the more GPUs share them, and the link between sockets."""
     time = size / site.inside_GBps / 1e3
     found.moving["host/wire"] = time * (site.nranks - 2) / 2
     if site.nranks > site.board / 2:
-        found.moving[f"host/socket.{protocol}"] = time
+        found.moving[f"host/socket.{detail}"] = time
 
 
 def _tree(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
     size, protocol = operation.size_bytes, choice.protocol
     depth, near = 2 * (site.nodes.bit_length() - 1), 2 * (site.nranks // site.nodes - 1)
-    scope = "net." if depth else ""
+    found.fixed[f"{protocol}.hop/tree.near"] = near
     if protocol == "LL":
-        hop, part = f"{scope}hop" if depth else "LL.hop", size / choice.channels / 8 / _LINE
-        found.fixed[f"{hop}/tree.fill"] = (near + depth) * part / (1 + part)
+        part = size / choice.channels / 8 / _LINE
+        found.fixed["net.fill/tree" if depth else "LL.hop/tree.fill"] = (near + depth) * part / (1 + part)
     else:
-        hop = "net.Simple.hop" if depth else f"{protocol}.hop"
-        found.fixed[f"{hop}/tree.{protocol}.base"] = 1.0
-    found.fixed[f"{hop}/tree.{protocol}.near"] = near
+        found.fixed[f"{protocol}.hop/tree.base"] = 1.0
     if depth:
-        found.fixed["net.hop/base"] = 1.0
-        found.fixed[f"{hop}/tree.{protocol}.far"] = depth
-    _wire(found, site, protocol, _crossing(site, size), near + depth, "tree.")
+        hop = "net.tree.LL.hop" if protocol == "LL" else "net.tree.hop"
+        found.fixed |= {"net.base/": 1.0, f"{hop}/{protocol}": depth, f"{hop}/near.{protocol}": near}
+    _wire(found, site, choice, _crossing(site, size), "tree.")
 
 
 def _crossing(site: Site, size: int) -> float:
     """Bytes that leave a node's ports in a double binary tree over nodes: a leaf of two nodes sends and gets half of
-    each tree, of more the inner nodes send to two more."""
-    return float(size) if site.nodes <= 2 else 2 * size * (site.nodes - 1) / site.nodes
+    each tree, of more the inner nodes send to two more. In one node all but the ends of chains send up and down."""
+    if site.nodes == 1:
+        return 2 * size * (site.nranks - 1) / site.nranks
+    return float(size) if site.nodes == 2 else 2 * size * (site.nodes - 1) / site.nodes
 
 
-def _switch(found: Terms, site: Site, operation: Operation) -> None:
+def _switch(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
     n, size = site.nranks, operation.size_bytes
     whole = operation.kind == "all_reduce"
     time = (size if whole else size * (n - 1) / n) / site.inside_GBps / 1e3
     name = "" if whole else "part"
+    net = _crossing(site, size) / _through_blocks(site, choice) / 1e3 if site.nodes > 1 else 0.0
     found.fixed |= {f"nvls.hop/{name}": 1.0, f"nvls.hop/{name}ramp": sqrt(10 * time)}
-    found.moving[f"nvls.wire/{name}"] = time
     if site.nodes > 1:
-        found.fixed["net.Simple.hop/nvls"] = 2 * (site.nodes.bit_length() - 1)
-        found.moving["net.wire/nvls"] = _crossing(site, size) / node_GBps(site) / 1e3
+        found.fixed["net.tree.hop/nvls"] = 2 * (site.nodes.bit_length() - 1)
+    if net > time:
+        found.moving["net.wire/nvls"] = net
+    else:
+        found.moving[f"nvls.wire/{name}"] = time
 
 
 def _chain(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
@@ -197,11 +266,11 @@ def _chain(found: Terms, site: Site, choice: Choice, operation: Operation) -> No
     far = site.nodes > 1
     if protocol == "LL":
         part, lines = size / _LINE, size / (choice.channels * 8 * choice.threads)
-        found.fixed["net.hop/chain" if far else "LL.fill/chain"] = part / (1 + part)
-        found.moving[f"{'net.LL' if far else 'LL'}.wire/chain.lines"] = max(0.0, lines - 1)
+        found.fixed["net.fill/chain" if far else "LL.fill/chain"] = part / (1 + part)
+        found.fixed["LL.pass/chain"] = max(0.0, lines - 1)
     else:
-        found.fixed[f"{'net.Simple' if far else protocol}.hop/chain.{protocol}"] = n - 1
-    _wire(found, site, protocol, float(size), n - 1, "chain.")
+        found.fixed[f"{'net.' if far else ''}{protocol}.hop/chain"] = n - 1
+    _wire(found, site, choice, float(size), "chain.")
 
 
 def _pairs(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
@@ -212,16 +281,17 @@ def _pairs(found: Terms, site: Site, choice: Choice, operation: Operation) -> No
         part, near, far = operation.size_bytes / n, each - 1, n - each
     found.fixed["p2p.hop/near"] = near
     if operation.kind == "message" and far:
-        time = part / site.nic_GBps / 1e3
+        time = part * hypot(1 / site.nic_GBps, 1 / (max(choice.per_peer, 1) * CHANNEL_GBPS)) / 1e3
         found.fixed |= {"net.p2p.hop/base": 1.0, "net.message/ramp": sqrt(10 * time)}
-        found.moving["net.message/wire"] = time
-        found.moving["net.message/channels"] = part / max(choice.per_peer, 1) / CHANNEL_GBPS / 1e3
+        found.moving["net.message/"] = time
     elif far:
-        time = part * far * each / node_GBps(site) / 1e3
+        time = part * far * hypot(each / node_GBps(site), 1 / (far * max(choice.per_peer, 1) * CHANNEL_GBPS)) / 1e3
         found.fixed |= {"net.p2p.hop/base": 1.0, "net.p2p.hop/far": far, "net.p2p.hop/ramp": sqrt(10 * time)}
         found.moving["net.p2p.wire/"] = time
+        if site.network == "slingshot" and part <= TINY_BYTES:
+            found.fixed["net.p2p.hop/tiny"] = far
         if each > 1 and site.nodes > 2:
-            found.moving["net.p2p.wire/crowd"] = time
+            found.moving["net.p2p.crowd/"] = time
     else:
         _pairs_inside(found, site, choice, operation, part, near)
 
@@ -234,11 +304,11 @@ def _pairs_inside(found: Terms, site: Site, choice: Choice, operation: Operation
         if kind:
             found.moving[f"p2p.wire/{kind}"] = time
         if site.inside == "pcie":
-            _through_host(found, site, part * peers, choice.protocol)
+            _through_host(found, site, part * peers, "LL")
         return
     found.fixed |= {"p2p.hop/base": 1.0, f"p2p.ramp/{kind}": sqrt(10 * time)}
     found.moving |= {f"p2p.wire/{kind}": time, f"p2p.wire/{kind}crowd": time * max(peers - 1, 0) / 6}
     if operation.kind == "all_to_all" and not operation.in_place:
         found.moving["p2p.copy/"] = part / COPY_GBPS / 1e3
     if site.inside == "pcie":
-        _through_host(found, site, part * peers, choice.protocol)
+        _through_host(found, site, part * peers, "pairs.Simple")

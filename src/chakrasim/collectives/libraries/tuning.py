@@ -362,5 +362,5 @@ def _ring_hops(case: _Case, protocol: int, intra: float, inter: float) -> float:
         intra = max(intra, overhead * (3 if protocol == 2 else 1))
     between = nodes - 1
     if case.whole:
-        between = 2 * nodes if (2, 9) <= case.rules < (2, 23) else 2 * between
+        between = 2 * nodes if (2, 12) <= case.rules < (2, 23) else 2 * between
     return (steps - between) * intra + between * inter

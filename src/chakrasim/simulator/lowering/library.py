@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, product
+from math import lcm
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from chakrasim.errors import InputError
 from chakrasim.machine import Machine
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
 from chakrasim.machine.graph.routing import ChannelRings, Routing, channel_rings, find_routes
+from chakrasim.machine.graph.routing.circuits import find_circuits
 from chakrasim.machine.site import Sites
 from chakrasim.simulator.lowering.channels import MOST_CHANNELS, channels_of
 from chakrasim.simulator.lowering.patterns import (
@@ -93,11 +95,21 @@ def pattern_of(course: Course, kind: int, members: tuple[int, ...], graph: Netwo
         return Pattern("p2p", 0, wire)
     if choice.algorithm == "symmetric":
         return Pattern(choice.protocol, 0, 2.0 if "LL" in choice.protocol else 1.0)
+    if choice.algorithm not in ("ring", "tree"):
+        return Pattern(choice.algorithm, 0, wire)
+    rings = _rings_of(graph, np.array(members, np.int32))
     islands, sizes = np.unique(graph.island[list(members)], return_counts=True)
-    heads = 1 if islands[0] == NO_ISLAND else int(sizes.min())
-    rings = channels_of(graph, np.array(members, np.int32))
-    most = {"ring": rings, "tree": 2 * min(heads, MOST_CHANNELS)}.get(choice.algorithm, 0)
+    heads = 1 if islands[0] == NO_ISLAND else min(int(sizes.min()), MOST_CHANNELS)
+    most = rings if choice.algorithm == "ring" else 2 * max(rings, heads)
     return Pattern(choice.algorithm, min(choice.channels, most), wire)
+
+
+def _rings_of(graph: NetworkGraph, members: Ints) -> int:
+    """How many rings differ: over nodes whose GPUs are cabled to each other, each NIC with each of the circuits."""
+    rings, islands = channels_of(graph, members), graph.island[members]
+    if islands[0] == NO_ISLAND or (islands == islands[0]).all():
+        return rings
+    return lcm(rings, len(find_circuits(graph, members[islands == islands[0]], rings)) or 1)
 
 
 class Ways:

@@ -198,7 +198,10 @@ def _trees(kind: int, course: Course, activities: Activities, channels: Channels
     depth = (2 if both else 1) * max(_depth(child[tree], parent[tree]) for tree in trees)
     chunks = _chunks(course, depth, n * count)
     latency = max(course.startup_ns - (depth - 1) * course.lasts_ns / chunks, 0.0) / depth
-    first = _own_ways(course, activities, channels, pattern.wire, np.full(course.source.size, latency), course.cap)
+    # Too few chunks fill the tree later than the library's: they may go as much faster.
+    faster = max((1 + (depth - 1) / chunks) / (1 + course.startup_ns / course.lasts_ns), 1.0)
+    ways = np.full(course.source.size, latency), course.cap * faster
+    first = _own_ways(course, activities, channels, pattern.wire, *ways)
     drafts: list[Draft] = [Draft() for _ in range(n)]
     for c, tree in enumerate(trees):
         data = max(round(course.data_bytes[tree.start]), 1)

@@ -6,13 +6,14 @@ The weights are fitted without the machine, then its constants to the points tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from chakrasim.calibration.collectives.design import Design
 from chakrasim.calibration.collectives.own import constants_of
+from chakrasim.calibration.collectives.unseen import residual_of_unseen
 from chakrasim.collectives.libraries.model import Model
 from chakrasim.validation.scoreboard.baselines import alpha_beta, every_second, from_shown, interpolated
 from chakrasim.validation.scoreboard.predictions import (
@@ -60,7 +61,11 @@ def task_of(
         if progress is not None:
             progress(at, len(cuts), f"{name}, {machine}")
         model = models[machine]
-        found = predict(found, cut.hidden, model, constants_of(design.some(cut.fitted), model))
+        fitted = design.some(cut.fitted)
+        constants = constants_of(fitted, model)
+        if name != SIZES:
+            constants = replace(constants, residual=residual_of_unseen(fitted, model, constants.residual))
+        found = predict(found, cut.hidden, model, constants)
     if progress is not None:
         progress(len(cuts), len(cuts), "")
     hidden = ~np.isnan(found.predicted_us)
