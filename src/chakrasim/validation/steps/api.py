@@ -6,13 +6,17 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
 from chakrasim.validation.steps.baselines import constant_rate, nearest_row
 from chakrasim.validation.steps.describe import Described, described
 from chakrasim.validation.steps.rows import StepRow, StepTable, read_steps
+
+if TYPE_CHECKING:
+    from chakrasim.generator.spec.spec import Spec
 
 SHIPPED: Final = Path(__file__).with_name("steps.csv")
 """The rows that come with the package."""
@@ -124,12 +128,18 @@ def validate_steps(data: str | os.PathLike[str] | None = None, *, progress: Prog
 
 def predicted_s(one: Described) -> float:
     """The simulated seconds of a row's step: generated, on its machine."""
+    return _simulated_s(one.spec, one.board, one.gpus, one.nic)
+
+
+@cache
+def _simulated_s(spec: Spec, board: str, gpus: int, nic: str) -> float:
+    """Rows of one description are simulated once."""
     from chakrasim.generator.transformer import generate_transformer
     from chakrasim.machine import load_machine
     from chakrasim.simulator.api import simulate
 
-    machine = load_machine(one.board, gpus=one.gpus, nic=one.nic or None)
-    return simulate(generate_transformer(one.spec).job, machine=machine).makespan_ns / 1e9
+    machine = load_machine(board, gpus=gpus, nic=nic or None)
+    return simulate(generate_transformer(spec).job, machine=machine).makespan_ns / 1e9
 
 
 def _baselines(table: StepTable, predictions: list[StepPrediction]) -> dict[str, tuple[float, ...]]:
