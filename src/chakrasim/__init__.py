@@ -49,6 +49,7 @@ Measurements:
     validate_collectives    predictions beside measured collectives of NCCL and RCCL
     calibrate_collectives   a machine's collectives fitted to logs of nccl-tests
     validate_megatron       predictions beside published iteration times
+    validate_steps          simulations beside published training steps
 
 Packages: ``analysis`` (where the time of a recorded trace goes), ``trace`` (readers, writers, columns), ``machine``
 (typed configurations), ``collectives`` (schedules; register an algorithm), ``simulator`` (parts of a result),
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
     from chakrasim.validation.scoreboard.api import validate_collectives
+    from chakrasim.validation.steps.api import validate_steps
 
 moved.install()
 
@@ -171,6 +173,7 @@ __all__ = [
     "transformer_job",
     "validate_collectives",
     "validate_megatron",
+    "validate_steps",
     "write",
     "write_job",
     "write_memory_traces",
@@ -212,5 +215,6 @@ __getattr__, __dir__ = lazily(
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),
         "validation.scoreboard.api": ("validate_collectives",),
+        "validation.steps.api": ("validate_steps",),
     },
 )

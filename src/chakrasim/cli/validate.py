@@ -16,6 +16,7 @@ examples:
   chakrasim validate collectives
   chakrasim validate collectives --data measured --json scoreboard.json
   chakrasim validate collectives --data measured --refit --plots plots
+  chakrasim validate steps --data steps.csv --json predicted.json
 """
 
 
@@ -58,6 +59,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_strict(collectives)
     collectives.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     collectives.set_defaults(compare=_collectives)
+    steps = kinds.add_parser(
+        "steps",
+        help="published training steps",
+        description="Generate and simulate the training steps of a table from their descriptions, and compare with "
+        "what was measured.",
+    )
+    steps.add_argument(
+        "--data", metavar="FILE", help="CSV file with a row for each step, whose times may be blank; default: the "
+        "package's, which takes minutes",
+    )  # fmt: skip
+    steps.add_argument("--json", metavar="FILE", help="write all rows as JSON; '-' is standard output, no tables")
+    steps.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    steps.set_defaults(compare=_steps)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -95,6 +109,17 @@ def _collectives(options: argparse.Namespace) -> int:
 
         write_plots(options.plots, board)
     report(options, board.to_json, lambda: scoreboard_sections(board))
+    return 0
+
+
+def _steps(options: argparse.Namespace) -> int:
+    check_targets({"--json": options.json}, [])
+    announce_compilation("simulator")
+    from chakrasim.report.tables.training_steps import steps_sections
+    from chakrasim.validation.steps.api import validate_steps
+
+    board = validate_steps(options.data, progress=None if options.quiet else _count)
+    report(options, board.to_json, lambda: steps_sections(board))
     return 0
 
 
