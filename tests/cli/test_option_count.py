@@ -30,6 +30,7 @@ COUNTS = {
     "calibrate compute": 10,
     "validate megatron": 3,
     "validate collectives": 6,
+    "validate steps": 3,
     "analyze summary": 6,
     "analyze temporal": 8,
     "analyze overlap": 8,

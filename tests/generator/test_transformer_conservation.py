@@ -21,10 +21,13 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     """Small models, split in every way that goes together."""
     tp, pp, ep = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3])), draw(st.sampled_from([1, 2]))
     virtual = draw(st.sampled_from([1, 2])) if pp > 1 else 1
+    balance = draw(st.sampled_from(["even", "layers", "ends"]))
     dp = ep * draw(st.sampled_from([1, 2, 3]))
     moe = ep > 1 or draw(st.booleans())
     model: dict[str, Any] = {
-        "layers": pp * virtual * draw(st.integers(1, 2)),
+        "layers": pp * virtual * draw(st.integers(1, 2))
+        if balance == "even"
+        else pp * virtual + draw(st.integers(0, 5)),
         "hidden": 16,
         "heads": 8,
         "kv_heads": draw(st.sampled_from([4, 8])),
@@ -44,6 +47,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
             "shared_feed_forward": draw(st.sampled_from([0, 4])),
         }
     parallel: dict[str, Any] = {"dp": dp, "tp": tp, "pp": pp, "ep": ep, "zero": draw(st.integers(0, 3))}
+    parallel["balance"] = balance
     parallel["sp"] = tp > 1 and draw(st.booleans())
     if virtual > 1:
         parallel["virtual_stages"] = virtual

@@ -131,7 +131,12 @@ def test_fsdp_is_zero_3(fsdp: Any) -> None:
         ({"model": {**TINY, "vocabulary": 127}, "parallel": {"tp": 2}}, r"\.vocabulary: .*pad it .*here to 256"),
         ({"parallel": {"tp": 3}}, r"\$\.parallel\.tp: tp does not divide heads \(4\); found 3"),
         ({"parallel": {"tp": 8}}, r"\$\.parallel\.tp: tp does not divide heads"),
-        ({"parallel": {"pp": 3}}, r"\$\.parallel\.pp: pp does not divide layers \(4\); found 3"),
+        ({"parallel": {"pp": 3}}, r"pp: pp does not divide layers \(4\); found 3; write balance: layers, or ends"),
+        (
+            {"parallel": {"pp": 8, "balance": "layers"}},
+            r"more pieces of the model than layers; found 8; expected at most 4",
+        ),
+        ({"parallel": {"pp": 2, "balance": "odd"}}, r"\$\.parallel\.balance: unknown value; found 'odd'"),
         ({"parallel": {"pp": 2, "virtual_stages": 3}}, r"virtual_stages does not divide the layers of a stage"),
         ({"parallel": {"virtual_stages": 2}}, r"\$\.parallel\.virtual_stages: virtual stages need pipeline stages"),
         (
@@ -193,3 +198,27 @@ def test_a_number_of_a_file_is_told_as_a_number(tmp_path: Path) -> None:
     path.write_text("model: {preset: llama-7b}\nparallel: {dp: 0}\n")
     with pytest.raises(InputError, match=r"\$\.parallel\.dp: not a valid number; found 0; expected an integer from 1"):
         load_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("balance", "layers", "pp", "virtual", "shared"),
+    [
+        ("even", 8, 4, 1, [2, 2, 2, 2]),
+        ("layers", 10, 4, 1, [2, 3, 2, 3]),
+        ("ends", 10, 4, 1, [2, 3, 3, 2]),
+        ("ends", 126, 16, 1, [7, *[8] * 14, 7]),
+        ("ends", 6, 2, 4, [0, 1, 1, 1, 1, 1, 1, 0]),
+        ("layers", 8, 4, 1, [2, 2, 2, 2]),
+    ],
+)
+def test_layers_are_shared_as_the_balance_says(
+    balance: str, layers: int, pp: int, virtual: int, shared: list[int]
+) -> None:
+    spec = load_spec({
+        "model": {**TINY, "layers": layers},
+        "parallel": {"pp": pp, "virtual_stages": virtual, "balance": balance},
+        "batch": {"micro_batches": pp},
+    })  # fmt: skip
+    pieces = [spec.layers_of(chunk) for chunk in range(spec.chunks)]
+    assert [len(piece) for piece in pieces] == shared
+    assert [layer for piece in pieces for layer in piece] == list(range(layers))

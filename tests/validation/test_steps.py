@@ -15,7 +15,7 @@ import pytest
 
 import chakrasim as cs
 from chakrasim.cli.main import main
-from chakrasim.report.tables.training_steps import steps_sections
+from chakrasim.report.tables.validation import steps_sections
 from chakrasim.text.layout import plain_text
 from chakrasim.validation.steps.api import CONSTANT, NEAREST, SHIPPED, StepsBoard, predicted_s, validate_steps
 from chakrasim.validation.steps.describe import described
@@ -66,6 +66,22 @@ def test_what_is_not_said_is_assumed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "balance", "assumed"),
+    [
+        ({"layers": "8"}, "even", ()),
+        ({"layers": "10"}, "layers", ("stages share layers as evenly as it goes",)),
+        ({"layers": "14"}, "ends", ("stages share layers, embedding and head evenly",)),
+        ({"layers": "10", "stage_balance": "layers"}, "layers", ()),
+        ({"layers": "14", "stage_balance": "layers and embeddings"}, "ends", ()),
+    ],
+)
+def test_stages_share_layers_as_the_row_says(more: dict[str, str], balance: str, assumed: tuple[str, ...]) -> None:
+    one = described(StepRow("one", "line 2", {**BASE, "dp": "2", "pp": "8", "zero_stage": "1", **more}))
+    assert one.spec.parallel.balance == balance
+    assert one.assumed[1:] == assumed
+
+
+@pytest.mark.parametrize(
     ("more", "why"),
     [
         ({"class": "experts"}, "the generator knows no experts as these models have them; found class experts"),
@@ -81,7 +97,7 @@ def test_what_is_not_said_is_assumed() -> None:
         ({"gpu": "Gaudi2"}, "no device profile of this GPU; found Gaudi2"),
         ({"dp": "8"}, "the split does not make so many GPUs; found 8 ranks; expected 16 GPUs"),
         ({"layers": "many"}, "line 2, column layers: this is no such number; found 'many'"),
-        ({"dp": "2", "pp": "8", "layers": "12"}, "pp does not divide layers"),
+        ({"dp": "2", "pp": "8", "layers": "4"}, "more pieces of the model than layers"),
     ],
 )
 def test_rows_that_cannot_be_simulated_say_why(tmp_path: Path, more: dict[str, str], why: str) -> None:

@@ -115,7 +115,7 @@ def _collectives(options: argparse.Namespace) -> int:
 def _steps(options: argparse.Namespace) -> int:
     check_targets({"--json": options.json}, [])
     announce_compilation("simulator")
-    from chakrasim.report.tables.training_steps import steps_sections
+    from chakrasim.report.tables.validation import steps_sections
     from chakrasim.validation.steps.api import validate_steps
 
     board = validate_steps(options.data, progress=None if options.quiet else _count)

@@ -134,7 +134,8 @@ def _computed_again(spec: Spec, chunk: int) -> int:
     if spec.recompute == "none":
         return 0
     layers = spec.layers_of(chunk)
-    return max(layer_activations(spec, layer, "none") - layer_activations(spec, layer) for layer in layers)
+    again = (layer_activations(spec, layer, "none") - layer_activations(spec, layer) for layer in layers)
+    return max(again, default=0)
 
 
 def _gathered(spec: Spec, stage: int) -> int:

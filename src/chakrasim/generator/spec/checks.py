@@ -71,8 +71,13 @@ def _tensor(spec: Spec, root: Section) -> None:
 
 def _pipeline(spec: Spec, root: Section) -> None:
     layers, pp, virtual = spec.model.layers, spec.parallel.pp, spec.parallel.virtual_stages
-    _divides(root, "pp", pp, layers, "layers")
-    _divides(root, "virtual_stages", virtual, layers // pp, "the layers of a stage")
+    if spec.parallel.balance == "even":
+        remedy = "write balance: layers, or ends, to share them otherwise"
+        _divides(root, "pp", pp, layers, "layers", remedy)
+        _divides(root, "virtual_stages", virtual, layers // pp, "the layers of a stage", remedy)
+    elif any(not spec.layers_of(chunk) for chunk in range(1, spec.chunks - 1)):
+        root.fail(("parallel", "pp"), "there are more pieces of the model than layers", found=spec.chunks,
+                  expected=f"at most {layers}")  # fmt: skip
     if (spec.schedule == "interleaved") != (virtual > 1):
         root.fail(
             ("parallel", "virtual_stages"),

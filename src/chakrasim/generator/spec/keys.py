@@ -16,6 +16,7 @@ from chakrasim.errors import near
 from chakrasim.generator.spec.models import MODELS
 from chakrasim.generator.spec.names import ALIASES, REMEDIES, VALUE_ALIASES
 from chakrasim.generator.spec.spec import (
+    BALANCES,
     BYTES_OF,
     NORMS,
     OPTIMIZERS,
@@ -234,6 +235,8 @@ PARALLEL: Final = (
         "`true`: the same as `zero: 3`; a number: shard over so many ranks of `dp`, the others are replicas of these",
         shown="off"),
     Key("virtual_stages", _COUNT, 1, "pieces of the model on each pipeline rank (interleaved schedule)"),
+    Key("balance", _one_of(BALANCES), "even", "how layers are shared among stages and their pieces: `even`; `layers`, "
+        "as evenly as it goes; `ends`, the same with the embedding and the head counted as a layer each"),
     Key("scatter_gather", switch, False,
         "without `sp`, a rank of `tp` sends a part of what goes to another stage, and it is gathered there"),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Final
 
 BYTES_OF: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 SCHEDULES: Final = ("1f1b", "interleaved", "gpipe")
+BALANCES: Final = ("even", "layers", "ends")
 RECOMPUTES: Final = ("none", "selective", "full")
 POSITIONS: Final = ("rotary", "learned", "none")
 NORMS: Final = ("rms", "layer")
@@ -89,6 +90,8 @@ class Parallel:
     zero: what data parallelism shards: 0 nothing, 1 optimizer states, 2 gradients too, 3 parameters too (FSDP).
     fsdp: over how many ranks of ``dp`` ZeRO 3 shards; the rest are replicas of these.
     virtual_stages: pieces of the model on each pipeline rank (interleaved schedule).
+    balance: how layers are shared among pieces: "even"; "layers", as evenly as it goes; "ends", the same with the
+        embedding and the head counted as a layer each.
     scatter_gather: without ``sp``, each rank of ``tp`` sends its part of what goes to another stage, where ranks
         gather it (Narayanan et al. 2021, arXiv:2104.04473, section 4.1); else each sends all of it.
     """
@@ -101,6 +104,7 @@ class Parallel:
     zero: int = 0
     fsdp: int = 1
     virtual_stages: int = 1
+    balance: str = "even"
     scatter_gather: bool = False
 
     @property
@@ -183,8 +187,10 @@ class Spec:
 
     def layers_of(self, chunk: int) -> range:
         """The layers of a piece."""
-        size = self.model.layers // self.chunks
-        return range(chunk * size, (chunk + 1) * size)
+        ends = int(self.parallel.balance == "ends")
+        whole = self.model.layers + 2 * ends
+        first, last = (number * whole // self.chunks - ends for number in (chunk, chunk + 1))
+        return range(max(first, 0), min(last, self.model.layers))
 
     @property
     def tokens(self) -> int:

@@ -1,13 +1,17 @@
-"""Predictions beside measurements, for people."""
+"""Predicted training steps beside measurements, for people."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from chakrasim.text.layout import Section
+from chakrasim.validation.steps.scores import StepErrors, by, in_order
 
 if TYPE_CHECKING:
     from chakrasim.validation.megatron import Validation
+    from chakrasim.validation.steps.api import StepPrediction, StepsBoard
 
 _HEADS: Final = {
     "matrices": "matrices",
@@ -46,3 +50,59 @@ def validation_sections(validation: Validation) -> list[Section]:
         rows=tuple((one.run.name, *(f"{100 * one.parts[name] / one.seconds:.1f}" for name in _HEADS)) for one in runs),
     )
     return [errors, parts]
+
+
+_COLUMNS: Final = ("rows", "bias", "median error", "9 of 10 below")
+
+
+def steps_sections(board: StepsBoard) -> list[Section]:
+    """Pooled errors beside baselines, errors by source, GPU, model and scale, and what was refused."""
+    parts: tuple[tuple[str, Callable[[StepPrediction], str]], ...] = (
+        ("source", lambda one: one.row.get("source", "?")),
+        ("GPU", lambda one: one.row.get("gpu")),
+        ("model", lambda one: one.row.get("model", "?")),
+        ("GPUs", lambda one: _scale(int(one.row.get("gpus")))),
+    )
+    return [_pooled(board), *(_by(board, name, of) for name, of in parts), _refused(board)]
+
+
+def _pooled(board: StepsBoard) -> Section:
+    rows = []
+    for name, seconds in (("simulation", None), *board.baselines.items()):
+        for kind, one in by(board, lambda one: one.row.get("class", "dense"), seconds).items():
+            rows.append((kind, name, *_figures(one)))
+    pairs, right = in_order(board)
+    order = f"{100 * right / pairs:.0f} % of {pairs:,} pairs" if pairs else "no pairs"
+    return Section(
+        "Errors of step times, in per cent of the measured",
+        ("class", "predicted by", *_COLUMNS),
+        tuple(sorted(rows, key=lambda row: row[0])),
+        (0, 1),
+        (
+            f"rows predicted: {len(board.predictions):,}, refused: {len(board.refused):,}; reprints and sources whose "
+            "own runs differ are left out",
+            f"in the right order, of one model and number of GPUs, 5 % apart or more: {order}",
+            "the baselines know the measured times of all other models; no interval is stated yet",
+            f"measured: {board.source}",
+        ),
+    )
+
+
+def _by(board: StepsBoard, what: str, of: Callable[[StepPrediction], str]) -> Section:
+    rows = tuple((name, *_figures(one)) for name, one in by(board, of).items())
+    return Section(f"By {what}", (what, *_COLUMNS), rows, (0,))
+
+
+def _figures(one: StepErrors) -> tuple[str, ...]:
+    return f"{one.rows:,}", f"{one.bias_pct:+.1f} %", f"{one.median_pct:.1f} %", f"{one.ninth_pct:.1f} %"
+
+
+def _scale(gpus: int) -> str:
+    low = 1 << (gpus.bit_length() - 1)
+    return f"{low:5,} to {2 * low - 1:,}"
+
+
+def _refused(board: StepsBoard) -> Section:
+    counts = Counter(one.reason.partition(": ")[2].partition(";")[0] or one.reason for one in board.refused)
+    rows = tuple((f"{count:,}", reason) for reason, count in counts.most_common())
+    return Section("Rows that are not predicted", ("rows", "reason"), rows, (1,))

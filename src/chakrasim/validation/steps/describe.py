@@ -75,13 +75,14 @@ def described(row: StepRow) -> Described:
 def _entries(row: StepRow, assumed: list[str]) -> Mapping[str, Any]:
     """The spec as its file would have it."""
     tp, vocabulary = _whole(row, "tp"), _whole(row, "vocab")
+    layers, pp, pieces = _whole(row, "layers"), _whole(row, "pp"), _whole(row, "vp") if row.get("vp") else 1
     gated, of_foundry = row.is_set("gated_ffn"), "foundry" in row.get("framework").lower()
     padded = -(-vocabulary // (128 * tp)) * 128 * tp if vocabulary % tp else vocabulary
     if padded != vocabulary:
         assumed.append(f"vocabulary padded to {padded}")
     assumed.append("rotary positions and RMS norms" if gated else "learned positions and layer norms")
     model = {
-        "name": row.get("model", "transformer"), "layers": _whole(row, "layers"), "hidden": _whole(row, "hidden"),
+        "name": row.get("model", "transformer"), "layers": layers, "hidden": _whole(row, "hidden"),
         "feed_forward": _whole(row, "ffn"), "heads": _whole(row, "heads"),
         "kv_heads": _whole(row, "kv_heads", "heads"), "vocabulary": padded, "sequence": _whole(row, "seq_len"),
         "gated": gated, "tied_embeddings": row.is_set("tied_embeddings"),
@@ -91,8 +92,9 @@ def _entries(row: StepRow, assumed: list[str]) -> Mapping[str, Any]:
     if row.get("head_dim"):
         model["head_size"] = _whole(row, "head_dim")
     parallel = {
-        "dp": _whole(row, "dp"), "tp": tp, "pp": _whole(row, "pp"), "sp": tp > 1 and row.is_set("sequence_parallel"),
-        "zero": int(row.get("zero_stage", "0")), "virtual_stages": int(row.get("vp", "1")),
+        "dp": _whole(row, "dp"), "tp": tp, "pp": pp, "sp": tp > 1 and row.is_set("sequence_parallel"),
+        "zero": int(row.get("zero_stage", "0")), "virtual_stages": pieces,
+        "balance": _balance(row, layers, pp * pieces, assumed),
     }  # fmt: skip
     batch = {"global_batch": _whole(row, "global_batch"), "micro_batch": _whole(row, "micro_batch")}
     return {
@@ -102,6 +104,18 @@ def _entries(row: StepRow, assumed: list[str]) -> Mapping[str, Any]:
         "recompute": row.get("recompute"),
         "dtype": _DTYPES[row.get("precision")],
     }
+
+
+def _balance(row: StepRow, layers: int, pieces: int, assumed: list[str]) -> str:
+    """How stages share layers: as the row says, else evenly, or so that embedding and head make them even."""
+    if layers % pieces == 0 and "embeddings" not in row.get("stage_balance"):
+        return "even"
+    balance = "ends" if (layers + 2) % pieces == 0 else "layers"
+    if row.get("stage_balance"):
+        return "ends" if "embeddings" in row.get("stage_balance") else "layers"
+    assumed.append("stages share layers, embedding and head evenly" if balance == "ends" else "stages share layers as "
+                   "evenly as it goes")  # fmt: skip
+    return balance
 
 
 def _board(row: StepRow) -> str:
