@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -60,8 +59,10 @@ def in_order(board: StepsBoard) -> tuple[int, int]:
             groups.setdefault(key, []).append((one.measured_s or math.nan, one.predicted_s))
     pairs = right = 0
     for known in groups.values():
-        for (a, first), (b, second) in combinations(known, 2):
-            if abs(a - b) >= APART * min(a, b):
-                pairs += 1
-                right += (a < b) == (first < second)
+        measured, predicted = np.array(known).T
+        for at, (seconds, first) in enumerate(known):
+            later = measured[at + 1 :] - seconds
+            apart = np.abs(later) >= APART * np.minimum(measured[at + 1 :], seconds)
+            pairs += int(apart.sum())
+            right += int(((later > 0) == (predicted[at + 1 :] > first))[apart].sum())
     return pairs, right
