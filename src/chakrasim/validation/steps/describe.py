@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from chakrasim.calibration.measurements.csv_rows import number_of
 from chakrasim.errors import InputError
 from chakrasim.validation.steps.rows import StepRow
 
@@ -93,7 +94,7 @@ def _entries(row: StepRow, assumed: list[str]) -> Mapping[str, Any]:
         model["head_size"] = _whole(row, "head_dim")
     parallel = {
         "dp": _whole(row, "dp"), "tp": tp, "pp": pp, "sp": tp > 1 and row.is_set("sequence_parallel"),
-        "zero": int(row.get("zero_stage", "0")), "virtual_stages": pieces,
+        "zero": _whole(row, "zero_stage", least=0) if row.get("zero_stage") else 0, "virtual_stages": pieces,
         "balance": _balance(row, layers, pp * pieces, assumed),
     }  # fmt: skip
     batch = {"global_batch": _whole(row, "global_batch"), "micro_batch": _whole(row, "micro_batch")}
@@ -129,18 +130,25 @@ def _board(row: StepRow) -> str:
 
 def _nic(row: StepRow, gpus: int, assumed: list[str]) -> str:
     """The speed of a GPU's port between nodes, where there are several."""
-    if gpus <= int(row.get("gpus_per_node", "8")):
+    if gpus <= (_whole(row, "gpus_per_node") if row.get("gpus_per_node") else 8):
         return ""
-    if not row.get("nic_gbps_per_gpu"):
+    text = row.get("nic_gbps_per_gpu")
+    if not text:
         assumed.append("the board's usual NICs")
         return ""
-    return f"{float(row.get('nic_gbps_per_gpu')):g}G"
+    if not number_of(text) > 0:
+        raise _no_number(row, "nic_gbps_per_gpu", text, "Gb/s above 0")
+    return f"{number_of(text):g}G"
 
 
-def _whole(row: StepRow, column: str, instead: str = "") -> int:
-    """A whole number above 0; of a blank column that ``instead`` of it."""
+def _whole(row: StepRow, column: str, instead: str = "", least: int = 1) -> int:
+    """A whole number; of a blank column that ``instead`` of it."""
     text = row.get(column) or (row.get(instead) if instead else "")
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 60:
-        raise InputError("this is no such number", place=f"{row.place}, column {column}", found=repr(text[:40]),
-                         expected="a whole number of 1 or more")  # fmt: skip
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or not least <= int(text) < 1 << 60:
+        raise _no_number(row, column, text, f"a whole number of {least} or more")
     return int(text)
+
+
+def _no_number(row: StepRow, column: str, text: str, expected: str) -> InputError:
+    place = f"{row.place}, column {column}"
+    return InputError("this is no such number", place=place, found=repr(text[:40]), expected=expected)
