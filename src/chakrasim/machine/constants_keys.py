@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.collectives.kinds import KINDS_BY_NAME
-from chakrasim.collectives.libraries.calibrated import CLASS_NAMES, Calibrated, Case
+from chakrasim.collectives.libraries.calibrated import CLASS_NAMES, MOST_CONSTANTS, Calibrated, Case
 from chakrasim.collectives.libraries.model import SIZE_CLASSES, Constants, constant_of
 from chakrasim.collectives.libraries.terms import CONSTANTS
 from chakrasim.config.kinds import number, paragraph, text
@@ -17,7 +17,6 @@ from chakrasim.config.section import Section
 from chakrasim.config.table import REQUIRED, Key, Kind, Table, Values, each, mapping
 from chakrasim.machine.graph.families.family import listed
 
-MOST: Final = 12
 _CLASSES: Final = len(SIZE_CLASSES) + 1
 _KINDS: Final = (*KINDS_BY_NAME, "message")
 _CASE: Final = re.compile(r"([1-9][0-9]{0,8})(?: on ([1-9][0-9]{0,8}))?")
@@ -53,8 +52,8 @@ _FACTORS: Final = Kind(_factors, "mapping", {
 
 def _made(section: Section, values: Values) -> Calibrated:
     constants: Mapping[str, float] = values["values"]
-    if len(constants) > MOST:
-        section.fail("values", "too many constants", found=len(constants), expected=f"at most {MOST}")
+    if len(constants) > MOST_CONSTANTS:
+        section.fail("values", "too many constants", found=len(constants), expected=f"at most {MOST_CONSTANTS}")
     for key in ("residual", "unseen"):
         if len(values[key]) not in (_CLASSES, 0):
             section.fail(key, "not one for each class of sizes", found=len(values[key]), expected=str(_CLASSES))
@@ -82,8 +81,8 @@ CONSTANTS_KEYS: Final[Table] = (
     Key("library", text, "", "whose times they were fitted to"),
     Key("source", paragraph, "", "for people: what they were fitted to"),
     Key("weights", text, "", "which weights of the model they go with; others are a warning"),
-    Key("values", _FACTORS, REQUIRED, "by constant, or by one of its terms (`net.hop/LL.far`): the logarithm of its "
-        "factor, at most 12"),
+    Key("values", _FACTORS, REQUIRED, "by constant, or by one of its terms (`net.LL.hop/near`): the logarithm of its "
+        f"factor, at most {MOST_CONSTANTS}"),
     Key("covariance", listed(listed(_COVARIANCE)), REQUIRED, "of the values, in their order"),
     Key("residual", listed(_SHARE), REQUIRED, "what is left over, as a standard deviation of logarithms, for sizes "
         "up to 64 KiB, up to 4 MiB, below 128 MiB, and from there"),

@@ -189,7 +189,7 @@ def _message(machine: Machine, size: int, ranks: int) -> CollectivePrediction:
                          remedy="name the library, such as nccl")  # fmt: skip
     site = Sites(machine.graph, machine.make, machine.library).of(range(ranks))
     own = machine.calibrated
-    constants = None if own is None else own.for_case("message", site.merged().nodes, site.nranks)
+    constants = None if own is None else own.of_collective("message", site)
     course = course_of(site, machine.library, "message", size, machine.settings, constants)
     moving_ns = size / course.rate
     limited = LATENCY if course.startup_ns > moving_ns else f"protocol {course.choice.protocol}"

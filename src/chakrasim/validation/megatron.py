@@ -6,11 +6,12 @@ Nothing here is fitted to the measured times. What a kernel takes is the device 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from chakrasim.progress import Progress, told
 from chakrasim.validation.breakdown import Breakdown, breakdown
 from chakrasim.validation.runs import MeasuredRun, megatron_runs
 from chakrasim.validation.selene import NCCL_CHANNELS, PROCESSORS, collective_ns, selene
@@ -80,7 +81,7 @@ def validate_megatron(
     runs: Sequence[MeasuredRun] | None = None,
     *,
     device: str | DeviceProfile = "a100",
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Validation:
     """Predict the iteration time of measured runs, by default the eight of arXiv:2205.05198.
 
@@ -93,14 +94,8 @@ def validate_megatron(
 
     profile = load_device(device)
     chosen = megatron_runs() if runs is None else tuple(runs)
-    predictions = []
-    for done, run in enumerate(chosen):
-        if progress is not None:
-            progress(done, len(chosen), run.name)
-        predictions.append(predict(run, profile))
-    if progress is not None:
-        progress(len(chosen), len(chosen), "")
-    return Validation(tuple(predictions), profile.name)
+    predictions = tuple(predict(run, profile) for run in told(chosen, lambda run: run.name, progress))
+    return Validation(predictions, profile.name)
 
 
 def predict(run: MeasuredRun, profile: DeviceProfile) -> Prediction:

@@ -9,8 +9,9 @@ import pytest
 
 from chakrasim.calibration.collectives.design import Design, describe, matrix_of
 from chakrasim.calibration.collectives.levels import factors, fit_levels
-from chakrasim.calibration.collectives.own import MOST_CONSTANTS, constants_of, fit_own, left_over, predicted
+from chakrasim.calibration.collectives.own import constants_of, fit_own, left_over, predicted
 from chakrasim.calibration.measurements.curves import Curve, MachineRow
+from chakrasim.collectives.libraries.calibrated import MOST_CONSTANTS
 from chakrasim.collectives.libraries.model import COVERED, constant_of, shipped_model
 
 SIZES = np.array([1 << power for power in range(10, 31)], np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from math import exp, log, sqrt
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from tests.collectives.libraries.sites import a100, h100
 
 from chakrasim.collectives.libraries.choice import Choice
 from chakrasim.collectives.libraries.course import course_of
-from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model, size_class
+from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model, size_class, size_classes
 from chakrasim.collectives.libraries.terms import CONSTANTS, Operation, Terms, node_GBps, overlapped, terms_of
 from chakrasim.collectives.libraries.versions import library_of
 
@@ -164,6 +165,6 @@ def test_the_shipped_model_knows_the_constants_and_the_classes() -> None:
     assert {name.partition("/")[0] for name in model.weights} <= set(CONSTANTS)
     assert set(model.spread) <= set(CONSTANTS)
     assert all(len(values) == 4 for values in model.residual.values())
-    assert [size_class(size) for size in (1, 65536, 65537, 4 * MIB, 4 * MIB + 1, 128 * MIB - 1, 128 * MIB)] == [
-        0, 0, 1, 1, 2, 2, 3,
-    ]  # fmt: skip
+    sizes = (1, 65536, 65537, 4 * MIB, 4 * MIB + 1, 128 * MIB - 1, 128 * MIB)
+    assert [size_class(size) for size in sizes] == [0, 0, 1, 1, 2, 2, 3]
+    assert size_classes(np.array(sizes)).tolist() == [0, 0, 1, 1, 2, 2, 3]

@@ -19,7 +19,7 @@ from chakrasim.calibration.collectives.verdict import Verdict, verdicts_of
 from chakrasim.calibration.measurements.csv_folder import Holdout, read_holdout
 from chakrasim.calibration.measurements.curves import Curve, Measurements
 from chakrasim.calibration.measurements.read import Paths, read_measurements
-from chakrasim.collectives.libraries.calibrated import Calibrated, Case, weights_name
+from chakrasim.collectives.libraries.calibrated import Calibrated, case_of, weights_name
 from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model
 from chakrasim.errors import InputError
 from chakrasim.machine.machine import Machine
@@ -82,11 +82,6 @@ class CollectiveCalibration:
     verdicts: tuple[Verdict, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-def case_of(one: Described) -> Case:
-    """The collective, nodes and ranks of a curve."""
-    return one.kind, one.site.merged().nodes, one.site.nranks
 
 
 def calibrate_collectives(
@@ -200,7 +195,7 @@ def _fitted(
     calibrated = Calibrated(
         constants,
         tuple(round(value, 6) for value in residual_of_unseen(design, model, constants.residual)),
-        frozenset(case_of(one) for one in curves),
+        frozenset(case_of(one.kind, one.site) for one in curves),
         library,
         {one.name: round(one.error_percent, 2) for one in errors if one.error_percent is not None},
         weights_name(model),
@@ -233,7 +228,7 @@ def _predicted(
             yield from _points(one, None, model)
             continue
         own = group.calibrated
-        yield from _points(one, own.for_case(*case_of(one)) if key == one.group else own.elsewhere, model)
+        yield from _points(one, own.of_collective(one.kind, one.site) if key == one.group else own.elsewhere, model)
 
 
 def _points(one: Described, constants: Constants | None, model: Model) -> Iterable[HeldOut]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -14,7 +14,7 @@ from chakrasim.calibration.measurements.curves import Curve, MachineRow, Measure
 from chakrasim.calibration.measurements.names import kind_of
 from chakrasim.collectives.kinds import MESSAGE
 from chakrasim.collectives.libraries.course import choice_of
-from chakrasim.collectives.libraries.model import constant_of, level_of, levels_of, scope_of, size_class
+from chakrasim.collectives.libraries.model import constant_of, level_of, levels_of, scope_of, size_classes
 from chakrasim.collectives.libraries.settings import Settings
 from chakrasim.collectives.libraries.site import Site
 from chakrasim.collectives.libraries.terms import Operation, Terms, overlapped, terms_of
@@ -94,6 +94,12 @@ class Design:
         index = {name: at for at, name in enumerate(self.constants)}
         return np.array([index[constant_of(name)] for name in self.names], np.int64)
 
+    @property
+    def bytes(self) -> Ints:
+        """int64[n]: the size of each point."""
+        pairs = zip(self.curve, self.row, strict=True)
+        return np.array([self.curves[curve].curve.bytes[row] for curve, row in pairs], np.int64)
+
     def overlapped(self, times: Floats) -> Floats:
         """float64[n, terms]: times of terms, alone, as they add up to that of the point."""
         moving = times[:, self.moving].sum(axis=1)
@@ -126,7 +132,10 @@ class Design:
 
 
 def describe(
-    curve: Curve, machines: dict[str, MachineRow] | None = None, row: MachineRow | None = None, site: Site | None = None
+    curve: Curve,
+    machines: Mapping[str, MachineRow] | None = None,
+    row: MachineRow | None = None,
+    site: Site | None = None,
 ) -> Described:
     """A curve with what the library saw, which ``site`` says where no row does.
 
@@ -152,7 +161,7 @@ def design_of(measured: Measurements) -> tuple[Design, dict[str, str]]:
     curves: list[Described] = []
     for curve in measured.curves:
         try:
-            curves.append(describe(curve, dict(measured.machines)))
+            curves.append(describe(curve, measured.machines))
         except InputError as error:
             refused[curve.name] = str(error)
     return matrix_of(curves), refused
@@ -181,5 +190,5 @@ def matrix_of(curves: Sequence[Described]) -> Design:
         tuple(curves), names, np.repeat(np.arange(len(curves)), lengths),
         np.concatenate([np.zeros(0, np.int64), *(np.arange(length) for length in lengths)]),
         nominal, np.array([name in moving for name in names], np.bool_), np.array([one.apart for one in found]),
-        logs, np.array([size_class(size) for size in sizes.tolist()], np.int64),
+        logs, size_classes(sizes),
     )  # fmt: skip

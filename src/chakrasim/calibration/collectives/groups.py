@@ -36,7 +36,7 @@ def described(
         try:
             base = (bases or {}).get(curve.machine)
             site = None if base is None else site_like(base, curve)
-            found = describe(curve, dict(measured.machines), site=site)
+            found = describe(curve, measured.machines, site=site)
             _check(found)
             curves.append(found)
         except InputError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +11,14 @@ from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.calibration.collectives.levels import factors, fit_levels, shares
 from chakrasim.calibration.collectives.own import predicted
 from chakrasim.collectives.libraries.model import COVERED, SCOPES, SIZE_CLASSES, WIDE, Model
+from chakrasim.progress import Progress, told
 
 Bools = NDArray[np.bool_]
-Show = Callable[[int, int, str], None]
 _SMALL = 30.0
 """Points of a scope that count as much as all scopes together."""
 
 
-def fit_model(design: Design, basis: str = "", show: Show | None = None) -> Model:
+def fit_model(design: Design, basis: str = "", show: Progress | None = None) -> Model:
     """The model of all points, with residuals from leaving out one machine after the other."""
     known = ~np.isnan(design.log_time)
     _, needed = left_out(design, known, show)
@@ -27,21 +26,17 @@ def fit_model(design: Design, basis: str = "", show: Show | None = None) -> Mode
     return replace(fit_levels(design.some(known)).model(basis), residual=residual)
 
 
-def left_out(design: Design, fitted: Bools, show: Show | None = None) -> tuple[dict[str, Model], Floats]:
+def left_out(design: Design, fitted: Bools, show: Progress | None = None) -> tuple[dict[str, Model], Floats]:
     """For each machine the model of the others' points among ``fitted``, bool[n], and float64[n] the residual that each
     of these points needs then. A machine that has all the points fitted has no model, and needs nothing."""
     machines, machine = design.labels([one.curve.machine for one in design.curves])
     models: dict[str, Model] = {}
     needed = np.zeros(len(design))
-    for at, name in enumerate(map(str, machines)):
-        if show is not None:
-            show(at, len(machines), f"fitting without {name}")
+    for at, name in told(list(enumerate(machines)), lambda step: f"fitting without {step[1]}", show):
         own = machine == at
         if (fitted & ~own).any():
             models[name] = fit_levels(design.some(fitted & ~own)).model(f"all but {name}")
             needed[fitted & own] = residual_needed(design.some(fitted & own), models[name])
-    if show is not None:
-        show(len(machines), len(machines), "")
     return models, needed
 
 

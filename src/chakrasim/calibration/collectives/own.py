@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from chakrasim.calibration.collectives.descent import Solve, least
 from chakrasim.calibration.collectives.design import Design, Floats
 from chakrasim.calibration.collectives.levels import SIGMA, balance, factors
+from chakrasim.collectives.libraries.calibrated import MOST_CONSTANTS
 from chakrasim.collectives.libraries.model import COVERED, SIZE_CLASSES, WIDE, Constants, Model
 
-MOST_CONSTANTS: Final = 12
-"""Freed for a machine and library: those that its points say most about."""
 FREEDOM: Final = 2.5
 """A machine's own points may move constants this much further than those of other machines are spread."""
 SD_TERM: Final = (0.2, 1.0)
@@ -179,9 +178,8 @@ def needed(design: Design, model: Model, own: Own) -> Floats:
 def left_over(design: Design, model: Model) -> Floats:
     """float64[n]: what each point needs (`needed`) when a quarter of the sizes at a time is left out; NaN where that
     leaves nothing to fit."""
-    sizes = np.array([design.curves[c].curve.bytes[r] for c, r in zip(design.curve, design.row, strict=True)])
     found = np.full(len(design), np.nan)
-    _, rank = np.unique(sizes, return_inverse=True)
+    _, rank = np.unique(design.bytes, return_inverse=True)
     parts = 4
     for part in range(parts):
         out: NDArray[np.bool_] = rank % parts == part

@@ -15,6 +15,7 @@ import numpy as np
 
 from chakrasim.calibration.collectives.describe import network_of, site_of
 from chakrasim.calibration.collectives.design import Described
+from chakrasim.calibration.collectives.groups import grouped
 from chakrasim.calibration.measurements.curves import MachineRow, Measurements
 from chakrasim.calibration.measurements.names import bus_factor
 from chakrasim.calibration.measurements.nccl_debug import NcclDebug
@@ -96,10 +97,7 @@ class _Reading:
 def verdicts_of(curves: Iterable[Described], measured: Measurements, model: Model) -> tuple[Verdict, ...]:
     """Verdicts on the curves that contradict their machines' description; every curve has times at all its points."""
     found: list[Verdict] = []
-    groups: dict[tuple[str, str, str], list[Described]] = {}
-    for one in curves:
-        groups.setdefault(one.group, []).append(one)
-    for members in groups.values():
+    for members in grouped(curves).values():
         found += _of_group([_as_hardware(one, measured.machines) for one in members], measured.recorded, model)
     return tuple(found)
 

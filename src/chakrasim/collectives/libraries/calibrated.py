@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chakrasim.collectives.libraries.model import Constants, Model, shipped_model
+from chakrasim.collectives.libraries.site import Site
 
 CLASS_NAMES: Final = ("to 64 KiB", "to 4 MiB", "below 128 MiB", "from 128 MiB")
 """Of sizes, as errors are told by."""
+MOST_CONSTANTS: Final = 12
+"""Freed for a machine and library: those that its points say most about."""
 Case = tuple[str, int, int]
 """A collective by its kind's name, nodes and ranks."""
 
@@ -37,9 +40,9 @@ class Calibrated:
     errors: Mapping[str, float] = field(default_factory=dict)
     weights: str = ""
 
-    def for_case(self, kind: str, nodes: int, ranks: int) -> Constants:
+    def of_collective(self, kind: str, site: Site) -> Constants:
         """The constants, with what is left over where nothing like the collective was measured."""
-        return self.constants if (kind, nodes, ranks) in self.measured else self.elsewhere
+        return self.constants if case_of(kind, site) in self.measured else self.elsewhere
 
     @property
     def elsewhere(self) -> Constants:
@@ -50,6 +53,11 @@ class Calibrated:
     def outdated(self) -> bool:
         """Whether the model has other weights by now, so that the constants do not go with them."""
         return self.weights not in ("", weights_name())
+
+
+def case_of(kind: str, site: Site) -> Case:
+    """What a collective of a group is measured as."""
+    return kind, site.merged().nodes, site.nranks
 
 
 def weights_name(model: Model | None = None) -> str:

@@ -15,6 +15,9 @@ from math import exp, sqrt
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chakrasim.collectives.libraries.site import Site
 from chakrasim.collectives.libraries.terms import Terms, overlapped
 from chakrasim.collectives.libraries.versions import Library
@@ -140,6 +143,11 @@ def scope_of(site: Site) -> str:
 def size_class(size_bytes: int) -> int:
     """The index of a size's class."""
     return sum(size_bytes > last for last in SIZE_CLASSES)
+
+
+def size_classes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64[n]: the classes of many sizes."""
+    return np.searchsorted(SIZE_CLASSES, sizes)
 
 
 def constant_of(term: str) -> str:

@@ -63,7 +63,7 @@ class Courses:
         )
         site = self._site(members)
         own = self._calibrated
-        constants = None if own is None else own.for_case(name, site.merged().nodes, site.nranks)
+        constants = None if own is None else own.of_collective(name, site)
         return course_of(site, self.library, name, whole, self._settings, constants)
 
 

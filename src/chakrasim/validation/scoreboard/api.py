@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +16,8 @@ from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.collectives.libraries.model import Model, shipped_model
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
-from chakrasim.validation.scoreboard.baselines import (
-    ALPHA_BETA,
-    INTERPOLATION,
-    LIBRARY,
-    alpha_beta,
-    from_other_sizes,
-    interpolated,
-    library_tables,
-)
+from chakrasim.progress import Progress, told
+from chakrasim.validation.scoreboard.baselines import FROM_SIZES, LIBRARY, from_other_sizes, library_tables
 from chakrasim.validation.scoreboard.predictions import (
     CLASSES,
     SCOPES,
@@ -42,7 +35,6 @@ from chakrasim.validation.scoreboard.tasks import TASKS, Task, task_of
 
 SHIPPED: Final = Path(__file__).parents[1] / "collectives"
 """The measurements that come with the package."""
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -169,7 +161,7 @@ def described(rows: Rows, source: str, progress: Progress | None = None, model: 
     for at, curve in enumerate(rows.curves):
         pooled = pooled_curve(curve, rows.machines.get(curve.machine))
         try:
-            curves.append(describe(curve, dict(rows.machines)))
+            curves.append(describe(curve, rows.machines))
         except InputError as error:
             refused.append(Refused(curve.name, str(error), counts[at], pooled))
             continue
@@ -177,17 +169,13 @@ def described(rows: Rows, source: str, progress: Progress | None = None, model: 
         counted.append(pooled)
     found = unpredicted(tuple(curves), replace(rows.points, curve=index[rows.points.curve]))
     found = found.some(found.curve >= 0)
-    for at, one in enumerate(curves):
-        if progress is not None:
-            progress(at, len(curves), f"predicting {one.curve.name}")
+    for at, one in told(list(enumerate(curves)), lambda step: f"predicting {step[1].curve.name}", progress):
         which = found.curve == at
         try:
             found = predict(found, which, model)
         except InputError as error:
             refused.append(Refused(one.curve.name, str(error), int(which.sum()), counted[at]))
             found, counted[at] = found.some(~which), False
-    if progress is not None:
-        progress(len(curves), len(curves), "")
     if not len(found):
         reason = refused[0].reason if refused else "no points"
         raise InputError("no curve can be predicted", file=source, found=reason, expected="curves of NCCL or RCCL")
@@ -201,11 +189,8 @@ def with_times(board: Scoreboard, rows: Rows) -> Scoreboard:
     left[board.predictions.curve] = True
     has = np.array([name in names and left[names[name]] for name in (curve.name for curve in rows.curves)], np.bool_)
     found = replace(board.predictions, time_us=rows.points.time_us[has[rows.points.curve]])
-    baselines = {
-        LIBRARY: library_tables(found),
-        ALPHA_BETA: from_other_sizes(found, alpha_beta),
-        INTERPOLATION: from_other_sizes(found, interpolated),
-    }
+    baselines = {LIBRARY: library_tables(found)}
+    baselines |= {name: from_other_sizes(found, of) for name, of in FROM_SIZES.items()}
     return replace(board, predictions=found, baselines=baselines)
 
 

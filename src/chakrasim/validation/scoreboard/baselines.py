@@ -85,3 +85,7 @@ def alpha_beta(sizes: Floats, times: Floats, wanted: Floats) -> Floats:
         alpha, beta = (d * c - b * e) / (a * c - b * b), (a * e - b * d) / (a * c - b * b)
         weight = 1 / np.maximum(np.abs(1 - alpha * one - beta * other), 1e-3)
     return np.asarray(np.maximum(alpha + beta * wanted, 1e-9))
+
+
+FROM_SIZES: Final = {ALPHA_BETA: alpha_beta, INTERPOLATION: interpolated}
+"""Baselines that know other sizes of a curve, by name."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chakrasim.calibration.collectives.design import Described
 from chakrasim.calibration.measurements.curves import Curve, MachineRow, Points
-from chakrasim.collectives.libraries.model import Constants, Model, estimate, size_class
+from chakrasim.collectives.libraries.model import Constants, Model, estimate, size_classes
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -70,7 +70,7 @@ class Predictions:
     @property
     def sized(self) -> Ints:
         """The size class of each row."""
-        return np.array([size_class(size) for size in self.bytes.tolist()], np.int64)
+        return size_classes(self.bytes)
 
     def of_curves(self, values: Sequence[object]) -> NDArray[np.object_]:
         """Something said of each curve, for each row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +12,8 @@ from chakrasim.calibration.collectives.intervals import left_out, residual_by_sc
 from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.collectives.libraries.model import Model
 from chakrasim.errors import InputError
+from chakrasim.progress import Progress, told
 from chakrasim.validation.scoreboard.predictions import Predictions, predict
-
-Progress = Callable[[int, int, str], None]
 
 
 def design_of_rows(rows: Predictions, measured: Measurements) -> Design:
@@ -51,10 +50,6 @@ def without_each(rows: Predictions, models: Mapping[str, Model], progress: Progr
     Rows of machines without a time were in no fit, and keep their prediction.
     """
     machine = rows.of_curves([one.curve.machine for one in rows.curves])
-    for at, (name, model) in enumerate(models.items()):
-        if progress is not None:
-            progress(at, len(models), f"predicting {name}")
-        rows = predict(rows, np.asarray(machine == name), model)
-    if progress is not None:
-        progress(len(models), len(models), "")
+    for name in told(list(models), lambda name: f"predicting {name}", progress):
+        rows = predict(rows, np.asarray(machine == name), models[name])
     return rows

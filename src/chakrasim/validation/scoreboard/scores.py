@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from chakrasim.calibration.collectives.class_errors import mean_of_curves
 from chakrasim.validation.scoreboard.predictions import CLASSES, Bools, Predictions
 
 MANY: Final = 200
@@ -47,11 +48,7 @@ def scores(rows: Predictions, which: Bools | None = None) -> tuple[Score, ...]:
     found = []
     for at in range(len(CLASSES)):
         some = known & (sized == at)
-        counts = np.bincount(rows.curve[some], minlength=len(rows.curves))
-        sums = np.bincount(rows.curve[some], weights=error[some], minlength=len(rows.curves))
-        has = counts > 0
-        mean = float((sums[has] / counts[has]).mean()) if has.any() else float("nan")
-        found.append(Score(int(some.sum()), int(has.sum()), mean))
+        found.append(Score(int(some.sum()), *mean_of_curves(rows.curve[some], error[some])))
     return tuple(found)
 
 

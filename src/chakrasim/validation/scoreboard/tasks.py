@@ -5,7 +5,7 @@ The weights are fitted without the machine, then its constants to the points tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +15,8 @@ from chakrasim.calibration.collectives.design import Design
 from chakrasim.calibration.collectives.own import constants_of
 from chakrasim.calibration.collectives.unseen import residual_of_unseen
 from chakrasim.collectives.libraries.model import Model
-from chakrasim.validation.scoreboard.baselines import alpha_beta, every_second, from_shown, interpolated
+from chakrasim.progress import Progress, told
+from chakrasim.validation.scoreboard.baselines import FROM_SIZES, every_second, from_shown
 from chakrasim.validation.scoreboard.predictions import (
     INFINIBAND,
     NODE,
@@ -27,7 +28,6 @@ from chakrasim.validation.scoreboard.predictions import (
     scope_of_curve,
 )
 
-Progress = Callable[[int, int, str], None]
 SIZES, RANKS, COLLECTIVE, NODES = "other sizes", "4 ranks from 2 and 8", "reduce-scatter", "other nodes, InfiniBand"
 TASKS: Final = (SIZES, RANKS, COLLECTIVE, NODES)
 
@@ -56,25 +56,17 @@ def task_of(
     """One of `TASKS`. The curves of ``design`` are those of ``rows``; a machine without a model takes no part."""
     cuts = [cut for cut in cuts_of(name, rows, design) if _machine(design, cut) in models]
     found = rows.instead(np.full(len(rows), np.nan))
-    for at, cut in enumerate(cuts):
-        machine = _machine(design, cut)
-        if progress is not None:
-            progress(at, len(cuts), f"{name}, {machine}")
-        model = models[machine]
+    for cut in told(cuts, lambda cut: f"{name}, {_machine(design, cut)}", progress):
+        model = models[_machine(design, cut)]
         fitted = design.some(cut.fitted)
         constants = constants_of(fitted, model)
         if name != SIZES:
             constants = replace(constants, residual=residual_of_unseen(fitted, model, constants.residual))
         found = predict(found, cut.hidden, model, constants)
-    if progress is not None:
-        progress(len(cuts), len(cuts), "")
     hidden = ~np.isnan(found.predicted_us)
     baselines = {}
     if name == SIZES:
-        baselines = {
-            "alpha-beta": from_shown(rows, ~hidden, alpha_beta)[hidden],
-            "interpolation": from_shown(rows, ~hidden, interpolated)[hidden],
-        }
+        baselines = {what: from_shown(rows, ~hidden, of)[hidden] for what, of in FROM_SIZES.items()}
     return Task(name, found.some(hidden), baselines)
 
 
@@ -92,11 +84,7 @@ def cuts_of(name: str, rows: Predictions, design: Design) -> Iterator[Cut]:
 
 def _parts(name: str, rows: Predictions, design: Design) -> Iterator[tuple[Bools, Bools]]:
     if name == SIZES:
-        sizes = np.array(
-            [design.curves[curve].curve.bytes[row] for curve, row in zip(design.curve, design.row, strict=True)],
-            np.int64,
-        )
-        yield every_second(design.curve, sizes) == 0, every_second(rows.curve, rows.bytes) == 1
+        yield every_second(design.curve, design.bytes) == 0, every_second(rows.curve, rows.bytes) == 1
         return
     for shown, hidden in _curves(name, design):
         yield shown[design.curve], hidden[rows.curve]

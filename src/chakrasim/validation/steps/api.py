@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.progress import Progress, told
 from chakrasim.validation.steps.baselines import constant_rate, nearest_row
 from chakrasim.validation.steps.describe import Described, described
 from chakrasim.validation.steps.rows import StepRow, StepTable, read_steps
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 SHIPPED: Final = Path(__file__).with_name("steps.csv")
 """The rows that come with the package."""
 CONSTANT, NEAREST = "constant rate of the GPU", "nearest row by FLOPs"
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,8 @@ def validate_steps(data: str | os.PathLike[str] | None = None, *, progress: Prog
     table = read_steps(SHIPPED if data is None else data)
     predictions: list[StepPrediction] = []
     refused: list[RefusedStep] = []
-    for at, (row, seconds) in enumerate(zip(table.rows, table.measured_s, strict=True)):
-        if progress is not None:
-            progress(at, len(table.rows), row.id)
+    pairs = list(zip(table.rows, table.measured_s, strict=True))
+    for row, seconds in told(pairs, lambda pair: pair[0].id, progress):
         try:
             found = described(row)
             predicted = predicted_s(found)
@@ -117,8 +116,6 @@ def validate_steps(data: str | os.PathLike[str] | None = None, *, progress: Prog
             refused.append(RefusedStep(row, str(error)))
             continue
         predictions.append(StepPrediction(found, None if math.isnan(seconds) else seconds, predicted))
-    if progress is not None:
-        progress(len(table.rows), len(table.rows), "")
     if not predictions:
         reason = refused[0].reason if refused else "no rows"
         raise InputError("no row can be predicted", file=table.source, found=reason, expected="training steps")
