@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.layers.tape import DURATION, TOO_LARGE, Outside, Row, Tape, too_large
+from chakrasim.generator.layers.tape import DURATION, STREAMS, TOO_LARGE, Outside, Row, Tape, too_large
 from chakrasim.trace.chakra.assemble import Strings
 from chakrasim.trace.chakra.graph import Attributes, Csr, Trace, offsets_of
 from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
@@ -73,21 +73,24 @@ def build_trace(
 
 
 def _outside(passes: Sequence[Tape], steps: Sequence[Step], base: Ints) -> Ints:
-    """int64[steps, kinds]: the node that each kind of `Outside` stands for in each step, -1 where there is none."""
+    """int64[steps, kinds]: the node that each kind of `Outside`, and then each stream's last, stands for in each step; -1
+    where there is none."""
     known: list[tuple[int, ...]] = []
-    compute = collective = gate = posted = sent = -1
+    compute = gate = posted = sent = -1
+    tails = [-1] * (max(STREAMS.values()) + 1)
     ends: list[int] = []
     for step, begin in zip(steps, base.tolist(), strict=True):
         tape = passes[step.which]
         forward = ends[step.forward] if step.forward >= 0 else -1
-        known.append((compute, collective, forward, gate, posted, sent))
+        known.append((compute, forward, gate, posted, sent, *tails[1:]))
         gate = begin + tape.gate if tape.gate >= 0 else compute
         posted = compute
         compute = begin + tape.compute_tail if tape.compute_tail >= 0 else compute
-        collective = begin + tape.collective_tail if tape.collective_tail >= 0 else collective
+        for stream, tail in tape.tails.items():
+            tails[stream] = begin + tail
         sent = begin + tape.sent if tape.sent >= 0 else -1
         ends.append(compute)
-    return np.array(known, np.int64).reshape(len(steps), len(Outside))
+    return np.array(known, np.int64).reshape(len(steps), len(Outside) + len(tails) - 1)
 
 
 @dataclass(frozen=True, eq=False)

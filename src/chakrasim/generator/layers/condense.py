@@ -176,9 +176,8 @@ def _rewritten(tape: Tape, target: Sequence[int], times: Ints) -> Tape:
         data = moved((dep for one in several for dep in one.data), position[at])
         control = moved((dep for one in several for dep in one.control), position[at])
         new.rows.append(replace(row, data=data, control=control))
-    new.compute_tail, new.collective_tail, new.gate, new.sent = (
-        moved([node])[0] for node in (tape.compute_tail, tape.collective_tail, tape.gate, tape.sent)
-    )
+    new.compute_tail, new.gate, new.sent = (moved([node])[0] for node in (tape.compute_tail, tape.gate, tape.sent))
+    new.tails = {stream: moved([tail])[0] for stream, tail in tape.tails.items()}
     return new
 
 

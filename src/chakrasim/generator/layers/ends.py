@@ -81,13 +81,13 @@ class Head(Part):
 class Optimizer(Part):
     """The update of a rank's parameters, and what has to be exchanged around it."""
 
-    def norm_gradients(self, held: Held) -> list[int]:
+    def norm_gradients(self, held: Held, after: list[int]) -> list[int]:
         """With sequence parallelism each rank has seen its tokens only: gradients of what is copied are summed."""
         dense, experts = shards(self.spec)
         copied = -(-held.copied // dense) + -(-held.experts_copied // experts)
         if not self._split or not self.spec.parallel.sp or not copied:
             return []
-        return [self._reduce("copied parameters' gradients", copied, "tp", [])]
+        return [self._reduce("copied parameters' gradients", copied, "tp", after)]
 
     def tied_gradients(self, after: list[int]) -> list[int]:
         """The first and the last stage have each a part of the gradient of a matrix that they both hold."""

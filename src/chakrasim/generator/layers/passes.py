@@ -16,7 +16,18 @@ from chakrasim.generator.layers.parameters import (
     stage_parameters,
 )
 from chakrasim.generator.layers.sizes import Sizes
-from chakrasim.generator.layers.tape import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Outside, Phase, Tape
+from chakrasim.generator.layers.tape import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    RECOMPUTE,
+    REDUCED,
+    STREAMS,
+    Outside,
+    Phase,
+    Tape,
+    last_on,
+)
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType, NodeType
 
@@ -220,11 +231,12 @@ def optimizer_pass(spec: Spec, stage: int) -> Tape:
     held = stage_parameters(spec, stage)
     part = Optimizer(Sizes(spec), tape)
     part.where = part.phase = OPTIMIZER
-    waited: list[int] = part.norm_gradients(held)
+    reduced = [last_on(STREAMS[f"{role} reduce"]) for role in REDUCED]
+    waited: list[int] = part.norm_gradients(held, reduced)
     pp = spec.parallel.pp
     if spec.model.tied_embeddings and pp > 1 and stage in (0, pp - 1):
-        waited += part.tied_gradients(waited)
-    node = part.update(held, waited or [Outside.COLLECTIVE])
+        waited += part.tied_gradients(waited or reduced)
+    node = part.update(held, waited or reduced)
     if spec.parallel.zero in (1, 2):
         for role, parameters, ranks in reductions(spec, held):
             if ranks > 1 and parameters:
