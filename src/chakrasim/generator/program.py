@@ -73,8 +73,8 @@ def build_trace(
 
 
 def _outside(passes: Sequence[Tape], steps: Sequence[Step], base: Ints) -> Ints:
-    """int64[steps, kinds]: the node that each kind of `Outside`, and then each stream's last, stands for in each step; -1
-    where there is none."""
+    """int64[steps, kinds]: the node that each kind of `Outside`, and then each stream's last, stands for in each step;
+    -1 where there is none."""
     known: list[tuple[int, ...]] = []
     compute = gate = posted = sent = -1
     tails = [-1] * (max(STREAMS.values()) + 1)

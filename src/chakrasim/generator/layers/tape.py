@@ -34,9 +34,20 @@ DURATION: Final = "duration_ns"
 """Of compute nodes whose time is known."""
 
 STREAMS: Final = {
-    **{"tp": 1, "ep": 2, "fsdp": 3, "dp": 4, "expert_dp": 5, "embedding": 6},
-    **{"send on": 7, "send back": 8, "receive on": 9, "receive back": 10},
-    **{"fsdp reduce": 11, "expert_dp reduce": 12, "dp reduce": 13, "cp": 14},
+    "tp": 1,
+    "ep": 2,
+    "fsdp": 3,
+    "dp": 4,
+    "expert_dp": 5,
+    "embedding": 6,
+    "send on": 7,
+    "send back": 8,
+    "receive on": 9,
+    "receive back": 10,
+    "fsdp reduce": 11,
+    "expert_dp reduce": 12,
+    "dp reduce": 13,
+    "cp": 14,
 }
 """Stream of each role's communication; 0 computes. What gathers weights and what sums gradients have streams of their
 own, as in PyTorch's FSDP and Megatron-LM's distributed optimizer."""
