@@ -21,6 +21,7 @@ from chakrasim.trace.work import (
     CAUSAL,
     DTYPE,
     FLOPS,
+    KERNELS,
     KIND,
     PHASE,
     SHAPE,
@@ -110,7 +111,7 @@ def _work(rows: Sequence[Row]) -> Work:
         k=k,
         causal=np.array([bool(row.values.get(CAUSAL, False)) for row in rows], np.bool_),
         dtype=np.array([str(row.values.get(DTYPE, "")) for row in rows] or [""], np.str_)[: len(rows)],
-        kernels=np.ones(len(rows), np.int64),
+        kernels=np.maximum(whole(KERNELS), 1),
     )
 
 

@@ -132,5 +132,5 @@ def shards(spec: Spec) -> tuple[int, int]:
     split = spec.parallel
     if split.zero == 0:
         return 1, 1
-    dense = split.fsdp if split.zero == 3 else split.dp
-    return dense, dense if split.ep == 1 else split.dp // split.ep
+    dense = split.fsdp if split.zero == 3 else split.copies
+    return dense, dense if split.ep == 1 else split.copies // split.ep

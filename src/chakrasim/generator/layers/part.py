@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from math import prod
 
 from chakrasim.generator.layers.sizes import Sizes
+from chakrasim.generator.layers.style import passes_of
 from chakrasim.generator.layers.tape import FORWARD, Op, Phase, Tape
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
@@ -81,15 +82,24 @@ class Part:
         size = self.sizes.value_bytes * elements
         return self.compute(name, kind, elements * operations, reads * size, writes * size, *after)
 
+    def styled(
+        self, name: str, what: str, elements: int, *after: int, operations: int, kind: WorkKind = WorkKind.ELEMENTWISE
+    ) -> int:
+        """Work on ``elements`` whose traffic depends on how programs are run (`chakrasim.generator.layers.style`)."""
+        passes, size = passes_of(self.spec, what), self.sizes.value_bytes
+        read, written = passes.read(elements, size), passes.written(elements, size)
+        op = Op(name, kind, elements * operations, read, written, dtype=self.spec.dtype, kernels=passes.kernels)
+        return self.append(op, *after)
+
     def norm(self, name: str, node: int) -> int:
         """Normalise this rank's tokens."""
         kind = WorkKind.NORMALIZATION
-        return self.elementwise(f"{name} norm", self.sizes.own_elements, 1, 1, node, operations=4, kind=kind)
+        return self.styled(f"{name} norm", "norm", self.sizes.own_elements, node, operations=4, kind=kind)
 
     def norm_gradient(self, name: str, *nodes: int) -> int:
         """The gradient of a norm's input."""
         elements, kind = self.sizes.own_elements, WorkKind.NORMALIZATION
-        return self.elementwise(f"{name} norm gradient", elements, 2, 1, *nodes, operations=8, kind=kind)
+        return self.styled(f"{name} norm gradient", "norm gradient", elements, *nodes, operations=8, kind=kind)
 
     def norm_gradient_sum(self, name: str, *nodes: int) -> int:
         """The same, and its sum with that of the residual."""

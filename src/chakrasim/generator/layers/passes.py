@@ -194,7 +194,7 @@ class ChunkPass:
     def _reduce(self, what: str, held: Held, after: list[int]) -> None:
         """Sums over replicas; each rank keeps a part of the sums with ZeRO."""
         split, value = self.spec.parallel, self.spec.gradient_bytes
-        replicas = split.dp // split.fsdp
+        replicas = split.copies // split.fsdp
         nodes: list[int] = []
         for role, parameters, ranks in reductions(self.spec, held):
             if not parameters:
@@ -219,10 +219,10 @@ def reductions(spec: Spec, held: Held) -> list[tuple[str, int, int]]:
     """(role, parameters, ranks) of what is sharded or reduced together: dense parameters, and experts."""
     split = spec.parallel
     fsdp = split.zero == 3
-    dense = ("fsdp", held.dense, split.fsdp) if fsdp else ("dp", held.dense, split.dp)
+    dense = ("fsdp", held.dense, split.fsdp) if fsdp else ("dp", held.dense, split.copies)
     if split.ep == 1:
         return [(dense[0], held.total, dense[2])]
-    return [dense, ("expert_dp", held.experts, split.dp // split.ep)]
+    return [dense, ("expert_dp", held.experts, split.copies // split.ep)]
 
 
 def optimizer_pass(spec: Spec, stage: int) -> Tape:

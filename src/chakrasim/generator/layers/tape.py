@@ -20,6 +20,7 @@ from chakrasim.trace.work import (
     CAUSAL,
     DTYPE,
     FLOPS,
+    KERNELS,
     KIND,
     PHASE,
     SHAPE,
@@ -116,6 +117,7 @@ class Op:
     causal: bool = False
     dtype: str = ""
     again: int = 0
+    kernels: int = 1
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,8 @@ class Tape:
             values.update(zip(SHAPE, op.shape, strict=True))
         if op.causal:
             values[CAUSAL] = True
+        if op.kernels > 1:
+            values[KERNELS] = op.kernels
         values |= {STREAM: 0, STREAM_RULE: "compute in program order", PHASE: phase, MICRO_BATCH: 0}
         data, control = (*after, *self._waiting), (self.compute_tail, *self._also)
         self._waiting, self._also = [], []
