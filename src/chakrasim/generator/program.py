@@ -14,6 +14,7 @@ from chakrasim.generator.layers.tape import DURATION, STREAMS, TOO_LARGE, Outsid
 from chakrasim.trace.chakra.assemble import Strings
 from chakrasim.trace.chakra.graph import Attributes, Csr, Trace, offsets_of
 from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
+from chakrasim.trace.work import KERNELS, LAUNCH
 
 Ints = NDArray[np.int64]
 
@@ -38,10 +39,12 @@ def ragged(starts: Ints, lengths: Ints) -> Ints:
 
 
 def build_trace(
-    passes: Sequence[Tape], steps: Sequence[Step], strings: Strings, metadata: Mapping[str, int | str], source: str
-) -> Trace:
-    """The trace of a rank that runs ``steps``; node ids count from 0 in program order."""
-    columns = _Columns([row for tape in passes for row in tape.rows], strings)
+    passes: Sequence[Tape], steps: Sequence[Step], strings: Strings, metadata: Mapping[str, int | str], source: str,
+    launch_ns: int = 0,
+) -> Trace:  # fmt: skip
+    """The trace of a rank that runs ``steps``; node ids count from 0 in program order. ``launch_ns``: what the host
+    takes for each kernel, if it takes anything."""
+    columns = _Columns([row for tape in passes for row in tape.rows], strings, launch_ns)
     lengths = np.array([len(tape.rows) for tape in passes], np.int64)
     which = np.array([step.which for step in steps], np.int64)
     micro_batch = np.array([step.micro_batch for step in steps], np.int64)
@@ -118,7 +121,10 @@ class _Deps:
 class _Columns:
     """Rows as columns."""
 
-    def __init__(self, rows: Sequence[Row], strings: Strings) -> None:
+    def __init__(self, rows: Sequence[Row], strings: Strings, launch_ns: int) -> None:
+        self.launch_ns = launch_ns
+        self.launch_name = strings.add(LAUNCH) if launch_ns else -1
+        self.kernels = np.array([int(row.values.get(KERNELS, 1)) for row in rows], np.int64)
         self.types = np.array([row.type for row in rows], np.int32)
         self.names = np.array([strings.add(row.name) for row in rows], np.int32)
         # Whole microseconds, as the format has them; nodes without a known duration have 0.
@@ -131,7 +137,9 @@ class _Columns:
             growth = row.per_micro_batch
             for name, value in row.values.items():
                 table.append((strings.add(name), *_value(value, strings), growth.get(name, 0)))
-        self.offsets = offsets_of([len(row.values) for row in rows])
+            if launch_ns:
+                table.append((self.launch_name, INT64, 0, 0))
+        self.offsets = offsets_of([len(row.values) + bool(launch_ns) for row in rows])
         self.name, self.kind, self.bits, self.growth = np.array(table, np.int64).reshape(-1, 4).T
 
     def attributes(self, rows: Ints, micro_batch: Ints) -> Attributes:
@@ -139,6 +147,8 @@ class _Columns:
         counts = np.diff(self.offsets)[rows]
         at = ragged(self.offsets[rows], counts)
         bits = self.bits[at] + self.growth[at] * np.repeat(micro_batch, counts)
+        if self.launch_ns:
+            bits[self.name[at] == self.launch_name] = np.cumsum(self.kernels[rows]) * self.launch_ns
         return Attributes(
             offsets_of(counts),
             self.name[at].astype(np.int32),

@@ -181,7 +181,8 @@ class _Stage:
             **{f"memory_{name}": value for name, value in self.memory.to_mapping().items()},
         }
         passes = self.passes if rewrite is None else [rewrite(tape) for tape in self.passes]
-        return build_trace(passes, self.steps, self.strings, metadata, f"stage {self.stage}")
+        source = f"stage {self.stage}"
+        return build_trace(passes, self.steps, self.strings, metadata, source, self.spec.launch_ns)
 
 
 def mesh_text(spec: Spec) -> str:

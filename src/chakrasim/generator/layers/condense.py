@@ -184,7 +184,8 @@ def _rewritten(tape: Tape, target: Sequence[int], times: Ints) -> Tape:
 
 def _merged(rows: Sequence[Row], times: Ints) -> Row:
     first = rows[0]
-    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: int(times.sum())}
+    kernels = sum(int(row.values.get(KERNELS, 1)) for row in rows)
+    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: int(times.sum()), KERNELS: kernels}
     parts = dict.fromkeys(PARTS, 0)
     for row, time in zip(rows, times.tolist(), strict=True):
         parts[_part(row)] += time

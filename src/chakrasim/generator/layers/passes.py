@@ -15,6 +15,7 @@ from chakrasim.generator.layers.parameters import (
     layer_parameters,
     stage_parameters,
 )
+from chakrasim.generator.layers.part import Again
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.tape import (
     BACKWARD,
@@ -23,6 +24,7 @@ from chakrasim.generator.layers.tape import (
     RECOMPUTE,
     REDUCED,
     STREAMS,
+    Op,
     Outside,
     Phase,
     Tape,
@@ -30,6 +32,7 @@ from chakrasim.generator.layers.tape import (
 )
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType, NodeType
+from chakrasim.trace.work import WorkKind
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class ChunkPass:
             before = self.tape.compute_tail
             self.tape.gate = before
             self.tape.need(gathered)
+            if gathered:
+                self._copy(f"{unit.name} weights copied out", unit.held)
             gathered = []
             if i + 1 < len(units) and self.spec.overlap.fsdp:
                 gathered = self._gather(units[i + 1], [before])
@@ -118,10 +123,17 @@ class ChunkPass:
         def run(node: int) -> int:
             if self.forward:
                 return through(FORWARD, node)
-            if spec.recompute == "full":
+            if spec.recomputes(layer):
                 # What is computed again needs no gradient, but a pass begins when its gradient is there.
                 self.tape.need([node])
                 through(RECOMPUTE, Outside.FORWARD)
+            elif spec.operators:
+                self.tape.need([node])
+                for name, part in (("attention", attention), ("feed_forward", feed_forward)):
+                    part.again = Again(spec.operators, name)
+                    part.at(where, RECOMPUTE)
+                    part.forward(Outside.FORWARD)
+                    part.again = None
             for part in (feed_forward, attention):
                 part.at(where, BACKWARD)
                 node = part.backward(node)
@@ -161,6 +173,13 @@ class ChunkPass:
 
     # --- weights gathered, gradients reduced ---
 
+    def _copy(self, what: str, held: Held) -> None:
+        """PyTorch's FSDP gathers into one buffer and reduces out of one, whose parts are the parameters."""
+        if self.spec.kernels != "fused":
+            size = held.total * self.spec.value_bytes
+            op = Op(what, WorkKind.COPY, 0, size, size, dtype=self.spec.dtype)
+            self.tape.compute(op, [], self.phase, f"chunk {self.chunk} {self.phase}")
+
     def _gather(self, unit: Unit, control: list[int]) -> list[int]:
         """With ZeRO 3, all of a unit's weights from the ranks that have a part of them."""
         if self.spec.parallel.zero != 3:
@@ -189,6 +208,8 @@ class ChunkPass:
         if not names:
             return
         what = (names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}") + " gradients"
+        if self.spec.parallel.zero == 3:
+            self._copy(f"{what} copied in", held)
         self._reduce(what, held, [self.tape.compute_tail])
 
     def _reduce(self, what: str, held: Held, after: list[int]) -> None:
