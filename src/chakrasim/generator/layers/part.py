@@ -11,6 +11,7 @@ from math import prod
 
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.tape import FORWARD, Op, Phase, Tape
+from chakrasim.generator.spec.spec import BYTES_OF
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
 
@@ -21,6 +22,8 @@ class Part:
     def __init__(self, sizes: Sizes, tape: Tape) -> None:
         self.sizes = sizes
         self.spec = sizes.spec
+        self.frozen = sizes.spec.lora is not None
+        """Whether matrices and norms are not trained: there are no gradients of them, only of what went in."""
         self.tape = tape
         self.phase: Phase = FORWARD
         self.where = ""
@@ -42,16 +45,16 @@ class Part:
     # --- matrix products ---
 
     def gemm(
-        self, name: str, m: int, n: int, k: int, *after: int, batch: int = 1, bias: bool = False, added: bool = False
-    ) -> int:
+        self, name: str, m: int, n: int, k: int, *after: int, batch: int = 1, bias: bool = False, added: bool = False,
+        dtype: str = "",
+    ) -> int:  # fmt: skip
         """``batch`` products of m x k by k x n, perhaps ``added`` to gradients in memory."""
-        size = self.sizes.value_bytes
+        size = BYTES_OF[dtype] if dtype else self.sizes.value_bytes
         written = batch * m * n * (self.spec.gradient_bytes if added else size)
         read = batch * (m * k + k * n + (n if bias else 0)) * size + (written if added else 0)
         shape = (batch, m, n, k)
-        return self.append(
-            Op(name, WorkKind.GEMM, 2 * prod(shape), read, written, shape, dtype=self.spec.dtype), *after
-        )
+        dtype = dtype or self.spec.dtype
+        return self.append(Op(name, WorkKind.GEMM, 2 * prod(shape), read, written, shape, dtype=dtype), *after)
 
     def matrix(self, name: str, n: int, k: int, node: int) -> int:
         """Tokens times a matrix of k x n."""
@@ -62,7 +65,9 @@ class Part:
         return self.gemm(f"{name} input gradient", self.sizes.tokens, k, n, node)
 
     def weight_gradient(self, name: str, n: int, k: int, *nodes: int) -> int:
-        """The gradient of a matrix of k x n, added up."""
+        """The gradient of a matrix of k x n, added up, if it is trained."""
+        if self.frozen:
+            return nodes[0]
         return self.gemm(f"{name} weight gradient", k, n, self.sizes.tokens, *nodes, added=True)
 
     # --- work on elements ---
@@ -81,14 +86,14 @@ class Part:
         size = self.sizes.value_bytes * elements
         return self.compute(name, kind, elements * operations, reads * size, writes * size, *after)
 
-    def norm(self, name: str, node: int) -> int:
-        """Normalise this rank's tokens."""
-        kind = WorkKind.NORMALIZATION
-        return self.elementwise(f"{name} norm", self.sizes.own_elements, 1, 1, node, operations=4, kind=kind)
+    def norm(self, name: str, node: int, width: int = 0) -> int:
+        """Normalise this rank's tokens, or so many elements of each."""
+        kind, elements = WorkKind.NORMALIZATION, self.sizes.own_tokens * (width or self.sizes.hidden)
+        return self.elementwise(f"{name} norm", elements, 1, 1, node, operations=4, kind=kind)
 
-    def norm_gradient(self, name: str, *nodes: int) -> int:
+    def norm_gradient(self, name: str, *nodes: int, width: int = 0) -> int:
         """The gradient of a norm's input."""
-        elements, kind = self.sizes.own_elements, WorkKind.NORMALIZATION
+        elements, kind = self.sizes.own_tokens * (width or self.sizes.hidden), WorkKind.NORMALIZATION
         return self.elementwise(f"{name} norm gradient", elements, 2, 1, *nodes, operations=8, kind=kind)
 
     def norm_gradient_sum(self, name: str, *nodes: int) -> int:
@@ -98,7 +103,7 @@ class Part:
 
     def bias_gradient(self, name: str, tokens: int, columns: int, node: int) -> None:
         """The gradient of a bias, if there are any: sums over tokens."""
-        if self.spec.model.bias:
+        if self.spec.model.bias and not self.frozen:
             elements, size = tokens * columns, self.sizes.value_bytes
             self.compute(f"{name} bias gradient", WorkKind.REDUCTION, elements, elements * size, columns * size, node)
 
@@ -164,6 +169,8 @@ class Part:
         former, the second gathering of the input that sequence parallelism did not keep whole.
         """
         hidden, overlap = self.sizes.hidden, self.spec.overlap.tp
+        if self.frozen:
+            return self.leave(f"{name} input gradient", self.input_gradient(name, n, hidden, gradient))
         again = self._enter_again(name, gradient) if overlap else []
         node = self.input_gradient(name, n, hidden, gradient)
         left = self.leave(f"{name} input gradient", node)
