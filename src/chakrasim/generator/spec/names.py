@@ -79,6 +79,11 @@ VALUE_ALIASES: Final[Mapping[str, str]] = {
     "rope": "rotary",
     "attn_only": "selective",
     "mixtral-8x7b-v0.1": "mixtral-8x7b",
+    "bloom": "bloom-176b",
+    "deepseek-v3-base": "deepseek-v3",
+    **dict.fromkeys(("kimi-k2-base", "kimi-k2-instruct"), "kimi-k2"),
+    "nvidia-nemotron-3-nano-30b-a3b-bf16": "nemotron-3-nano",
+    "nvidia-nemotron-3-super-120b-a12b-bf16": "nemotron-3-super",
     **{f"{other}-{size}": f"llama-{size}" for other in ("llama2", "llama-2") for size in ("7b", "13b", "70b")},
     **{
         f"{other}-{size}": f"llama3-{size}"
