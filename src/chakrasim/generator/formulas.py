@@ -62,8 +62,26 @@ def _products(model: Model) -> int:
 
 def layers_forward(model: Model) -> int:
     """Operations of a sequence in all layers, forward."""
-    per_token = sum(_matrices(model, model.moe if model.has_experts(layer) else None) for layer in range(model.layers))
-    return 2 * (model.sequence * per_token + 2 * model.layers * _products(model))
+    return sum(layer_forward(model, layer) for layer in range(model.layers))
+
+
+def layer_forward(model: Model, layer: int) -> int:
+    """Operations of a sequence in one layer, forward."""
+    per_token = _matrices(model, model.moe if model.has_experts(layer) else None)
+    return 2 * (model.sequence * per_token + 2 * _products(model))
+
+
+def _operators_forward(spec: Spec, layer: int) -> int:
+    """The part of `layer_forward` that is computed again where only some operators are."""
+    model, ways = spec.model, 2 if spec.model.gated else 1
+    dense = 0 if model.has_experts(layer) else model.feed_forward
+    again = 2 * _products(model) if "attention" in spec.operators else 0
+    if "half_of_matrices" in spec.operators:
+        keys = 2 * model.kv_heads * model.head_size
+        again += model.sequence * model.hidden * (model.heads * model.head_size + keys + ways * dense) // 2
+    elif "feed_forward" in spec.operators:
+        again += model.sequence * model.hidden * (ways + 1) * dense
+    return 2 * again
 
 
 def model_operations(spec: Spec) -> int:
@@ -80,7 +98,9 @@ def recomputed_operations(spec: Spec) -> int:
     """
     again = 0
     if spec.recompute == "full":
-        again = layers_forward(spec.model)
+        again = sum(layer_forward(spec.model, layer) for layer in range(spec.model.layers) if spec.recomputes(layer))
+    elif spec.operators:
+        again = sum(_operators_forward(spec, layer) for layer in range(spec.model.layers))
     elif spec.recompute == "selective" and not spec.flash_attention:
         again = 4 * spec.model.layers * _products(spec.model)
     return spec.batch.global_batch * again

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from chakrasim.generator.layers.part import Part
 from chakrasim.generator.layers.tape import BACKWARD, RECOMPUTE, Op
+from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
 
 
@@ -72,11 +73,32 @@ class Attention(Part):
         Forward two products of queries x keys x head size; backward five, one of which repeats the scores (Dao et al.
         2022, arXiv:2205.14135, algorithm 4).
         """
+        cp, keys = self.spec.parallel.cp, self.spec.model.sequence // self.spec.parallel.cp
+        if cp == 1:
+            return self._part_of_flash(name, keys, node, backward=backward)
+        gathered = self._round(CollectiveType.ALL_GATHER, "keys and values", 1, node)
+        node = self._part_of_flash(f"{name} of own keys", keys, node, backward=backward)
+        self.tape.need([gathered])
+        node = self._part_of_flash(f"{name} of others' keys", keys * (cp - 1), node, backward=backward)
+        if not backward:
+            return node
+        return self._round(CollectiveType.REDUCE_SCATTER, "keys and values gradient", cp, node)
+
+    def _round(self, kind: CollectiveType, what: str, times: int, node: int) -> int:
+        """Keys and values, or their gradients, among the ranks that share a sequence."""
+        sizes = self.sizes
+        size = sizes.tokens * (sizes.qkv - sizes.queries) * sizes.value_bytes * times
+        return self.collective(what, kind, size, node, role="cp")
+
+    def _part_of_flash(self, name: str, keys: int, node: int, *, backward: bool) -> int:
+        """Attention of this rank's queries to so many keys of each sequence."""
         sizes, model = self.sizes, self.spec.model
-        product = 2 * sizes.scores * sizes.head_size
+        queries = model.sequence // self.spec.parallel.cp
+        product = 2 * (sizes.scores // model.sequence * keys) * sizes.head_size
         tokens, statistics = sizes.tokens * sizes.value_bytes, sizes.tokens * sizes.heads * 4
-        inputs, output = tokens * sizes.qkv, tokens * sizes.queries
-        shape = (self.spec.batch.micro_batch * sizes.heads, model.sequence, model.sequence, sizes.head_size)
+        inputs = tokens * sizes.queries + tokens * (sizes.qkv - sizes.queries) * keys // queries
+        output = tokens * sizes.queries
+        shape = (self.spec.batch.micro_batch * sizes.heads, queries, keys, sizes.head_size)
         products, again, read, written = 2, 0, inputs, output + statistics
         if backward:
             products, again, read, written = 5, product, inputs + 2 * output + statistics, inputs
@@ -107,7 +129,7 @@ class Attention(Part):
             return node
         sizes = self.sizes
         keys = (sizes.qkv - sizes.queries) // 2
-        return self.elementwise("rotary", sizes.tokens * (sizes.queries + keys), 1, 1, node, operations=3)
+        return self.styled("rotary", "rotary", sizes.tokens * (sizes.queries + keys), node, operations=3)
 
 
 class FeedForward(Part):
@@ -130,8 +152,7 @@ class FeedForward(Part):
         """The matrices and what is between them; ``size`` is this rank's part of the inner size."""
         width = 2 * size if self.spec.model.gated else size
         node = self.matrix(f"{name}up", width, self.sizes.hidden, node)
-        reads = 2 if self.spec.model.gated else 1
-        node = self.elementwise(f"{name}activation", self.sizes.tokens * size, reads, 1, node, operations=8)
+        node = self.styled(f"{name}activation", "activation", self.sizes.tokens * size, node, operations=8)
         return self.matrix(f"{name}down", self.sizes.hidden, size, node)
 
     def inner_backward(self, size: int, node: int, name: str = "") -> int:
@@ -139,7 +160,6 @@ class FeedForward(Part):
         width = 2 * size if self.spec.model.gated else size
         gradient = self.input_gradient(f"{name}down", self.sizes.hidden, size, node)
         self.weight_gradient(f"{name}down", self.sizes.hidden, size, node)
-        reads, writes = (3, 2) if self.spec.model.gated else (2, 1)
-        elements = self.sizes.tokens * size
-        gradient = self.elementwise(f"{name}activation gradient", elements, reads, writes, gradient, operations=8)
+        elements, what = self.sizes.tokens * size, "activation gradient"
+        gradient = self.styled(f"{name}{what}", what, elements, gradient, operations=8)
         return self.first_gradients(f"{name}up", width, gradient)

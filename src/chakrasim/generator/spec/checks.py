@@ -66,7 +66,10 @@ def _tensor(spec: Spec, root: Section) -> None:
             found=True,
         )
     if tp > 1 and (spec.parallel.sp or sizes.moe is not None):
-        _divides(root, "tp", tp, sizes.sequence, "sequence")
+        _divides(root, "tp", tp, sizes.sequence // spec.parallel.cp, "a rank's part of the sequence")
+    _divides(root, "cp", spec.parallel.cp, sizes.sequence, "sequence")
+    if spec.parallel.cp > 1 and not spec.flash_attention:
+        root.fail("flash_attention", "context parallelism needs attention that keeps no scores", found=False)
 
 
 def _pipeline(spec: Spec, root: Section) -> None:
@@ -108,7 +111,7 @@ def _experts(spec: Spec, root: Section) -> None:
     if moe.every > spec.model.layers:
         root.fail(("model", "moe", "every"), f"no layer of {spec.model.layers} has experts", found=moe.every)
     _divides(root, "ep", ep, moe.experts, "experts")
-    _divides(root, "ep", ep, spec.parallel.dp, "dp", "experts are spread over ranks of dp")
+    _divides(root, "ep", ep, spec.parallel.copies, "dp x cp", "experts are spread over ranks of dp and cp")
     _divides(root, "tp", tp, moe.feed_forward, "the experts' feed_forward")
     if moe.shared_feed_forward:
         _divides(root, "tp", tp, moe.shared_feed_forward, "shared_feed_forward")
@@ -118,11 +121,12 @@ def _sharding(spec: Spec, root: Section) -> None:
     split = spec.parallel
     if split.zero > 3:
         root.fail(("parallel", "zero"), "no such stage", found=split.zero, expected="0, 1, 2 or 3")
-    _divides(root, "fsdp", split.fsdp, split.dp, "dp", "dp counts all replicas, those that share parameters too")
-    if split.ep > 1 and split.zero == 3 and split.fsdp != split.dp:
+    _divides(root, "fsdp", split.fsdp, split.copies, "dp x cp",
+             "dp counts all replicas, those that share parameters too")  # fmt: skip
+    if split.ep > 1 and split.zero == 3 and split.fsdp != split.copies:
         root.fail(
             ("parallel", "fsdp"),
-            f"with expert parallelism, FSDP shards over all of dp ({split.dp})",
+            f"with expert parallelism, FSDP shards over all of dp x cp ({split.copies})",
             found=split.fsdp,
             remedy="write fsdp: true",
         )
