@@ -254,6 +254,7 @@ def _part(row: Row) -> str:
     kind = _kind(row)
     if kind == WorkKind.OPTIMIZER or row.values[PHASE] == OPTIMIZER:
         return "optimizer"
-    if kind in (WorkKind.ATTENTION, WorkKind.SOFTMAX) or (kind == WorkKind.GEMM and int(row.values["batch"]) > 1):
+    batched = kind == WorkKind.GEMM and int(row.values["batch"]) > 1 and "experts" not in row.name
+    if batched or kind in (WorkKind.ATTENTION, WorkKind.SOFTMAX):
         return "attention"
     return "matrices" if kind == WorkKind.GEMM else "other_compute"
