@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.errors import InputError
+from chakrasim.estimation.alone import alone_of
 from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
 from chakrasim.estimation.request import ModelLike, Request
 from chakrasim.estimation.result import LimitingLink, StepEstimate
@@ -88,7 +89,8 @@ def estimate_step(
     if profile is None or spec.parallel.ranks != machine.ranks:
         raise InputError("the split does not make so many GPUs", file=machine.name or "machine",
                          found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip
-    made = generate_transformer(spec, rewrite=partial(condense, durations_ns=profile.durations_ns))
+    short = partial(condense, durations_ns=profile.durations_ns, alone=alone_of(spec, machine))
+    made = generate_transformer(spec, rewrite=short)
     result = simulate(made.job, machine=replace(machine, profile=None))  # its times are in the nodes
     if notes is not None:
         notes.warn(*result.warnings)
