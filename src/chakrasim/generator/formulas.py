@@ -205,7 +205,8 @@ def recomputed_operations(spec: Spec) -> int:
         again = sum(layer_forward(spec.model, layer) for layer in layers if spec.recomputes(layer))
         again += 2 * spec.model.sequence * adapter_parameters(spec) * sum(map(spec.recomputes, layers)) // len(layers)
     elif spec.operators:
-        again = sum(_operators_forward(spec, layer) for layer in range(spec.model.layers))
+        layers = range(spec.model.layers + spec.model.prediction_layers)
+        again = sum(_operators_forward(spec, layer) for layer in layers)
     elif spec.recompute == "selective" and not spec.flash_attention:
         again = 2 * sum(_products(spec.model))
     return spec.batch.global_batch * again
