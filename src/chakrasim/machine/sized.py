@@ -81,6 +81,7 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
         "name": f"{board.name}-{count}",
         "source": f"{board.what} {board.source}",
         "network": network,
+        "issue": "streams",
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
         "collectives": {"library": board.make.library, "site": board.make.entries(), **PLAIN_COLLECTIVES},

@@ -11,7 +11,7 @@ from chakrasim.config.kinds import number, paragraph, text, version
 from chakrasim.config.section import Section
 from chakrasim.config.table import REQUIRED, Derived, Key, Kind, Values, each, mapping
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, real
-from chakrasim.machine.device.profile import Efficiency
+from chakrasim.machine.device.profile import PROCESSORS, Efficiency
 from chakrasim.machine.device.tiling import Tiling
 from chakrasim.trace.work import WORK_KINDS
 
@@ -100,6 +100,8 @@ DEVICE: Final = (
         "or 16 bits that is missing runs like one of 16, `tfloat32` like `float32`, any other on the vector units"),
     Key("vector", _FLOPS, Derived(lambda values: min(values["peak"].values()), "the lowest peak"),
         "outside the matrix units"),
+    Key("processors", _COUNT, PROCESSORS,
+        "streaming multiprocessors or compute units; kernels of collectives hold one for each of their blocks"),
     Key("efficiency", each(WORK_KINDS, mapping(_EFFICIENCY, _efficiency), ("gemm", "elementwise"),
         "at least gemm and elementwise"), REQUIRED,
         "by kind: `gemm` and `elementwise` at least; also `attention`, `convolution`, `reduction`, `normalization`, "

@@ -50,6 +50,8 @@ STANDS_IN: Final = {
 """Whose efficiency a kind has that a profile does not give. Every profile gives GEMM and ELEMENTWISE."""
 
 _OTHER_NAMES: Final = {"": "bfloat16", "float8_e4m3fn": "float8", "float8_e5m2": "float8", "half": "float16"}
+PROCESSORS: Final = 132
+"""Of a device of which nobody says how many it has: those of an H100 SXM5."""
 _NARROW: Final = ("float16", "bfloat16", "float8", "int8")
 
 
@@ -99,6 +101,7 @@ class DeviceProfile:
     peak: FLOP/s of the matrix units by type, with PyTorch's names ("bfloat16", "float8", "tfloat32", ...).
     vector: FLOP/s outside the matrix units.
     efficiency: by kind; GEMM and ELEMENTWISE at least, the others as in `STANDS_IN`.
+    processors: of which each block of a communication's kernel holds one while it runs.
     """
 
     name: str
@@ -108,6 +111,7 @@ class DeviceProfile:
     peak: Mapping[str, float]
     vector: float
     efficiency: Mapping[WorkKind, Efficiency]
+    processors: int = PROCESSORS
 
     def durations_ns(self, work: Work) -> Ints:
         """How long each piece of work takes, int64[n] ns, rounded up: its kernels with what starting them costs.
