@@ -23,6 +23,8 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     virtual = draw(st.sampled_from([1, 2])) if pp > 1 else 1
     balance = draw(st.sampled_from(["even", "layers", "ends"]))
     dp = ep * draw(st.sampled_from([1, 2, 3]))
+    flash = draw(st.booleans())
+    cp = draw(st.sampled_from([1, 2])) if flash else 1
     moe = ep > 1 or draw(st.booleans())
     model: dict[str, Any] = {
         "layers": pp * virtual * draw(st.integers(1, 2))
@@ -46,7 +48,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
             "feed_forward": 8,
             "shared_feed_forward": draw(st.sampled_from([0, 4])),
         }
-    parallel: dict[str, Any] = {"dp": dp, "tp": tp, "pp": pp, "ep": ep, "zero": draw(st.integers(0, 3))}
+    parallel: dict[str, Any] = {"dp": dp, "cp": cp, "tp": tp, "pp": pp, "ep": ep, "zero": draw(st.integers(0, 3))}
     parallel["balance"] = balance
     parallel["sp"] = tp > 1 and draw(st.booleans())
     if virtual > 1:
@@ -57,7 +59,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
         "batch": {"micro_batch": draw(st.integers(1, 2)), "micro_batches": pp * draw(st.integers(1, 2))},
         "schedule": "interleaved" if virtual > 1 else draw(st.sampled_from(["1f1b", "gpipe"])),
         "recompute": draw(st.sampled_from(["none", "selective", "full"])),
-        "flash_attention": draw(st.booleans()),
+        "flash_attention": flash,
         "overlap": {key: draw(st.booleans()) for key in ("tp", "dp", "pp", "fsdp")} | {"bucket": "1 kB"},
     }
 

@@ -27,7 +27,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     spec = load_spec(path)
     assert (spec.model.layers, spec.model.hidden, spec.model.name) == (16, 4096, "llama-7b")
     assert spec.model.moe == Experts(8, 2, 2, 11_008, 0)
-    assert spec.parallel == Parallel(4, 2, 2, True, 2, 3, 4, 2)
+    assert spec.parallel == Parallel(4, 2, 2, 1, True, 2, 3, 4, 2)
     assert spec.parallel.ranks == 16
     assert spec.batch == Batch(64, 2, 8)
     assert (spec.schedule, spec.recompute, spec.dtype) == ("interleaved", "full", "float16")
@@ -110,7 +110,12 @@ def test_fsdp_is_zero_3(fsdp: Any) -> None:
         ({"model": {**TINY, "num_experts": 8}}, r"\.num_experts: unknown key; .*write it under model: moe, as experts"),
         ({"model": {**TINY, "tp": 8}}, r"\$\.model\.tp: unknown key; .*write it under parallel"),
         ({"model": {**TINY, "max_position_embeddings": 8}}, r"\.max_position_embeddings: .*write .*: sequence"),
-        ({"parallel": {"cp": 2}}, r"\$\.parallel\.cp: unknown key; .*context parallelism is not modelled"),
+        ({"parallel": {"cp": 3}}, r"\$\.parallel\.cp: cp does not divide sequence \(16\); found 3"),
+        ({"parallel": {"cp": 2}, "flash_attention": False}, r"flash_attention: context parallelism needs attention"),
+        (
+            {"recompute": "norms"},
+            r"\$\.recompute: no such recomputation; found 'norms'; expected none, .*or some of norm",
+        ),
         ({"parallel": {}, "parallelism": {}}, r"\$\.parallelism: this is another name of parallel, which is there too"),
         ({"model": {**TINY, "hiden": 1}}, r"\$\.model\.hiden: unknown key; .*did you mean hidden"),
         ({"model": {**TINY, "hidden_size": 64}}, r"\$\.model\.hidden_size: this is another name of hidden"),
@@ -146,7 +151,10 @@ def test_fsdp_is_zero_3(fsdp: Any) -> None:
         ({"schedule": "interleaved"}, r"virtual_stages: the interleaved schedule, and it alone"),
         ({"schedule": "zigzag"}, r"\$\.schedule: unknown value; found 'zigzag'"),
         ({"parallel": {"sp": True}}, r"\$\.parallel\.sp: sequence parallelism needs tensor parallelism"),
-        ({"model": {**TINY, "sequence": 15}, "parallel": {"tp": 2, "sp": True}}, r"tp does not divide sequence"),
+        (
+            {"model": {**TINY, "sequence": 15}, "parallel": {"tp": 2, "sp": True}},
+            r"tp does not divide a rank's part of the sequence",
+        ),
         ({"parallel": {"ep": 2}}, r"\$\.parallel\.ep: expert parallelism needs a model with experts"),
         ({"parallel": {"dp": 2, "zero": 4}}, r"\$\.parallel\.zero: no such stage; found 4"),
         ({"parallel": {"dp": 4, "fsdp": 3}}, r"\$\.parallel\.fsdp: fsdp does not divide dp .*; dp counts all replicas"),
@@ -175,7 +183,7 @@ def test_what_does_not_go_together_is_refused(change: dict[str, Any], message: s
 
 def test_experts_over_ranks_that_do_not_divide_dp() -> None:
     model = {**TINY, "moe": {"experts": 8, "top_k": 2}}
-    with pytest.raises(InputError, match=r"ep does not divide dp \(6\); found 4; experts are spread over ranks of dp"):
+    with pytest.raises(InputError, match=r"ep does not divide dp x cp \(6\); found 4; experts are spread over ranks"):
         load_spec({"model": model, "parallel": {"dp": 6, "ep": 4}})
     with pytest.raises(InputError, match=r"\.fsdp: with expert parallelism, FSDP shards over all of dp"):
         load_spec({"model": model, "parallel": {"dp": 8, "ep": 4, "fsdp": 4}})

@@ -13,13 +13,13 @@ Groups = tuple[tuple[int, ...], ...]
 def process_groups(spec: Spec) -> dict[str, Groups]:
     """The groups of each role that has any of two ranks or more.
 
-    Rank = tp position + tp * (dp position + dp * stage). Neighbours in dp, or, where experts are whole, in a stage,
-    share experts ("ep"); neighbours in dp share the parameters of a replica ("fsdp"); "expert_dp" are the ranks that
-    hold the same experts, "dp" those that hold the same of all else. "embedding" joins first and last stage if they
-    hold one matrix.
+    Rank = tp position + tp * (cp position + cp * (dp position + dp * stage)). Neighbours in dp and cp, or, where
+    experts are whole, in a stage, share experts ("ep"); neighbours in dp and cp the parameters of a replica ("fsdp");
+    "expert_dp" are the ranks that hold the same experts, "dp" those that hold the same of all else, "cp" those that
+    share sequences. "embedding" joins first and last stage if they hold one matrix.
     """
     split = spec.parallel
-    ranks = np.arange(split.ranks).reshape(split.pp, split.dp, split.tp)
+    ranks = np.arange(split.ranks).reshape(split.pp, split.copies, split.tp)
     by_dp = ranks.transpose(0, 2, 1)
     found: dict[str, NDArray[np.int64]] = {
         "tp": ranks.reshape(-1, split.tp),
@@ -29,7 +29,8 @@ def process_groups(spec: Spec) -> dict[str, Groups]:
         found["fsdp"] = by_dp.reshape(-1, split.fsdp)
         found["dp"] = _strided(by_dp, split.fsdp)
     else:
-        found["dp"] = by_dp.reshape(-1, split.dp)
+        found["dp"] = by_dp.reshape(-1, split.copies)
+    found["cp"] = by_dp.reshape(-1, split.cp)
     if split.experts_apart:
         holders = by_dp if split.expert_tp == split.tp else ranks.reshape(split.pp, 1, split.stage_ranks)
         found["ep"] = holders.reshape(-1, split.ep)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.layers.tape import DURATION, TOO_LARGE, Outside, Row, Tape, too_large
+from chakrasim.generator.layers.tape import DURATION, STREAMS, TOO_LARGE, Outside, Row, Tape, too_large
 from chakrasim.trace.chakra.assemble import Strings
 from chakrasim.trace.chakra.graph import Attributes, Csr, Trace, offsets_of
 from chakrasim.trace.kinds import BOOL, DOUBLE, INT64, STRING
+from chakrasim.trace.work import KERNELS, LAUNCH
 
 Ints = NDArray[np.int64]
 
@@ -38,10 +39,12 @@ def ragged(starts: Ints, lengths: Ints) -> Ints:
 
 
 def build_trace(
-    passes: Sequence[Tape], steps: Sequence[Step], strings: Strings, metadata: Mapping[str, int | str], source: str
-) -> Trace:
-    """The trace of a rank that runs ``steps``; node ids count from 0 in program order."""
-    columns = _Columns([row for tape in passes for row in tape.rows], strings)
+    passes: Sequence[Tape], steps: Sequence[Step], strings: Strings, metadata: Mapping[str, int | str], source: str,
+    launch_ns: int = 0,
+) -> Trace:  # fmt: skip
+    """The trace of a rank that runs ``steps``; node ids count from 0 in program order. ``launch_ns``: what the host
+    takes for each kernel, if it takes anything."""
+    columns = _Columns([row for tape in passes for row in tape.rows], strings, launch_ns)
     lengths = np.array([len(tape.rows) for tape in passes], np.int64)
     which = np.array([step.which for step in steps], np.int64)
     micro_batch = np.array([step.micro_batch for step in steps], np.int64)
@@ -73,21 +76,24 @@ def build_trace(
 
 
 def _outside(passes: Sequence[Tape], steps: Sequence[Step], base: Ints) -> Ints:
-    """int64[steps, kinds]: the node that each kind of `Outside` stands for in each step, -1 where there is none."""
+    """int64[steps, kinds]: the node that each kind of `Outside`, and then each stream's last, stands for in each step;
+    -1 where there is none."""
     known: list[tuple[int, ...]] = []
-    compute = collective = gate = posted = sent = -1
+    compute = gate = posted = sent = -1
+    tails = [-1] * (max(STREAMS.values()) + 1)
     ends: list[int] = []
     for step, begin in zip(steps, base.tolist(), strict=True):
         tape = passes[step.which]
         forward = ends[step.forward] if step.forward >= 0 else -1
-        known.append((compute, collective, forward, gate, posted, sent))
+        known.append((compute, forward, gate, posted, sent, *tails[1:]))
         gate = begin + tape.gate if tape.gate >= 0 else compute
         posted = compute
         compute = begin + tape.compute_tail if tape.compute_tail >= 0 else compute
-        collective = begin + tape.collective_tail if tape.collective_tail >= 0 else collective
+        for stream, tail in tape.tails.items():
+            tails[stream] = begin + tail
         sent = begin + tape.sent if tape.sent >= 0 else -1
         ends.append(compute)
-    return np.array(known, np.int64).reshape(len(steps), len(Outside))
+    return np.array(known, np.int64).reshape(len(steps), len(Outside) + len(tails) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +121,10 @@ class _Deps:
 class _Columns:
     """Rows as columns."""
 
-    def __init__(self, rows: Sequence[Row], strings: Strings) -> None:
+    def __init__(self, rows: Sequence[Row], strings: Strings, launch_ns: int) -> None:
+        self.launch_ns = launch_ns
+        self.launch_name = strings.add(LAUNCH) if launch_ns else -1
+        self.kernels = np.array([int(row.values.get(KERNELS, 1)) for row in rows], np.int64)
         self.types = np.array([row.type for row in rows], np.int32)
         self.names = np.array([strings.add(row.name) for row in rows], np.int32)
         # Whole microseconds, as the format has them; nodes without a known duration have 0.
@@ -128,7 +137,9 @@ class _Columns:
             growth = row.per_micro_batch
             for name, value in row.values.items():
                 table.append((strings.add(name), *_value(value, strings), growth.get(name, 0)))
-        self.offsets = offsets_of([len(row.values) for row in rows])
+            if launch_ns:
+                table.append((self.launch_name, INT64, 0, 0))
+        self.offsets = offsets_of([len(row.values) + bool(launch_ns) for row in rows])
         self.name, self.kind, self.bits, self.growth = np.array(table, np.int64).reshape(-1, 4).T
 
     def attributes(self, rows: Ints, micro_batch: Ints) -> Attributes:
@@ -136,6 +147,8 @@ class _Columns:
         counts = np.diff(self.offsets)[rows]
         at = ragged(self.offsets[rows], counts)
         bits = self.bits[at] + self.growth[at] * np.repeat(micro_batch, counts)
+        if self.launch_ns:
+            bits[self.name[at] == self.launch_name] = np.cumsum(self.kernels[rows]) * self.launch_ns
         return Attributes(
             offsets_of(counts),
             self.name[at].astype(np.int32),

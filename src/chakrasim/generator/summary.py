@@ -17,7 +17,7 @@ def summary(generated: Generated) -> dict[str, Any]:
     GEMMs and attention add up to. ``peak_memory_by_class`` is of one rank of each class.
     """
     spec, totals = generated.spec, generated.totals
-    per_stage = spec.parallel.dp * spec.parallel.tp
+    per_stage = spec.parallel.copies * spec.parallel.tp
     by_type: dict[str, int] = {}
     for (what, _), (_, size) in totals.communication.items():
         by_type[what] = by_type.get(what, 0) + size

@@ -114,7 +114,7 @@ def generate_transformer(
     stages = [_Stage(chosen, stage, strings) for stage in range(chosen.parallel.pp)]
     totals = _totals(chosen, stages)
     check_conservation(chosen, totals, stages)
-    per_stage = chosen.parallel.dp * chosen.parallel.tp
+    per_stage = chosen.parallel.copies * chosen.parallel.tp
     job = Job(
         traces=tuple(stage.trace(totals, rewrite) for stage in stages),
         trace_of_rank=np.repeat(np.arange(chosen.parallel.pp), per_stage),
@@ -169,7 +169,7 @@ class _Stage:
         split = self.spec.parallel
         metadata: dict[str, int | str] = {
             "producer": PRODUCER,
-            "rank": self.stage * split.dp * split.tp,
+            "rank": self.stage * split.copies * split.tp,
             "ranks": split.ranks,
             "model": self.spec.model.name,
             "stage": self.stage,
@@ -181,7 +181,8 @@ class _Stage:
             **{f"memory_{name}": value for name, value in self.memory.to_mapping().items()},
         }
         passes = self.passes if rewrite is None else [rewrite(tape) for tape in self.passes]
-        return build_trace(passes, self.steps, self.strings, metadata, f"stage {self.stage}")
+        source = f"stage {self.stage}"
+        return build_trace(passes, self.steps, self.strings, metadata, source, self.spec.launch_ns)
 
 
 def mesh_text(spec: Spec) -> str:
@@ -189,6 +190,8 @@ def mesh_text(spec: Spec) -> str:
     split = spec.parallel
     sharded = f" (zero {split.zero}{f', fsdp {split.fsdp}' if split.zero == 3 else ''})" if split.zero else ""
     parts = [f"dp {split.dp}{sharded}", f"tp {split.tp}{' with sp' if split.sp else ''}", f"pp {split.pp}"]
+    if split.cp > 1:
+        parts.insert(1, f"cp {split.cp}")
     if split.virtual_stages > 1:
         parts[-1] += f" x {split.virtual_stages} virtual"
     if split.ep > 1:
@@ -197,7 +200,7 @@ def mesh_text(spec: Spec) -> str:
 
 
 def _totals(spec: Spec, stages: list[_Stage]) -> Totals:
-    per_stage = spec.parallel.dp * spec.parallel.tp
+    per_stage = spec.parallel.copies * spec.parallel.tp
     tally = Tally()
     for stage in stages:
         tally.add(stage.tally, per_stage)
@@ -230,8 +233,8 @@ def check_conservation(spec: Spec, totals: Totals, stages: list[_Stage]) -> None
     tokens = {turn.chunk: 0 for stage in stages for turn in stage.order}
     for stage in stages:
         for turn in stage.order:
-            tokens[turn.chunk] += spec.tokens * spec.parallel.dp * (1 if turn.forward else -1)
-    forward = sum(turn.forward for turn in stages[0].order) * spec.tokens * spec.parallel.dp
+            tokens[turn.chunk] += spec.tokens * spec.parallel.copies * (1 if turn.forward else -1)
+    forward = sum(turn.forward for turn in stages[0].order) * spec.tokens * spec.parallel.copies
     for what, found, expected in (
         ("operations", totals.model_flops, formulas.model_operations(spec)),
         ("operations computed again", totals.recomputed_flops, formulas.recomputed_operations(spec)),

@@ -9,12 +9,15 @@ from chakrasim.generator.layers.experts import ExpertFeedForward
 from chakrasim.generator.layers.lora import AdaptedAttention
 from chakrasim.generator.layers.mamba import StateSpace
 from chakrasim.generator.layers.mla import LatentAttention
+from chakrasim.generator.layers.part import Again
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.tape import Phase, Tape
 
 
 class Block(Protocol):
     """Writes nodes of a part of a layer to a tape."""
+
+    again: Again | None
 
     def at(self, where: str, phase: Phase) -> None:
         """Say what is written from here on."""

@@ -21,6 +21,7 @@ from chakrasim.trace.work import (
     CAUSAL,
     DTYPE,
     FLOPS,
+    KERNELS,
     KIND,
     PHASE,
     SHAPE,
@@ -110,7 +111,7 @@ def _work(rows: Sequence[Row]) -> Work:
         k=k,
         causal=np.array([bool(row.values.get(CAUSAL, False)) for row in rows], np.bool_),
         dtype=np.array([str(row.values.get(DTYPE, "")) for row in rows] or [""], np.str_)[: len(rows)],
-        kernels=np.ones(len(rows), np.int64),
+        kernels=np.maximum(whole(KERNELS), 1),
     )
 
 
@@ -176,15 +177,15 @@ def _rewritten(tape: Tape, target: Sequence[int], times: Ints) -> Tape:
         data = moved((dep for one in several for dep in one.data), position[at])
         control = moved((dep for one in several for dep in one.control), position[at])
         new.rows.append(replace(row, data=data, control=control))
-    new.compute_tail, new.collective_tail, new.gate, new.sent = (
-        moved([node])[0] for node in (tape.compute_tail, tape.collective_tail, tape.gate, tape.sent)
-    )
+    new.compute_tail, new.gate, new.sent = (moved([node])[0] for node in (tape.compute_tail, tape.gate, tape.sent))
+    new.tails = {stream: moved([tail])[0] for stream, tail in tape.tails.items()}
     return new
 
 
 def _merged(rows: Sequence[Row], times: Ints) -> Row:
     first = rows[0]
-    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: int(times.sum())}
+    kernels = sum(int(row.values.get(KERNELS, 1)) for row in rows)
+    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: int(times.sum()), KERNELS: kernels}
     parts = dict.fromkeys(PARTS, 0)
     for row, time in zip(rows, times.tolist(), strict=True):
         parts[_part(row)] += time

@@ -12,6 +12,7 @@ from __future__ import annotations
 from chakrasim.generator.layers.part import Part
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.tape import BACKWARD, RECOMPUTE, Op, Tape
+from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
 
 
@@ -26,8 +27,8 @@ class Attention(Part):
         """Attention scores of this rank: all heads, queries and keys, causal or not."""
         self.key_size = self.value_size = sizes.head_size
         """Elements of a head's queries and keys, and of its values."""
-        self.inputs, self.outputs = sizes.qkv, sizes.queries
-        """Elements of a token's queries, keys and values on this rank, and of what comes of them."""
+        self.queries, self.inputs, self.outputs = sizes.queries, sizes.qkv, sizes.queries
+        """Elements of a token's queries, of these and keys and values, and of what comes of them, on this rank."""
 
     def forward(self, node: int) -> int:
         """All of it; returns the node that has the result."""
@@ -98,12 +99,35 @@ class Attention(Part):
         Forward two products of queries x keys x head size; backward five, one of which repeats the scores (Dao et al.
         2022, arXiv:2205.14135, algorithm 4). A window leaves nothing out of the scores that are counted.
         """
+        cp = self.spec.parallel.cp
+        if cp == 1:
+            return self._part_of_flash(name, self.keys, node, backward=backward)
+        own = min(self.spec.model.sequence // cp, self.keys)
+        gathered = self._round(CollectiveType.ALL_GATHER, "keys and values", 1, node)
+        node = self._part_of_flash(f"{name} of own keys", own, node, backward=backward)
+        self.tape.need([gathered])
+        if self.keys > own:
+            node = self._part_of_flash(f"{name} of others' keys", self.keys - own, node, backward=backward)
+        if not backward:
+            return node
+        return self._round(CollectiveType.REDUCE_SCATTER, "keys and values gradient", cp, node)
+
+    def _round(self, kind: CollectiveType, what: str, times: int, node: int) -> int:
+        """Keys and values, or their gradients, among the ranks that share a sequence."""
+        sizes = self.sizes
+        size = sizes.tokens * (self.inputs - self.queries) * sizes.value_bytes * times
+        return self.collective(what, kind, size, node, role="cp")
+
+    def _part_of_flash(self, name: str, keys: int, node: int, *, backward: bool) -> int:
+        """Attention of this rank's queries to so many keys of each sequence."""
         sizes, model = self.sizes, self.spec.model
-        by_keys, by_values = 2 * self.scores * self.key_size, 2 * self.scores * self.value_size
+        queries, scores = model.sequence // self.spec.parallel.cp, sizes.scores // model.sequence * keys
+        by_keys, by_values = 2 * scores * self.key_size, 2 * scores * self.value_size
         tokens, statistics = sizes.tokens * sizes.value_bytes, sizes.tokens * sizes.heads * 4
-        inputs, output = tokens * self.inputs, tokens * self.outputs
+        inputs = tokens * self.queries + tokens * (self.inputs - self.queries) * max(keys, queries) // queries
+        output = tokens * self.outputs
         head = (self.key_size + self.value_size) // 2
-        shape = (self.spec.batch.micro_batch * sizes.heads, model.sequence, self.keys, head)
+        shape = (self.spec.batch.micro_batch * sizes.heads, queries, keys, head)
         flops, again, read, written = by_keys + by_values, 0, inputs, output + statistics
         if backward:
             flops, again = 3 * by_keys + 2 * by_values, by_keys
@@ -135,7 +159,7 @@ class Attention(Part):
             return node
         sizes = self.sizes
         keys = (sizes.qkv - sizes.queries) // 2
-        return self.elementwise("rotary", sizes.tokens * (sizes.queries + keys), 1, 1, node, operations=3)
+        return self.styled("rotary", "rotary", sizes.tokens * (sizes.queries + keys), node, operations=3)
 
 
 class FeedForward(Part):
@@ -158,8 +182,7 @@ class FeedForward(Part):
         """The matrices and what is between them; ``size`` is this rank's part of the inner size."""
         width = 2 * size if self.spec.model.gated else size
         node = self.matrix(f"{name}up", width, self.sizes.hidden, node)
-        reads = 2 if self.spec.model.gated else 1
-        node = self.elementwise(f"{name}activation", self.sizes.tokens * size, reads, 1, node, operations=8)
+        node = self.styled(f"{name}activation", "activation", self.sizes.tokens * size, node, operations=8)
         return self.matrix(f"{name}down", self.sizes.hidden, size, node)
 
     def inner_backward(self, size: int, node: int, name: str = "") -> int:
@@ -167,7 +190,6 @@ class FeedForward(Part):
         width = 2 * size if self.spec.model.gated else size
         gradient = self.input_gradient(f"{name}down", self.sizes.hidden, size, node)
         self.weight_gradient(f"{name}down", self.sizes.hidden, size, node)
-        reads, writes = (3, 2) if self.spec.model.gated else (2, 1)
-        elements = self.sizes.tokens * size
-        gradient = self.elementwise(f"{name}activation gradient", elements, reads, writes, gradient, operations=8)
+        elements, what = self.sizes.tokens * size, "activation gradient"
+        gradient = self.styled(f"{name}{what}", what, elements, gradient, operations=8)
         return self.first_gradients(f"{name}up", width, gradient)

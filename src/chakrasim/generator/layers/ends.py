@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chakrasim.generator.layers.parameters import Held
 from chakrasim.generator.layers.part import Part
+from chakrasim.generator.layers.style import UPDATE
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
@@ -48,6 +49,13 @@ class Head(Part):
         node = self.enter("head", self.norm("head", node))
         node = self.gemm("head", sizes.tokens, sizes.vocabulary, sizes.hidden, node)  # no bias
         low = self.sizes.value_bytes
+        if self.spec.fused_loss:
+            node = self._share("largest logit", self._logits("largest logit", low, 0, node))
+            node = self._logits("loss", low, low, node, 4)
+            return self._share("sum of exponentials", node)
+        if self.spec.kernels != "fused" and not self._split:
+            node = self._logits("logits in float32", low, 4, node)
+            return self._logits("logarithms of probabilities", 8, 4, node, 4)
         node = self._logits("logits in float32", low, 4, node) if low < 4 else node
         node = self._logits("largest logit", 4, 0, node)
         node = self._share("largest logit", node)
@@ -63,8 +71,11 @@ class Head(Part):
     def backward(self, node: int) -> int:
         """Gradients of logits, matrix and norm; returns the node that has the gradient of the input."""
         low = self.sizes.value_bytes
-        node = self._logits("logits gradient", 4, 4, node, 2)
-        node = self._logits(f"logits gradient in {self.spec.dtype}", 4, low, node) if low < 4 else node
+        if self.spec.fused_loss:
+            node = self._logits("logits gradient", low, low, node)
+        else:
+            node = self._logits("logits gradient", 8 if self.spec.kernels != "fused" else 4, 4, node, 2)
+            node = self._logits(f"logits gradient in {self.spec.dtype}", 4, low, node) if low < 4 else node
         left = self.first_gradients("head", self.sizes.vocabulary, node)
         return self.norm_gradient("head", left)
 
@@ -83,7 +94,7 @@ class Head(Part):
 class Optimizer(Part):
     """The update of a rank's parameters, and what has to be exchanged around it."""
 
-    def norm_gradients(self, held: Held) -> list[int]:
+    def norm_gradients(self, held: Held, after: list[int]) -> list[int]:
         """With sequence parallelism each rank has seen its tokens only: gradients of what is copied are summed."""
         dense, experts = shards(self.spec)
         copied = -(-held.copied // dense)
@@ -91,7 +102,7 @@ class Optimizer(Part):
             copied += -(-held.experts_copied // experts)
         if not self._split or not self.spec.parallel.sp or not copied:
             return []
-        return [self._reduce("copied parameters' gradients", copied, "tp", [])]
+        return [self._reduce("copied parameters' gradients", copied, "tp", after)]
 
     def tied_gradients(self, after: list[int]) -> list[int]:
         """The first and the last stage have each a part of the gradient of a matrix that they both hold."""
@@ -105,8 +116,9 @@ class Optimizer(Part):
         weight, gradient, state = self.spec.value_bytes, self.spec.gradient_bytes, self.spec.state_bytes
         after = self._prepare(own, after)
         low = self.spec.dtype != "float32"
-        read = own * (gradient + state + (0 if low else weight))
-        written = own * (state + weight)
+        times = UPDATE[self.spec.kernels]
+        read = round(times * own * (gradient + state + (0 if low else weight)))
+        written = round(times * own * (state + weight))
         operations = 12 if self.spec.optimizer == "adamw" else 2
         name = f"{self.spec.optimizer} step"
         node = self.compute(name, WorkKind.OPTIMIZER, own * operations, read, written, *after, dtype="float32")
@@ -136,5 +148,5 @@ def shards(spec: Spec) -> tuple[int, int]:
     split = spec.parallel
     if split.zero == 0:
         return 1, 1
-    dense = split.fsdp if split.zero == 3 else split.dp
+    dense = split.fsdp if split.zero == 3 else split.copies
     return dense, split.expert_replicas if split.experts_apart else dense

@@ -130,14 +130,15 @@ class ExpertFeedForward(FeedForward):
     def _grouped(self, name: str, n: int, k: int, node: int, *, weights: bool = False) -> int:
         """All local experts' products of tokens with a k x n matrix, or gradients of that; two nodes if tokens do not
         come out even, the last of which is returned."""
-        each, more = divmod(self.routed, self.local)
-        last = node
         if weights and self.frozen:
-            return last
+            return node
+        each, more = divmod(self.routed, self.local)
+        inputs = (node,) if weights else self.narrowed(f"{name} operand", self.routed * k, node)
+        last = node
         for batch, tokens in ((more, each + 1), (self.local - more, each)):
             if batch and tokens:
                 sizes = (k, n, tokens) if weights else (tokens, n, k)
-                last = self.gemm(name, *sizes, node, batch=batch, added=weights)
+                last = self.gemm(name, *sizes, *inputs, batch=batch, added=weights, narrow=True)
         return last
 
     @property
@@ -148,17 +149,15 @@ class ExpertFeedForward(FeedForward):
     def _experts(self, node: int) -> int:
         hidden, (size, width) = self.width, self._widths
         node = self._grouped("experts up", width, hidden, node)
-        reads = 2 if self.spec.model.gated else 1
-        node = self.elementwise("experts activation", self.routed * size, reads, 1, node, operations=8)
+        node = self.styled("experts activation", "activation", self.routed * size, node, operations=8)
         return self._grouped("experts down", hidden, size, node)
 
     def _experts_backward(self, node: int) -> int:
         hidden, (size, width) = self.width, self._widths
         gradient = self._grouped("experts down input gradient", size, hidden, node)
         self._grouped("experts down weight gradient", hidden, size, node, weights=True)
-        reads, writes = (3, 2) if self.spec.model.gated else (2, 1)
-        elements = self.routed * size
-        gradient = self.elementwise("experts activation gradient", elements, reads, writes, gradient, operations=8)
+        elements, what = self.routed * size, "activation gradient"
+        gradient = self.styled(f"experts {what}", what, elements, gradient, operations=8)
         found = self._grouped("experts up input gradient", hidden, width, gradient)
         self._grouped("experts up weight gradient", width, hidden, gradient, weights=True)
         return found

@@ -7,13 +7,52 @@ is bound by its bytes, which count each operand once.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 from chakrasim.generator.layers.sizes import Sizes
+from chakrasim.generator.layers.style import passes_of
 from chakrasim.generator.layers.tape import FORWARD, Op, Phase, Tape
 from chakrasim.generator.spec.spec import BYTES_OF
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
+
+NARROW_BYTES: Final = {"float8": 1.0, "mxfp8": 1 + 1 / 32, "nvfp4": 0.5 + 1 / 16}
+"""Of an element with its share of the scales: one of a byte for 32 elements (OCP MX formats 1.0) or for 16 (NVFP4)."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is computed again alone: names of `chakrasim.generator.spec.spec.OPERATORS`."""
+
+    operators: tuple[str, ...]
+    part: str
+    """"attention", "feed_forward", "experts" or "mamba"."""
+
+    @property
+    def halves(self) -> bool:
+        """Half of the matrix products are computed again."""
+        return "half_of_matrices" in self.operators
+
+    @property
+    def whole(self) -> bool:
+        """The whole part is computed again, but its norm; experts with all that they send."""
+        return not self.halves and self.part in self.operators and self.part in ("feed_forward", "experts")
+
+    def holds(self, op: Op) -> bool:
+        """Whether an operation is computed again. Behind the last product of a part nothing needs to be."""
+        if self.halves:
+            last = op.name in ("attention output", "down") or "residual" in op.name or "adapter" in op.name
+            return self.part in ("attention", "feed_forward") and op.kind != WorkKind.ATTENTION and not last
+        if self.whole:
+            return op.kind != WorkKind.NORMALIZATION and "residual" not in op.name
+        return (
+            ("norm" in self.operators and op.kind == WorkKind.NORMALIZATION)
+            or ("activation" in self.operators and op.name.endswith("activation"))
+            or ("attention" in self.operators and op.kind == WorkKind.ATTENTION)
+            or ("latents" in self.operators and "latents up" in op.name)
+        )
 
 
 class Part:
@@ -27,6 +66,8 @@ class Part:
         self.tape = tape
         self.phase: Phase = FORWARD
         self.where = ""
+        self.again: Again | None = None
+        """Which of the work is written, while only some of it is computed again."""
 
     def at(self, where: str, phase: Phase) -> None:
         """Say what is written from here on."""
@@ -39,36 +80,61 @@ class Part:
         return self.append(Op(name, kind, flops, read, written, dtype=dtype or self.spec.dtype), *after)
 
     def append(self, op: Op, *after: int) -> int:
-        """Any work."""
+        """Any work; of what is computed again alone, what belongs to it."""
+        if self.again is not None and not self.again.holds(op):
+            return after[0]
         return self.tape.compute(op, after, self.phase, self.where)
 
     # --- matrix products ---
 
     def gemm(
         self, name: str, m: int, n: int, k: int, *after: int, batch: int = 1, bias: bool = False, added: bool = False,
-        dtype: str = "",
+        narrow: bool = False, dtype: str = "",
     ) -> int:  # fmt: skip
-        """``batch`` products of m x k by k x n, perhaps ``added`` to gradients in memory."""
-        size = BYTES_OF[dtype] if dtype else self.sizes.value_bytes
-        written = batch * m * n * (self.spec.gradient_bytes if added else size)
-        read = batch * (m * k + k * n + (n if bias else 0)) * size + (written if added else 0)
-        shape = (batch, m, n, k)
+        """``batch`` products of m x k by k x n, perhaps ``added`` to gradients in memory; ``narrow``: of operands in
+        the spec's type of the layers' matrices; else in the spec's type or another."""
         dtype = dtype or self.spec.dtype
+        size = BYTES_OF[dtype]
+        operands: float = size
+        if narrow and self.spec.matrix_dtype != "none":
+            dtype = self.spec.matrix_dtype
+            operands = NARROW_BYTES[dtype]
+        n = n // 2 if self.again is not None and self.again.halves else n
+        written = batch * m * n * (self.spec.gradient_bytes if added and self.spec.parallel.zero != 3 else size)
+        read = round(batch * (m * k + k * n) * operands) + batch * (n if bias else 0) * size
+        shape = (batch, m, n, k)
+        # Sharded gradients are of one micro-batch, else they are added to those of the others.
+        read += written if added and self.spec.parallel.zero != 3 else 0
         return self.append(Op(name, WorkKind.GEMM, 2 * prod(shape), read, written, shape, dtype=dtype), *after)
+
+    def narrowed(self, name: str, elements: int, *after: int) -> tuple[int, ...]:
+        """What goes into a product, converted to the spec's type of matrices, by rows and by columns: one direction is
+        for the product now, the other for that of the weight's gradient. Nothing where there is no such type."""
+        if self.spec.matrix_dtype == "none":
+            return after
+        size, narrow = self.sizes.value_bytes, NARROW_BYTES[self.spec.matrix_dtype]
+        read, written = elements * size, round(2 * elements * narrow)
+        kind = WorkKind.ELEMENTWISE
+        return (self.compute(f"{name} in {self.spec.matrix_dtype}", kind, 2 * elements, read, written, *after),)
 
     def matrix(self, name: str, n: int, k: int, node: int) -> int:
         """Tokens times a matrix of k x n."""
-        return self.gemm(name, self.sizes.tokens, n, k, node, bias=self.spec.model.bias)
+        tokens = self.sizes.tokens
+        inputs = self.narrowed(f"{name} input", tokens * k, node)
+        return self.gemm(name, tokens, n, k, *inputs, bias=self.spec.model.bias, narrow=True)
 
     def input_gradient(self, name: str, n: int, k: int, node: int) -> int:
         """The gradient of what went into a matrix of k x n."""
-        return self.gemm(f"{name} input gradient", self.sizes.tokens, k, n, node)
+        narrow = name != "head"
+        gradients = self.narrowed(f"{name} gradient", self.sizes.tokens * n, node) if narrow else (node,)
+        return self.gemm(f"{name} input gradient", self.sizes.tokens, k, n, *gradients, narrow=narrow)
 
     def weight_gradient(self, name: str, n: int, k: int, *nodes: int) -> int:
         """The gradient of a matrix of k x n, added up, if it is trained."""
         if self.frozen:
             return nodes[0]
-        return self.gemm(f"{name} weight gradient", k, n, self.sizes.tokens, *nodes, added=True)
+        tokens, narrow = self.sizes.tokens, name != "head"
+        return self.gemm(f"{name} weight gradient", k, n, tokens, *nodes, added=True, narrow=narrow)
 
     # --- work on elements ---
 
@@ -86,15 +152,24 @@ class Part:
         size = self.sizes.value_bytes * elements
         return self.compute(name, kind, elements * operations, reads * size, writes * size, *after)
 
+    def styled(
+        self, name: str, what: str, elements: int, *after: int, operations: int, kind: WorkKind = WorkKind.ELEMENTWISE
+    ) -> int:
+        """Work on ``elements`` whose traffic depends on how programs are run (`chakrasim.generator.layers.style`)."""
+        passes, size = passes_of(self.spec, what), self.sizes.value_bytes
+        read, written = passes.read(elements, size), passes.written(elements, size)
+        op = Op(name, kind, elements * operations, read, written, dtype=self.spec.dtype, kernels=passes.kernels)
+        return self.append(op, *after)
+
     def norm(self, name: str, node: int, width: int = 0) -> int:
         """Normalise this rank's tokens, or so many elements of each."""
         kind, elements = WorkKind.NORMALIZATION, self.sizes.own_tokens * (width or self.sizes.hidden)
-        return self.elementwise(f"{name} norm", elements, 1, 1, node, operations=4, kind=kind)
+        return self.styled(f"{name} norm", "norm", elements, node, operations=4, kind=kind)
 
     def norm_gradient(self, name: str, *nodes: int, width: int = 0) -> int:
         """The gradient of a norm's input."""
         elements, kind = self.sizes.own_tokens * (width or self.sizes.hidden), WorkKind.NORMALIZATION
-        return self.elementwise(f"{name} norm gradient", elements, 2, 1, *nodes, operations=8, kind=kind)
+        return self.styled(f"{name} norm gradient", "norm gradient", elements, *nodes, operations=8, kind=kind)
 
     def norm_gradient_sum(self, name: str, *nodes: int) -> int:
         """The same, and its sum with that of the residual."""
@@ -137,7 +212,9 @@ class Part:
         self, what: str, kind: CollectiveType, size: int, *after: int, role: str = "tp", dtype: str = "",
         control: Iterable[int] = (),
     ) -> int:  # fmt: skip
-        """A collective in the spec's type or another."""
+        """A collective in the spec's type or another; for what is computed again alone, those of experts."""
+        if self.again is not None and not (self.again.whole and self.again.part == "experts"):
+            return next(iter(after))
         dtype = dtype or self.spec.dtype
         return self.tape.collective(what, kind, size, role, dtype, after, self.phase, self.where, control)
 

@@ -15,11 +15,25 @@ from chakrasim.generator.layers.parameters import (
     prediction_parameters,
     stage_parameters,
 )
+from chakrasim.generator.layers.part import Again
 from chakrasim.generator.layers.prediction import Prediction
 from chakrasim.generator.layers.sizes import Sizes
-from chakrasim.generator.layers.tape import BACKWARD, FORWARD, OPTIMIZER, RECOMPUTE, Outside, Phase, Tape
+from chakrasim.generator.layers.tape import (
+    BACKWARD,
+    FORWARD,
+    OPTIMIZER,
+    RECOMPUTE,
+    REDUCED,
+    STREAMS,
+    Op,
+    Outside,
+    Phase,
+    Tape,
+    last_on,
+)
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType, NodeType
+from chakrasim.trace.work import WorkKind
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,8 @@ class ChunkPass:
             before = self.tape.compute_tail
             self.tape.gate = before
             self.tape.need(gathered)
+            if gathered:
+                self._copy(f"{unit.name} weights copied out", unit.held)
             gathered = []
             if i + 1 < len(units) and self.spec.overlap.fsdp:
                 gathered = self._gather(units[i + 1], [before])
@@ -106,10 +122,17 @@ class ChunkPass:
         def run(node: int) -> int:
             if self.forward:
                 return through(FORWARD, node)
-            if spec.recompute == "full":
+            if spec.recomputes(layer):
                 # What is computed again needs no gradient, but a pass begins when its gradient is there.
                 self.tape.need([node])
                 through(RECOMPUTE, Outside.FORWARD)
+            elif spec.operators:
+                self.tape.need([node])
+                for kind, part in zip(spec.model.kinds(layer), blocks, strict=True):
+                    part.again = Again(spec.operators, kind)
+                    part.at(where, RECOMPUTE)
+                    part.forward(Outside.FORWARD)
+                    part.again = None
             for part in blocks[::-1]:
                 part.at(where, BACKWARD)
                 node = part.backward(node)
@@ -163,6 +186,13 @@ class ChunkPass:
 
     # --- weights gathered, gradients reduced ---
 
+    def _copy(self, what: str, held: Held) -> None:
+        """PyTorch's FSDP gathers into one buffer and reduces out of one, whose parts are the parameters."""
+        if self.spec.kernels != "fused":
+            size = held.total * self.spec.value_bytes
+            op = Op(what, WorkKind.COPY, 0, size, size, dtype=self.spec.dtype)
+            self.tape.compute(op, [], self.phase, f"chunk {self.chunk} {self.phase}")
+
     def _gather(self, unit: Unit, control: list[int]) -> list[int]:
         """With ZeRO 3, all of a unit's weights from the ranks that have a part of them."""
         if self.spec.parallel.zero != 3:
@@ -191,12 +221,14 @@ class ChunkPass:
         if not names:
             return
         what = (names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}") + " gradients"
+        if self.spec.parallel.zero == 3:
+            self._copy(f"{what} copied in", held)
         self._reduce(what, held, [self.tape.compute_tail])
 
     def _reduce(self, what: str, held: Held, after: list[int]) -> None:
         """Sums over replicas; each rank keeps a part of the sums with ZeRO."""
         split, value = self.spec.parallel, self.spec.gradient_bytes
-        replicas = split.dp // split.fsdp
+        replicas = split.copies // split.fsdp
         nodes: list[int] = []
         for role, parameters, ranks in reductions(self.spec, held):
             if not parameters:
@@ -221,7 +253,7 @@ def reductions(spec: Spec, held: Held) -> list[tuple[str, int, int]]:
     """(role, parameters, ranks) of what is sharded or reduced together: dense parameters, and experts."""
     split = spec.parallel
     fsdp = split.zero == 3
-    dense = ("fsdp", held.dense, split.fsdp) if fsdp else ("dp", held.dense, split.dp)
+    dense = ("fsdp", held.dense, split.fsdp) if fsdp else ("dp", held.dense, split.copies)
     if not split.experts_apart:
         return [(dense[0], held.total, dense[2])]
     return [dense, ("expert_dp", held.experts, split.expert_replicas)]
@@ -233,10 +265,11 @@ def optimizer_pass(spec: Spec, stage: int) -> Tape:
     held = stage_parameters(spec, stage).trained(spec)
     part = Optimizer(Sizes(spec), tape)
     part.where = part.phase = OPTIMIZER
-    waited: list[int] = part.norm_gradients(held)
+    reduced = [last_on(STREAMS[f"{role} reduce"]) for role in REDUCED]
+    waited: list[int] = part.norm_gradients(held, reduced)
     if spec.copies_embedding and not part.frozen and stage in (0, spec.parallel.pp - 1):
-        waited += part.tied_gradients(waited)
-    node = part.update(held, waited or [Outside.COLLECTIVE])
+        waited += part.tied_gradients(waited or reduced)
+    node = part.update(held, waited or reduced)
     if spec.parallel.zero in (1, 2):
         for role, parameters, ranks in reductions(spec, held):
             if ranks > 1 and parameters:

@@ -29,8 +29,8 @@ class Sizes:
         """Elements of a token's queries on this rank."""
         self.qkv = self.queries + 2 * (model.kv_heads // self.tp) * self.head_size
         """Elements of a token's queries, keys and values on this rank."""
-        self.scores = spec.batch.micro_batch * self.heads * model.sequence**2
-        """Attention scores of this rank: all heads, queries and keys, causal or not."""
+        self.scores = spec.batch.micro_batch * self.heads * model.sequence**2 // parallel.cp
+        """Attention scores of this rank: all its heads and queries, all keys, causal or not."""
         self.vocabulary = model.vocabulary // self.tp
         """Rows of the embedding on this rank."""
         self.own_elements = self.own_tokens * self.hidden

@@ -20,6 +20,7 @@ from chakrasim.trace.work import (
     CAUSAL,
     DTYPE,
     FLOPS,
+    KERNELS,
     KIND,
     PHASE,
     SHAPE,
@@ -33,8 +34,32 @@ TAG: Final = "comm_tag"
 DURATION: Final = "duration_ns"
 """Of compute nodes whose time is known."""
 
-STREAMS: Final = {"tp": 1, "ep": 2, "fsdp": 3, "dp": 4, "expert_dp": 5, "embedding": 6, "pp": 7}
-"""Stream of each role's communication; 0 computes."""
+STREAMS: Final = {
+    "tp": 1,
+    "ep": 2,
+    "fsdp": 3,
+    "dp": 4,
+    "expert_dp": 5,
+    "embedding": 6,
+    "send on": 7,
+    "send back": 8,
+    "receive on": 9,
+    "receive back": 10,
+    "fsdp reduce": 11,
+    "expert_dp reduce": 12,
+    "dp reduce": 13,
+    "cp": 14,
+}
+"""Stream of each role's communication; 0 computes. What gathers weights and what sums gradients have streams of their
+own, as in PyTorch's FSDP and Megatron-LM's distributed optimizer."""
+REDUCED: Final = ("dp", "fsdp", "expert_dp")
+"""Roles whose sums are of gradients."""
+
+
+def stream_of(role: str, kind: CollectiveType) -> int:
+    """The stream of a collective."""
+    sums = role in REDUCED and kind in (CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_REDUCE)
+    return STREAMS[f"{role} reduce" if sums else role]
 
 
 TOO_LARGE: Final = 1 << 62
@@ -57,16 +82,19 @@ class Outside(IntEnum):
 
     COMPUTE = -1
     """The last compute node before this pass."""
-    COLLECTIVE = -2
-    """The last collective before this pass."""
-    FORWARD = -3
+    FORWARD = -2
     """The last compute node of the forward pass of the same micro-batch and chunk."""
-    GATE = -4
+    GATE = -3
     """Where the pass before begins its last unit of layers: from there, weights of this pass may be gathered."""
-    POSTED = -5
+    POSTED = -4
     """The last compute node before the pass before: from there, this pass's message may come."""
-    SENT = -6
+    SENT = -5
     """What the pass before sent."""
+
+
+def last_on(stream: int) -> int:
+    """A dependency on the last node of a stream of communication in the passes before."""
+    return -(len(Outside) + stream)
 
 
 Phase = str
@@ -89,6 +117,7 @@ class Op:
     causal: bool = False
     dtype: str = ""
     again: int = 0
+    kernels: int = 1
 
 
 @dataclass(frozen=True)
@@ -133,16 +162,16 @@ class Tally:
 class Tape:
     """Nodes of one pass, in program order.
 
-    Compute nodes run one after another, as on a stream. All collectives of a rank do so too, whatever their role: it is
-    the order in which a host issues them, the same on all ranks, so that no two ranks of two groups wait for each
-    other. Messages keep no such order.
+    Compute nodes run one after another, as on a stream. So do the collectives of each role: it is the order in which a
+    host issues them, the same on all ranks of their groups. Messages keep no such order.
     """
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.tally = Tally()
         self.compute_tail: int = Outside.COMPUTE
-        self.collective_tail: int = Outside.COLLECTIVE
+        self.tails: dict[int, int] = {}
+        """By stream of communication, the last collective of this pass."""
         self.gate: int = Outside.COMPUTE
         self.sent: int = Outside.SENT
         self._also: list[int] = []
@@ -163,6 +192,8 @@ class Tape:
             values.update(zip(SHAPE, op.shape, strict=True))
         if op.causal:
             values[CAUSAL] = True
+        if op.kernels > 1:
+            values[KERNELS] = op.kernels
         values |= {STREAM: 0, STREAM_RULE: "compute in program order", PHASE: phase, MICRO_BATCH: 0}
         data, control = (*after, *self._waiting), (self.compute_tail, *self._also)
         self._waiting, self._also = [], []
@@ -176,21 +207,22 @@ class Tape:
         where: str, control: Iterable[int] = (),
     ) -> int:  # fmt: skip
         """Append a collective of ``size`` bytes (an all-gather: of the part of one rank; else: of a rank's input)."""
+        stream = stream_of(role, kind)
         values: dict[str, int | bool | str] = {
             "is_cpu_op": False,
             "comm_type": int(kind),
             "comm_size": size,
             "pg_name": role,
             DTYPE: dtype,
-            STREAM: STREAMS[role],
+            STREAM: stream,
             STREAM_RULE: f"collectives of role {role}, issued in program order",
             PHASE: phase,
             MICRO_BATCH: 0,
         }
         name = f"{where}: {what}"
-        order = (self.collective_tail, *control)
+        order = (self.tails.get(stream, last_on(stream)), *control)
         node = self._append(name, NodeType.COMM_COLL_NODE, values, {MICRO_BATCH: 1}, after, order)
-        self.collective_tail = node
+        self.tails[stream] = node
         self._moved(kind.name.lower(), role, size)
         return node
 
@@ -200,6 +232,7 @@ class Tape:
     ) -> int:  # fmt: skip
         """Append a send or receive; ``tag``: its number for micro-batch 0, and how far those of the next are apart."""
         sending = kind == NodeType.COMM_SEND_NODE
+        way = f"{'send' if sending else 'receive'} {'on' if phase == FORWARD else 'back'}"
         values: dict[str, int | bool | str] = {
             "is_cpu_op": False,
             "pg_name": "pp",
@@ -207,7 +240,7 @@ class Tape:
             "comm_size": size,
             TAG: tag[0],
             DTYPE: dtype,
-            STREAM: STREAMS["pp"],
+            STREAM: STREAMS[way],
             STREAM_RULE: "messages between pipeline stages",
             PHASE: phase,
             MICRO_BATCH: 0,

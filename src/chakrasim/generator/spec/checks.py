@@ -69,7 +69,10 @@ def _tensor(spec: Spec, root: Section) -> None:
             found=True,
         )
     if tp > 1 and (spec.parallel.sp or sizes.moe is not None):
-        _divides(root, "tp", tp, sizes.sequence, "sequence")
+        _divides(root, "tp", tp, sizes.sequence // spec.parallel.cp, "a rank's part of the sequence")
+    _divides(root, "cp", spec.parallel.cp, sizes.sequence, "sequence")
+    if spec.parallel.cp > 1 and not spec.flash_attention:
+        root.fail("flash_attention", "context parallelism needs attention that keeps no scores", found=False)
 
 
 def _pipeline(spec: Spec, root: Section) -> None:
@@ -125,7 +128,7 @@ def _whole_experts(spec: Spec, root: Section) -> None:
     """Where the ranks are that share experts."""
     split = spec.parallel
     if split.expert_tp == split.tp:
-        _divides(root, "ep", split.ep, split.dp, "dp", "experts are spread over ranks of dp")
+        _divides(root, "ep", split.ep, split.copies, "dp x cp", "experts are spread over ranks of dp and cp")
         return
     if split.expert_tp != 1:
         root.fail(("parallel", "expert_tp"), "an expert is shared by all ranks of tp, or by none",
@@ -134,7 +137,7 @@ def _whole_experts(spec: Spec, root: Section) -> None:
         root.fail(("parallel", "expert_tp"), "whole experts under tensor parallelism need sequence parallelism: each "
                   "rank sends its own tokens", found=1, remedy="write sp: true")  # fmt: skip
     remedy = "whole experts are spread over the ranks of a stage"
-    _divides(root, "ep", split.ep, split.stage_ranks, "dp x tp", remedy)
+    _divides(root, "ep", split.ep, split.stage_ranks, "dp x cp x tp", remedy)
 
 
 def _attention(spec: Spec, root: Section) -> None:
@@ -148,8 +151,18 @@ def _attention(spec: Spec, root: Section) -> None:
     if model.window and not spec.flash_attention:
         root.fail(("model", "window"), "attention that writes its scores to memory has no window", found=model.window,
                   remedy="leave out flash_attention: false")  # fmt: skip
+    again = [name for name in ("attention", "half_of_matrices") if name in spec.operators]
+    if again and not spec.flash_attention:
+        root.fail("recompute", "scores that are written to memory are computed again as a whole", found=spec.recompute,
+                  expected="without " + ", ".join(again), remedy="leave out flash_attention")  # fmt: skip
+    if "half_of_matrices" in spec.operators and model.latents is not None:
+        root.fail("recompute", "half of the matrices are those of grouped-query attention", found=spec.recompute,
+                  expected="without half_of_matrices")  # fmt: skip
     if model.prediction_layers:
         _divides(root, "tp", split.tp, model.hidden, "hidden", "prediction layers' projections are split by columns")
+
+
+_SHARED: Final = "tp x cp ranks have a part of them each"
 
 
 def _hybrid(spec: Spec, root: Section) -> None:
@@ -159,8 +172,8 @@ def _hybrid(spec: Spec, root: Section) -> None:
     if hybrid.expert_layers and model.moe is None:
         root.fail(("model", "hybrid", "expert_layers"), "there are no experts", found=hybrid.expert_layers,
                   remedy="write model: moe")  # fmt: skip
-    _divides(root, "tp", tp, hybrid.heads, "the state space's heads")
-    _divides(root, "tp", tp, hybrid.groups, "the state space's groups")
+    _divides(root, "tp", tp * spec.parallel.cp, hybrid.heads, "the state space's heads", _SHARED)
+    _divides(root, "tp", tp * spec.parallel.cp, hybrid.groups, "the state space's groups", _SHARED)
     if hybrid.heads % hybrid.groups:
         root.fail(("model", "hybrid", "groups"), f"groups does not divide heads ({hybrid.heads})", found=hybrid.groups)
     chunk = min(hybrid.chunk, model.sequence)
@@ -185,11 +198,12 @@ def _sharding(spec: Spec, root: Section) -> None:
     split = spec.parallel
     if split.zero > 3:
         root.fail(("parallel", "zero"), "no such stage", found=split.zero, expected="0, 1, 2 or 3")
-    _divides(root, "fsdp", split.fsdp, split.dp, "dp", "dp counts all replicas, those that share parameters too")
-    if split.experts_apart and split.zero == 3 and split.fsdp != split.dp:
+    _divides(root, "fsdp", split.fsdp, split.copies, "dp x cp",
+             "dp counts all replicas, those that share parameters too")  # fmt: skip
+    if split.experts_apart and split.zero == 3 and split.fsdp != split.copies:
         root.fail(
             ("parallel", "fsdp"),
-            f"with expert parallelism, FSDP shards over all of dp ({split.dp})",
+            f"with expert parallelism, FSDP shards over all of dp x cp ({split.copies})",
             found=split.fsdp,
             remedy="write fsdp: true",
         )

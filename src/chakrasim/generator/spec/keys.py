@@ -18,7 +18,10 @@ from chakrasim.generator.spec.names import ALIASES, REMEDIES, VALUE_ALIASES
 from chakrasim.generator.spec.spec import (
     BALANCES,
     BYTES_OF,
+    KERNELS,
+    MATRIX_DTYPES,
     NORMS,
+    OPERATORS,
     OPTIMIZERS,
     POSITIONS,
     RECOMPUTES,
@@ -181,15 +184,15 @@ def _read_model(root: Section, key: str) -> Model:
 
 
 def _parallel(section: Section, values: Values) -> Parallel:
-    zero, fsdp = values.pop("zero"), values.pop("fsdp")
+    zero, fsdp, copies = values.pop("zero"), values.pop("fsdp"), values["dp"] * values["cp"]
     if fsdp is None:
-        return Parallel(**values, zero=zero, fsdp=values["dp"] if zero == 3 else 1)
+        return Parallel(**values, zero=zero, fsdp=copies if zero == 3 else 1)
     if fsdp is False:
         return Parallel(**values, zero=zero, fsdp=1)
     if "zero" in section and zero != 3:
         remedy = "leave out one of the two"
         section.fail("zero", "fsdp shards parameters, which is zero: 3", found=zero, remedy=remedy)
-    return Parallel(**values, zero=3, fsdp=values["dp"] if fsdp is True else fsdp)
+    return Parallel(**values, zero=3, fsdp=copies if fsdp is True else fsdp)
 
 
 def _optimizer(section: Section, key: str) -> tuple[str, int | None]:
@@ -199,6 +202,17 @@ def _optimizer(section: Section, key: str) -> tuple[str, int | None]:
     return values["kind"], values["state_bytes"]
 
 
+def _recompute(section: Section, key: str) -> str:
+    """One of `RECOMPUTES`, or names of `OPERATORS`."""
+    text_of = str(section.entries[key]).lower()
+    names_of = [word_of(name.strip()) for name in text_of.replace("[", "").replace("]", "").split(",")]
+    alone = len(names_of) == 1 and names_of[0] in RECOMPUTES
+    if not alone and not set(names_of) <= set(OPERATORS):
+        section.refuse(key, "no such recomputation", f"{', '.join(RECOMPUTES)}, or some of {', '.join(OPERATORS)}")
+    return ",".join(dict.fromkeys(names_of))
+
+
+_RECOMPUTE: Final = Kind(_recompute, "`none`, `selective`, `full` or names", {"type": "string"})
 _PRESET: Final = replace(_one_of(MODELS), shown="name")
 _DTYPE: Final = _one_of(BYTES_OF)
 _OPTIMIZER_KIND: Final = _one_of(OPTIMIZERS)
@@ -271,6 +285,7 @@ PARALLEL: Final = (
     Key("dp", _COUNT, 1, "replicas, each with its part of the batch"),
     Key("tp", _COUNT, 1, "ranks that share every matrix, as in Megatron-LM"),
     Key("pp", _COUNT, 1, "pipeline stages"),
+    Key("cp", _COUNT, 1, "ranks that share a sequence; keys and values go round for attention"),
     Key("sp", switch, False, "sequence parallelism, over the ranks of `tp`"),
     Key("ep", _COUNT, 1, "ranks that share a layer's experts. They are ranks of `dp`: there are not more of them, and "
         "attention is not repeated"),
@@ -322,9 +337,13 @@ SPEC: Final = (
     Key("schedule", _one_of(SCHEDULES),
         Derived(lambda spec: "interleaved" if spec["parallel"].virtual_stages > 1 else "1f1b", "1f1b"),
         "order of the passes of a pipeline; `interleaved` with `virtual_stages`"),
-    Key("recompute", _one_of(RECOMPUTES), "none",
-        "`selective`: scores, softmax and their product with the values; `full`: all of each layer but its input"),
+    Key("recompute", _RECOMPUTE, "none",
+        "`selective`: scores, softmax and their product with the values; `full`: all of each layer but its input; or "
+        "names, comma-separated, of what is computed again alone: " + ", ".join(f"`{name}`" for name in OPERATORS)),
+    Key("recompute_layers", _whole(0), 0, "with `full`, of so many layers of each piece of the model; 0: of all"),
     Key("dtype", _DTYPE, "bfloat16", "what is computed in and sent"),
+    Key("matrix_dtype", _one_of(MATRIX_DTYPES), "none", "what the layers' products with weights are computed in, where "
+        "it is not `dtype`; what goes into them is converted", shown="dtype"),
     Key("gradient_dtype", _DTYPE, "float32", "what gradients are kept and reduced in"),
     Key("optimizer", Kind(_optimizer, "`adamw`, `sgd` or mapping",
         {"anyOf": [_OPTIMIZER_KIND.schema, schema_of(_OPTIMIZER, "optimizer")]}, _OPTIMIZER), ("adamw", None),
@@ -332,6 +351,10 @@ SPEC: Final = (
         shown="adamw"),
     Key("clip_gradients", switch, False, "the norm of the gradients is taken, and they are scaled by it"),
     Key("flash_attention", switch, True, "scores stay inside one kernel; else they are written to memory"),
+    Key("kernels", _one_of(KERNELS), "fused", "element-wise work: `fused` as by Megatron-LM and Transformer Engine, "
+        "`compiled` as by torch.compile, `eager`: a kernel for each of PyTorch's operators"),
+    Key("fused_loss", switch, False, "the cross entropy is one kernel each way, without logits in float32"),
+    Key("launch_ns", _whole(0), 0, "the host's time for each kernel, in nanoseconds; 0: the host is never behind"),
     Key("overlap", _part("overlap", OVERLAP, lambda section, values: Overlap(**values)), EMPTY,
         "what compute does not wait for, below", shown="all true"),
     Key("lora", _optional("lora", _LORA, Adapters), None,

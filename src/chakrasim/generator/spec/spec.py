@@ -9,6 +9,10 @@ BYTES_OF: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 SCHEDULES: Final = ("1f1b", "interleaved", "gpipe")
 BALANCES: Final = ("even", "layers", "ends")
 RECOMPUTES: Final = ("none", "selective", "full")
+OPERATORS: Final = ("norm", "activation", "feed_forward", "attention", "half_of_matrices", "latents", "experts")
+"""What can be computed again alone."""
+KERNELS: Final = ("fused", "compiled", "eager")
+MATRIX_DTYPES: Final = ("none", "float8", "mxfp8", "nvfp4")
 POSITIONS: Final = ("rotary", "learned", "alibi", "none")
 NORMS: Final = ("rms", "layer")
 OPTIMIZERS: Final = ("adamw", "sgd")
@@ -169,13 +173,15 @@ class Model:
 
 @dataclass(frozen=True)
 class Parallel:
-    """How ``dp * tp * pp`` ranks share the work; rank = tp position + tp * (dp position + dp * stage).
+    """How ``dp * cp * tp * pp`` ranks share the work; rank = tp position + tp * (cp position + cp * (dp position + dp *
+    stage)).
 
     Attributes
     ----------
     dp: replicas, each with its own part of the batch.
     tp: ranks that share every matrix (Megatron-LM).
     pp: pipeline stages.
+    cp: ranks that share a sequence, each with its part of the tokens; keys and values go round for attention.
     sp: sequence parallelism: what tensor parallelism does not split is split along the sequence, over the same ranks.
     ep: ranks that share a layer's experts. They are ranks of ``dp``, and with ``expert_tp`` 1 of ``tp`` too: the number
         of ranks does not grow.
@@ -192,6 +198,7 @@ class Parallel:
     dp: int = 1
     tp: int = 1
     pp: int = 1
+    cp: int = 1
     sp: bool = False
     ep: int = 1
     zero: int = 0
@@ -208,7 +215,7 @@ class Parallel:
     @property
     def stage_ranks(self) -> int:
         """How many ranks a pipeline stage has."""
-        return self.dp * self.tp
+        return self.copies * self.tp
 
     @property
     def expert_replicas(self) -> int:
@@ -223,7 +230,12 @@ class Parallel:
     @property
     def ranks(self) -> int:
         """How many ranks there are."""
-        return self.dp * self.tp * self.pp
+        return self.copies * self.tp * self.pp
+
+    @property
+    def copies(self) -> int:
+        """Ranks that hold the same parameters, unless these are sharded."""
+        return self.dp * self.cp
 
 
 @dataclass(frozen=True)
@@ -275,8 +287,14 @@ class Spec:
     ----------
     schedule: "1f1b", "interleaved" or "gpipe".
     recompute: "none"; "selective": scores, softmax and their product with the values, in the backward pass; "full": all
-        of each layer but its input.
+        of each layer but its input; or names of `OPERATORS`, comma-separated: these alone.
+    recompute_layers: with "full", of so many layers of each piece of the model; 0: of all.
     dtype: what is computed in and sent; ``gradient_dtype``: what gradients are kept and reduced in.
+    matrix_dtype: what the layers' products with weights are computed in, where it is not ``dtype``.
+    kernels: "fused": element-wise work as Megatron-LM and Transformer Engine fuse it; "compiled": as torch.compile
+        does; "eager": a kernel for each of PyTorch's operators.
+    fused_loss: the cross entropy is one kernel each way that writes no copy of the logits in float32.
+    launch_ns: the host's time for each kernel; 0: it is never behind.
     optimizer: "adamw" or "sgd"; ``state_bytes``: of each parameter, master copy included.
     clip_gradients: the norm of all gradients is taken, and they are scaled by it.
     flash_attention: scores stay inside one kernel; else they are written to memory.
@@ -288,12 +306,17 @@ class Spec:
     batch: Batch
     schedule: str = "1f1b"
     recompute: str = "none"
+    recompute_layers: int = 0
     dtype: str = "bfloat16"
+    matrix_dtype: str = "none"
     gradient_dtype: str = "float32"
     optimizer: str = "adamw"
     state_bytes: int = 12
     clip_gradients: bool = False
     flash_attention: bool = True
+    kernels: str = "fused"
+    fused_loss: bool = False
+    launch_ns: int = 0
     overlap: Overlap = Overlap()
     lora: Adapters | None = None
 
@@ -313,6 +336,22 @@ class Spec:
         return BYTES_OF[self.gradient_dtype]
 
     @property
+    def operators(self) -> tuple[str, ...]:
+        """What is computed again alone."""
+        return () if self.recompute in RECOMPUTES else tuple(self.recompute.split(","))
+
+    def recomputes(self, layer: int) -> bool:
+        """Whether all of a layer is computed again."""
+        if self.recompute != "full" or not self.recompute_layers:
+            return self.recompute == "full"
+        first = next((piece.start for piece in map(self.layers_of, range(self.chunks)) if layer in piece), None)
+        return first is not None and layer - first < self.recompute_layers
+
+    def recomputes_alone(self, operator: str) -> bool:
+        """Whether an operator is computed again alone, and not half of all matrix products."""
+        return operator in self.operators and "half_of_matrices" not in self.operators
+
+    @property
     def chunks(self) -> int:
         """Pieces that the layers are cut into: stages, times virtual stages."""
         return self.parallel.pp * self.parallel.virtual_stages
@@ -326,8 +365,8 @@ class Spec:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch on one replica."""
-        return self.batch.micro_batch * self.model.sequence
+        """Tokens of a micro-batch on one rank."""
+        return self.batch.micro_batch * self.model.sequence // self.parallel.cp
 
 
 def default_state_bytes(optimizer: str, dtype: str) -> int:

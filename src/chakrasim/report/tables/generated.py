@@ -65,7 +65,7 @@ def _communication(generated: Generated) -> Section:
 def _memory(generated: Generated) -> Section:
     """The stages; of many, the first and last and the largest."""
     memory = generated.totals.memory
-    count = generated.spec.parallel.dp * generated.spec.parallel.tp
+    count = generated.spec.parallel.copies * generated.spec.parallel.tp
     largest = max(range(len(memory)), key=lambda stage: memory[stage].peak)
     shown = sorted({*range(MOST_STAGES), len(memory) - 1, largest}.intersection(range(len(memory))))
     rows = tuple(_memory_row(stage, count, memory[stage]) for stage in shown)
