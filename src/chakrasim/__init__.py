@@ -14,6 +14,7 @@ To simulate:
     load_machine            a preset or a machine file; preset_names says which presets there are
     load_device             a device profile, which says how long work takes on a GPU
     load_groups             communicator groups of a file
+    estimate                how long a training step of a model takes, with an interval: a StepEstimate
     predict_collective      how long one collective takes as NCCL or RCCL runs it, with an interval
     run_flows               Flows that share a network's links, without a workload: a FlowResult
 
@@ -94,6 +95,8 @@ if TYPE_CHECKING:
     from chakrasim.diagnosis.doctor import doctor
     from chakrasim.diagnosis.files.discover import discover
     from chakrasim.errors import ChakrasimError, InputError, StallError
+    from chakrasim.estimation.api import estimate
+    from chakrasim.estimation.result import StepEstimate
     from chakrasim.generator import collective_job, generate_transformer, transformer_job
     from chakrasim.linker.across_ranks.clocks import align
     from chakrasim.linker.api import link
@@ -128,6 +131,7 @@ __all__ = [
     "Protocol",
     "SimulationResult",
     "StallError",
+    "StepEstimate",
     "Trace",
     "TraceBuilder",
     "__version__",
@@ -146,6 +150,7 @@ __all__ = [
     "demo",
     "discover",
     "doctor",
+    "estimate",
     "generate_transformer",
     "generator",
     "link",
@@ -196,6 +201,8 @@ __getattr__, __dir__ = lazily(
         "diagnosis.doctor": ("doctor",),
         "diagnosis.files.discover": ("discover",),
         "errors": ("ChakrasimError", "InputError", "StallError"),
+        "estimation.api": ("estimate",),
+        "estimation.result": ("StepEstimate",),
         "generator": ("collective_job", "generate_transformer", "transformer_job"),
         "linker.across_ranks.clocks": ("align",),
         "linker.api": ("link",),

@@ -36,7 +36,7 @@ def made_profile(**changes: float) -> DeviceProfile:
     """An H100 whose matrix products have the efficiency that a fit has to find."""
     h100 = load_device("h100")
     truth = replace(Efficiency(4000.0, 0.5, 0.65, 0.75, 2.0, 3.0), **changes)
-    return replace(h100, efficiency={**h100.efficiency, WorkKind.GEMM: truth})
+    return replace(h100, efficiency={**h100.efficiency, WorkKind.GEMM: truth}, sustained={})
 
 
 def write_times(
@@ -309,9 +309,9 @@ def test_folders_and_names_refused(made: Path, tmp_path: Path) -> None:
     assert "no such device in the data; found A100; expected H100" in refused(made, gpu="A100")
     assert "unknown type; found 'int4'" in refused(made, dtype="int4")
     assert "the dimensions of lab/Wide-13B are not known" in refused(made, model_config={"Tiny-1B": TINY})
-    (made / "H100").rename(made / "L40S")
-    assert "no shipped device is called 'L40S'" in refused(made)
-    assert calibrate_compute(made, model_config=CONFIGS, device_profile="a6000").devices[0].device == "L40S"
+    (made / "H100").rename(made / "L20")
+    assert "no shipped device is called 'L20'" in refused(made)
+    assert calibrate_compute(made, model_config=CONFIGS, device_profile="a6000").devices[0].device == "L20"
 
 
 def test_from_the_command_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def test_a_sized_machine_is_printed_as_a_file_that_reads_back(
     assert printed.graph.link_names == made.graph.link_names
     assert printed.system == made.system
     assert printed.source == made.source
-    assert main(["machines", "b200"]) == 0
+    assert main(["machines", "dgx-1v"]) == 0
     assert "ranks: 8" in capsys.readouterr().out
     assert main(["machines", "h100"]) == 0
     assert "peak:" in capsys.readouterr().out
@@ -74,7 +74,7 @@ def test_a_sized_machine_is_printed_as_a_file_that_reads_back(
 
 def test_machines_lists_boards(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["machines"]) == 0
-    assert "gb200     72  nvswitch, 900 GB/s    72 x 400 Gb/s" in capsys.readouterr().out
+    assert "gb200        72  nvswitch, 900 GB/s     72 x 400 Gb/s" in capsys.readouterr().out
 
 
 def test_simulate_takes_a_changed_figure(job: Job, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,7 @@ WRITERS = [
     ("flows --machine h100 --pattern incast:1x1KiB --json new/er/f.json", "f.json"),
     ("predict collective --machine h100 --collective all_reduce --size 8 --json new/er/p.json", "p.json"),
     ("predict collective --machine h100 --collective all_reduce --sizes 8:64 --plot new/er/p.svg", "p.svg"),
+    ("estimate llama3-8b --machine h100 --gpus 8 --batch 8 --json new/er/e.json", "e.json"),
     ("calibrate collectives --data slow.log --output new/er/m.yaml --json new/er/c.json", "m.yaml"),
     ("network fabric.topo -o new/er/fabric.graphml", "fabric.graphml"),
     ("network fabric.topo --json new/er/n.json", "n.json"),

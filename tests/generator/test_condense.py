@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from step_machines import simulate
 
-from chakrasim.generator.layers.condense import PARTS, Contention, condense
-from chakrasim.generator.layers.tape import Row, Tape
+from chakrasim.generator.layers.condense import PARTS, Alone, AloneOf, _slowed, condense
+from chakrasim.generator.layers.tape import Tape
 from chakrasim.generator.transformer import Generated, generate_transformer
 from chakrasim.machine import load_device
 from chakrasim.trace import NodeType
@@ -41,8 +41,8 @@ def spec(**parallel: Any) -> dict[str, Any]:
     }
 
 
-def condensed(content: dict[str, Any], contention: Contention | None = None) -> Generated:
-    return generate_transformer(content, rewrite=lambda tape: condense(tape, A100.durations_ns, contention))
+def condensed(content: dict[str, Any], alone: AloneOf = lambda row: None) -> Generated:
+    return generate_transformer(content, rewrite=lambda tape: condense(tape, A100.durations_ns, alone))
 
 
 @pytest.mark.parametrize(
@@ -82,21 +82,35 @@ def test_the_parts_of_a_node_add_up_to_its_time() -> None:
     assert all(trace.attr(f"{name}_ns").present.any() for name in PARTS)
 
 
+def of_tensor(duration_ns: int, held: float) -> AloneOf:
+    return lambda row: Alone(duration_ns, held) if row.values["pg_name"] == "tp" else None
+
+
 def test_a_collective_slows_the_kernels_beside_it_and_no_others() -> None:
-    def added_ns(content: dict[str, Any]) -> int:
-        plain, slowed = (condensed(content, c).job.traces[0] for c in (None, Contention(0.25, lambda row: 1_000)))
+    def added_ns(content: dict[str, Any], held: float) -> int:
+        plain, slowed = (condensed(content, of_tensor(1_000, share)).job.traces[0] for share in (0.0, held))
         return int(slowed.attr("duration_ns").bits.sum() - plain.attr("duration_ns").bits.sum())
 
     # Per layer and micro-batch two sums of input gradients run beside weight gradients; the head has one more.
-    assert added_ns(spec(tp=2)) == 2 * (2 * 2 + 1) * 250
-    assert added_ns({**spec(tp=2), "overlap": {"tp": False}}) == 0
+    assert added_ns(spec(tp=2), 0.25) == 2 * (2 * 2 + 1) * 250
+    assert added_ns({**spec(tp=2), "overlap": {"tp": False}}, 0.25) == 0
 
 
-def test_kernels_that_end_before_the_collective_lose_a_share_of_their_own_time() -> None:
-    row = Row("sum", NodeType.COMM_COLL_NODE, {}, {}, (), ())
-    contention = Contention(0.25, lambda row: 1_000_000)
-    assert contention.longer_ns(row, 300) == 100
-    assert contention.longer_ns(row, 10**9) == 250_000
+def test_kernels_beside_collectives_take_longer_by_what_these_hold() -> None:
+    # A quarter held from 100 to 1100: 750 of the work done meanwhile, the rest alone.
+    assert _slowed(0.0, 2_000.0, [(100.0, 1_100.0, 0.25)]) == 2_250
+    assert _slowed(0.0, 2_000.0, [(5_000.0, 6_000.0, 0.25)]) == 2_000
+    assert _slowed(200.0, 300.0, [(0.0, 10_000.0, 0.25)]) == 600
+
+
+def test_collectives_of_known_time_go_into_the_nodes_and_show_where_nothing_hides_them() -> None:
+    whole, short = condensed(spec(tp=4, sp=True)), condensed(spec(tp=4, sp=True), of_tensor(50_000, 0.0))
+    trace = short.job.traces[0]
+    assert len(trace) < len(whole.job.traces[0]) / 5
+    shown = trace.attr("exposed_tp_ns").integers().sum()
+    computed = sum(trace.attr(f"{name}_ns").integers().sum() for name in PARTS)
+    assert trace.attr("duration_ns").integers().sum() == pytest.approx(shown + computed, abs=len(trace))
+    assert shown > 0
 
 
 def test_an_empty_pass_stays_empty() -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, device_names, device_text, dump_device, load_device
+from chakrasim.machine.device.file import device_like
 from chakrasim.machine.device.profile import Efficiency
-from chakrasim.trace.work import Work, WorkKind
+from chakrasim.trace.work import BITS, Work, WorkKind
 
 PLAIN = {
     "name": "plain",
@@ -86,6 +87,59 @@ def test_kinds_that_a_profile_lacks_have_the_efficiency_of_another() -> None:
 )
 def test_types_that_the_matrix_units_lack(dtype: str, peak: float) -> None:
     assert load_device(PLAIN).peak_of(dtype) == peak
+
+
+@pytest.mark.parametrize(
+    ("dtype", "peak"),
+    [
+        ("mxfp8", 4500e12),
+        ("float8_e5m2", 4500e12),
+        ("nvfp4", 9000e12),
+        ("float4", 9000e12),
+        ("bfloat16", 2250e12),
+    ],
+)
+def test_types_with_scales_run_as_fast_as_those_without(dtype: str, peak: float) -> None:
+    assert load_device("b200").peak_of(dtype) == peak
+    assert load_device("h100").peak_of("nvfp4") == load_device("h100").peak_of("float8")
+
+
+def test_types_with_scales_move_those_too() -> None:
+    assert (BITS["mxfp8"] / 8, BITS["nvfp4"] / 8) == (1.03125, 0.5625)
+
+
+def test_products_in_long_runs_are_slower_but_attention_and_memory_are_not() -> None:
+    single = load_device(PLAIN)
+    run = load_device({**PLAIN, "sustained": {"default": 0.8, "float32": 0.5}})
+    for kind, dtype, share in ((WorkKind.GEMM, "bfloat16", 0.8), (WorkKind.GEMM, "float8", 0.8),
+                               (WorkKind.GEMM, "tfloat32", 0.5), (WorkKind.ATTENTION, "bfloat16", 1.0),
+                               (WorkKind.ELEMENTWISE, "float32", 1.0)):  # fmt: skip
+        one = work(kind, flops=10**13, dtype=dtype)
+        start = single.efficiency_of(kind).start_ns
+        assert times(run, one)[0] - start == pytest.approx((times(single, one)[0] - start) / share), (kind, dtype)
+    one = work(WorkKind.GEMM, flops=10**6, bytes_read=10**10)
+    assert times(run, one) == times(single, one)
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H100-SXM5-80GB", "h100"),
+        ("H100-SXM-96GB-HBM2e-500W", "h100-96gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("A100-SXM-80GB", "a100"),
+        ("V100-SXM2-16GB", "v100-16gb"),
+        ("Tesla V100-SXM2-32GB", "v100"),
+        ("NVIDIA H200 NVL", "h200-nvl"),
+        ("AMD Instinct MI325X 256GB HBM3E", "mi325x"),
+        ("TPU-v6e-1", "tpu-v6e"),
+        ("GH200", None),
+        ("Gaudi2", None),
+    ],
+)
+def test_labels_that_mean_a_device(label: str, name: str | None) -> None:
+    assert device_like(label) == name
 
 
 def test_nothing_to_do_takes_no_time() -> None:

@@ -12,15 +12,17 @@ import pytest
 from chakrasim.errors import InputError
 from chakrasim.machine import load_machine
 from chakrasim.machine.board import board_names, load_board
-from chakrasim.machine.device.file import device_names
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import find_routes
 from chakrasim.machine.sized import sized_machine
 
-PORT_GB = {"dgx-1v": 150, "v100": 150, "a100": 300, "h100": 450, "h200": 450, "b200": 900, "b300": 900, "gb200": 900,
-           "gb300": 900, "mi300x": 448, "mi325x": 448, "mi355x": 537.6}  # fmt: skip
-NIC_GBIT = {"dgx-1v": 400, "v100": 800, "a100": 1600, "h100": 3200, "h200": 3200, "b200": 3200, "b300": 6400,
-            "gb200": 28800, "gb300": 57600, "mi300x": 3200, "mi325x": 3200, "mi355x": 3200}  # fmt: skip
+PORT_GB = {"dgx-1v": 150, "v100": 150, "v100-4": 150, "v100-16gb": 150, "a100": 300, "a100-40gb": 300, "h100": 450,
+           "h100-96gb": 450, "h200": 450, "h200-nvl": 450, "b200": 900, "b300": 900, "gb200": 900, "gb300": 900,
+           "l40s": 31.508, "mi250": 350, "mi300x": 448, "mi325x": 448, "mi350x": 537.6, "mi355x": 537.6}  # fmt: skip
+NIC_GBIT = {"dgx-1v": 400, "v100": 800, "v100-4": 400, "v100-16gb": 400, "a100": 1600, "a100-40gb": 1600, "h100": 3200,
+            "h100-96gb": 3200, "h200": 3200, "h200-nvl": 1600, "b200": 3200, "b300": 6400, "gb200": 28800,
+            "gb300": 57600, "l40s": 800, "mi250": 800, "mi300x": 3200, "mi325x": 3200, "mi350x": 3200,
+            "mi355x": 3200}  # fmt: skip
 """Of a board, all its NICs."""
 
 
@@ -49,9 +51,10 @@ def test_every_board_has_the_bandwidth_of_its_data_sheet() -> None:
 
 def test_a_shipped_profile_times_the_gpu_of_a_board() -> None:
     profiles = {name: load_machine(name).profile for name in board_names()}
-    assert {name for name, profile in profiles.items() if profile} == {"dgx-1v", "v100", "a100", "h100", "h200"}
-    for name in set(board_names()) & set(device_names()):
-        assert profiles[name] is not None, name
+    for name, profile in profiles.items():
+        assert profile is not None, name
+        assert name in ("dgx-1v", "v100-4") or profile.name == name
+        assert load_board(name).memory == f"{profile.bandwidth / 1e9:.0f} GB/s", name
 
 
 def test_rails_of_256_gpus() -> None:
@@ -81,6 +84,16 @@ def test_a_fat_tree_of_more_than_8192_nics_has_three_tiers() -> None:
 def test_nics_of_another_speed() -> None:
     assert capacity(load_machine("a100", gpus=16, nic="400G").graph, "nic3-leaf3") == 50
     assert capacity(load_machine("a100", gpus=16, nic="100 Gb/s", fabric="one-switch").graph, "nic3-switch0") == 12.5
+
+
+@pytest.mark.parametrize(("gpus", "island"), [(64, 64), (72, 72), (128, 64), (144, 72), (256, 64), (512, 64)])
+def test_a_rack_is_used_in_part_where_the_gpus_are_no_whole_racks(gpus: int, island: int) -> None:
+    machine = load_machine("gb200", gpus=gpus, nic="400G")
+    assert machine.graph.logical == ((island, gpus // island) if gpus > island else (island,))
+    assert np.unique(machine.graph.island[:gpus]).size == gpus // island
+    assert ("Of each 72 GPUs, 64 are used" in machine.source) == (island == 64 and gpus > 64)
+    if gpus > island:
+        assert leaving(machine.graph, "nic", "leaf") == gpus * 50
 
 
 def test_a_part_of_a_board_has_no_fabric() -> None:
@@ -132,7 +145,7 @@ def test_all_pairs_of_a_small_machine_reach_each_other_over_nvlink_inside_and_ni
         ("h100", {"gpus": 16, "fabric": "one-switch", "oversubscription": 2}, "one switch has no uplinks"),
         ("hgx-h100-8", {"gpus": 16}, "gpus has no effect on this machine; expected only boards have a size"),
         ("h1000", {}, "neither a preset nor a machine file"),
-        ("gb200", {"gpus": 100}, "expected at most 72, or whole boards: 72 or 144"),
+        ("gb200", {"gpus": 102}, "expected at most 72, or whole nodes: 100 or 104"),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, given: dict[str, Any], expected: str) -> None:

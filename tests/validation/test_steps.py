@@ -17,10 +17,10 @@ import chakrasim as cs
 from chakrasim.cli.main import main
 from chakrasim.report.tables.validation import steps_sections
 from chakrasim.text.layout import plain_text
-from chakrasim.validation.steps.api import CONSTANT, NEAREST, SHIPPED, StepsBoard, predicted_s, validate_steps
+from chakrasim.validation.steps.api import CONSTANT, NEAREST, SHIPPED, StepsBoard, estimated, validate_steps
 from chakrasim.validation.steps.describe import described
 from chakrasim.validation.steps.rows import MEASURED, StepRow, read_steps
-from chakrasim.validation.steps.scores import by, errors, in_order
+from chakrasim.validation.steps.scores import by, errors, in_order, inside
 
 STORED: Final = Path(__file__).parents[1] / "data" / "steps-errors.json"
 """Errors that may not get worse; CHAKRASIM_UPDATE_SCOREBOARD=1 writes those of today."""
@@ -42,7 +42,7 @@ def table(path: Path, *rows: dict[str, str]) -> Path:
 
 
 def seconds(**more: str) -> float:
-    return predicted_s(described(StepRow("one", "line 2", {**BASE, **more})))
+    return estimated(described(StepRow("one", "line 2", {**BASE, **more}))).step_s
 
 
 def test_a_step_moves_as_what_it_is_made_of() -> None:
@@ -146,7 +146,9 @@ def test_errors_are_pooled_over_rows_that_count(tmp_path: Path) -> None:
     assert scaled[0] == pytest.approx(0.5)
     told = plain_text(steps_sections(board))
     assert "in the right order" in told
-    assert "no interval is stated yet" in told
+    assert "measured inside the 90 % interval: 0 of 3" in told
+    wide = replace(board, predictions=tuple(replace(one, low_s=0.0, high_s=1e9) for one in board.predictions))
+    assert inside(wide) == (3, 3)
 
 
 def test_figures_of_errors() -> None:

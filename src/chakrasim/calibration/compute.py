@@ -243,10 +243,11 @@ def _calibrate(
     folds = _folds(models, holdout, device, notes)
     errors: list[LayerError] = []
     for fold in folds:
-        profile = _fit([entry for entry in timed if entry.series.model in fold.trained_on], base)
+        trained = [entry for entry in timed if entry.series.model in fold.trained_on]
+        profile = replace(_fit(trained, base), sustained={})  # What was measured are single kernels.
         tested = fold.held_out or fold.trained_on
         errors += [_error(entry, profile, fold) for entry in timed if entry.series.model in tested]
-    final = profile if len(folds) == 1 else _fit(timed, base)
+    final = replace(profile, sustained=base.sustained) if len(folds) == 1 else _fit(timed, base)
     return FittedDevice(device, _named(final, device, folds, errors, dtype), tuple(folds)), errors
 
 

@@ -42,6 +42,7 @@ COMMANDS: Final = (
     "flows",
     "replay",
     "predict",
+    "estimate",
     "calibrate",
     "validate",
     "analyze",

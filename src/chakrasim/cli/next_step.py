@@ -172,6 +172,9 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "flows": lambda *_: "",  # its tables are the end
     "replay": lambda options, _: _simulate(options.prefix or options.trace_path),
     "predict": lambda options, _: _after_predict(options),
+    "estimate": lambda options, argv: (
+        [*argv, "--json", _free("step", ".json")] if options.json is None else "generate transformer writes its traces"
+    ),
     "calibrate": lambda options, _: (
         ["predict", "collective", "--machine", options.output or "FILE", "--collective", "all_reduce", "--size", "1MiB"]
         if options.kind == "collectives"

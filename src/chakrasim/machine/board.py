@@ -75,7 +75,10 @@ BOARD: Final[Table] = (
 @cache
 def board_names() -> tuple[str, ...]:
     """The names of the shipped boards, by vendor and generation."""
-    order = ("dgx-1v", "v100", "a100", "h100", "h200", "b200", "b300", "gb200", "gb300")
+    order = (
+        *("dgx-1v", "v100", "v100-4", "v100-16gb", "a100", "a100-40gb", "h100", "h100-96gb", "h200", "h200-nvl"),
+        *("b200", "b300", "gb200", "gb300", "l40s"),
+    )
     found = sorted(file.stem for file in _FOLDER.glob("*.yaml"))
     return (*(name for name in order if name in found), *(name for name in found if name not in order))
 

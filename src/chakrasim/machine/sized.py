@@ -32,8 +32,9 @@ def sized_machine(
     name: str, gpus: int | None = None, nic: str | None = None, fabric: str | None = None,
     oversubscription: float | None = None,
 ) -> Mapping:  # fmt: skip
-    """The machine file of ``gpus`` GPUs (one board's unless given) of a board, with NICs of another speed, a fabric of
-    `FABRICS` ("rail" unless given), and its leaves' bandwidth down by their bandwidth up (1 unless given).
+    """The machine file of ``gpus`` GPUs (one board's unless given; whole nodes, if more) of a board, with NICs of
+    another speed, a fabric of `FABRICS` ("rail" unless given), and its leaves' bandwidth down by their bandwidth up (1
+    unless given).
 
     One board, or a part of one, has no NICs and no fabric. Raises :class:`chakrasim.InputError` for an unknown name,
     boards that are not whole, and what does not go together.
@@ -45,19 +46,31 @@ def sized_machine(
     _refuse(board, count, fabric, oversubscription)
     rate = _rate(nic) if nic is not None else board.nics.bandwidth
     parts: list[Mapping] = [board.inside]
-    if count > board.gpus:
-        nics = {"per-island": board.nics.count, "pcie": board.nics.pcie, "latency": board.nics.pcie_latency}
-        ports = count // board.gpus * board.nics.count
-        parts += [{"nics": nics}, _fabric(board, fabric or "rail", ports, rate, Fraction(oversubscription or 1))]
-    outside = () if count <= board.gpus else (count // board.gpus,)
+    island = island_of(board, count)
+    if count > island:
+        each = board.nics.count * island // board.gpus
+        nics = {"per-island": each, "pcie": board.nics.pcie, "latency": board.nics.pcie_latency}
+        over = Fraction(oversubscription or 1)
+        parts += [{"nics": nics}, _fabric(board, fabric or "rail", count // island, each, rate, over)]
     graph = {
         "ranks": count,
-        "islands": {"gpus": min(count, board.gpus)},
+        "islands": {"gpus": island},
         "parts": parts,
         "routing": {"rule": "ecmp", "seed": 1, "nvswitch-first": True},
     }
-    logical = [min(count, board.gpus), *outside]
-    return _machine(board, count, {"graph": graph, "logical": logical, "network-model": "flow"})
+    logical = [island, count // island] if count > island else [island]
+    return _machine(board, count, island, {"graph": graph, "logical": logical, "network-model": "flow"})
+
+
+def island_of(board: Board, count: int) -> int:
+    """GPUs of each island of ``count``: a whole board, or the most nodes of one that make equal islands.
+
+    Jobs of 128 or 512 GPUs on racks of 72 stand on 64 of each.
+    """
+    if count <= board.gpus:
+        return count
+    node = board.make.node_gpus or board.gpus
+    return max((size for size in range(node, board.gpus + 1, node) if count % size == 0), default=0)
 
 
 def sized_text(
@@ -75,11 +88,13 @@ def sized_text(
     return f"format: 1\nname: {called}\nsource: >\n{source}\n\n{rest}"
 
 
-def _machine(board: Board, count: int, network: Mapping) -> Mapping:
+def _machine(board: Board, count: int, island: int, network: Mapping) -> Mapping:
+    used = f" Of each {board.gpus} GPUs, {island} are used, so that all islands are equal."
+    part = used if island < min(count, board.gpus) else ""
     return {
         "format": 1,
         "name": f"{board.name}-{count}",
-        "source": f"{board.what} {board.source}",
+        "source": f"{board.what}{part} {board.source}",
         "network": network,
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
@@ -90,12 +105,14 @@ def _machine(board: Board, count: int, network: Mapping) -> Mapping:
 def _refuse(board: Board, count: int, fabric: str | None, oversubscription: float | None) -> None:
     if fabric is not None and fabric not in FABRICS:
         raise no_such("no such fabric", fabric, FABRICS)
-    if count > board.gpus and count % board.gpus:
-        near = count // board.gpus * board.gpus
+    node = board.make.node_gpus or board.gpus
+    if not island_of(board, count):
+        near = count // node * node
+        what = "board" if node == board.gpus else "node"
         raise InputError(
-            f"{board.name} has {board.gpus} GPUs on a board",
+            f"{board.name} has {node} GPUs on a {what}",
             found=f"{count} GPUs",
-            expected=f"at most {board.gpus}, or whole boards: {near} or {near + board.gpus}",
+            expected=f"at most {board.gpus}, or whole {what}s: {near} or {near + node}",
         )
     if oversubscription is None:
         return
@@ -114,13 +131,15 @@ def _rate(nic: str) -> str:
     return f"{match[1]} {match[2][0].upper()}b/s"
 
 
-def _fabric(board: Board, fabric: str, ports: int, rate: str, over: Fraction) -> Mapping:
-    """The part that joins the NICs. Leaves have at most LEAF_PORTS NICs, and spines so many that cables are as fast as
-    NICs; where the oversubscription asks for a part of a spine, all cables are a little slower or faster."""
+def _fabric(board: Board, fabric: str, islands: int, each: int, rate: str, over: Fraction) -> Mapping:
+    """The part that joins the NICs, ``each`` of an island. Leaves have at most LEAF_PORTS NICs, and spines so many that
+    cables are as fast as NICs; where the oversubscription asks for a part of a spine, all cables are a little slower or
+    faster."""
     latency = board.nics.latency
     if fabric == "one-switch":
         return {"one-switch": {"bandwidth": rate, "latency": latency}}
-    leaf = min(LEAF_PORTS, ports // board.nics.count if fabric == "rail" else ports)
+    ports = islands * each
+    leaf = min(LEAF_PORTS, islands if fabric == "rail" else ports)
     spines = max(1, int(leaf / over + Fraction(1, 2)))
     number, unit = rate.split()
     uplink = f"{float(Fraction(number) * leaf / spines / over):.12g} {unit}"

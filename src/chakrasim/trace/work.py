@@ -60,6 +60,18 @@ class WorkKind(IntEnum):
     OPTIMIZER = 10
 
 
+BITS: Final = {
+    **dict.fromkeys(("float64", "int64", "double"), 64.0),
+    **dict.fromkeys(("float32", "tfloat32", "int32", "float"), 32.0),
+    **dict.fromkeys(("float8", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "bool"), 8.0),
+    **dict.fromkeys(("mxfp8", "mxfloat8"), 8.25),
+    "float4": 4.0,
+    "mxfp4": 4.25,
+    "nvfp4": 4.5,
+}
+"""Of an element, by type; others have 16. The block-scaled types with their scales: one of 8 bits for 32 elements (OCP
+Microscaling Formats 1.0), of nvfp4 for 16."""
+
 WORK_KINDS: Final = {kind.name.lower(): kind for kind in WorkKind}
 """The kinds by their names in files."""
 

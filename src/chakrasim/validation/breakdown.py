@@ -30,12 +30,15 @@ def breakdown(result: SimulationResult, rank: int) -> Breakdown:
     start, end, nodes = record.start_ns[ran], record.end_ns[ran], order[ran]
     types = trace.types[nodes]
     computes = types == NodeType.COMP_NODE
-    parts = {name: int(trace.attr(f"{name}_ns").integers()[nodes[computes]].sum()) for name in COMPUTE_PARTS}
+    stated = (*COMPUTE_PARTS, "exposed_tp")
+    parts = {name: int(trace.attr(f"{name}_ns").integers()[nodes[computes]].sum()) for name in stated}
     # Nodes take whole microseconds, their parts add up to the nanosecond.
     parts["other_compute"] += int((end - start)[computes].sum()) - sum(parts.values())
     tensor = types == NodeType.COMM_COLL_NODE
     tensor[tensor] = trace.attr("pg_name").texts(nodes[tensor]) == "tp"
-    parts["tensor_parallel"] = _exposed(start[computes], end[computes], start[tensor], end[tensor])
+    parts["tensor_parallel"] = parts.pop("exposed_tp") + _exposed(
+        start[computes], end[computes], start[tensor], end[tensor]
+    )
     parts["pipeline"] = result.makespan_ns - sum(parts.values())
     return {name: parts[name] / 1e9 for name in PARTS}
 

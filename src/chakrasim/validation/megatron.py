@@ -17,6 +17,7 @@ from chakrasim.validation.runs import MeasuredRun, megatron_runs
 from chakrasim.validation.selene import NCCL_CHANNELS, PROCESSORS, collective_ns, selene
 
 if TYPE_CHECKING:
+    from chakrasim.generator.layers.tape import Row
     from chakrasim.generator.spec.spec import Spec
     from chakrasim.machine import DeviceProfile
 
@@ -100,12 +101,15 @@ def validate_megatron(
 
 def predict(run: MeasuredRun, profile: DeviceProfile) -> Prediction:
     """Generate one training step of a run, and simulate it on as many nodes as there are pipeline stages."""
-    from chakrasim.generator.layers.condense import Contention, condense
+    from chakrasim.generator.layers.condense import Alone, condense
     from chakrasim.generator.transformer import generate_transformer
     from chakrasim.simulator.api import simulate
 
-    contention = Contention(NCCL_CHANNELS / PROCESSORS, collective_ns)
-    step = generate_transformer(spec_of(run), rewrite=lambda tape: condense(tape, profile.durations_ns, contention))
+    def alone(row: Row) -> Alone | None:
+        inside = row.values["pg_name"] == "tp"
+        return Alone(collective_ns(row), NCCL_CHANNELS / PROCESSORS) if inside else None
+
+    step = generate_transformer(spec_of(run), rewrite=lambda tape: condense(tape, profile.durations_ns, alone))
     result = simulate(step.job, machine=selene(run.pipeline))
     return Prediction(run, result.makespan_ns / 1e9, breakdown(result, run.ranks - 1))
 

@@ -5,7 +5,7 @@ A device profile gives their times beforehand, so that the step takes exactly as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,7 +13,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.generator.layers.tape import DURATION, MICRO_BATCH, OPTIMIZER, TOO_LARGE, Row, Tape, too_large
+from chakrasim.generator.layers.tape import (
+    DURATION,
+    MICRO_BATCH,
+    OPTIMIZER,
+    TOO_LARGE,
+    Row,
+    Tape,
+    last_on,
+    too_large,
+)
 from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.work import (
     BYTES_READ,
@@ -39,40 +48,42 @@ softmax; the rest, which memory bounds; the optimizer."""
 
 
 @dataclass(frozen=True)
-class Contention:
-    """Collectives take processors from kernels that run at the same time.
+class Alone:
+    """A collective with which nothing else shares links.
 
     Attributes
     ----------
-    taken: the share of the device's processors that a collective holds.
-    duration_ns: how long the collective of a row takes.
+    duration_ns: how long it takes.
+    held: the share of the device's processors that it holds meanwhile.
     """
 
-    taken: float
-    duration_ns: Callable[[Row], int]
-
-    def longer_ns(self, row: Row, kernels_ns: int) -> int:
-        """How much longer kernels take that begin with the collective of ``row`` and take ``kernels_ns`` alone."""
-        during = self.duration_ns(row) * self.taken
-        alone = kernels_ns * self.taken / (1.0 - self.taken)
-        return round(min(during, alone))
+    duration_ns: int
+    held: float = 0.0
 
 
-def condense(tape: Tape, durations_ns: Callable[[Work], Ints], contention: Contention | None = None) -> Tape:
-    """The same pass with runs of kernels as one node each.
+AloneOf = Callable[[Row], Alone | None]
+"""What the collective of a row takes alone; None where it may meet others on its links."""
+
+
+def condense(tape: Tape, durations_ns: Callable[[Work], Ints], alone: AloneOf = lambda row: None) -> Tape:
+    """The same pass with runs of kernels, and of collectives whose time is known, as one node each.
 
     Parameters
     ----------
     durations_ns: the times of work, such as a device profile's.
-    contention: what collectives cost the kernels beside them; None: nothing.
+    alone: the times of collectives that go into the nodes, each on the stream of its role beside the kernels, which are
+        slower by what it holds. What is under way when a run ends is waited for.
     """
     computes, durations = _durations(tape, durations_ns)
     times = np.zeros(len(tape.rows), np.int64)
     times[computes] = durations
-    if contention is not None:
-        _slow_down(tape.rows, times, contention)
-    target = _targets(tape, computes)
-    return _rewritten(tape, target, times)
+    inner = {number: Alone(int(times[number])) for number in computes}
+    for number, row in enumerate(tape.rows):
+        if row.type == NodeType.COMM_COLL_NODE:
+            found = alone(row)
+            if found is not None:
+                inner[number] = found
+    return _rewritten(tape, _targets(tape, inner), inner)
 
 
 def timed(tape: Tape, durations_ns: Callable[[Work], Ints]) -> Tape:
@@ -119,35 +130,17 @@ def _kind(row: Row) -> WorkKind:
     return WorkKind[str(row.values[KIND]).upper()]
 
 
-def _slow_down(rows: Sequence[Row], times: Ints, contention: Contention) -> None:
-    """Add to kernels what a collective costs them: those between it and the first that waits for it."""
-    alone = times.copy()
-    for number, row in enumerate(rows):
-        if row.type == NodeType.COMM_COLL_NODE:
-            beside = list(_beside(rows, number))
-            if beside:
-                times[beside[0]] += contention.longer_ns(row, int(alone[beside].sum()))
-
-
-def _beside(rows: Sequence[Row], collective: int) -> Iterator[int]:
-    """Compute rows behind a collective, up to the first that waits for it."""
-    for number in range(collective + 1, len(rows)):
-        if rows[number].type == NodeType.COMP_NODE:
-            if collective in rows[number].data or collective in rows[number].control:
-                return
-            yield number
-
-
-def _targets(tape: Tape, computes: Sequence[int]) -> list[int]:
-    """By row, the row at which its node ends up: its own, or for compute rows the last of their run."""
+def _targets(tape: Tape, inner: Mapping[int, Alone]) -> list[int]:
+    """By row, the row at which its node ends up: its own, or for ``inner`` rows the last of their run."""
     rows = tape.rows
-    waited_for = {dep for row in rows if row.type != NodeType.COMP_NODE for dep in row.data + row.control}
+    waited_for = {dep for number, row in enumerate(rows) if number not in inner for dep in row.data + row.control}
     waited_for |= {tape.gate}
+    ordered = {last_on(int(rows[number].values[STREAM])) for number in inner if _communicates(rows[number])}
     target = list(range(len(rows)))
     run: list[int] = []
-    for number in computes:
-        deps = rows[number].data + rows[number].control
-        inside = all(dep >= 0 and rows[dep].type == NodeType.COMP_NODE for dep in deps)
+    for number in sorted(inner):
+        deps = [dep for dep in rows[number].data + rows[number].control if dep not in ordered]
+        inside = all(dep in inner for dep in deps)
         same = run and rows[run[-1]].values[PHASE] == rows[number].values[PHASE]
         if not (run and inside and same and run[-1] not in waited_for):
             run = []
@@ -157,23 +150,28 @@ def _targets(tape: Tape, computes: Sequence[int]) -> list[int]:
     return target
 
 
-def _rewritten(tape: Tape, target: Sequence[int], times: Ints) -> Tape:
+def _communicates(row: Row) -> bool:
+    return row.type == NodeType.COMM_COLL_NODE
+
+
+def _rewritten(tape: Tape, target: Sequence[int], inner: Mapping[int, Alone]) -> Tape:
     """The pass with each row's node at its target."""
     rows = tape.rows
     members: dict[int, list[int]] = {at: [] for at in sorted(set(target))}
     for number, at in enumerate(target):
         members[at].append(number)
     position = {old: new for new, old in enumerate(members)}
+    ordered = {last_on(int(rows[number].values[STREAM])) for number in inner if _communicates(rows[number])}
 
     def moved(nodes: Iterable[int], own: int = -1) -> tuple[int, ...]:
-        places = (node if node < 0 else position[target[node]] for node in nodes)
+        places = (node if node < 0 else position[target[node]] for node in nodes if node not in ordered)
         return tuple(dict.fromkeys(place for place in places if place < 0 or place != own))
 
     new = Tape()
     new.tally = tape.tally
     for at, numbers in members.items():
         several = [rows[number] for number in numbers]
-        row = _merged(several, times[numbers]) if rows[at].type == NodeType.COMP_NODE else rows[at]
+        row = _merged(several, _run(rows, numbers, inner)) if at in inner else rows[at]
         data = moved((dep for one in several for dep in one.data), position[at])
         control = moved((dep for one in several for dep in one.control), position[at])
         new.rows.append(replace(row, data=data, control=control))
@@ -182,23 +180,81 @@ def _rewritten(tape: Tape, target: Sequence[int], times: Ints) -> Tape:
     return new
 
 
-def _merged(rows: Sequence[Row], times: Ints) -> Row:
-    first = rows[0]
+@dataclass
+class _Run:
+    """Kernels and collectives of a run on their streams, from time 0: what each kernel takes, what they wait for."""
+
+    ends: dict[int, float]
+    kernels_ns: dict[int, float]
+    exposed_ns: dict[str, float]
+
+    @property
+    def duration_ns(self) -> int:
+        return round(max(self.ends.values(), default=0.0))
+
+
+def _run(rows: Sequence[Row], numbers: Sequence[int], inner: Mapping[int, Alone]) -> _Run:
+    run = _Run({}, {}, {})
+    free: dict[int, float] = {}
+    held: list[tuple[float, float, float]] = []
+    for number in numbers:
+        row = rows[number]
+        stream, before = int(row.values[STREAM]), [dep for dep in row.data + row.control if dep in run.ends]
+        last = max(before, key=run.ends.__getitem__, default=-1)
+        start = max(free.get(stream, 0.0), run.ends.get(last, 0.0))
+        end = start + inner[number].duration_ns
+        if _communicates(row):
+            held.append((start, end, inner[number].held))
+        else:
+            end = _slowed(start, float(inner[number].duration_ns), held)
+            _expose(run, rows, last, start - free.get(stream, 0.0))
+            run.kernels_ns[number] = end - start
+        free[stream] = run.ends[number] = end
+    if run.ends:
+        last = max(run.ends, key=run.ends.__getitem__)
+        _expose(run, rows, last, run.ends[last] - free.get(0, 0.0))
+    return run
+
+
+def _expose(run: _Run, rows: Sequence[Row], waited: int, time_ns: float) -> None:
+    """Note that nothing was computed for some time, because of what was ``waited`` for."""
+    if time_ns > 0 and waited >= 0:
+        role = str(rows[waited].values.get("pg_name", ""))
+        run.exposed_ns[role] = run.exposed_ns.get(role, 0.0) + time_ns
+
+
+def _slowed(start: float, work: float, held: Sequence[tuple[float, float, float]]) -> float:
+    """When ``work`` ns of a whole device end that begin at ``start``, beside collectives from, to and with a share."""
+    for begin, end, share in held:
+        if end <= start or begin >= start + work:
+            continue
+        alone = max(begin - start, 0.0)
+        beside = max(end - max(begin, start), 0.0)
+        done = min(work - alone, beside * (1.0 - share))
+        work += done * share / (1.0 - share)
+    return start + work
+
+
+def _merged(rows: Sequence[Row], run: _Run) -> Row:
+    first = next((row for row in rows if row.type == NodeType.COMP_NODE), rows[0])
     kernels = sum(int(row.values.get(KERNELS, 1)) for row in rows)
-    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: int(times.sum()), KERNELS: kernels}
-    parts = dict.fromkeys(PARTS, 0)
-    for row, time in zip(rows, times.tolist(), strict=True):
+    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: run.duration_ns, KERNELS: kernels}
+    parts = dict.fromkeys(PARTS, 0.0)
+    computes = (row for row in rows if row.type == NodeType.COMP_NODE)
+    for row, time in zip(computes, run.kernels_ns.values(), strict=True):
         parts[_part(row)] += time
-    values |= {f"{name}_ns": time for name, time in parts.items() if time}
-    values |= {name: first.values[name] for name in (STREAM, STREAM_RULE, PHASE, MICRO_BATCH)}
+    parts |= {f"exposed_{role}": time for role, time in run.exposed_ns.items()}
+    values |= {f"{name}_ns": round(time) for name, time in parts.items() if time}
+    values |= {STREAM: 0, STREAM_RULE: "compute in program order", PHASE: first.values[PHASE], MICRO_BATCH: 0}
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return Row(first.name + more, first.type, values, {MICRO_BATCH: 1}, (), ())
+    return Row(first.name + more, NodeType.COMP_NODE, values, {MICRO_BATCH: 1}, (), ())
 
 
 def _part(row: Row) -> str:
     kind = _kind(row)
     if kind == WorkKind.OPTIMIZER or row.values[PHASE] == OPTIMIZER:
         return "optimizer"
-    if kind in (WorkKind.ATTENTION, WorkKind.SOFTMAX) or (kind == WorkKind.GEMM and int(row.values["batch"]) > 1):
+    batched = kind == WorkKind.GEMM and int(row.values["batch"]) > 1 and "experts" not in row.name
+    if batched or kind in (WorkKind.ATTENTION, WorkKind.SOFTMAX):
         return "attention"
     return "matrices" if kind == WorkKind.GEMM else "other_compute"

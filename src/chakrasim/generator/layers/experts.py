@@ -148,12 +148,14 @@ class ExpertFeedForward(FeedForward):
 
     def _experts(self, node: int) -> int:
         hidden, (size, width) = self.width, self._widths
+        (node,) = self.narrowed("experts up input", self.routed * hidden, node)
         node = self._grouped("experts up", width, hidden, node)
         node = self.styled("experts activation", "activation", self.routed * size, node, operations=8)
         return self._grouped("experts down", hidden, size, node)
 
     def _experts_backward(self, node: int) -> int:
         hidden, (size, width) = self.width, self._widths
+        (node,) = self.narrowed("experts down gradient", self.routed * hidden, node)
         gradient = self._grouped("experts down input gradient", size, hidden, node)
         self._grouped("experts down weight gradient", hidden, size, node, weights=True)
         elements, what = self.routed * size, "activation gradient"

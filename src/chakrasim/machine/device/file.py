@@ -20,6 +20,8 @@ from chakrasim.trace.work import WORK_KINDS
 
 _FOLDER = Path(__file__).parents[1] / "devices"
 _KIND = "device profile"
+_REST = r"(sxm|pcie|nvl|hbm[0-9]?e?|gb|[0-9]+w|[0-9])*[a-z]?"
+"""What labels add to a device's name."""
 
 
 @cache
@@ -33,8 +35,10 @@ def device_like(name: str) -> str | None:
     label = re.sub(r"[^a-z0-9]", "", name.lower())
     label = re.sub(r"^(nvidia|amd|google|instinct|geforce|tesla)*", "", label)
     for known in sorted(device_names(), key=len, reverse=True):
-        if re.fullmatch(re.escape(known.replace("-", "")) + r"(sxm|pcie|nvl|hbm|gb|[0-9])*[a-z]?", label):
-            return known
+        base, _, variant = known.partition("-")
+        for begins, holds in ((known.replace("-", ""), ""), (base, variant)):
+            if re.fullmatch(begins + _REST, label) and holds in label[len(begins) :]:
+                return known
     return None
 
 
@@ -72,6 +76,9 @@ def dump_device(profile: DeviceProfile) -> str:
     lines += [f"  {line}" for line in (profile.source or "not stated").splitlines()]
     lines += ["", f"memory: {profile.memory_bytes / 1e9:.6g} GB", f"bandwidth: {profile.bandwidth / 1e9:.6g} GB/s"]
     lines += ["peak:", *(f"  {dtype}: {peak / 1e12:.6g} TFLOP/s" for dtype, peak in profile.peak.items())]
+    if profile.sustained:
+        lines += ["sustained:", *(f"  {dtype}: {share:.6g}" for dtype, share in profile.sustained.items())]
+    lines += [f"processors: {profile.processors}"] if profile.processors else []
     lines += [f"vector: {profile.vector / 1e12:.6g} TFLOP/s", "", "efficiency:"]
     for kind, found in profile.efficiency.items():
         lines += [f"  {kind.name.lower()}:", f"    start: {found.start_ns:.6g} ns", f"    step: {found.step_ns:.6g} ns"]

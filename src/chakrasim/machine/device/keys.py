@@ -20,7 +20,7 @@ _MEMORY: Final = {
     **{f"{prefix}B": Fraction(10**power) for prefix, power in zip("MGT", (6, 9, 12), strict=True)},
     **{f"{prefix}iB": Fraction(2**power) for prefix, power in zip("MGT", (20, 30, 40), strict=True)},
 }
-_DTYPES: Final = ("float64", "float32", "tfloat32", "bfloat16", "float16", "float8", "int8")
+_DTYPES: Final = ("float64", "float32", "tfloat32", "bfloat16", "float16", "float8", "int8", "float4")
 
 
 def _tile(section: Section, key: str) -> tuple[int, int]:
@@ -71,6 +71,8 @@ def _share(of: str) -> Kind:
     return number(1e-9, 1.0, f"a share of the {of}, above 0 to 1", "share, above 0 to 1")
 
 
+_SUSTAINED: Final = each((*_DTYPES, "default"), _share("speed of a single product"))
+
 _EFFICIENCY: Final = (
     Key("start", real(TIME, "ns", '"2.9 us"', "time"), REQUIRED, "of every kernel, whatever it does", "start_ns"),
     Key("step", real(TIME, "ns", '"1.2 ns"', "time"), 0.0,
@@ -96,8 +98,13 @@ DEVICE: Final = (
     Key("memory", _BYTES, REQUIRED, "capacity: `80 GB`, `80 GiB`", "memory_bytes"),
     Key("bandwidth", _SPEED, REQUIRED, "of that memory, by the data sheet"),
     Key("peak", replace(_PEAKS, read=_peaks), REQUIRED,
-        "of matrix units, dense, by the data sheet: " + ", ".join(f"`{dtype}`" for dtype in _DTYPES) + ". A type of 8 "
-        "or 16 bits that is missing runs like one of 16, `tfloat32` like `float32`, any other on the vector units"),
+        "of matrix units, dense, by the data sheet: " + ", ".join(f"`{dtype}`" for dtype in _DTYPES) + ". A type of 4 "
+        "to 16 bits that is missing runs like the next wider one up to 16, `mxfp8` like `float8`, `nvfp4` like "
+        "`float4`, `tfloat32` like `float32`, any other on the vector units"),
+    Key("sustained", _SUSTAINED, {},
+        "by type, or `default`: the share of the speed of a single matrix product that one of many in a row keeps "
+        "under the limit of power", shown="1"),
+    Key("processors", _COUNT, 0, "streaming multiprocessors or compute units", shown="unknown"),
     Key("vector", _FLOPS, Derived(lambda values: min(values["peak"].values()), "the lowest peak"),
         "outside the matrix units"),
     Key("efficiency", each(WORK_KINDS, mapping(_EFFICIENCY, _efficiency), ("gemm", "elementwise"),

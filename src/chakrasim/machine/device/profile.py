@@ -20,7 +20,7 @@ does, and why tiles and waves are left to profiles that state a `tiling`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -36,6 +36,9 @@ MATRIX_KINDS: Final = (WorkKind.OTHER, WorkKind.GEMM, WorkKind.ATTENTION, WorkKi
 """Kinds that run at the peak of the matrix units; the others at that of the vector units. Work of which nothing is
 known but its operations and bytes is taken for matrix products, which is where operations are."""
 
+PRODUCTS: Final = (WorkKind.OTHER, WorkKind.GEMM, WorkKind.CONVOLUTION)
+"""Kinds whose speed in long runs is `DeviceProfile.sustained`."""
+
 STANDS_IN: Final = {
     WorkKind.CONVOLUTION: WorkKind.GEMM,
     WorkKind.OTHER: WorkKind.GEMM,
@@ -49,8 +52,13 @@ STANDS_IN: Final = {
 }
 """Whose efficiency a kind has that a profile does not give. Every profile gives GEMM and ELEMENTWISE."""
 
-_OTHER_NAMES: Final = {"": "bfloat16", "float8_e4m3fn": "float8", "float8_e5m2": "float8", "half": "float16"}
-_NARROW: Final = ("float16", "bfloat16", "float8", "int8")
+_OTHER_NAMES: Final = {
+    "": "bfloat16",
+    "half": "float16",
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "mxfp8", "mxfloat8"), "float8"),
+    **dict.fromkeys(("nvfp4", "mxfp4", "float4_e2m1fn_x2"), "float4"),
+}
+_NARROW: Final = ("float16", "bfloat16", "float8", "int8", "float4")
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,10 @@ class DeviceProfile:
     peak: FLOP/s of the matrix units by type, with PyTorch's names ("bfloat16", "float8", "tfloat32", ...).
     vector: FLOP/s outside the matrix units.
     efficiency: by kind; GEMM and ELEMENTWISE at least, the others as in `STANDS_IN`.
+    processors: streaming multiprocessors or compute units, 0 where that is not known.
+    sustained: by type, or "default", the share of the speed of a single matrix product that one of many in a row
+        keeps under the limit of power; 1 where there is neither. Attention has no part in it: its shares are measured
+        in long loops.
     """
 
     name: str
@@ -108,6 +120,8 @@ class DeviceProfile:
     peak: Mapping[str, float]
     vector: float
     efficiency: Mapping[WorkKind, Efficiency]
+    processors: int = 0
+    sustained: Mapping[str, float] = field(default_factory=dict)
 
     def durations_ns(self, work: Work) -> Ints:
         """How long each piece of work takes, int64[n] ns, rounded up: its kernels with what starting them costs.
@@ -116,6 +130,7 @@ class DeviceProfile:
         2^62 ns takes that.
         """
         compute, memory = self.bounds_ns(work)
+        compute /= self._kept(work)
         steps = chain_steps(work)
         kernels = work.kernels.astype(np.float64)
         times = np.zeros(len(work))
@@ -147,13 +162,22 @@ class DeviceProfile:
         """FLOP/s of matrix products in a type. "" stands for bfloat16, the usual one of training. Where the matrix
         units lack a type of 8 or 16 bits, one of 16 bits takes its place, and float32 that of tfloat32; other types
         then run on the vector units. float32 is that as such, not tfloat32."""
-        dtype = _OTHER_NAMES.get(dtype, dtype)
-        candidates: tuple[str, ...] = (dtype,)
-        if dtype in _NARROW:
-            candidates = dtype, "bfloat16", "float16"
-        elif dtype == "tfloat32":
-            candidates = dtype, "float32"
-        return next((self.peak[known] for known in candidates if known in self.peak), self.vector)
+        return next((self.peak[known] for known in _candidates(dtype) if known in self.peak), self.vector)
+
+    def sustained_of(self, dtype: str) -> float:
+        """The share of a single product's speed that products in a type keep in long runs."""
+        default = self.sustained.get("default", 1.0)
+        known = next((name for name in _candidates(dtype) if name in self.peak), "")
+        return self.sustained.get(known, default)
+
+    def _kept(self, work: Work) -> Floats:
+        kept = np.ones(len(work))
+        if not self.sustained:
+            return kept
+        products = np.isin(work.kind, PRODUCTS)
+        for dtype in np.unique(work.dtype[products]).tolist():
+            kept[products & (work.dtype == dtype)] = self.sustained_of(dtype)
+        return kept
 
     def _peaks(self, work: Work) -> Floats:
         peaks = np.full(len(work), self.vector)
@@ -161,6 +185,15 @@ class DeviceProfile:
         for dtype in np.unique(work.dtype).tolist():
             peaks[matrix & (work.dtype == dtype)] = self.peak_of(dtype)
         return peaks
+
+
+def _candidates(dtype: str) -> tuple[str, ...]:
+    """The types of peaks that may hold for a type, the first that a profile has."""
+    dtype = _OTHER_NAMES.get(dtype, dtype)
+    if dtype in _NARROW:
+        wider = ("float8",) if dtype == "float4" else ()
+        return dtype, *wider, "bfloat16", "float16"
+    return (dtype, "float32") if dtype == "tfloat32" else (dtype,)
 
 
 def chain_steps(work: Work) -> Floats:

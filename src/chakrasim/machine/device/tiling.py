@@ -8,16 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.trace.work import Work
-
-_BYTES: Final = {
-    "float64": 8,
-    "float32": 4,
-    "tfloat32": 4,
-    "int8": 1,
-    **dict.fromkeys(("float8", "float8_e4m3fn", "float8_e5m2"), 1),
-}
-"""Of an operand's element; other types have 2."""
+from chakrasim.trace.work import BITS, Work
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -106,7 +97,7 @@ class Tiling:
     def result_bytes(self, work: Work, chosen: Ints) -> Floats:
         """What the products ``chosen`` (int64[n]) move beside their operands; 0 for work without a shape."""
         m, n, k, batch = (values[chosen].astype(np.float64) for values in (work.m, work.n, work.k, work.batch))
-        size = np.array([_BYTES.get(dtype, 2) for dtype in work.dtype[chosen].tolist()], np.float64)
+        size = np.array([BITS.get(dtype, 16.0) / 8 for dtype in work.dtype[chosen].tolist()], np.float64)
         operands = np.maximum(batch, 1.0) * (m + n) * k * size
         traffic = work.bytes_read[chosen].astype(np.float64) + work.bytes_written[chosen]
         shaped = (m > 0) & (n > 0) & (k > 0)

@@ -1,14 +1,37 @@
-"""Predicted collectives as tables, and as plain values."""
+"""Predicted collectives and training steps as tables; collectives as plain values too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
+from chakrasim.estimation.parts import BUBBLE, WAITING
+from chakrasim.estimation.result import StepEstimate
 from chakrasim.simulator.prediction import CollectivePrediction
-from chakrasim.text.amounts import number_text, plural, size_text, time_text
+from chakrasim.text.amounts import number_text, plural, share_text, size_text, time_text
 from chakrasim.text.layout import Section
+
+PART_MEANINGS: Final = {
+    "matrices": "products with weights",
+    "attention": "scores, softmax, weighted values",
+    "other_compute": "norms, activations and the like, which memory bounds",
+    "optimizer": "the optimizer's kernels",
+    WAITING: "for other ranks of a collective, or with nothing to do",
+    BUBBLE: "for other stages of the pipeline",
+}
+ROLES: Final = {
+    "tp": "tensor parallelism",
+    "cp": "context parallelism",
+    "ep": "tokens to and from experts",
+    "fsdp": "sharded parameters and their gradients",
+    "dp": "data parallelism",
+    "expert_dp": "gradients of experts",
+    "embedding": "the embedding that two stages share",
+    "pp": "messages between stages",
+}
+LEAST: Final = 5e-4
+"""Of the step: parts with a smaller share are left out."""
 
 
 def prediction_json(found: Sequence[CollectivePrediction], *, one: bool) -> dict[str, Any]:
@@ -52,3 +75,42 @@ def _table(found: Sequence[CollectivePrediction], title: str) -> Section:
         for each in found
     )
     return Section(title, head, rows, (6, 7, 9))
+
+
+def step_sections(found: StepEstimate) -> list[Section]:
+    """An estimated step: its head, where the time goes, what was assumed."""
+    head = Section(f"A training step of {found.model} on {plural(found.gpus, 'GPU')} of {found.machine}", (),
+                   tuple(_head(found)), (0, 1))  # fmt: skip
+    rows = tuple(
+        (name, time_text(1e9 * seconds), share_text(seconds, found.step_s), _meaning(name))
+        for name, seconds in found.parts_s.items()
+        if seconds >= LEAST * found.step_s
+    )
+    total = ("sum", time_text(1e9 * found.step_s), share_text(1.0, 1.0), "the step")
+    parts = Section(f"Where the time goes on the rank that computes longest ({found.rank})",
+                    ("part", "time", "share", "meaning"), (*rows, total), (0, 3))  # fmt: skip
+    return [head, parts, Section("Assumed" if found.assumed else "", lines=found.assumed)]
+
+
+def _head(found: StepEstimate) -> list[tuple[str, str]]:
+    each = found.tokens_per_s_per_gpu
+    low, high = (time_text(1e9 * value) for value in (found.low_s, found.high_s))
+    memory = f"{size_text(found.memory_bytes)} of {size_text(found.memory_capacity_bytes)}"
+    used = f"{found.tflops_per_gpu:.1f} of {found.peak_flops / 1e12:,.1f} TFLOP/s"
+    rows = [
+        ("step", time_text(1e9 * found.step_s)),
+        ("90 % interval", f"{low} to {high}"),
+        ("tokens", f"{found.tokens:,} a step, {each * found.gpus:,.0f}/s, {each:,.0f}/s of each GPU"),
+        ("MFU", f"{100 * found.mfu:.1f} %: {used} of each GPU"),
+        ("memory", f"{memory}: {'fits' if found.fits else 'DOES NOT FIT'}"),
+        ("split", found.split),
+    ]
+    if found.link is not None:
+        used = f": {found.link.used_by}" if found.link.used_by else ""
+        rows.append(("busiest link", f"{found.link.name}, {100 * found.link.busy_share:.1f} %{used}"))
+    return rows
+
+
+def _meaning(name: str) -> str:
+    role = name.removeprefix("comm_")
+    return PART_MEANINGS.get(name) or f"{ROLES.get(role, role)}: communication that nothing hides"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from chakrasim.text.layout import Section
-from chakrasim.validation.steps.scores import StepErrors, by, in_order
+from chakrasim.validation.steps.scores import StepErrors, by, in_order, inside
 
 if TYPE_CHECKING:
     from chakrasim.validation.megatron import Validation
@@ -71,7 +71,7 @@ def _pooled(board: StepsBoard) -> Section:
     for name, seconds in (("simulation", None), *board.baselines.items()):
         for kind, one in by(board, lambda one: one.row.get("class", "dense"), seconds).items():
             rows.append((kind, name, *_figures(one)))
-    pairs, right = in_order(board)
+    (pairs, right), (counted, held) = in_order(board), inside(board)
     order = f"{100 * right / pairs:.0f} % of {pairs:,} pairs" if pairs else "no pairs"
     return Section(
         "Errors of step times, in per cent of the measured",
@@ -82,7 +82,8 @@ def _pooled(board: StepsBoard) -> Section:
             f"rows predicted: {len(board.predictions):,}, refused: {len(board.refused):,}; reprints and sources whose "
             "own runs differ are left out",
             f"in the right order, of one model and number of GPUs, 5 % apart or more: {order}",
-            "the baselines know the measured times of all other models; no interval is stated yet",
+            f"measured inside the 90 % interval: {held:,} of {counted:,}",
+            "the baselines know the measured times of all other models",
             f"measured: {board.source}",
         ),
     )

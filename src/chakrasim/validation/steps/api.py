@@ -17,6 +17,7 @@ from chakrasim.validation.steps.describe import Described, described
 from chakrasim.validation.steps.rows import StepRow, StepTable, read_steps
 
 if TYPE_CHECKING:
+    from chakrasim.estimation.result import StepEstimate
     from chakrasim.generator.spec.spec import Spec
 
 SHIPPED: Final = Path(__file__).with_name("steps.csv")
@@ -26,11 +27,14 @@ CONSTANT, NEAREST = "constant rate of the GPU", "nearest row by FLOPs"
 
 @dataclass(frozen=True)
 class StepPrediction:
-    """A row beside its simulation, in seconds; ``measured_s`` None: blank. There is no interval yet."""
+    """A row beside its estimate, in seconds; ``measured_s`` None: blank. Nine measured times of ten are to lie from
+    ``low_s`` to ``high_s``."""
 
     described: Described
     measured_s: float | None
     predicted_s: float
+    low_s: float
+    high_s: float
 
     @property
     def row(self) -> StepRow:
@@ -80,8 +84,8 @@ class StepsBoard:
                     "id": one.row.id,
                     "measured_s": one.measured_s,
                     "predicted_s": round(one.predicted_s, 6),
-                    "low_s": None,
-                    "high_s": None,
+                    "low_s": round(one.low_s, 6),
+                    "high_s": round(one.high_s, 6),
                     "assumed": list(one.described.assumed),
                     "baselines_s": {name: _plain(values[at]) for name, values in self.baselines.items()},
                 }
@@ -111,11 +115,12 @@ def validate_steps(data: str | os.PathLike[str] | None = None, *, progress: Prog
     for row, seconds in told(pairs, lambda pair: pair[0].id, progress):
         try:
             found = described(row)
-            predicted = predicted_s(found)
+            step = estimated(found)
         except InputError as error:
             refused.append(RefusedStep(row, str(error)))
             continue
-        predictions.append(StepPrediction(found, None if math.isnan(seconds) else seconds, predicted))
+        measured = None if math.isnan(seconds) else seconds
+        predictions.append(StepPrediction(found, measured, step.step_s, step.low_s, step.high_s))
     if not predictions:
         reason = refused[0].reason if refused else "no rows"
         raise InputError("no row can be predicted", file=table.source, found=reason, expected="training steps")
@@ -123,20 +128,18 @@ def validate_steps(data: str | os.PathLike[str] | None = None, *, progress: Prog
     return StepsBoard(source, tuple(predictions), tuple(refused), _baselines(table, predictions))
 
 
-def predicted_s(one: Described) -> float:
-    """The simulated seconds of a row's step: generated, on its machine."""
-    return _simulated_s(one.spec, one.board, one.gpus, one.nic)
+def estimated(one: Described) -> StepEstimate:
+    """A row's step as ``chakrasim.estimate`` has it: generated, and simulated on its machine."""
+    return _estimated(one.spec, one.board, one.gpus, one.nic, one.assumed)
 
 
 @cache
-def _simulated_s(spec: Spec, board: str, gpus: int, nic: str) -> float:
+def _estimated(spec: Spec, board: str, gpus: int, nic: str, assumed: tuple[str, ...]) -> StepEstimate:
     """Rows of one description are simulated once."""
-    from chakrasim.generator.transformer import generate_transformer
+    from chakrasim.estimation.api import estimate_step
     from chakrasim.machine import load_machine
-    from chakrasim.simulator.api import simulate
 
-    machine = load_machine(board, gpus=gpus, nic=nic or None)
-    return simulate(generate_transformer(spec).job, machine=machine).makespan_ns / 1e9
+    return estimate_step(spec, load_machine(board, gpus=gpus, nic=nic or None), assumed)
 
 
 def _baselines(table: StepTable, predictions: list[StepPrediction]) -> dict[str, tuple[float, ...]]:

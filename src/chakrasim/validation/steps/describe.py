@@ -15,24 +15,45 @@ if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Spec
 
 BOARDS: Final = (
+    (r"A100.*40GB", "a100-40gb"),
     (r"A100", "a100"),
-    (r"H200-SXM", "h200"),
-    (r"H100-SXM", "h100"),
-    (r"V100-SXM2", "v100"),
+    (r"H100.*96GB", "h100-96gb"),
+    (r"H100", "h100"),
+    (r"H200.*NVL", "h200-nvl"),
+    (r"H200", "h200"),
+    (r"GB200", "gb200"),
+    (r"GB300", "gb300"),
+    (r"B200", "b200"),
+    (r"B300", "b300"),
+    (r"MI250", "mi250"),
+    (r"MI300X", "mi300x"),
+    (r"MI325X", "mi325x"),
+    (r"MI350X", "mi350x"),
+    (r"MI355X", "mi355x"),
+    (r"L40S", "l40s"),
+    (r"V100.*16GB", "v100-16gb"),
+    (r"V100", "v100"),
 )
-"""Boards by name of the GPU, those whose device profile is shipped."""
-_DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Boards by name of the GPU."""
+_DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp8": "bfloat16", "fp4": "bfloat16"}
 _KNOWN: Final = {
-    "task": (("", "pretrain", "sft"), "the generator knows training of all parameters"),
-    "class": (("", "dense"), "the generator knows no experts as these models have them"),
-    "cp": (("", "1"), "the generator knows no context parallelism"),
-    "attention": (("", "mha", "gqa"), "the generator knows attention with heads of keys and values"),
-    "window": (("", "0"), "the generator knows no sliding windows"),
+    "task": (("", "pretrain", "sft", "lora"), "the generator knows training"),
+    "class": (("", "dense", "experts", "experts-hybrid"), "the generator knows these classes of models"),
+    "attention": (("", "mha", "gqa", "mla", "hybrid"), "the generator knows these kinds of attention"),
     "offload": (("", "none"), "the generator keeps everything in the GPU's memory"),
-    "precision": (tuple(_DTYPES), "the generator's matrix products are of 16 bits or more"),
-    "recompute": (("none", "selective", "full"), "the generator knows these kinds of recomputation"),
+    "precision": (tuple(_DTYPES), "the generator knows these precisions"),
+    "recompute": (("", "none", "selective", "full", "unknown"), "the generator knows these kinds of recomputation"),
 }
 """What can be simulated, by column, and why nothing else."""
+_OPERATORS: Final = {
+    "layernorm": "norm", "moe_act": "activation", "mla_up_proj": "latents", "mlp": "feed_forward",
+    "core_attn": "attention", "moe": "experts", "shared_experts": "feed_forward",
+}  # fmt: skip
+"""What Megatron-Core computes again, and our names."""
+
+
+LAUNCH_NS: Final = {"fused": 5000, "compiled": 4000, "eager": 6000}
+"""The host's time for a kernel, by how programs are run."""
 
 
 @dataclass(frozen=True)
@@ -75,35 +96,145 @@ def described(row: StepRow) -> Described:
 
 def _entries(row: StepRow, assumed: list[str]) -> Mapping[str, Any]:
     """The spec as its file would have it."""
-    tp, vocabulary = _whole(row, "tp"), _whole(row, "vocab")
     layers, pp, pieces = _whole(row, "layers"), _whole(row, "pp"), _whole(row, "vp") if row.get("vp") else 1
-    gated, of_foundry = row.is_set("gated_ffn"), "foundry" in row.get("framework").lower()
+    if not row.get("vp") and pp > 1:
+        assumed.append("no virtual stages")
+    entries: dict[str, Any] = {
+        "model": model_of(row, assumed),
+        "parallel": _parallel(row, layers, pp, pieces, assumed),
+        "batch": _batch(row, assumed),
+        "dtype": _DTYPES[row.get("precision")],
+        "matrix_dtype": _matrix_dtype(row, assumed),
+        **_recompute(row, assumed),
+        **recipe_of(row, assumed),
+    }
+    if row.get("task") == "lora":
+        entries["lora"] = {"rank": _whole(row, "lora_rank") if row.get("lora_rank") else 16}
+    if row.get("optimizer_precision").startswith("bf16"):
+        entries["optimizer"] = {"kind": "adamw", "state_bytes": 8}
+    return entries
+
+
+def model_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
+    """The model, from its dimensions."""
+    tp, vocabulary = _whole(row, "tp"), _whole(row, "vocab")
+    gated, experts = row.is_set("gated_ffn"), _number(row, "experts")
+    of_foundry = "foundry" in row.get("framework").lower()
     padded = -(-vocabulary // (128 * tp)) * 128 * tp if vocabulary % tp else vocabulary
     if padded != vocabulary:
         assumed.append(f"vocabulary padded to {padded}")
-    assumed.append("rotary positions and RMS norms" if gated else "learned positions and layer norms")
-    model = {
-        "name": row.get("model", "transformer"), "layers": layers, "hidden": _whole(row, "hidden"),
+    modern = gated or experts > 0
+    assumed.append("rotary positions and RMS norms" if modern else "learned positions and layer norms")
+    model: dict[str, Any] = {
+        "name": row.get("model", "transformer"), "layers": _whole(row, "layers"), "hidden": _whole(row, "hidden"),
         "feed_forward": _whole(row, "ffn"), "heads": _whole(row, "heads"),
         "kv_heads": _whole(row, "kv_heads", "heads"), "vocabulary": padded, "sequence": _whole(row, "seq_len"),
         "gated": gated, "tied_embeddings": row.is_set("tied_embeddings"),
-        "position": "rotary" if gated else "learned", "norm": "rms" if gated else "layer",
-        "bias": not gated and not of_foundry,
+        "position": "rotary" if modern else "learned", "norm": "rms" if modern else "layer",
+        "bias": not modern and not of_foundry,
     }  # fmt: skip
     if row.get("head_dim"):
         model["head_size"] = _whole(row, "head_dim")
-    parallel = {
-        "dp": _whole(row, "dp"), "tp": tp, "pp": pp, "sp": tp > 1 and row.is_set("sequence_parallel"),
-        "zero": _whole(row, "zero_stage", least=0) if row.get("zero_stage") else 0, "virtual_stages": pieces,
+    if experts:
+        model["moe"] = {
+            "experts": experts, "top_k": _whole(row, "top_k"), "feed_forward": _whole(row, "expert_ffn"),
+            "shared_feed_forward": _number(row, "shared_ffn") if _number(row, "shared_experts") else 0,
+            "dense_layers": _number(row, "dense_layers"), "latent": _number(row, "moe_latent"),
+            "router_dtype": "float32",
+        }  # fmt: skip
+    if row.get("attention") == "mla":
+        model["latents"] = {
+            "query_rank": _whole(row, "mla_q_rank"), "key_value_rank": _whole(row, "mla_kv_rank"),
+            "rotary_size": _whole(row, "mla_rope_dim"),
+        }  # fmt: skip
+    if _number(row, "mamba_layers"):
+        model["hybrid"] = {
+            "mamba_layers": _number(row, "mamba_layers"), "attention_layers": _number(row, "attn_layers"),
+            "expert_layers": _number(row, "moe_layers"), "heads": _whole(row, "mamba_heads"),
+            "head_size": _whole(row, "mamba_head_dim"), "state": _whole(row, "mamba_state"),
+            "groups": _whole(row, "mamba_groups"),
+        }  # fmt: skip
+    model |= {"window": _number(row, "window")} if _number(row, "window") else {}
+    model |= {"prediction_layers": _number(row, "mtp")} if _number(row, "mtp") else {}
+    return model
+
+
+def _parallel(row: StepRow, layers: int, pp: int, pieces: int, assumed: list[str]) -> dict[str, Any]:
+    tp, ep = _whole(row, "tp"), _whole(row, "ep") if row.get("ep") else 1
+    split = {
+        "dp": _whole(row, "dp"), "tp": tp, "pp": pp, "cp": _whole(row, "cp") if row.get("cp") else 1,
+        "sp": tp > 1 and (row.is_set("sequence_parallel") or bool(_number(row, "experts"))),
+        "zero": _number(row, "zero_stage"), "virtual_stages": pieces, "ep": ep,
         "balance": _balance(row, layers, pp * pieces, assumed),
     }  # fmt: skip
-    batch = {"global_batch": _whole(row, "global_batch"), "micro_batch": _whole(row, "micro_batch")}
+    if _number(row, "experts"):
+        split["expert_tp"] = 1
+    return split
+
+
+def _batch(row: StepRow, assumed: list[str]) -> dict[str, Any]:
+    """A last micro-batch that is smaller counts as a whole one."""
+    micro, total, dp = _whole(row, "micro_batch"), _whole(row, "global_batch"), _whole(row, "dp")
+    whole = -(-total // (micro * dp)) * micro * dp
+    if whole != total:
+        assumed.append(f"the last micro-batch is as large as the others: {whole} sequences instead of {total}")
+    return {"global_batch": whole, "micro_batch": micro}
+
+
+def _matrix_dtype(row: StepRow, assumed: list[str]) -> str:
+    """What the layers' products are computed in."""
+    precision, kind = row.get("precision"), row.get("quant")
+    if precision == "fp4":
+        return "nvfp4"
+    if precision != "fp8":
+        return "none"
+    if not kind:
+        assumed.append("float8 with one scale a tensor")
+    return "mxfp8" if "mxfp8" in kind else "float8"
+
+
+def _recompute(row: StepRow, assumed: list[str]) -> dict[str, Any]:
+    """What is computed again."""
+    kind, detail = row.get("recompute", "none"), row.get("recompute_detail")
+    if kind == "unknown":
+        assumed.append("nothing is computed again")
+        return {"recompute": "none"}
+    if kind == "full":
+        first = re.search(r"first (\d+) layers", detail)
+        return {"recompute": "full", "recompute_layers": int(first[1]) if first else 0}
+    if kind != "selective":
+        return {"recompute": "none"}
+    if detail.startswith("per operator"):
+        return {"recompute": "half_of_matrices"}
+    words = detail.replace(",", " ").split()
+    unknown = [word for word in words if word not in _OPERATORS]
+    if unknown:
+        raise InputError("the generator knows no such recomputation", place=row.place, found=detail[:60],
+                         expected=", ".join(_OPERATORS))  # fmt: skip
+    if not words:
+        assumed.append("selective recomputation is of core attention")
+    return {"recompute": ",".join(dict.fromkeys(_OPERATORS[word] for word in words)) or "attention"}
+
+
+def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
+    """What the framework does with kernels, the loss, gradients and overlap."""
+    name = row.get("framework").lower()
+    of_torch = "foundry" in name or "torchtitan" in name or "fsdp" in row.get("dp_kind").lower()
+    old = "deepspeed" in name or name == "megatron-lm"
+    kernels = ("compiled" if row.is_set("compiled") else "eager") if of_torch and "megatron" not in name else "fused"
+    reduced = row.get("grad_reduce_precision")
+    gradient = next((_DTYPES[word] for word in ("bf16", "fp16") if reduced.startswith(word)), "float32")
+    if not reduced:
+        assumed.append("gradients are reduced in float32")
+    graphs = row.get("cuda_graph") not in ("", "false", "unknown")
     return {
-        "model": model,
-        "parallel": parallel,
-        "batch": batch,
-        "recompute": row.get("recompute"),
-        "dtype": _DTYPES[row.get("precision")],
+        "kernels": kernels,
+        "fused_loss": not old and (kernels != "eager" or "foundry" in name),
+        "flash_attention": not old,
+        "gradient_dtype": gradient,
+        "launch_ns": 0 if graphs else LAUNCH_NS[kernels],
+        "clip_gradients": True,
+        "overlap": {"dp": not old, "pp": not old},
     }
 
 
@@ -147,6 +278,11 @@ def _whole(row: StepRow, column: str, instead: str = "", least: int = 1) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 19 or not least <= int(text) < 1 << 60:
         raise _no_number(row, column, text, f"a whole number of {least} or more")
     return int(text)
+
+
+def _number(row: StepRow, column: str) -> int:
+    """A whole number; 0 where the column is blank."""
+    return _whole(row, column, least=0) if row.get(column) else 0
 
 
 def _no_number(row: StepRow, column: str, text: str, expected: str) -> InputError:

@@ -66,3 +66,9 @@ def in_order(board: StepsBoard) -> tuple[int, int]:
             pairs += int(apart.sum())
             right += int(((later > 0) == (predicted[at + 1 :] > first))[apart].sum())
     return pairs, right
+
+
+def inside(board: StepsBoard) -> tuple[int, int]:
+    """Rows that count, and how many of them were measured inside their interval."""
+    found = [one.low_s <= (one.measured_s or math.nan) <= one.high_s for one in board.predictions if board.counted(one)]
+    return len(found), sum(found)

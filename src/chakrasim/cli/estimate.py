@@ -1,0 +1,84 @@
+"""``chakrasim estimate``: how long a training step of a model takes on a machine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from chakrasim.cli.options import add_strict, whole_number
+from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.notes import Notes
+
+SUMMARY = "Estimate how long a training step of a model takes on a machine, with an interval"
+EXAMPLES = """\
+examples:
+  chakrasim estimate llama3-70b --machine h100 --gpus 256
+  chakrasim estimate llama3-8b --machine h100 --gpus 64 --dp-kind fsdp --batch 512 --seq 4096 --recompute full
+  chakrasim estimate llama3-70b --machine h100 --gpus 512 --tp 8 --pp 4 --vp 5 --batch 1024 --nic 200G --json step.json
+  chakrasim estimate my-model.yaml --machine my-machine.yaml --strict
+
+What is left open is chosen and told: the smallest tp within a node, then pp, that fits in memory.
+
+exit codes: 0 done; 2 unusable input (or, with --strict, what does not fit in memory, or any other warning)
+"""
+_NUMBERS: Final = {
+    "tp": "ranks that share every matrix",
+    "pp": "pipeline stages",
+    "vp": "pieces of the model on each stage (interleaved schedule)",
+    "cp": "ranks that share each sequence",
+    "ep": "ranks that share the experts of a layer",
+    "batch": "sequences of a step, of the whole job",
+    "micro-batch": "sequences that a replica computes at a time",
+    "seq": "tokens of a sequence",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="a model's name, such as llama3-70b, or a transformer spec's file"
+    )
+    parser.add_argument(
+        "--machine", required=True, metavar="NAME|FILE",
+        help="a board such as h100 (see chakrasim machines), a preset, or a machine file with a device profile",
+    )  # fmt: skip
+    parser.add_argument("--gpus", type=whole_number(1, 2**20), metavar="N", help="how many GPUs of a board")
+    parser.add_argument("--nic", metavar="SPEED", help="of each NIC, such as 400G; default: the board's")
+    for name, what in _NUMBERS.items():
+        parser.add_argument(f"--{name}", type=whole_number(1, 2**40), metavar="N", help=what)
+    parser.add_argument(
+        "--dp-kind", metavar="KIND",
+        help="data parallelism: ddp; fsdp, parameters sharded over all replicas; hsdp, over those of a node",
+    )  # fmt: skip
+    parser.add_argument(
+        "--zero", type=whole_number(0, 3), metavar="0-3",
+        help="what data parallelism shards: optimizer states (1), gradients too (2), parameters too (3)",
+    )  # fmt: skip
+    parser.add_argument("--recompute", metavar="WHAT", help="none, selective or full; default: none, or the file's")
+    parser.add_argument(
+        "--dtype", metavar="TYPE", help="what is computed in: bf16, fp16, fp32; default: bf16, or the file's"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    add_strict(parser)
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Estimate and print. Raises InputError."""
+    check_targets({"--json": options.json}, [options.model, options.machine])
+    if not options.quiet:
+        announce_compilation("simulator")
+    from chakrasim.estimation.api import estimate
+    from chakrasim.report.tables.prediction import step_sections
+
+    asked = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in _NUMBERS}
+    for name in ("dp_kind", "zero", "recompute", "dtype"):
+        asked[name] = getattr(options, name)
+    notes = Notes()
+    found = estimate(
+        options.model, machine=options.machine, gpus=options.gpus, nic=options.nic, strict=options.strict, notes=notes,
+        **asked,
+    )  # fmt: skip
+    tell_warnings(notes.warnings, options)
+    report(options, found.to_json, lambda: step_sections(found))
+    return 0

@@ -1,0 +1,132 @@
+"""``chakrasim.estimate``: the time of a training step of a model on a machine, generated and simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from chakrasim.errors import InputError
+from chakrasim.estimation.alone import alone_of
+from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
+from chakrasim.estimation.request import ModelLike, Request
+from chakrasim.estimation.result import LimitingLink, StepEstimate
+from chakrasim.estimation.split import spec_of
+from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
+from chakrasim.notes import Notes
+
+if TYPE_CHECKING:
+    from chakrasim.config.section import Source
+    from chakrasim.generator.spec.spec import Spec
+    from chakrasim.machine import Machine
+    from chakrasim.simulator.outcome.result import SimulationResult
+
+
+def estimate(
+    model: ModelLike,
+    *,
+    machine: Source | Machine,
+    gpus: int | None = None,
+    nic: str | None = None,
+    strict: bool = False,
+    notes: Notes | None = None,
+    **asked: Any,
+) -> StepEstimate:
+    """How long a training step takes, with a 90 % interval.
+
+    Parameters
+    ----------
+    model:
+        A model's name (``llama3-70b``), a transformer spec's file, or the mapping that it holds.
+    machine:
+        A board such as h100, a preset, a machine file, or a ``Machine``; it needs a device profile.
+    gpus, nic:
+        How many GPUs of a board, and the speed of its NICs, such as "400G".
+    strict:
+        Refuse what does not fit in memory, and anything that would be a warning.
+    asked:
+        How ranks share the model and what a step is, by the names of `chakrasim.estimation.request.Request`: tp, pp,
+        vp, cp, ep, dp_kind, zero, batch (sequences of the whole job), micro_batch, seq, recompute, dtype. What is left
+        open is chosen, the split so that it fits in memory, and told in ``assumed``.
+
+    Raises
+    ------
+    InputError: for unknown models and machines, and for what does not go together.
+    """
+    from chakrasim.machine import load_machine
+
+    said = Notes() if notes is None else notes
+    unknown = asked.keys() - Request.__dataclass_fields__.keys()
+    if unknown:
+        raise TypeError(f"estimate() has no argument {sorted(unknown)[0]!r}")
+    made = load_machine(machine, said, gpus=gpus, nic=nic)
+    if made.profile is None:
+        raise InputError("the machine has no device profile, which times what is computed", file=made.name or "machine",
+                         expected="a board such as h100, or compute: {profile: NAME} in its file")  # fmt: skip
+    spec, assumed = spec_of(model, made, Request(**asked))
+    found = estimate_step(spec, made, assumed, notes=said)
+    if not found.fits:
+        said.warn(f"it does not fit in memory: {found.memory_bytes / 1e9:.1f} GB at the peak, the device has "
+                  f"{found.memory_capacity_bytes / 1e9:.1f} GB")  # fmt: skip
+    said.refuse(strict)
+    return found
+
+
+def estimate_step(
+    spec: Spec, machine: Machine, assumed: Sequence[str] = (), *, notes: Notes | None = None
+) -> StepEstimate:
+    """The same for a spec on a machine with a profile and as many ranks as the spec has: generated and simulated.
+
+    Kernels that run one after another are one node each (`chakrasim.generator.layers.condense`), which takes a fraction
+    of the time and gives the same step. ``assumed`` are what the spec was made with that nobody said.
+    """
+    from chakrasim.generator.layers.condense import condense
+    from chakrasim.generator.transformer import generate_transformer, mesh_text
+    from chakrasim.simulator.api import simulate
+
+    profile = machine.profile
+    if profile is None or spec.parallel.ranks != machine.ranks:
+        raise InputError("the split does not make so many GPUs", file=machine.name or "machine",
+                         found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip
+    short = partial(condense, durations_ns=profile.durations_ns, alone=alone_of(spec, machine))
+    made = generate_transformer(spec, rewrite=short)
+    result = simulate(made.job, machine=replace(machine, profile=None))  # its times are in the nodes
+    if notes is not None:
+        notes.warn(*result.warnings)
+    rank, seconds = slowest(result), result.makespan_ns / 1e9
+    parts = parts_of(result, made.job, rank)
+    moving = sum(value for name, value in parts.items() if name.startswith("comm_"))
+    doubts = Doubts(
+        kind=kind_of(spec),
+        device=profile.name,
+        assumed=len(assumed),
+        communication=moving / seconds,
+        bubble=parts[BUBBLE] / seconds,
+    )
+    low, high = load_spread().interval(seconds, doubts)
+    return StepEstimate(
+        model=spec.model.name,
+        machine=machine.name,
+        split=mesh_text(spec),
+        gpus=machine.ranks,
+        step_s=seconds,
+        low_s=low,
+        high_s=high,
+        tokens=made.totals.tokens,
+        model_flops=made.totals.model_flops,
+        peak_flops=profile.peak_of(spec.dtype),
+        memory_bytes=max(memory.peak for memory in made.totals.memory),
+        memory_capacity_bytes=profile.memory_bytes,
+        parts_s=parts,
+        rank=rank,
+        link=_link(result),
+        assumed=tuple(assumed),
+    )
+
+
+def _link(result: SimulationResult) -> LimitingLink | None:
+    if not result.graph_links:
+        return None
+    first = result.graph_links[0]
+    return LimitingLink(first.name, first.busy_share, first.users[0].name if first.users else "")

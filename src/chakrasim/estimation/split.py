@@ -1,0 +1,189 @@
+"""How ranks share a model where nobody says it: the smallest split that fits in memory. What was chosen is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.estimation.request import Entries, ModelLike, Request, entries_of
+from chakrasim.generator.memory import stage_memory
+from chakrasim.generator.schedule import turns
+from chakrasim.generator.spec.file import load_spec
+
+if TYPE_CHECKING:
+    from chakrasim.generator.spec.spec import Model, Spec
+    from chakrasim.machine import Machine
+
+USUAL_TOKENS: Final = 1 << 22
+"""Of a step, where no batch is given: what Llama 2 was trained with (arXiv:2307.09288, section 2.2)."""
+MOST_MICRO_BATCHES: Final = 32
+"""Of a replica, where no batch is given: more of them repeat what these do."""
+FILLED: Final = 0.9
+"""Of the memory, at most, where a split is chosen: buffers of communication and workspaces of kernels come on top."""
+
+
+@dataclass
+class _Asked:
+    """The request with what does not depend on the split."""
+
+    entries: Entries
+    request: Request
+    model: Model
+    gpus: int
+    node: int
+    assumed: list[str] = field(default_factory=list)
+
+    def free(self, key: str) -> bool:
+        """Whether the split leaves a key open."""
+        return key not in self.entries["parallel"]
+
+
+def spec_of(model: ModelLike, machine: Machine, request: Request) -> tuple[Spec, tuple[str, ...]]:
+    """The step as a spec, and what was assumed, in words.
+
+    ``model`` is a model's name, a spec's file, or the mapping that it holds. Raises InputError for a model that is not
+    known and for what does not go together.
+    """
+    entries, _ = entries_of(model, request)
+    alone = {key: value for key, value in entries.items() if key in ("model", "dtype", "gradient_dtype", "recompute")}
+    sizes = load_spec(alone).model
+    node = int(np.bincount(machine.places)[machine.places[0]])
+    asked = _Asked(entries, request, sizes, machine.ranks, node)
+    profile = machine.profile
+    capacity = profile.memory_bytes if profile is not None else 0
+    best, most, refused = None, 0, None
+    for tp, pp in _splits(asked):
+        try:
+            found = _with(asked, tp, pp)
+        except InputError as error:
+            refused = refused or error
+            continue
+        peak = peak_bytes(found[0])
+        if best is None or peak < most:
+            best, most = found, peak
+        if peak <= FILLED * capacity:
+            break
+    if best is None:
+        raise refused or InputError("the GPUs do not make whole replicas", place="gpus", found=machine.ranks,
+                                    expected=_multiple(asked))  # fmt: skip
+    return best
+
+
+def peak_bytes(spec: Spec) -> int:
+    """What the fullest rank has in memory at its peak."""
+    return max(stage_memory(spec, stage, turns(spec, stage)).peak for stage in range(spec.parallel.pp))
+
+
+def _splits(asked: _Asked) -> Iterator[tuple[int, int]]:
+    """Splits into tp and pp, those over fewest ranks first; of equal ones those with fewer stages."""
+    split, gpus = asked.entries["parallel"], asked.gpus // int(asked.entries["parallel"].get("cp", 1))
+    tps = [int(split["tp"])] if "tp" in split else [tp for tp in _powers(asked.node) if asked.model.kv_heads % tp == 0]
+    pps = [int(split["pp"])] if "pp" in split else range(1, min(asked.model.layers, gpus) + 1)
+    pairs = ((tp, pp) for tp in tps for pp in pps if gpus % (tp * pp) == 0)
+    yield from sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[1]))
+
+
+def _powers(most: int) -> list[int]:
+    return [1 << power for power in range(most.bit_length()) if 1 << power <= most]
+
+
+def _multiple(asked: _Asked) -> str:
+    split = asked.entries["parallel"]
+    named = {name: split[name] for name in ("tp", "pp", "cp") if name in split}
+    return f"a multiple of {' x '.join(f'{name} {value}' for name, value in named.items()) or '1'}"
+
+
+def _with(asked: _Asked, tp: int, pp: int) -> tuple[Spec, tuple[str, ...]]:
+    """The spec with this split. Raises InputError where it does not go together."""
+    split, batch, model = (dict(asked.entries[name]) for name in ("parallel", "batch", "model"))
+    assumed = []
+    dp = asked.gpus // (tp * pp * int(split.get("cp", 1)))
+    for key, value in (("tp", tp), ("pp", pp)):
+        if asked.free(key):
+            split[key] = value
+            assumed.append(f"{key} {value}")
+    split["dp"] = dp
+    if tp > 1 and asked.free("sp"):
+        split["sp"] = True
+        assumed.append("sequence parallelism over the ranks of tp")
+    assumed += _sharded(asked, split, tp, dp) + _shared_experts(asked, split, tp, dp)
+    pieces = pp * int(split.get("virtual_stages", 1))
+    if asked.free("balance") and asked.model.layers % pieces:
+        split["balance"] = balance_of(asked.model.layers, pieces)
+        assumed.append(BALANCE_WORDS[split["balance"]])
+    assumed += _sequences(asked, batch, dp, pp if pieces > pp else 1)
+    if asked.model.vocabulary % tp:
+        model["vocabulary"] = padded(asked.model.vocabulary, tp)
+        assumed.append(f"vocabulary padded to {model['vocabulary']:,}")
+    spec = load_spec({**asked.entries, "model": model, "parallel": split, "batch": batch})
+    return spec, tuple(assumed)
+
+
+BALANCE_WORDS: Final = {
+    "ends": "stages share layers, embedding and head evenly",
+    "layers": "stages share layers as evenly as it goes",
+}
+
+
+def balance_of(layers: int, pieces: int) -> str:
+    """How pieces share layers that do not divide: so that embedding and head make them even, if they do."""
+    return "ends" if (layers + 2) % pieces == 0 else "layers"
+
+
+def padded(vocabulary: int, tp: int) -> int:
+    """A vocabulary that ranks can share, as training frameworks pad it."""
+    return -(-vocabulary // (128 * tp)) * 128 * tp
+
+
+def _sharded(asked: _Asked, split: Entries, tp: int, dp: int) -> list[str]:
+    """What data parallelism shards, by kind and stage of ZeRO."""
+    kind, zero = asked.request.dp_kind, asked.request.zero
+    if kind is None and zero is None:
+        if {"zero", "fsdp"} & split.keys() or dp == 1:
+            if split.get("fsdp") not in (None, True, False) and dp % int(split["fsdp"]):
+                split["fsdp"] = dp
+            return []
+        split["zero"] = 1
+        return ["optimizer states are sharded over replicas (zero 1)"]
+    for key in ("zero", "fsdp"):
+        split.pop(key, None)
+    if zero is None:
+        zero = 0 if kind == "ddp" else 3
+    least, most = (0, 2) if kind == "ddp" else (0, 3) if kind is None else (2, 3) if kind == "fsdp" else (3, 3)
+    if not least <= zero <= most:
+        raise InputError(f"zero does not go with {kind or 'data parallelism'}", place="zero", found=zero,
+                         expected=f"{least} to {most}" if least < most else str(most))  # fmt: skip
+    split["zero"] = zero
+    if kind == "hsdp":
+        split["fsdp"] = max(min(asked.node // tp, dp), 1)
+        return [f"parameters are sharded over {split['fsdp']} replicas of a node"]
+    return []
+
+
+def _shared_experts(asked: _Asked, split: Entries, tp: int, dp: int) -> list[str]:
+    """Where nobody says it, the ranks of a node share experts."""
+    moe = asked.model.moe
+    if moe is None or not asked.free("ep"):
+        return []
+    most = max(asked.node // tp, 1)
+    split["ep"] = max(ep for ep in range(1, most + 1) if moe.experts % ep == 0 and dp % ep == 0)
+    return [f"ep {split['ep']}"]
+
+
+def _sequences(asked: _Asked, batch: Entries, dp: int, multiple: int) -> list[str]:
+    """Fill in the sizes of a step; ``multiple``: what the number of micro-batches is a multiple of."""
+    assumed = []
+    if "micro_batch" not in batch and not {"micro_batches", "global_batch"} <= batch.keys():
+        batch["micro_batch"] = 1
+        assumed.append("micro-batches of 1 sequence")
+    if "global_batch" not in batch and "micro_batches" not in batch:
+        each = dp * int(batch["micro_batch"])
+        count = min(max(round(USUAL_TOKENS / (each * asked.model.sequence)), 1), MOST_MICRO_BATCHES)
+        count = -(-count // multiple) * multiple
+        batch["global_batch"] = each * count
+        assumed.append(f"a batch of {each * count:,} sequences")
+    return assumed

@@ -1,0 +1,177 @@
+"""The front question: what moves an estimate, and that it is the simulation of the generated step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chakrasim as cs
+from chakrasim.estimation.api import estimate_step
+from chakrasim.generator.spec.file import load_spec
+from chakrasim.machine import load_machine
+
+SMALL = {"model": {"layers": 8, "hidden": 2048, "heads": 16, "vocabulary": 32000, "sequence": 2048, "gated": True}}
+
+
+def step(**asked: Any) -> cs.StepEstimate:
+    """Of a small model on two nodes, split in every way."""
+    usual: dict[str, Any] = {"machine": "h100", "gpus": 16, "tp": 4, "pp": 2, "batch": 16}
+    return cs.estimate(SMALL, **{**usual, **asked})
+
+
+BASE = step()
+
+
+def test_it_is_what_simulate_says_of_the_generated_step() -> None:
+    spec = load_spec(
+        {
+            **SMALL,
+            "parallel": {"tp": 4, "pp": 2, "dp": 2, "sp": True, "zero": 1},
+            "batch": {"global_batch": 16, "micro_batch": 1},
+        }
+    )
+    machine = load_machine("h100", gpus=16)
+    kernel_by_kernel = cs.simulate(cs.transformer_job(spec), machine=machine).makespan_ns / 1e9
+    found = estimate_step(spec, machine)
+    assert found.step_s == BASE.step_s
+    # Nodes take whole microseconds, and here fewer of them round.
+    assert found.step_s == pytest.approx(kernel_by_kernel, rel=2e-3)
+
+
+def test_the_figures_go_together() -> None:
+    assert BASE.tokens == 16 * 2048
+    assert BASE.tokens_per_s_per_gpu == pytest.approx(BASE.tokens / BASE.step_s / 16)
+    assert BASE.mfu == pytest.approx(BASE.tflops_per_gpu / 989.4)
+    assert BASE.low_s <= BASE.step_s <= BASE.high_s
+    assert BASE.low_s < BASE.high_s
+    assert BASE.fits
+    assert sum(BASE.parts_s.values()) == pytest.approx(BASE.step_s, rel=1e-9)
+    assert min(BASE.parts_s.values()) >= 0
+    for name in ("matrices", "attention", "other_compute", "optimizer", "comm_tp", "comm_dp", "bubble"):
+        assert BASE.parts_s[name] > 0, name
+    content = json.loads(json.dumps(BASE.to_json()))
+    assert content["step_s"] == pytest.approx(BASE.step_s)
+    assert content["parts_s"].keys() == BASE.parts_s.keys()
+    assert content["link"]["busy_share"] > 0
+    assert "step" in repr(BASE) and "MFU" in BASE._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("asked", "low", "high"),
+    [
+        ({"machine": "a100"}, 1.5, 4.0),
+        ({"nic": "25G"}, 1.05, 50.0),
+        ({"nic": "1600G"}, 0.5, 1.0),
+        ({"batch": 32}, 1.4, 2.0),
+        ({"seq": 4096}, 1.7, 4.0),
+        ({"recompute": "full"}, 1.15, 1.6),
+        ({"dtype": "fp32"}, 3.0, 20.0),
+        ({"pp": 4}, 1.0, 2.0),
+        ({"micro_batch": 2}, 0.5, 1.1),
+        ({"tp": 8}, 1.0, 2.0),
+        ({"pp": 1}, 0.7, 1.3),
+        ({"vp": 4}, 0.7, 0.999),
+    ],
+)
+def test_what_is_asked_for_moves_it_the_right_way(asked: dict[str, Any], low: float, high: float) -> None:
+    assert low <= step(**asked).step_s / BASE.step_s <= high
+
+
+def test_links_and_slow_ranks_of_the_machine_count() -> None:
+    machine = load_machine("h100", gpus=16)
+    slow = load_machine("h100", gpus=16, settings=[])
+    from dataclasses import replace
+
+    from chakrasim.machine.slow import parse_slow
+
+    dragged = replace(slow, slow=parse_slow(["3=2"]))
+    found = step(machine=dragged, gpus=None)
+    assert found.step_s > 1.2 * step(machine=machine, gpus=None).step_s
+    assert found.rank == 3
+
+
+def test_memory_follows_what_is_sharded() -> None:
+    asked = {"tp": 1, "pp": 1, "gpus": 8}
+    whole, states, gradients, all_of_it = (step(**asked, zero=zero).memory_bytes for zero in range(4))
+    assert whole > states > gradients > all_of_it
+    assert step(**asked, dp_kind="fsdp").memory_bytes == all_of_it
+    assert step(**asked, dp_kind="ddp").memory_bytes == whole
+    assert step(tp=1, pp=1, dp_kind="hsdp").split == "dp 16 (zero 3, fsdp 8), tp 1, pp 1"
+
+
+def test_what_is_left_open_is_chosen_so_that_it_fits_and_told() -> None:
+    large = cs.estimate("llama3-70b", machine="h100", gpus=64, batch=64)
+    assert large.fits
+    assert large.assumed[:2] == ("tp 8", "pp 2")
+    small = cs.estimate(SMALL, machine="h100", gpus=8)
+    assert small.assumed == (
+        "tp 1",
+        "pp 1",
+        "optimizer states are sharded over replicas (zero 1)",
+        "micro-batches of 1 sequence",
+        "a batch of 256 sequences",
+    )
+    odd = {"model": {**SMALL["model"], "layers": 7, "vocabulary": 32001}}
+    found = cs.estimate(odd, machine="h100", gpus=8, tp=2, pp=4, batch=4)
+    assert "stages share layers as evenly as it goes" in found.assumed
+    assert "vocabulary padded to 32,256" in found.assumed
+    experts = cs.estimate("mixtral-8x7b", machine="h100", gpus=16, batch=16, seq=1024)
+    assert any(text.startswith("ep ") for text in experts.assumed)
+    assert experts.parts_s["comm_ep"] > 0
+    assert experts.parts_s["matrices"] > experts.parts_s["attention"]
+
+
+def test_a_file_says_what_is_not_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        "model: {num_layers: 8, hidden_size: 2048, num_attention_heads: 16, vocab_size: 32000, seq_length: 2048,\n"
+        "  swiglu: true}\n"
+        "parallelism: {tensor_parallel: 4, pipeline_parallel: 2, sequence_parallel: true, zero: 1}\n"
+        "batch: {global_batch_size: 16, micro_batch_size: 1}\n"
+    )
+    own = cs.estimate(file, machine="h100", gpus=16)
+    assert own.step_s == BASE.step_s
+    assert own.assumed == ()
+    assert cs.estimate(file, machine="h100", gpus=16, tp=2).split == "dp 4 (zero 1), tp 2 with sp, pp 2"
+    assert cs.estimate(file, machine="h100", gpus=16, batch=32).step_s > 1.4 * BASE.step_s
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "why"),
+    [
+        ("lama3-70b", {"gpus": 8}, "neither a model that is built in nor a spec's file; found 'lama3-70b'"),
+        ("lama3-70b", {"gpus": 8}, "did you mean llama3-70b?"),
+        (SMALL, {"gpus": 24, "tp": 4, "pp": 4}, "do not make whole replicas; found 24; expected a multiple of tp 4 x"),
+        (SMALL, {"gpus": 12}, "h100 has 8 GPUs on a board; found 12 GPUs"),
+        (SMALL, {"gpus": 8, "batch": 13, "tp": 1, "pp": 1}, "not divisible by dp; found 13; expected a multiple of 8"),
+        (SMALL, {"gpus": 8, "tp": 3}, "the GPUs do not make whole replicas"),
+        (SMALL, {"gpus": 24, "tp": 3, "pp": 1}, "tp does not divide heads (16); found 3"),
+        (SMALL, {"gpus": 8, "dp_kind": "zdp"}, "no such kind of data parallelism; found 'zdp'; expected ddp, fsdp"),
+        (SMALL, {"gpus": 8, "dp_kind": "fsdp", "zero": 1}, "zero does not go with fsdp; found 1; expected 2 to 3"),
+        (SMALL, {"gpus": 8, "recompute": "some"}, "$.recompute: unknown value; found 'some'"),
+        (SMALL, {"gpus": 8, "tp": 0}, "tp: out of range; found 0; expected a whole number of 1 or more"),
+        (SMALL, {"machine": "tpu-v3-8"}, "the machine has no device profile"),
+        ({"model": [1]}, {"gpus": 8}, "$.model.preset: not a string"),
+    ],
+)
+def test_what_does_not_go_together_says_why(model: Any, asked: dict[str, Any], why: str) -> None:
+    with pytest.raises(cs.InputError) as caught:
+        cs.estimate(model, **{"machine": "h100", **asked})
+    assert why in str(caught.value)
+
+
+def test_what_does_not_fit_is_told_or_refused() -> None:
+    notes = cs.Notes()
+    found = cs.estimate("llama3-70b", machine="h100", gpus=8, batch=8, notes=notes)
+    assert not found.fits
+    assert len(notes.warnings) == 1 and "it does not fit in memory" in notes.warnings[0]
+    with pytest.raises(cs.InputError, match="strict mode: it does not fit in memory"):
+        cs.estimate("llama3-70b", machine="h100", gpus=8, batch=8, strict=True)
+
+
+def test_an_argument_that_is_none_is_no_input_error() -> None:
+    with pytest.raises(TypeError, match="no argument 'batches'"):
+        cs.estimate(SMALL, machine="h100", gpus=8, batches=3)
