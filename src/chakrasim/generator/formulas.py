@@ -126,7 +126,7 @@ def _products(model: Model, layer: int) -> tuple[int, int]:
         return 0, 0
     scores = model.sequence * model.keys(layer)
     rotary = model.latents.rotary_size if model.latents is not None else 0
-    return scores * (model.head_size + rotary), scores * model.head_size
+    return scores * model.heads * (model.head_size + rotary), scores * model.heads * model.head_size
 
 
 def _scan(model: Model, layer: int) -> tuple[int, int]:

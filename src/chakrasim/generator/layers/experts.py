@@ -130,15 +130,14 @@ class ExpertFeedForward(FeedForward):
     def _grouped(self, name: str, n: int, k: int, node: int, *, weights: bool = False) -> int:
         """All local experts' products of tokens with a k x n matrix, or gradients of that; two nodes if tokens do not
         come out even, the last of which is returned."""
-        if weights and self.frozen:
-            return node
         each, more = divmod(self.routed, self.local)
-        inputs = (node,) if weights else self.narrowed(f"{name} operand", self.routed * k, node)
         last = node
+        if weights and self.frozen:
+            return last
         for batch, tokens in ((more, each + 1), (self.local - more, each)):
             if batch and tokens:
                 sizes = (k, n, tokens) if weights else (tokens, n, k)
-                last = self.gemm(name, *sizes, *inputs, batch=batch, added=weights, narrow=True)
+                last = self.gemm(name, *sizes, node, batch=batch, added=weights, narrow=True)
         return last
 
     @property
@@ -151,6 +150,7 @@ class ExpertFeedForward(FeedForward):
         (node,) = self.narrowed("experts up input", self.routed * hidden, node)
         node = self._grouped("experts up", width, hidden, node)
         node = self.styled("experts activation", "activation", self.routed * size, node, operations=8)
+        (node,) = self.narrowed("experts down input", self.routed * size, node)
         return self._grouped("experts down", hidden, size, node)
 
     def _experts_backward(self, node: int) -> int:
@@ -160,6 +160,7 @@ class ExpertFeedForward(FeedForward):
         self._grouped("experts down weight gradient", hidden, size, node, weights=True)
         elements, what = self.routed * size, "activation gradient"
         gradient = self.styled(f"experts {what}", what, elements, gradient, operations=8)
+        (gradient,) = self.narrowed("experts up gradient", self.routed * width, gradient)
         found = self._grouped("experts up input gradient", hidden, width, gradient)
         self._grouped("experts up weight gradient", width, hidden, gradient, weights=True)
         return found

@@ -51,7 +51,7 @@ class Again:
             ("norm" in self.operators and op.kind == WorkKind.NORMALIZATION)
             or ("activation" in self.operators and op.name.endswith("activation"))
             or ("attention" in self.operators and op.kind == WorkKind.ATTENTION)
-            or ("latents" in self.operators and op.name in ("queries up", "keys and values up"))
+            or ("latents" in self.operators and "latents up" in op.name)
         )
 
 
@@ -102,7 +102,7 @@ class Part:
         n = n // 2 if self.again is not None and self.again.halves else n
         written = batch * m * n * (self.spec.gradient_bytes if added and self.spec.parallel.zero != 3 else size)
         read = round(batch * (m * k + k * n) * operands) + batch * (n if bias else 0) * size
-        shape, dtype = (batch, m, n, k), dtype or self.spec.dtype
+        shape = (batch, m, n, k)
         # Sharded gradients are of one micro-batch, else they are added to those of the others.
         read += written if added and self.spec.parallel.zero != 3 else 0
         return self.append(Op(name, WorkKind.GEMM, 2 * prod(shape), read, written, shape, dtype=dtype), *after)
