@@ -39,6 +39,8 @@ TABLES: dict[str, dict[str, Table]] = {
     "reference-transformer-spec.md": {
         "model": spec.MODEL,
         "moe": spec.MOE,
+        "latents": spec.LATENTS,
+        "hybrid": spec.HYBRID,
         "parallel": spec.PARALLEL,
         "batch": spec.BATCH,
         "rest": tuple(key for key in spec.SPEC if key.name not in ("model", "parallel", "batch")),

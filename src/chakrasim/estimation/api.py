@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
-from chakrasim.estimation.inside import alone_inside, link_inside, role_inside
+from chakrasim.estimation.alone import alone_of, groups_inside, link_inside
 from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
 from chakrasim.estimation.request import ModelLike, Request
 from chakrasim.estimation.result import LimitingLink, StepEstimate
@@ -82,7 +82,7 @@ def estimate_step(
     """The same for a spec on a machine with a profile and as many ranks as the spec has: generated and simulated.
 
     Kernels that run one after another are one node each, collectives among them that share links with nothing else
-    (`chakrasim.estimation.inside`): that takes a fraction of the time and gives the same step. ``assumed`` is what the
+    (`chakrasim.estimation.alone`): that takes a fraction of the time and gives the same step. ``assumed`` is what the
     spec was made with that nobody said.
     """
     from chakrasim.generator.layers.condense import condense
@@ -93,8 +93,8 @@ def estimate_step(
     if profile is None or spec.parallel.ranks != machine.ranks:
         raise InputError("the split does not make so many GPUs", file=machine.name or "machine",
                          found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip
-    inside = role_inside(spec, machine)
-    alone = alone_inside(spec, machine, inside)
+    inside = groups_inside(spec, machine)
+    alone = alone_of(inside, machine)
     made = generate_transformer(spec, rewrite=partial(condense, durations_ns=profile.durations_ns, alone=alone))
     result = simulate(made.job, machine=machine)
     if notes is not None:

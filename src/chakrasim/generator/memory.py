@@ -9,10 +9,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from chakrasim.generator.layers.ends import shards
-from chakrasim.generator.layers.parameters import stage_parameters, stage_parts
+from chakrasim.generator.layers.lora import adapter_activations
+from chakrasim.generator.layers.mamba import state_space_activations
+from chakrasim.generator.layers.mla import latent_activations
+from chakrasim.generator.layers.parameters import Held, stage_parameters, stage_parts
+from chakrasim.generator.layers.prediction import projection_activations
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.schedule import Turn
-from chakrasim.generator.spec.spec import Spec
+from chakrasim.generator.spec.spec import Experts, Spec
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,16 @@ class Memory:
 def stage_memory(spec: Spec, stage: int, order: list[Turn]) -> Memory:
     """The peak of a rank of this stage, which makes its passes in this order."""
     held = stage_parameters(spec, stage)
+    trained = held.trained(spec)
     dense, experts = shards(spec)
 
-    def sharded(zero: int) -> int:
+    def sharded(zero: int, held: Held = trained) -> int:
         whole = spec.parallel.zero < zero
         return held.total if whole else -(-held.dense // dense) + -(-held.experts // experts)
 
     activations, working = _activations(spec, order)
     return Memory(
-        parameters=sharded(3) * spec.value_bytes,
+        parameters=sharded(3, held) * spec.value_bytes,
         gradients=sharded(2) * spec.gradient_bytes,
         optimizer=sharded(1) * spec.state_bytes,
         activations=activations,
@@ -83,10 +88,13 @@ def chunk_activations(spec: Spec, chunk: int) -> int:
     """Bytes that a forward pass over a chunk keeps for the backward pass."""
     sizes = Sizes(spec)
     kept = sum(layer_activations(spec, layer) for layer in spec.layers_of(chunk))
+    head = 2 * sizes.own_bytes + 4 * sizes.tokens * sizes.vocabulary
     if chunk == 0 and spec.model.dropout:
         kept += sizes.own_elements
     if chunk == spec.chunks - 1:
-        kept += 2 * sizes.own_bytes + 4 * sizes.tokens * sizes.vocabulary
+        kept += head
+        for layer in spec.model.predictions:
+            kept += projection_activations(sizes) + layer_activations(spec, layer) + head
     return kept
 
 
@@ -96,14 +104,32 @@ def layer_activations(spec: Spec, layer: int, recompute: str | None = None) -> i
     mode = spec.recompute if recompute is None else recompute
     if mode == "full":
         return sizes.own_bytes
-    return _attention(sizes, mode) + _feed_forward(sizes, layer)
+    return sum(_block(sizes, kind, mode) for kind in spec.model.kinds(layer))
+
+
+def _block(sizes: Sizes, kind: str, mode: str) -> int:
+    """Bytes that a part of a layer keeps."""
+    model = sizes.spec.model
+    if kind == "attention":
+        return _attention(sizes, mode)
+    if kind == "mamba" and model.hybrid is not None:
+        return state_space_activations(sizes, model.hybrid)
+    if kind == "experts" and model.moe is not None:
+        return _experts(sizes, model.moe)
+    mask = sizes.own_elements if model.dropout else 0
+    return 2 * sizes.own_bytes + _inner(sizes, model.feed_forward) + mask
 
 
 def _attention(sizes: Sizes, mode: str) -> int:
     """Inputs of norm and matrices, queries, keys and values, and what core attention keeps."""
     spec = sizes.spec
-    size, dropout = sizes.value_bytes, spec.model.dropout
-    kept = 2 * sizes.own_bytes + sizes.tokens * (sizes.qkv + sizes.queries) * size
+    size, dropout, latents = sizes.value_bytes, spec.model.dropout, spec.model.latents
+    kept = 2 * sizes.own_bytes + sizes.tokens * sizes.qkv * size
+    if latents is not None:
+        kept = latent_activations(sizes, latents)
+    if spec.lora is not None:
+        kept += adapter_activations(sizes, spec.lora)
+    kept += sizes.tokens * sizes.queries * size
     if dropout:
         kept += sizes.own_elements
     if spec.flash_attention:
@@ -113,20 +139,22 @@ def _attention(sizes: Sizes, mode: str) -> int:
     return kept + sizes.scores * (2 * size + 1 if dropout else size)
 
 
-def _feed_forward(sizes: Sizes, layer: int) -> int:
-    """Inputs of norm, first matrix, activation and last matrix."""
+def _inner(sizes: Sizes, inner: int) -> int:
+    """What a dense feed-forward part keeps inside: inputs of activation and last matrix."""
+    ways = 3 if sizes.spec.model.gated else 2
+    return sizes.tokens * ways * (inner // sizes.tp) * sizes.value_bytes
+
+
+def _experts(sizes: Sizes, moe: Experts) -> int:
+    """Inputs of norm, router, first matrices, activation, last matrices, and what is put together."""
     spec = sizes.spec
-    model, size, tp = spec.model, sizes.value_bytes, sizes.tp
-    ways = 3 if model.gated else 2
-    mask = sizes.own_elements if model.dropout else 0
-    moe = model.moe
-    if moe is None or not model.has_experts(layer):
-        return 2 * sizes.own_bytes + sizes.tokens * ways * (model.feed_forward // tp) * size + mask
-    part, routed = sizes.tokens // tp, sizes.tokens * moe.top_k
-    kept = 2 * sizes.own_bytes + mask + 4 * part * moe.experts
-    kept += routed * (sizes.hidden + ways * (moe.feed_forward // tp)) * size
-    kept += part * moe.top_k * sizes.hidden * size
-    return kept + sizes.tokens * ways * (moe.shared_feed_forward // tp) * size
+    model, size, expert_tp = spec.model, sizes.value_bytes, spec.parallel.expert_tp
+    ways, width = 3 if model.gated else 2, moe.latent or sizes.hidden
+    part = sizes.tokens // sizes.tp
+    kept = 2 * sizes.own_bytes + (sizes.own_elements if model.dropout else 0) + 4 * part * moe.experts
+    kept += part * expert_tp * moe.top_k * (width + ways * (moe.feed_forward // expert_tp)) * size
+    kept += part * (moe.top_k * width + moe.latent) * size
+    return kept + _inner(sizes, moe.shared_feed_forward)
 
 
 def _computed_again(spec: Spec, chunk: int) -> int:
@@ -142,8 +170,9 @@ def _gathered(spec: Spec, stage: int) -> int:
     """With ZeRO 3 (2), two units' whole weights (one unit's or bucket's whole gradients)."""
     if spec.parallel.zero < 2:
         return 0
-    sizes = sorted((part.total for part in stage_parts(spec, stage)), reverse=True)
-    gradients = sizes[0] * spec.gradient_bytes
+    parts = stage_parts(spec, stage)
+    sizes = sorted((part.total for part in parts), reverse=True)
+    gradients = max(part.trained(spec).total for part in parts) * spec.gradient_bytes
     if spec.parallel.zero == 2:
         return gradients
     return sum(sizes[: 2 if spec.overlap.fsdp else 1]) * spec.value_bytes + gradients

@@ -195,7 +195,7 @@ def mesh_text(spec: Spec) -> str:
     if split.virtual_stages > 1:
         parts[-1] += f" x {split.virtual_stages} virtual"
     if split.ep > 1:
-        parts.append(f"ep {split.ep} (of dp)")
+        parts.append(f"ep {split.ep} (of {'dp' if split.expert_tp == split.tp else 'dp and tp'})")
     return ", ".join(parts)
 
 
@@ -205,8 +205,8 @@ def _totals(spec: Spec, stages: list[_Stage]) -> Totals:
     for stage in stages:
         tally.add(stage.tally, per_stage)
     split = spec.parallel
-    parameters = sum(stage_parameters(spec, stage.stage).distinct(split.tp, split.ep) for stage in stages)
-    if spec.model.tied_embeddings and split.pp > 1:
+    parameters = sum(stage_parameters(spec, stage.stage).distinct(split) for stage in stages)
+    if spec.copies_embedding:
         parameters -= spec.model.vocabulary * spec.model.hidden
     return Totals(
         model_flops=tally.matrix - tally.again - tally.inside,
@@ -214,7 +214,7 @@ def _totals(spec: Spec, stages: list[_Stage]) -> Totals:
         flash_flops=tally.inside,
         other_flops=tally.other,
         parameters=parameters,
-        active_parameters=formulas.active_parameter_count(spec.model),
+        active_parameters=formulas.active_parameter_count(spec.model) + formulas.adapter_parameters(spec),
         tokens=spec.batch.global_batch * spec.model.sequence,
         communication={key: (tally.counts[key], tally.bytes[key]) for key in sorted(tally.bytes)},
         memory=tuple(stage.memory for stage in stages),
@@ -239,7 +239,7 @@ def check_conservation(spec: Spec, totals: Totals, stages: list[_Stage]) -> None
         ("operations", totals.model_flops, formulas.model_operations(spec)),
         ("operations computed again", totals.recomputed_flops, formulas.recomputed_operations(spec)),
         ("operations inside attention", totals.flash_flops, formulas.operations_inside_attention(spec)),
-        ("parameters", totals.parameters, formulas.parameter_count(model)),
+        ("parameters", totals.parameters, formulas.parameter_count(model) + formulas.adapter_parameters(spec)),
         ("tokens of the first stage", forward, totals.tokens * spec.parallel.virtual_stages),
         ("tokens forward less backward", max(map(abs, tokens.values())), 0),
         ("bytes sent between stages", sent, through),

@@ -10,7 +10,8 @@ gradient of the first matrix.
 from __future__ import annotations
 
 from chakrasim.generator.layers.part import Part
-from chakrasim.generator.layers.tape import BACKWARD, RECOMPUTE, Op
+from chakrasim.generator.layers.sizes import Sizes
+from chakrasim.generator.layers.tape import BACKWARD, RECOMPUTE, Op, Tape
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
 
@@ -18,25 +19,50 @@ from chakrasim.trace.work import WorkKind
 class Attention(Part):
     """Norm, queries, keys and values, attention, output matrix, residual."""
 
+    def __init__(self, sizes: Sizes, tape: Tape, keys: int) -> None:
+        """``keys``: how many tokens a token attends to."""
+        super().__init__(sizes, tape)
+        self.keys = keys
+        self.scores = sizes.scores // self.spec.model.sequence * keys
+        """Attention scores of this rank: all heads, queries and keys, causal or not."""
+        self.key_size = self.value_size = sizes.head_size
+        """Elements of a head's queries and keys, and of its values."""
+        self.inputs, self.outputs = sizes.qkv, sizes.queries
+        """Elements of a token's queries, keys and values on this rank, and of what comes of them."""
+
     def forward(self, node: int) -> int:
         """All of it; returns the node that has the result."""
-        node = self.enter("attention", self.norm("attention", node))
-        node = self.matrix("qkv", self.sizes.qkv, self.sizes.hidden, node)
-        node = self.matrix("attention output", self.sizes.hidden, self.sizes.queries, self.core(self._rotate(node)))
-        return self.residual("attention", self.leave("attention", node))
+        node = self.first(self.enter("attention", self.norm("attention", node)))
+        node = self.last(self.core(self._rotate(node)))
+        return self.residual("attention", node)
+
+    def first(self, node: int) -> int:
+        """Queries, keys and values."""
+        return self.matrix("qkv", self.sizes.qkv, self.sizes.hidden, node)
+
+    def last(self, node: int) -> int:
+        """The output matrix and the sum over tensor-parallel ranks."""
+        return self.leave("attention", self.matrix("attention output", self.sizes.hidden, self.outputs, node))
+
+    def last_backward(self, node: int) -> int:
+        """Gradients of `last`, but the sum; returns the node that has that of the input."""
+        gradient = self.input_gradient("attention output", self.sizes.hidden, self.outputs, node)
+        self.weight_gradient("attention output", self.sizes.hidden, self.outputs, node)
+        return gradient
+
+    def first_backward(self, node: int) -> int:
+        """Gradients of `first`; returns the node that has that of the input, summed over ranks."""
+        return self.first_gradients("qkv", self.sizes.qkv, node)
 
     def backward(self, node: int) -> int:
         """Gradients of everything in `forward`; returns the node that has the gradient of the input."""
-        sizes = self.sizes
         residual = node
         node = self.enter("attention gradient", self.residual_gradient("attention", node))
-        gradient = self.input_gradient("attention output", sizes.hidden, sizes.queries, node)
-        self.weight_gradient("attention output", sizes.hidden, sizes.queries, node)
+        gradient = self.last_backward(node)
         if self.spec.recompute == "selective" and not self.spec.flash_attention:
             gradient = self._core_again(gradient)
         gradient = self._rotate(self.core_gradient(gradient))
-        left = self.first_gradients("qkv", sizes.qkv, gradient)
-        return self.norm_gradient_sum("attention", left, residual)
+        return self.norm_gradient_sum("attention", self.first_backward(gradient), residual)
 
     def core(self, node: int) -> int:
         """Attention without its matrices."""
@@ -44,42 +70,42 @@ class Attention(Part):
         if spec.flash_attention:
             return self._flash("attention", node)
         batch, sequence = spec.batch.micro_batch * sizes.heads, spec.model.sequence
-        node = self.gemm("scores", sequence, sequence, sizes.head_size, node, batch=batch)
+        node = self.gemm("scores", sequence, sequence, self.key_size, node, batch=batch)
         node = self._softmax("softmax", 1, node)
         if spec.model.dropout:
-            node = self.dropout("attention dropout", sizes.scores, 1, node)
-        node = self.gemm("weighted values", sequence, sizes.head_size, sequence, node, batch=batch)
-        return self._arrange("heads beside each other", sizes.queries, node)
+            node = self.dropout("attention dropout", self.scores, 1, node)
+        node = self.gemm("weighted values", sequence, self.value_size, sequence, node, batch=batch)
+        return self._arrange("heads beside each other", self.outputs, node)
 
     def core_gradient(self, node: int) -> int:
         """Gradients of queries, keys and values."""
         sizes, spec = self.sizes, self.spec
         if spec.flash_attention:
             return self._flash("attention gradient", node, backward=True)
-        batch, sequence, head = spec.batch.micro_batch * sizes.heads, spec.model.sequence, sizes.head_size
-        node = self._arrange("heads behind each other", sizes.queries, node)
-        self.gemm("values gradient", sequence, head, sequence, node, batch=batch)
-        node = self.gemm("probabilities gradient", sequence, sequence, head, node, batch=batch)
+        batch, sequence = spec.batch.micro_batch * sizes.heads, spec.model.sequence
+        node = self._arrange("heads behind each other", self.outputs, node)
+        self.gemm("values gradient", sequence, self.value_size, sequence, node, batch=batch)
+        node = self.gemm("probabilities gradient", sequence, sequence, self.value_size, node, batch=batch)
         if spec.model.dropout:
-            node = self.dropout("attention dropout gradient", sizes.scores, 1, node, backward=True)
+            node = self.dropout("attention dropout gradient", self.scores, 1, node, backward=True)
         node = self._softmax("softmax gradient", 2, node)
-        self.gemm("keys gradient", sequence, head, sequence, node, batch=batch)
-        node = self.gemm("queries gradient", sequence, head, sequence, node, batch=batch)
-        return self._arrange("qkv gradient", sizes.qkv, node)
+        self.gemm("keys gradient", sequence, self.key_size, sequence, node, batch=batch)
+        node = self.gemm("queries gradient", sequence, self.key_size, sequence, node, batch=batch)
+        return self._arrange("qkv gradient", self.inputs, node)
 
     def _flash(self, name: str, node: int, *, backward: bool = False) -> int:
         """Attention in one kernel, scores not written. Operations as if not causal, as PyTorch counts.
 
         Forward two products of queries x keys x head size; backward five, one of which repeats the scores (Dao et al.
-        2022, arXiv:2205.14135, algorithm 4).
+        2022, arXiv:2205.14135, algorithm 4). A window leaves nothing out of the scores that are counted.
         """
-        cp, keys = self.spec.parallel.cp, self.spec.model.sequence // self.spec.parallel.cp
+        cp, keys = self.spec.parallel.cp, self.keys // self.spec.parallel.cp
         if cp == 1:
             return self._part_of_flash(name, keys, node, backward=backward)
         gathered = self._round(CollectiveType.ALL_GATHER, "keys and values", 1, node)
         node = self._part_of_flash(f"{name} of own keys", keys, node, backward=backward)
         self.tape.need([gathered])
-        node = self._part_of_flash(f"{name} of others' keys", keys * (cp - 1), node, backward=backward)
+        node = self._part_of_flash(f"{name} of others' keys", self.keys - keys, node, backward=backward)
         if not backward:
             return node
         return self._round(CollectiveType.REDUCE_SCATTER, "keys and values gradient", cp, node)
@@ -87,29 +113,33 @@ class Attention(Part):
     def _round(self, kind: CollectiveType, what: str, times: int, node: int) -> int:
         """Keys and values, or their gradients, among the ranks that share a sequence."""
         sizes = self.sizes
-        size = sizes.tokens * (sizes.qkv - sizes.queries) * sizes.value_bytes * times
+        size = sizes.tokens * (self.inputs - sizes.heads * self.key_size) * sizes.value_bytes * times
         return self.collective(what, kind, size, node, role="cp")
 
     def _part_of_flash(self, name: str, keys: int, node: int, *, backward: bool) -> int:
         """Attention of this rank's queries to so many keys of each sequence."""
         sizes, model = self.sizes, self.spec.model
         queries = model.sequence // self.spec.parallel.cp
-        product = 2 * (sizes.scores // model.sequence * keys) * sizes.head_size
+        scores = self.scores // self.keys * keys
+        by_keys, by_values = 2 * scores * self.key_size, 2 * scores * self.value_size
         tokens, statistics = sizes.tokens * sizes.value_bytes, sizes.tokens * sizes.heads * 4
-        inputs = tokens * sizes.queries + tokens * (sizes.qkv - sizes.queries) * keys // queries
-        output = tokens * sizes.queries
-        shape = (self.spec.batch.micro_batch * sizes.heads, queries, keys, sizes.head_size)
-        products, again, read, written = 2, 0, inputs, output + statistics
+        own = sizes.heads * self.key_size
+        inputs = tokens * own + tokens * (self.inputs - own) * keys // min(queries, self.keys)
+        output = tokens * self.outputs
+        head = (self.key_size + self.value_size) // 2
+        shape = (self.spec.batch.micro_batch * sizes.heads, queries, keys, head)
+        flops, again, read, written = by_keys + by_values, 0, inputs, output + statistics
         if backward:
-            products, again, read, written = 5, product, inputs + 2 * output + statistics, inputs
-        kind, dtype = WorkKind.ATTENTION, self.spec.dtype
-        return self.append(Op(name, kind, products * product, read, written, shape, model.causal, dtype, again), node)
+            flops, again = 3 * by_keys + 2 * by_values, by_keys
+            read, written = inputs + 2 * output + statistics, inputs
+        kind, causal = WorkKind.ATTENTION, model.causal and self.keys == model.sequence
+        return self.append(Op(name, kind, flops, read, written, shape, causal, self.spec.dtype, again), node)
 
     def _softmax(self, name: str, reads: int, node: int) -> int:
         """Over materialised scores, scaled and masked in the same kernel, which does not read what is masked."""
-        size = self.sizes.scores * self.sizes.value_bytes
+        size = self.scores * self.sizes.value_bytes
         read = reads * size // 2 if self.spec.model.causal else reads * size
-        return self.compute(name, WorkKind.SOFTMAX, 5 * self.sizes.scores, read, size, node)
+        return self.compute(name, WorkKind.SOFTMAX, 5 * self.scores, read, size, node)
 
     def _arrange(self, name: str, elements: int, node: int) -> int:
         """Copy tokens' ``elements`` from the layout of batched products to that of matrices, or back."""

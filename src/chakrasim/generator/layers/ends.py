@@ -23,7 +23,9 @@ class Embedding(Part):
         return node
 
     def backward(self, node: int) -> int:
-        """The gradient of the matrix."""
+        """The gradient of the matrix, if it is trained."""
+        if self.frozen:
+            return node
         sizes = self.sizes
         if self.spec.model.position == "learned" or self.spec.model.dropout:
             node = self.elementwise("positions and dropout gradient", sizes.own_elements, 2, 1, node)
@@ -95,7 +97,9 @@ class Optimizer(Part):
     def norm_gradients(self, held: Held, after: list[int]) -> list[int]:
         """With sequence parallelism each rank has seen its tokens only: gradients of what is copied are summed."""
         dense, experts = shards(self.spec)
-        copied = -(-held.copied // dense) + -(-held.experts_copied // experts)
+        copied = -(-held.copied // dense)
+        if self.spec.parallel.expert_tp > 1:
+            copied += -(-held.experts_copied // experts)
         if not self._split or not self.spec.parallel.sp or not copied:
             return []
         return [self._reduce("copied parameters' gradients", copied, "tp", after)]
@@ -145,4 +149,4 @@ def shards(spec: Spec) -> tuple[int, int]:
     if split.zero == 0:
         return 1, 1
     dense = split.fsdp if split.zero == 3 else split.copies
-    return dense, dense if split.ep == 1 else split.copies // split.ep
+    return dense, split.expert_replicas if split.experts_apart else dense

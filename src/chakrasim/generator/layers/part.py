@@ -14,6 +14,7 @@ from typing import Final
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.style import passes_of
 from chakrasim.generator.layers.tape import FORWARD, Op, Phase, Tape
+from chakrasim.generator.spec.spec import BYTES_OF
 from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.work import WorkKind
 
@@ -27,7 +28,7 @@ class Again:
 
     operators: tuple[str, ...]
     part: str
-    """"attention" or "feed_forward"."""
+    """Of the layer, as `chakrasim.generator.spec.spec.Model.kinds` names it."""
 
     @property
     def halves(self) -> bool:
@@ -45,7 +46,7 @@ class Again:
             ("norm" in self.operators and op.kind == WorkKind.NORMALIZATION)
             or ("activation" in self.operators and op.name.endswith("activation"))
             or ("attention" in self.operators and op.kind == WorkKind.ATTENTION)
-            or ("latents" in self.operators and "latents up" in op.name)
+            or ("latents" in self.operators and op.name in ("queries up", "keys and values up"))
         )
 
 
@@ -55,6 +56,8 @@ class Part:
     def __init__(self, sizes: Sizes, tape: Tape) -> None:
         self.sizes = sizes
         self.spec = sizes.spec
+        self.frozen = sizes.spec.lora is not None
+        """Whether matrices and norms are not trained: there are no gradients of them, only of what went in."""
         self.tape = tape
         self.phase: Phase = FORWARD
         self.where = ""
@@ -81,11 +84,11 @@ class Part:
 
     def gemm(
         self, name: str, m: int, n: int, k: int, *after: int, batch: int = 1, bias: bool = False, added: bool = False,
-        narrow: bool = False,
+        narrow: bool = False, dtype: str = "",
     ) -> int:  # fmt: skip
         """``batch`` products of m x k by k x n, perhaps ``added`` to gradients in memory; ``narrow``: of operands in
         the spec's type of the layers' matrices."""
-        size, dtype = self.sizes.value_bytes, self.spec.dtype
+        size = BYTES_OF[dtype] if dtype else self.sizes.value_bytes
         operands: float = size
         if narrow and self.spec.matrix_dtype != "none":
             dtype = self.spec.matrix_dtype
@@ -93,7 +96,7 @@ class Part:
         n = n // 2 if self.again is not None and self.again.halves else n
         written = batch * m * n * (self.spec.gradient_bytes if added and self.spec.parallel.zero != 3 else size)
         read = round(batch * (m * k + k * n) * operands) + batch * (n if bias else 0) * size
-        shape = (batch, m, n, k)
+        shape, dtype = (batch, m, n, k), dtype or self.spec.dtype
         # Sharded gradients are of one micro-batch, else they are added to those of the others.
         read += written if added and self.spec.parallel.zero != 3 else 0
         return self.append(Op(name, WorkKind.GEMM, 2 * prod(shape), read, written, shape, dtype=dtype), *after)
@@ -121,7 +124,9 @@ class Part:
         return self.gemm(f"{name} input gradient", self.sizes.tokens, k, n, *gradients, narrow=narrow)
 
     def weight_gradient(self, name: str, n: int, k: int, *nodes: int) -> int:
-        """The gradient of a matrix of k x n, added up."""
+        """The gradient of a matrix of k x n, added up, if it is trained."""
+        if self.frozen:
+            return nodes[0]
         tokens, narrow = self.sizes.tokens, name != "head"
         return self.gemm(f"{name} weight gradient", k, n, tokens, *nodes, added=True, narrow=narrow)
 
@@ -150,14 +155,14 @@ class Part:
         op = Op(name, kind, elements * operations, read, written, dtype=self.spec.dtype, kernels=passes.kernels)
         return self.append(op, *after)
 
-    def norm(self, name: str, node: int) -> int:
-        """Normalise this rank's tokens."""
-        kind = WorkKind.NORMALIZATION
-        return self.styled(f"{name} norm", "norm", self.sizes.own_elements, node, operations=4, kind=kind)
+    def norm(self, name: str, node: int, width: int = 0) -> int:
+        """Normalise this rank's tokens, or so many elements of each."""
+        kind, elements = WorkKind.NORMALIZATION, self.sizes.own_tokens * (width or self.sizes.hidden)
+        return self.styled(f"{name} norm", "norm", elements, node, operations=4, kind=kind)
 
-    def norm_gradient(self, name: str, *nodes: int) -> int:
+    def norm_gradient(self, name: str, *nodes: int, width: int = 0) -> int:
         """The gradient of a norm's input."""
-        elements, kind = self.sizes.own_elements, WorkKind.NORMALIZATION
+        elements, kind = self.sizes.own_tokens * (width or self.sizes.hidden), WorkKind.NORMALIZATION
         return self.styled(f"{name} norm gradient", "norm gradient", elements, *nodes, operations=8, kind=kind)
 
     def norm_gradient_sum(self, name: str, *nodes: int) -> int:
@@ -167,7 +172,7 @@ class Part:
 
     def bias_gradient(self, name: str, tokens: int, columns: int, node: int) -> None:
         """The gradient of a bias, if there are any: sums over tokens."""
-        if self.spec.model.bias:
+        if self.spec.model.bias and not self.frozen:
             elements, size = tokens * columns, self.sizes.value_bytes
             self.compute(f"{name} bias gradient", WorkKind.REDUCTION, elements, elements * size, columns * size, node)
 
@@ -235,6 +240,8 @@ class Part:
         former, the second gathering of the input that sequence parallelism did not keep whole.
         """
         hidden, overlap = self.sizes.hidden, self.spec.overlap.tp
+        if self.frozen:
+            return self.leave(f"{name} input gradient", self.input_gradient(name, n, hidden, gradient))
         again = self._enter_again(name, gradient) if overlap else []
         node = self.input_gradient(name, n, hidden, gradient)
         left = self.leave(f"{name} input gradient", node)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chakrasim.generator.layers.dense import Attention, FeedForward
+from chakrasim.generator.layers.blocks import blocks_of
 from chakrasim.generator.layers.ends import Embedding, Head, Optimizer
-from chakrasim.generator.layers.experts import ExpertFeedForward
 from chakrasim.generator.layers.parameters import (
     Held,
     embedding_parameters,
     head_parameters,
     layer_parameters,
+    prediction_parameters,
     stage_parameters,
 )
 from chakrasim.generator.layers.part import Again
+from chakrasim.generator.layers.prediction import Prediction
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.layers.tape import (
     BACKWARD,
@@ -94,6 +95,7 @@ class ChunkPass:
         if chunk == 0:
             units.insert(0, Unit("embedding", embedding_parameters(spec), self._embedding))
         if chunk == spec.chunks - 1:
+            units += [self._prediction(layer) for layer in spec.model.predictions]
             units.append(Unit("head", head_parameters(spec), self._head))
         return units if self.forward else units[::-1]
 
@@ -109,13 +111,10 @@ class ChunkPass:
 
     def _layer(self, layer: int) -> Unit:
         spec, where = self.spec, f"layer {layer}"
-        attention = Attention(self.sizes, self.tape)
-        feed_forward = FeedForward(self.sizes, self.tape)
-        if spec.model.moe is not None and spec.model.has_experts(layer):
-            feed_forward = ExpertFeedForward(self.sizes, self.tape, spec.model.moe)
+        blocks = blocks_of(self.sizes, self.tape, layer)
 
         def through(phase: Phase, node: int) -> int:
-            for part in (attention, feed_forward):
+            for part in blocks:
                 part.at(where, phase)
                 node = part.forward(node)
             return node
@@ -129,17 +128,32 @@ class ChunkPass:
                 through(RECOMPUTE, Outside.FORWARD)
             elif spec.operators:
                 self.tape.need([node])
-                for name, part in (("attention", attention), ("feed_forward", feed_forward)):
-                    part.again = Again(spec.operators, name)
+                for kind, part in zip(spec.model.kinds(layer), blocks, strict=True):
+                    whole = kind == "experts" and "experts" in spec.operators
+                    part.again = None if whole else Again(spec.operators, kind)
                     part.at(where, RECOMPUTE)
                     part.forward(Outside.FORWARD)
                     part.again = None
-            for part in (feed_forward, attention):
+            for part in blocks[::-1]:
                 part.at(where, BACKWARD)
                 node = part.backward(node)
             return node
 
         return Unit(where, layer_parameters(spec, layer), run)
+
+    def _prediction(self, layer: int) -> Unit:
+        """One more token predicted: a projection, a layer, and the shared head."""
+        inner, where = self._layer(layer), f"prediction {layer - self.spec.model.layers}"
+        entry, head = Prediction(self.sizes, self.tape), Head(self.sizes, self.tape)
+        entry.at(where, self.phase)
+        head.at(where, self.phase)
+
+        def run(node: int) -> int:
+            if self.forward:
+                return head.forward(inner.run(entry.forward(node)))
+            return entry.backward(inner.run(head.backward(node)), node)
+
+        return Unit(where, inner.held + prediction_parameters(self.spec, layer), run)
 
     # --- messages between stages ---
 
@@ -196,7 +210,7 @@ class ChunkPass:
         """A unit's backward pass is written: its gradients may be reduced."""
         if self.forward or not (self.last or self.spec.parallel.zero >= 2):
             return
-        self._bucket += unit.held
+        self._bucket += unit.held.trained(self.spec)
         self._bucket_names.append(unit.name)
         full = self._bucket.total * self.spec.gradient_bytes >= self.spec.overlap.bucket_bytes
         if self.spec.parallel.zero == 3 or (full and self.spec.overlap.dp):
@@ -241,21 +255,20 @@ def reductions(spec: Spec, held: Held) -> list[tuple[str, int, int]]:
     split = spec.parallel
     fsdp = split.zero == 3
     dense = ("fsdp", held.dense, split.fsdp) if fsdp else ("dp", held.dense, split.copies)
-    if split.ep == 1:
+    if not split.experts_apart:
         return [(dense[0], held.total, dense[2])]
-    return [dense, ("expert_dp", held.experts, split.copies // split.ep)]
+    return [dense, ("expert_dp", held.experts, split.expert_replicas)]
 
 
 def optimizer_pass(spec: Spec, stage: int) -> Tape:
     """What comes behind all passes of a stage; gradients are reduced already."""
     tape = Tape()
-    held = stage_parameters(spec, stage)
+    held = stage_parameters(spec, stage).trained(spec)
     part = Optimizer(Sizes(spec), tape)
     part.where = part.phase = OPTIMIZER
     reduced = [last_on(STREAMS[f"{role} reduce"]) for role in REDUCED]
     waited: list[int] = part.norm_gradients(held, reduced)
-    pp = spec.parallel.pp
-    if spec.model.tied_embeddings and pp > 1 and stage in (0, pp - 1):
+    if spec.copies_embedding and not part.frozen and stage in (0, spec.parallel.pp - 1):
         waited += part.tied_gradients(waited or reduced)
     node = part.update(held, waited or reduced)
     if spec.parallel.zero in (1, 2):

@@ -18,6 +18,9 @@ def check_spec(spec: Spec, root: Section) -> None:
     _tensor(spec, root)
     _pipeline(spec, root)
     _experts(spec, root)
+    _attention(spec, root)
+    _hybrid(spec, root)
+    _adapters(spec, root)
     _sharding(spec, root)
 
 
@@ -108,13 +111,77 @@ def _experts(spec: Spec, root: Section) -> None:
         return
     if moe.top_k > moe.experts:
         root.fail(("model", "moe", "top_k"), f"top_k is more than there are experts ({moe.experts})", found=moe.top_k)
-    if moe.every > spec.model.layers:
-        root.fail(("model", "moe", "every"), f"no layer of {spec.model.layers} has experts", found=moe.every)
+    if not any(spec.model.has_experts(layer) for layer in range(spec.model.layers)):
+        key = "dense_layers" if moe.dense_layers >= spec.model.layers else "every"
+        place, found = ("model", "moe", key), getattr(moe, key)
+        if spec.model.hybrid is not None:
+            place, found = ("model", "hybrid", "expert_layers"), spec.model.hybrid.expert_layers
+        root.fail(place, f"no layer of {spec.model.layers} has experts", found=found)
     _divides(root, "ep", ep, moe.experts, "experts")
-    _divides(root, "ep", ep, spec.parallel.copies, "dp x cp", "experts are spread over ranks of dp and cp")
-    _divides(root, "tp", tp, moe.feed_forward, "the experts' feed_forward")
+    _whole_experts(spec, root)
+    _divides(root, "expert_tp", spec.parallel.expert_tp, moe.feed_forward, "the experts' feed_forward")
     if moe.shared_feed_forward:
         _divides(root, "tp", tp, moe.shared_feed_forward, "shared_feed_forward")
+
+
+def _whole_experts(spec: Spec, root: Section) -> None:
+    """Where the ranks are that share experts."""
+    split = spec.parallel
+    if split.expert_tp == split.tp:
+        _divides(root, "ep", split.ep, split.copies, "dp x cp", "experts are spread over ranks of dp and cp")
+        return
+    if split.expert_tp != 1:
+        root.fail(("parallel", "expert_tp"), "an expert is shared by all ranks of tp, or by none",
+                  found=split.expert_tp, expected=f"{split.tp} or 1")  # fmt: skip
+    if not split.sp:
+        root.fail(("parallel", "expert_tp"), "whole experts under tensor parallelism need sequence parallelism: each "
+                  "rank sends its own tokens", found=1, remedy="write sp: true")  # fmt: skip
+    remedy = "whole experts are spread over the ranks of a stage"
+    _divides(root, "ep", split.ep, split.stage_ranks, "dp x cp x tp", remedy)
+
+
+def _attention(spec: Spec, root: Section) -> None:
+    model, split = spec.model, spec.parallel
+    if model.latents is not None and split.tp > 1 and not split.sp:
+        root.fail(("model", "latents"), "latent attention under tensor parallelism needs sequence parallelism: each "
+                  "rank makes latents of its own tokens", remedy="write parallel: sp: true")  # fmt: skip
+    if model.latents is not None and model.kv_heads != model.heads:
+        root.fail(("model", "kv_heads"), "latent attention has as many heads of keys and values as of queries",
+                  found=model.kv_heads, expected=str(model.heads))  # fmt: skip
+    if model.window and not spec.flash_attention:
+        root.fail(("model", "window"), "attention that writes its scores to memory has no window", found=model.window,
+                  remedy="leave out flash_attention: false")  # fmt: skip
+    if model.prediction_layers:
+        _divides(root, "tp", split.tp, model.hidden, "hidden", "prediction layers' projections are split by columns")
+
+
+def _hybrid(spec: Spec, root: Section) -> None:
+    model, hybrid, tp = spec.model, spec.model.hybrid, spec.parallel.tp
+    if hybrid is None:
+        return
+    if hybrid.expert_layers and model.moe is None:
+        root.fail(("model", "hybrid", "expert_layers"), "there are no experts", found=hybrid.expert_layers,
+                  remedy="write model: moe")  # fmt: skip
+    _divides(root, "tp", tp, hybrid.heads, "the state space's heads")
+    _divides(root, "tp", tp, hybrid.groups, "the state space's groups")
+    if hybrid.heads % hybrid.groups:
+        root.fail(("model", "hybrid", "groups"), f"groups does not divide heads ({hybrid.heads})", found=hybrid.groups)
+    chunk = min(hybrid.chunk, model.sequence)
+    if model.sequence % chunk:
+        root.fail(("model", "hybrid", "chunk"), f"the chunk does not divide the sequence ({model.sequence})",
+                  found=chunk)  # fmt: skip
+
+
+def _adapters(spec: Spec, root: Section) -> None:
+    if spec.lora is None:
+        return
+    tp, rank = spec.parallel.tp, spec.lora.rank
+    if spec.model.latents is not None:
+        root.fail(("lora",), "adapters are those of grouped-query attention", remedy="leave out latents, or lora")
+    if not any("attention" in spec.model.kinds(layer) for layer in range(spec.model.layers)):
+        root.fail(("lora",), "no layer has attention, which adapters are beside")
+    _divides(root, "tp", tp, rank, "the adapters' rank")
+    _divides(root, "tp", tp, spec.model.hidden, "hidden", "adapters are split by columns")
 
 
 def _sharding(spec: Spec, root: Section) -> None:
@@ -123,7 +190,7 @@ def _sharding(spec: Spec, root: Section) -> None:
         root.fail(("parallel", "zero"), "no such stage", found=split.zero, expected="0, 1, 2 or 3")
     _divides(root, "fsdp", split.fsdp, split.copies, "dp x cp",
              "dp counts all replicas, those that share parameters too")  # fmt: skip
-    if split.ep > 1 and split.zero == 3 and split.fsdp != split.copies:
+    if split.experts_apart and split.zero == 3 and split.fsdp != split.copies:
         root.fail(
             ("parallel", "fsdp"),
             f"with expert parallelism, FSDP shards over all of dp x cp ({split.copies})",

@@ -26,7 +26,10 @@ from chakrasim.generator.spec.spec import (
     POSITIONS,
     RECOMPUTES,
     SCHEDULES,
+    Adapters,
     Experts,
+    Hybrid,
+    Latents,
     Model,
     Overlap,
     Parallel,
@@ -60,7 +63,7 @@ def _remedy(key: str, known: Collection[str]) -> str:
     for home, table in _HOMES.items():
         own = ALIASES.get(home, {}).get(key, key)
         if own in names(table) and names(table) != known:
-            path = "model: moe" if home == "moe" else home
+            path = f"model: {home}" if home in _PARTS else home
             return f"write it under {path}" + (f", as {own}" if own != key else "")
     return REMEDIES.get(key) or near(key, known)
 
@@ -128,12 +131,16 @@ def _fsdp(section: Section, key: str) -> bool | int:
     return int(_COUNT.read(section, key)) if switched is None else switched
 
 
-def _experts(section: Section, key: str) -> Experts | None:
-    value = section.entries[key]
-    if value is None or (isinstance(value, Scalar) and not value.quoted and (value.is_null or value == "false")):
-        return None
-    below = child(section, key, MOE)
-    return Experts(**read(below, MOE))
+def _optional(home: str, table: Table, made: Callable[..., Any]) -> Kind:
+    """A mapping with these keys, made an object of; or none, as ``null`` or ``false``."""
+
+    def reader(section: Section, key: str) -> Any:
+        value = section.entries[key]
+        if value is None or (isinstance(value, Scalar) and not value.quoted and (value.is_null or value == "false")):
+            return None
+        return made(**read(child(section, key, table), table))
+
+    return Kind(reader, "mapping", {"anyOf": [schema_of(table, home), {"enum": [None, False]}]}, table)
 
 
 def _model(section: Section, values: Values) -> Model:
@@ -142,9 +149,18 @@ def _model(section: Section, values: Values) -> Model:
         section.fail("heads", "hidden is not divisible by heads", found=values["heads"], remedy=remedy)
     del values["preset"]
     model = Model(**values)
+    if model.hybrid is not None:
+        _check_hybrid(section, model, model.hybrid)
     if model.moe is None or model.moe.feed_forward:
         return model
     return replace(model, moe=replace(model.moe, feed_forward=model.feed_forward))
+
+
+def _check_hybrid(section: Section, model: Model, hybrid: Hybrid) -> None:
+    """Raise InputError for layers of one kind that are more than there are layers."""
+    named = hybrid.mamba_layers + hybrid.attention_layers + hybrid.expert_layers
+    if named > model.layers:
+        section.fail("hybrid", "its layers are more than the model's", found=named, expected=f"at most {model.layers}")
 
 
 def _model_entries(root: Section, key: str) -> Section:
@@ -210,6 +226,29 @@ MOE: Final = (
     Key("every", _COUNT, 1, "every how many layers the feed-forward part is made of experts"),
     Key("feed_forward", _COUNT, 0, "inner size of an expert", shown="the model's"),
     Key("shared_feed_forward", _whole(0), 0, "inner size of a dense part beside the experts, for all tokens"),
+    Key("dense_layers", _whole(0), 0, "leading layers without experts, from behind which `every` counts"),
+    Key("latent", _whole(0), 0, "elements of a token as experts see it, between a matrix down before they are sent and "
+        "one up behind; 0: the hidden state itself"),
+    Key("router_dtype", _DTYPE, "", "what the router computes in", shown="the spec's `dtype`"),
+)  # fmt: skip
+
+LATENTS: Final = (
+    Key("query_rank", _COUNT, Required("an integer"), "elements of the latent from which queries are made"),
+    Key("key_value_rank", _COUNT, Required("an integer"), "of that from which keys and values are made"),
+    Key("rotary_size", _COUNT, Required("an integer"),
+        "elements of a head's queries and keys with rotary positions, beside `head_size` without"),
+)  # fmt: skip
+
+HYBRID: Final = (
+    Key("mamba_layers", _COUNT, Required("an integer"), "layers that are a state space (Mamba-2)"),
+    Key("attention_layers", _whole(0), 0, "layers that are attention"),
+    Key("expert_layers", _whole(0), 0, "layers that are experts; the rest are dense feed-forward parts"),
+    Key("heads", _COUNT, Required("an integer"), "heads of the state space"),
+    Key("head_size", _COUNT, 64, "elements of such a head"),
+    Key("state", _COUNT, 128, "elements of the state for each of these"),
+    Key("groups", _COUNT, 1, "groups of heads with the same inputs and outputs of states"),
+    Key("convolution", _COUNT, 4, "tokens that the convolution in front sees"),
+    Key("chunk", _COUNT, 256, "tokens that are computed as matrix products"),
 )  # fmt: skip
 
 MODEL: Final = (
@@ -233,8 +272,13 @@ MODEL: Final = (
     Key("position", _one_of(POSITIONS), "rotary", "how tokens know their position"),
     Key("norm", _one_of(NORMS), "rms", "`rms` (a weight) or `layer` (a weight and a bias)"),
     Key("dropout", switch, False, "behind embedding, attention and feed-forward part, and on attention probabilities"),
-    Key("moe", Kind(_experts, "mapping", {"anyOf": [schema_of(MOE, "moe"), {"enum": [None, False]}]}, MOE), None,
-        "experts: a mapping, below"),
+    Key("moe", _optional("moe", MOE, Experts), None, "experts: a mapping, below"),
+    Key("latents", _optional("latents", LATENTS, Latents), None,
+        "multi-head latent attention (MLA): a mapping, below"),
+    Key("window", _whole(0), 0, "tokens that those of every other layer, from the first, attend to; 0: all"),
+    Key("hybrid", _optional("hybrid", HYBRID, Hybrid), None, "layers of one kind each: a mapping, below"),
+    Key("prediction_layers", _whole(0), 0,
+        "layers behind the others that predict one more token each, with the shared head (MTP)"),
 )  # fmt: skip
 
 PARALLEL: Final = (
@@ -245,6 +289,8 @@ PARALLEL: Final = (
     Key("sp", switch, False, "sequence parallelism, over the ranks of `tp`"),
     Key("ep", _COUNT, 1, "ranks that share a layer's experts. They are ranks of `dp`: there are not more of them, and "
         "attention is not repeated"),
+    Key("expert_tp", _COUNT, Derived(lambda parallel: parallel["tp"], "tp"),
+        "ranks that share an expert's matrices: `tp`, or 1: experts are whole, and `ep` divides `dp` x `tp`"),
     Key("zero", _whole(0), 0, "what data parallelism shards: 1 optimizer states, 2 gradients too, 3 parameters too"),
     Key("fsdp", Kind(_fsdp, "switch or integer", {"anyOf": [switch.schema, _COUNT.schema]}), None,
         "`true`: the same as `zero: 3`; a number: shard over so many ranks of `dp`, the others are replicas of these",
@@ -278,7 +324,10 @@ _OPTIMIZER: Final = (
     Key("state_bytes", _whole(0), None, "of each parameter, the float32 copy included"),
 )  # fmt: skip
 
-_HOMES: Final = {"model": MODEL, "parallel": PARALLEL, "batch": BATCH, "overlap": OVERLAP, "moe": MOE}
+_LORA: Final = (Key("rank", _COUNT, Required("an integer"), "elements between an adapter's two matrices"),)
+
+_PARTS: Final = {"moe": MOE, "latents": LATENTS, "hybrid": HYBRID}
+_HOMES: Final = {"model": MODEL, "parallel": PARALLEL, "batch": BATCH, "overlap": OVERLAP, **_PARTS}
 
 SPEC: Final = (
     Key("model", Kind(_read_model, "name or mapping", {"anyOf": [_PRESET.schema, schema_of(MODEL, "model")]}, MODEL),
@@ -308,5 +357,8 @@ SPEC: Final = (
     Key("launch_ns", _whole(0), 0, "the host's time for each kernel, in nanoseconds; 0: the host is never behind"),
     Key("overlap", _part("overlap", OVERLAP, lambda section, values: Overlap(**values)), EMPTY,
         "what compute does not wait for, below", shown="all true"),
+    Key("lora", _optional("lora", _LORA, Adapters), None,
+        "`{rank: 16}`: adapters of so many elements beside queries, keys and values and beside attention's output "
+        "matrix; all else is frozen"),
 )  # fmt: skip
 """The keys of a spec."""

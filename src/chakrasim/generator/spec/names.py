@@ -21,14 +21,26 @@ ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("vocab_size", "vocab", "padded_vocab_size"), "vocabulary"),
         **dict.fromkeys(("seq_length", "sequence_length", "seq_len", "seq_size", "seq"), "sequence"),
         "tie_word_embeddings": "tied_embeddings",
+        **dict.fromkeys(("mtp_num_layers", "num_nextn_predict_layers"), "prediction_layers"),
+        "sliding_window": "window",
         "swiglu": "gated",
     },
     "moe": {
         **dict.fromkeys(("num_experts", "num_local_experts"), "experts"),
         **dict.fromkeys(("num_experts_per_tok", "moe_router_topk", "topk"), "top_k"),
         **dict.fromkeys(("moe_ffn_hidden_size", "moe_intermediate_size"), "feed_forward"),
+        "moe_shared_expert_intermediate_size": "shared_feed_forward",
+        "first_k_dense_replace": "dense_layers",
+        "moe_latent_size": "latent",
+        "moe_router_dtype": "router_dtype",
+    },
+    "latents": {
+        "q_lora_rank": "query_rank",
+        "kv_lora_rank": "key_value_rank",
+        **dict.fromkeys(("qk_rope_head_dim", "qk_pos_emb_head_dim"), "rotary_size"),
     },
     "parallel": {
+        "expert_tensor_parallel_size": "expert_tp",
         **dict.fromkeys(("data_parallel", "data_parallel_size"), "dp"),
         **dict.fromkeys(("tensor_parallel", "tensor_model_parallel_size", "tensor_parallel_size"), "tp"),
         **dict.fromkeys(("pipeline_parallel", "pipeline_model_parallel_size", "pipeline_parallel_size"), "pp"),
@@ -73,6 +85,11 @@ VALUE_ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("fp8", "float8_e4m3fn"), "float8"),
     **dict.fromkeys(("fp4", "float4"), "nvfp4"),
     "mixtral-8x7b-v0.1": "mixtral-8x7b",
+    "bloom": "bloom-176b",
+    "deepseek-v3-base": "deepseek-v3",
+    **dict.fromkeys(("kimi-k2-base", "kimi-k2-instruct"), "kimi-k2"),
+    "nvidia-nemotron-3-nano-30b-a3b-bf16": "nemotron-3-nano",
+    "nvidia-nemotron-3-super-120b-a12b-bf16": "nemotron-3-super",
     **{f"{other}-{size}": f"llama-{size}" for other in ("llama2", "llama-2") for size in ("7b", "13b", "70b")},
     **{
         f"{other}-{size}": f"llama3-{size}"

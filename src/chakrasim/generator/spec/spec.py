@@ -13,7 +13,7 @@ OPERATORS: Final = ("norm", "activation", "feed_forward", "attention", "half_of_
 """What can be computed again alone."""
 KERNELS: Final = ("fused", "compiled", "eager")
 MATRIX_DTYPES: Final = ("none", "float8", "mxfp8", "nvfp4")
-POSITIONS: Final = ("rotary", "learned", "none")
+POSITIONS: Final = ("rotary", "learned", "alibi", "none")
 NORMS: Final = ("rms", "layer")
 OPTIMIZERS: Final = ("adamw", "sgd")
 
@@ -29,6 +29,9 @@ class Experts:
     every: layers ``every - 1``, ``2 * every - 1``, ... have experts, the others a dense feed-forward part.
     feed_forward: inner size of an expert.
     shared_feed_forward: inner size of a dense part beside the experts that takes all tokens; 0: none.
+    dense_layers: leading layers without experts, from behind which ``every`` counts.
+    latent: elements of a token as the experts see it, between a matrix down and one up; 0: the hidden state itself.
+    router_dtype: what the router computes in; empty: what all else does.
     """
 
     experts: int
@@ -36,6 +39,66 @@ class Experts:
     every: int = 1
     feed_forward: int = 0
     shared_feed_forward: int = 0
+    dense_layers: int = 0
+    latent: int = 0
+    router_dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Latents:
+    """Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434, section 2.1).
+
+    Attributes
+    ----------
+    query_rank, key_value_rank: elements of a token's latents, from which its queries, and its keys and values, come.
+    rotary_size: elements of a head's queries and keys that have positions, beside ``head_size`` without; keys share
+        them.
+    """
+
+    query_rank: int
+    key_value_rank: int
+    rotary_size: int
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """Layers that are one thing each: a state space (Dao and Gu 2024, arXiv:2405.21060), attention, experts, or, what
+    is left, a dense feed-forward part.
+
+    Attributes
+    ----------
+    mamba_layers, attention_layers, expert_layers: how many there are, each kind spread evenly.
+    heads, head_size, state, groups: sizes of the state space; heads of a group share its inputs and outputs.
+    convolution: tokens that the convolution in front sees.
+    chunk: tokens that are computed as matrix products.
+    """
+
+    mamba_layers: int
+    attention_layers: int
+    expert_layers: int
+    heads: int
+    head_size: int
+    state: int
+    groups: int
+    convolution: int = 4
+    chunk: int = 256
+
+    @property
+    def inner(self) -> int:
+        """Elements of a token in all heads."""
+        return self.heads * self.head_size
+
+    @property
+    def convolved(self) -> int:
+        """Elements of a token that the convolution takes: those of the heads, and inputs and outputs of states."""
+        return self.inner + 2 * self.groups * self.state
+
+    def kinds(self, layers: int) -> tuple[str, ...]:
+        """What each of so many layers is."""
+        counts = {"mamba": self.mamba_layers, "attention": self.attention_layers, "experts": self.expert_layers}
+        counts["feed_forward"] = layers - sum(counts.values())
+        places = [((2 * i + 1) / (2 * count), kind) for kind, count in counts.items() for i in range(count)]
+        return tuple(kind for _, kind in sorted(places))
 
 
 @dataclass(frozen=True)
@@ -51,10 +114,15 @@ class Model:
     tied_embeddings: the head uses the embedding's matrix.
     causal: tokens attend to earlier ones only.
     bias: matrices have biases.
-    position: "rotary", "learned" (an embedding) or "none".
+    position: "rotary", "learned" (an embedding), "alibi" (a bias of the scores, inside attention) or "none".
     norm: "rms" (a weight) or "layer" (a weight and a bias).
     dropout: there is dropout behind embedding, attention and feed-forward part, and on attention probabilities.
     moe: experts, if there are any.
+    latents: of attention, if queries, keys and values are made of them.
+    window: how many tokens those of every other layer, from the first, attend to; 0: all.
+    hybrid: layers of one kind each; None: each is attention and a feed-forward part.
+    prediction_layers: layers behind the others that predict one more token each (DeepSeek-AI 2024, arXiv:2412.19437,
+        section 2.2).
     """
 
     layers: int
@@ -74,10 +142,33 @@ class Model:
     dropout: bool = False
     moe: Experts | None = None
     name: str = "transformer"
+    latents: Latents | None = None
+    window: int = 0
+    hybrid: Hybrid | None = None
+    prediction_layers: int = 0
+
+    @property
+    def predictions(self) -> range:
+        """The numbers of the prediction layers, which follow those of the others."""
+        return range(self.layers, self.layers + self.prediction_layers)
 
     def has_experts(self, layer: int) -> bool:
-        """Whether a layer's feed-forward part is made of experts."""
-        return self.moe is not None and (layer + 1) % self.moe.every == 0
+        """Whether a layer has experts: as its feed-forward part, or, of a hybrid, alone."""
+        return "experts" in self.kinds(layer)
+
+    def kinds(self, layer: int) -> tuple[str, ...]:
+        """What a layer is made of, in order."""
+        if self.hybrid is not None and layer < self.layers:
+            return (self.hybrid.kinds(self.layers)[layer],)
+        moe = self.moe
+        behind = moe is not None and layer >= moe.dense_layers and (layer + 1 - moe.dense_layers) % moe.every == 0
+        experts = behind or (moe is not None and layer >= self.layers)
+        return ("attention", "experts" if experts else "feed_forward")
+
+    def keys(self, layer: int) -> int:
+        """How many tokens a token of a layer attends to; to how many it may, causal or not."""
+        near = self.window and layer < self.layers and layer % 2 == 0
+        return min(self.window, self.sequence) if near else self.sequence
 
 
 @dataclass(frozen=True)
@@ -92,7 +183,9 @@ class Parallel:
     pp: pipeline stages.
     cp: ranks that share a sequence, each with its part of the tokens; keys and values go round for attention.
     sp: sequence parallelism: what tensor parallelism does not split is split along the sequence, over the same ranks.
-    ep: ranks that share a layer's experts. They are ranks of ``dp``: the number of ranks does not grow.
+    ep: ranks that share a layer's experts. They are ranks of ``dp``, and with ``expert_tp`` 1 of ``tp`` too: the number
+        of ranks does not grow.
+    expert_tp: ranks that share an expert's matrices: ``tp``, or 1.
     zero: what data parallelism shards: 0 nothing, 1 optimizer states, 2 gradients too, 3 parameters too (FSDP).
     fsdp: over how many ranks of ``dp`` ZeRO 3 shards; the rest are replicas of these.
     virtual_stages: pieces of the model on each pipeline rank (interleaved schedule).
@@ -113,6 +206,26 @@ class Parallel:
     virtual_stages: int = 1
     balance: str = "even"
     scatter_gather: bool = False
+    expert_tp: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.expert_tp:
+            object.__setattr__(self, "expert_tp", self.tp)
+
+    @property
+    def stage_ranks(self) -> int:
+        """How many ranks a pipeline stage has."""
+        return self.copies * self.tp
+
+    @property
+    def expert_replicas(self) -> int:
+        """How many ranks of a stage hold the same part of the same experts."""
+        return self.stage_ranks // (self.expert_tp * self.ep)
+
+    @property
+    def experts_apart(self) -> bool:
+        """Whether other ranks hold the same experts than hold the same of all else."""
+        return self.ep > 1 or self.expert_tp != self.tp
 
     @property
     def ranks(self) -> int:
@@ -155,6 +268,18 @@ class Overlap:
 
 
 @dataclass(frozen=True)
+class Adapters:
+    """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685) beside the matrices of attention; all else is frozen.
+
+    Attributes
+    ----------
+    rank: elements between the two matrices of an adapter.
+    """
+
+    rank: int
+
+
+@dataclass(frozen=True)
 class Spec:
     """One training step of a transformer on many ranks; `chakrasim.generator.spec.file` reads it from YAML.
 
@@ -173,6 +298,7 @@ class Spec:
     optimizer: "adamw" or "sgd"; ``state_bytes``: of each parameter, master copy included.
     clip_gradients: the norm of all gradients is taken, and they are scaled by it.
     flash_attention: scores stay inside one kernel; else they are written to memory.
+    lora: adapters, which alone are trained; None: all parameters are.
     """
 
     model: Model
@@ -192,6 +318,12 @@ class Spec:
     fused_loss: bool = False
     launch_ns: int = 0
     overlap: Overlap = Overlap()
+    lora: Adapters | None = None
+
+    @property
+    def copies_embedding(self) -> bool:
+        """Whether the last stage has a copy of the embedding of the first."""
+        return self.parallel.pp > 1 and (self.model.tied_embeddings or self.model.prediction_layers > 0)
 
     @property
     def value_bytes(self) -> int:
@@ -212,6 +344,8 @@ class Spec:
         """Whether all of a layer is computed again."""
         if self.recompute != "full" or not self.recompute_layers:
             return self.recompute == "full"
+        if layer >= self.model.layers:
+            return False
         piece = next(layers for layers in map(self.layers_of, range(self.chunks)) if layer in layers)
         return layer - piece.start < self.recompute_layers
 
