@@ -151,7 +151,7 @@ def test_nothing_to_do_takes_no_time() -> None:
 def test_each_kernel_costs_its_start(name: str) -> None:
     profile = load_device(name)
     for kind in WorkKind:
-        one, five = (times(profile, work(kind, flops=10**8, bytes_read=10**7, kernels=k))[0] for k in (1, 5))
+        one, five = (times(profile, work(kind, flops=10**8, bytes_read=10**6, kernels=k))[0] for k in (1, 5))
         assert five - one == pytest.approx(4 * profile.efficiency_of(kind).start_ns, abs=1)
 
 
@@ -195,12 +195,41 @@ def test_absurd_work_takes_the_longest_time() -> None:
     assert times(load_device(PLAIN), work(flops=2**62, kernels=2**62)) == [2**62]
 
 
+def test_small_kernels_are_faster_where_their_data_stay_in_the_cache() -> None:
+    plain = load_device(PLAIN)
+    elementwise = {"start": "1 us", "compute": 1.0, "bandwidth": 0.5, "cached": 0.8, "cache": "20 MB"}
+    content = {**PLAIN, "efficiency": {**PLAIN["efficiency"], "elementwise": elementwise}}  # type: ignore[dict-item]
+    profile = load_device(content)
+    sizes = np.array([10**6, 2 * 10**7, 10**9])
+    rate = sizes / (profile.durations_ns(work(WorkKind.ELEMENTWISE, bytes_read=sizes)) - 1000)
+    assert rate.tolist() == pytest.approx([800, 2 / (1 / 800 + 1 / 500), 500], rel=1e-3)
+    assert times(profile, work(WorkKind.GEMM, bytes_read=sizes)) == times(plain, work(WorkKind.GEMM, bytes_read=sizes))
+    twenty = work(WorkKind.ELEMENTWISE, bytes_read=10**8, kernels=20)
+    assert times(profile, twenty)[0] - 20_000 == pytest.approx(10**8 / 800, rel=1e-3)
+    again = load_device(yaml.safe_load(dump_device(profile)))
+    assert again.efficiency == profile.efficiency
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"cached": 0.9}, "cache: the key is missing"),
+        ({"cache": "1 MB"}, "cached: the key is missing"),
+        ({"cached": 0.7, "cache": "1 MB"}, "small kernels are slower than large ones"),
+    ],
+)
+def test_caches_that_cannot_be(keys: dict[str, object], expected: str) -> None:
+    elementwise = {"start": "1 us", "compute": 1.0, "bandwidth": 0.8, **keys}
+    with pytest.raises(InputError, match=expected):
+        load_device({**PLAIN, "efficiency": {**PLAIN["efficiency"], "elementwise": elementwise}})  # type: ignore[dict-item]
+
+
 def test_a_finite_knee_rounds_off_the_ridge() -> None:
     sharp = Efficiency(0.0, 0.0, 1.0, 1.0, 1000.0, 1000.0)
     one, none = np.array([100.0]), np.zeros(1)
-    assert sharp.times_ns(one, one, none, none)[0] == pytest.approx(100.0, rel=1e-3)
-    assert replace(sharp, knee=1.0).times_ns(one, one, none, none)[0] == pytest.approx(200.0)
-    assert replace(sharp, knee=2.0).times_ns(one, one, none, none)[0] == pytest.approx(100 * 2**0.5)
+    assert sharp.times_ns(one, one, none, none, none)[0] == pytest.approx(100.0, rel=1e-3)
+    assert replace(sharp, knee=1.0).times_ns(one, one, none, none, none)[0] == pytest.approx(200.0)
+    assert replace(sharp, knee=2.0).times_ns(one, one, none, none, none)[0] == pytest.approx(100 * 2**0.5)
 
 
 def test_the_shipped_devices() -> None:

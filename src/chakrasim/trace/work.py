@@ -56,6 +56,8 @@ class WorkKind(IntEnum):
     EMBEDDING = 8
     COPY = 9
     OPTIMIZER = 10
+    ROTARY = 11
+    """Rotary positions by PyTorch's plain operators, on parts of heads; a kernel for them is ELEMENTWISE."""
 
 
 BITS: Final = {
