@@ -104,6 +104,9 @@ def _pipeline(spec: Spec, root: Section) -> None:
 def _experts(spec: Spec, root: Section) -> None:
     moe, ep, tp = spec.model.moe, spec.parallel.ep, spec.parallel.tp
     if moe is None:
+        if spec.parallel.expert_tp != tp:
+            root.fail(("parallel", "expert_tp"), "there are no experts to be whole", found=spec.parallel.expert_tp,
+                      remedy="write model: moe, or leave it out")  # fmt: skip
         if ep > 1:
             root.fail(
                 ("parallel", "ep"), "expert parallelism needs a model with experts", found=ep, remedy="write model: moe"
