@@ -54,10 +54,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--zero", type=whole_number(0, 3), metavar="0-3",
         help="what data parallelism shards: optimizer states (1), gradients too (2), parameters too (3)",
     )  # fmt: skip
-    parser.add_argument("--recompute", metavar="WHAT", help="none, selective or full; default: none, or the file's")
     parser.add_argument(
-        "--dtype", metavar="TYPE", help="what is computed in: bf16, fp16, fp32; default: bf16, or the file's"
-    )
+        "--recompute", metavar="WHAT",
+        help="none, selective, full, or names of what is computed again, such as norm,activation; default: none",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dtype", metavar="TYPE",
+        help="what is computed in: bf16, fp16, fp32; or products in fp8, mxfp8, nvfp4, the rest in bf16; default: bf16",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compile", action=argparse.BooleanOptionalAction,
+        help="kernels as torch.compile fuses them, or one for each operator; default: fused as by Megatron-LM",
+    )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
     add_strict(parser)
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
@@ -72,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.report.tables.prediction import step_sections
 
     asked = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in _NUMBERS}
-    for name in ("dp_kind", "zero", "recompute", "dtype"):
+    for name in ("dp_kind", "zero", "recompute", "dtype", "compile"):
         asked[name] = getattr(options, name)
     notes = Notes()
     found = estimate(

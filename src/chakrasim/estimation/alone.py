@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from chakrasim.collectives.kinds import KINDS
+import numpy as np
+
+from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME
+from chakrasim.estimation.result import LimitingLink
 from chakrasim.generator.layers.condense import Alone
 from chakrasim.generator.mesh import process_groups
 from chakrasim.simulator.closed_form import collective_alone
@@ -14,24 +18,52 @@ if TYPE_CHECKING:
     from chakrasim.generator.layers.condense import AloneOf
     from chakrasim.generator.layers.tape import Row
     from chakrasim.generator.spec.spec import Spec
+    from chakrasim.generator.transformer import Generated
     from chakrasim.machine import Machine
 
+Groups = Mapping[str, tuple[int, ...]]
 WAITED_FOR: Final = ("tp", "ep", "cp")
 """Roles whose collectives what is computed next waits for."""
 USUAL_PROCESSORS: Final = 132
 """Of a device whose profile does not say: an H100's."""
+MOST_HELD: Final = 0.5
+"""Of the processors, by any collective."""
 
 
-def alone_of(spec: Spec, machine: Machine) -> AloneOf:
-    """What collectives inside one NVLink or xGMI domain take; None for others, which meet other traffic."""
-    inside = _groups_inside(spec, machine)
+def groups_inside(spec: Spec, machine: Machine) -> Groups:
+    """By role, the first of its groups, if all of them are inside an NVLink or xGMI domain, and these are alike.
+
+    There are none where ranks or links differ, so that ranks wait for each other inside.
+    """
+    if machine.slow or machine.changes or machine.comm_scale != 1.0 or not _equal_islands(machine):
+        return {}
+    graph = machine.graph
+    island = graph.island[: graph.ranks]
+    found = {}
+    for role, groups in process_groups(spec).items():
+        if role in WAITED_FOR and all(island[group[0]] == island[group[-1]] >= 0 for group in groups):
+            found[role] = groups[0]
+    return found
+
+
+def _equal_islands(machine: Machine) -> bool:
+    """Whether islands have as many links, of the same speed altogether."""
+    graph = machine.graph
+    island = graph.island[graph.source]
+    inner = (island >= 0) & (island == graph.island[graph.target])
+    counts, speeds = np.bincount(island[inner]), np.bincount(island[inner], graph.capacity[inner])
+    return bool(len(counts)) and len({*counts.tolist()}) == 1 and bool(np.ptp(speeds) <= 1e-9 * speeds.max())
+
+
+def alone_of(inside: Groups, machine: Machine) -> AloneOf:
+    """What collectives of these groups take; None for others, which meet other traffic."""
     profile = machine.profile
     processors = (profile.processors if profile is not None else 0) or USUAL_PROCESSORS
 
     @cache
-    def found(role: str, kind: int, size: int) -> Alone:
-        group, meaning = inside[role], KINDS_BY_TYPE[kind]
-        alone = collective_alone(machine, meaning.name, meaning.whole_bytes(size, len(group)), group)
+    def found(role: str, number: int, size: int) -> Alone:
+        group, kind = inside[role], KINDS[number]
+        alone = collective_alone(machine, kind.name, kind.whole_bytes(size, len(group)), group)
         channels = alone.course.choice.channels if alone.course is not None else 0
         return Alone(alone.time_ns, min(channels / processors, MOST_HELD))
 
@@ -44,19 +76,18 @@ def alone_of(spec: Spec, machine: Machine) -> AloneOf:
     return of
 
 
-MOST_HELD: Final = 0.5
-"""Of the processors, by any collective."""
-KINDS_BY_TYPE: Final = {int(kind.type): kind for kind in KINDS.values()}
-
-
-def _groups_inside(spec: Spec, machine: Machine) -> dict[str, tuple[int, ...]]:
-    """By role, the first of its groups, if all of them are inside a domain."""
-    graph = machine.graph
-    if graph is None:
-        return {}
-    island = graph.island[: graph.ranks]
-    found = {}
-    for role, groups in process_groups(spec).items():
-        if role in WAITED_FOR and all(island[group[0]] == island[group[-1]] >= 0 for group in groups):
-            found[role] = groups[0]
-    return found
+def link_inside(made: Generated, machine: Machine, inside: Groups, seconds: float) -> LimitingLink | None:
+    """The link that collectives of these groups cross, and how busy they keep it in a step, in the mean over ranks."""
+    busy, most, found = 0.0, 0.0, None
+    for (what, role), (count, size) in made.totals.communication.items():
+        if role not in inside:
+            continue
+        group, kind = inside[role], KINDS_BY_NAME[what]
+        one = collective_alone(machine, what, kind.whole_bytes(size // count, len(group)), group)
+        if not one.link:
+            continue
+        crossed = kind.whole_bytes(size, len(group)) * kind.bus_factor(len(group)) / machine.ranks
+        busy += crossed / float(machine.graph.capacity[machine.graph.link_number[one.link]])
+        if crossed > most:
+            most, found = crossed, (one.link, f"{kind.name} of {role}, limited by {one.limited_by}")
+    return None if found is None else LimitingLink(found[0], busy / seconds / 1e9, found[1])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
-from chakrasim.estimation.alone import alone_of
+from chakrasim.estimation.alone import alone_of, groups_inside, link_inside
 from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
 from chakrasim.estimation.request import ModelLike, Request
 from chakrasim.estimation.result import LimitingLink, StepEstimate
@@ -21,6 +20,10 @@ if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Spec
     from chakrasim.machine import Machine
     from chakrasim.simulator.outcome.result import SimulationResult
+
+
+NO_EFFECT: Final = "the device profile has no effect"
+"""What the simulation says of a profile whose times are in the nodes already."""
 
 
 def estimate(
@@ -47,8 +50,8 @@ def estimate(
         Refuse what does not fit in memory, and anything that would be a warning.
     asked:
         How ranks share the model and what a step is, by the names of `chakrasim.estimation.request.Request`: tp, pp,
-        vp, cp, ep, dp_kind, zero, batch (sequences of the whole job), micro_batch, seq, recompute, dtype. What is left
-        open is chosen, the split so that it fits in memory, and told in ``assumed``.
+        vp, cp, ep, dp_kind, zero, batch (sequences of the whole job), micro_batch, seq, recompute, dtype, compile. What
+        is left open is chosen, the split so that it fits in memory, and told in ``assumed``.
 
     Raises
     ------
@@ -78,8 +81,9 @@ def estimate_step(
 ) -> StepEstimate:
     """The same for a spec on a machine with a profile and as many ranks as the spec has: generated and simulated.
 
-    Kernels that run one after another are one node each (`chakrasim.generator.layers.condense`), which takes a fraction
-    of the time and gives the same step. ``assumed`` are what the spec was made with that nobody said.
+    Kernels that run one after another are one node each, collectives among them that share links with nothing else
+    (`chakrasim.estimation.alone`): that takes a fraction of the time and gives the same step. ``assumed`` is what the
+    spec was made with that nobody said.
     """
     from chakrasim.generator.layers.condense import condense
     from chakrasim.generator.transformer import generate_transformer, mesh_text
@@ -89,11 +93,13 @@ def estimate_step(
     if profile is None or spec.parallel.ranks != machine.ranks:
         raise InputError("the split does not make so many GPUs", file=machine.name or "machine",
                          found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip
-    short = partial(condense, durations_ns=profile.durations_ns, alone=alone_of(spec, machine))
-    made = generate_transformer(spec, rewrite=short)
-    result = simulate(made.job, machine=replace(machine, profile=None))  # its times are in the nodes
+    inside = groups_inside(spec, machine)
+    alone = alone_of(inside, machine)
+    made = generate_transformer(spec, rewrite=partial(condense, durations_ns=profile.durations_ns, alone=alone))
+    result = simulate(made.job, machine=machine)
     if notes is not None:
-        notes.warn(*result.warnings)
+        notes.warn(*(warning for warning in result.warnings if not warning.startswith(NO_EFFECT)))
+    links = [link for link in (_link(result), link_inside(made, machine, inside, result.makespan_ns / 1e9)) if link]
     rank, seconds = slowest(result), result.makespan_ns / 1e9
     parts = parts_of(result, made.job, rank)
     moving = sum(value for name, value in parts.items() if name.startswith("comm_"))
@@ -115,12 +121,12 @@ def estimate_step(
         high_s=high,
         tokens=made.totals.tokens,
         model_flops=made.totals.model_flops,
-        peak_flops=profile.peak_of(spec.dtype),
+        peak_flops=profile.peak_of(spec.dtype if spec.matrix_dtype == "none" else spec.matrix_dtype),
         memory_bytes=max(memory.peak for memory in made.totals.memory),
         memory_capacity_bytes=profile.memory_bytes,
         parts_s=parts,
         rank=rank,
-        link=_link(result),
+        link=max(links, key=lambda link: link.busy_share, default=None),
         assumed=tuple(assumed),
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.generator.layers.condense import PARTS as COMPUTE
+from chakrasim.generator.layers.tape import STREAMS
 from chakrasim.trace import NodeType
 from chakrasim.trace.job.job import PEER
 
@@ -46,9 +46,10 @@ def parts_of(result: SimulationResult, job: Job, rank: int) -> dict[str, float]:
     found = dict(zip((name for name, _ in layers), taken[:-1], strict=True))
     rest = BUBBLE if len(job.traces) > 1 and "pp" in job.process_groups else WAITING
     found[rest] += taken[-1]
-    busy, stated = found.pop("compute"), sum(kinds.values())
-    parts = {name: busy * kinds[name] / stated if stated else 0.0 for name in COMPUTE}
-    parts |= {f"comm_{name}": float(found.pop(name)) for name in list(moving)}
+    busy, stated = found.pop("compute"), max(sum(kinds.values()), 1)
+    parts = {name: busy * kinds.pop(name) / stated for name in COMPUTE}
+    for role in sorted({*moving, *kinds}):
+        parts[f"comm_{role}"] = found.pop(role, 0) + busy * kinds.get(role, 0) / stated
     return {name: value / 1e9 for name, value in {**parts, **found}.items()}
 
 
@@ -58,11 +59,14 @@ def _ran(record: NodeRecord) -> tuple[Trace, Ints, Ints, Ints]:
     return record.graph.trace, record.graph.order[ran], record.start_ns[ran], record.end_ns[ran]
 
 
-def _compute_spans(record: NodeRecord) -> tuple[Ints, Mapping[str, int]]:
-    """int64[n, 2] of when something is computed, and what the nodes say that their times are made of."""
+def _compute_spans(record: NodeRecord) -> tuple[Ints, dict[str, int]]:
+    """int64[n, 2] of when something is computed, and what the nodes say that their times are made of: kinds of
+    computation, and by role what collectives among them hold up."""
     trace, nodes, start, end = _ran(record)
     computes = trace.types[nodes] == NodeType.COMP_NODE
-    kinds = {name: int(trace.attr(f"{name}_ns").integers()[nodes[computes]].sum()) for name in COMPUTE}
+    stated = {name: f"{name}_ns" for name in COMPUTE} | {role: f"exposed_{role}_ns" for role in STREAMS}
+    kinds = {name: int(trace.attr(key).integers()[nodes[computes]].sum()) for name, key in stated.items()}
+    kinds = {name: value for name, value in kinds.items() if value or name in COMPUTE}
     return np.stack([start[computes], end[computes]], axis=1), kinds
 
 

@@ -12,6 +12,7 @@ from chakrasim.config.section import Section, open_section
 from chakrasim.errors import InputError, near
 from chakrasim.generator.spec.keys import renamed, word_of
 from chakrasim.generator.spec.models import MODELS
+from chakrasim.generator.spec.spec import MATRIX_DTYPES
 
 ModelLike = str | os.PathLike[str] | Mapping[str, Any]
 Entries = dict[str, Any]
@@ -29,7 +30,10 @@ class Request:
     dp_kind: "ddp"; "fsdp", parameters sharded over all replicas; "hsdp", over those of a node.
     zero: what data parallelism shards: 0 nothing, 1 optimizer states, 2 gradients too, 3 parameters too.
     batch, micro_batch, seq: sequences of the whole job's step, sequences of a replica at a time, tokens of a sequence.
-    recompute, dtype: as in a spec.
+    recompute: as in a spec.
+    dtype: as in a spec, or one of its ``matrix_dtype``, with which all else is bfloat16.
+    compile: whether element-wise kernels are fused by torch.compile, or each operator is a kernel; None: fused as by
+        Megatron-LM.
     """
 
     tp: int | None = None
@@ -44,12 +48,13 @@ class Request:
     seq: int | None = None
     recompute: str | None = None
     dtype: str | None = None
+    compile: bool | None = None
 
     def __post_init__(self) -> None:
         for name in (one.name for one in fields(self)):
             value = getattr(self, name)
             low = 0 if name == "zero" else 1
-            if name in ("dp_kind", "recompute", "dtype") or value is None:
+            if name in ("dp_kind", "recompute", "dtype", "compile") or value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1 << 40:
                 raise InputError("out of range", place=name, found=value, expected=f"a whole number of {low} or more")
@@ -78,9 +83,14 @@ def entries_of(model: ModelLike, request: Request) -> tuple[Entries, str]:
             entries[home][key] = value
     if request.batch is not None:
         entries["batch"].pop("micro_batches", None)
-    for name in ("recompute", "dtype"):
-        if getattr(request, name) is not None:
-            entries[name] = getattr(request, name)
+    if request.recompute is not None:
+        entries["recompute"] = request.recompute
+    if request.dtype is not None:
+        narrow = word_of(request.dtype) in MATRIX_DTYPES
+        entries["dtype"] = "bfloat16" if narrow else request.dtype
+        entries["matrix_dtype"] = request.dtype if narrow else "none"
+    if request.compile is not None:
+        entries["kernels"] = "compiled" if request.compile else "eager"
     if request.vp is not None:
         entries.pop("schedule", None)
     return entries, root.file

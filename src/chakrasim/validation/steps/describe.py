@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.calibration.measurements.csv_rows import number_of
 from chakrasim.errors import InputError
+from chakrasim.estimation.split import LAUNCH_NS
 from chakrasim.validation.steps.rows import StepRow
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ _OPERATORS: Final = {
     "core_attn": "attention", "moe": "experts", "shared_experts": "feed_forward",
 }  # fmt: skip
 """What Megatron-Core computes again, and our names."""
-
-
-LAUNCH_NS: Final = {"fused": 5000, "compiled": 4000, "eager": 6000}
-"""The host's time for a kernel, by how programs are run."""
 
 
 @dataclass(frozen=True)
