@@ -254,7 +254,7 @@ HYBRID: Final = (
 MODEL: Final = (
     Key("name", text, "transformer", "for reports", shown="the preset's"),
     Key("preset", _PRESET, None, "where to start from: the other keys replace what it says"),
-    Key("layers", _COUNT, _SIZE_NEEDED, "layers, all equal"),
+    Key("layers", _COUNT, _SIZE_NEEDED, "attention and a feed-forward part each, or, of a hybrid, one thing each"),
     Key("hidden", _COUNT, _SIZE_NEEDED, "elements of the hidden state"),
     Key("feed_forward", _COUNT, Derived(lambda model: 4 * model["hidden"], "4 x hidden"),
         "inner size of the feed-forward part"),
