@@ -169,6 +169,18 @@ def test_alibi_has_neither_rotation_nor_parameters() -> None:
     assert not any("rotary" in alibi.job.traces[0].name(node) for node in range(len(alibi.job.traces[0])))
 
 
+def test_norms_of_heads() -> None:
+    plain, normed = (made({"kv_heads": 4, "head_norms": given}) for given in (False, True))
+    assert normed.totals.parameters - plain.totals.parameters == 4 * 2 * 4
+    trace = normed.job.traces[0]
+    read = trace.attr("bytes_read").integers()
+    found = {trace.name(n): int(read[n]) for n in range(len(trace)) if "heads norm" in trace.name(n)}
+    assert len(found) == 8
+    assert found["layer 1 forward: heads norm"] == 8 * (32 + 16) * 2
+    assert found["layer 1 backward: heads norm gradient"] == 2 * 8 * (32 + 16) * 2
+    assert normed.totals.memory[0].activations - plain.totals.memory[0].activations == 4 * 8 * (32 + 16) * 2
+
+
 # --- experts ---
 
 
@@ -313,6 +325,9 @@ def test_adapters_by_hand() -> None:
     assert ("all_reduce", "tp") not in communication(trace, "optimizer")
     memory = generated.totals.memory[0]
     assert (memory.gradients, memory.optimizer) == (adapters // 2 * 4, adapters // 4 * 12)
+    # Each layer keeps no inputs of the frozen feed-forward matrices, but what is between those of adapters.
+    trained = made(model, parallel=split, batch={"micro_batch": 1}).totals.memory[0]
+    assert trained.activations - memory.activations == 4 * (4 * 16 * 2 + 8 * 12 * 2 - 2 * 8 * 4 * 2)
     matrices = formulas.active_matrices(generated.spec.model)
     attention = 3 * 4 * 4 * 8 * 8 * 32
     assert generated.totals.model_flops == 2 * (8 * (4 * matrices + 6 * adapters) + attention)
@@ -397,6 +412,7 @@ def test_every_split_runs_to_its_end(spec: dict[str, Any]) -> None:
         ({"latents": LATENTS, "kv_heads": 4}, {}, r"kv_heads: latent attention has as many heads .*found 4"),
         ({"latents": LATENTS}, {"lora": {"rank": 4}}, r"\$\.lora: adapters are those of grouped-query attention"),
         ({"latents": LATENTS}, {"recompute": "half_of_matrices"}, r"recompute: half of the matrices are those"),
+        ({"latents": LATENTS, "head_norms": True}, {}, r"head_norms: latent attention normalises its latents"),
         ({"latents": {"query_rank": 4}}, {}, r"\.latents\.key_value_rank: the key is missing"),
         ({"window": 3}, {"flash_attention": False}, r"\.window: attention that writes its scores to memory"),
         ({}, {"flash_attention": False, "recompute": "attention"}, r"recompute: scores that are written to memory are"),

@@ -151,6 +151,9 @@ def _attention(spec: Spec, root: Section) -> None:
     if model.latents is not None and model.kv_heads != model.heads:
         root.fail(("model", "kv_heads"), "latent attention has as many heads of keys and values as of queries",
                   found=model.kv_heads, expected=str(model.heads))  # fmt: skip
+    if model.latents is not None and model.head_norms:
+        root.fail(("model", "head_norms"), "latent attention normalises its latents, not heads", found=True,
+                  remedy="leave out one of the two")  # fmt: skip
     if model.window and not spec.flash_attention:
         root.fail(("model", "window"), "attention that writes its scores to memory has no window", found=model.window,
                   remedy="leave out flash_attention: false")  # fmt: skip

@@ -277,6 +277,7 @@ MODEL: Final = (
         "multi-head latent attention (MLA): a mapping, below"),
     Key("window", _whole(0), 0, "tokens that those of every other layer, from the first, attend to; 0: all"),
     Key("hybrid", _optional("hybrid", HYBRID, Hybrid), None, "layers of one kind each: a mapping, below"),
+    Key("head_norms", switch, False, "queries and keys are normalised, each head by itself (QK norm)"),
     Key("prediction_layers", _whole(0), 0,
         "layers behind the others that predict one more token each, with the shared head (MTP)"),
 )  # fmt: skip
