@@ -254,7 +254,7 @@ HYBRID: Final = (
 MODEL: Final = (
     Key("name", text, "transformer", "for reports", shown="the preset's"),
     Key("preset", _PRESET, None, "where to start from: the other keys replace what it says"),
-    Key("layers", _COUNT, _SIZE_NEEDED, "layers, all equal"),
+    Key("layers", _COUNT, _SIZE_NEEDED, "attention and a feed-forward part each, or, of a hybrid, one thing each"),
     Key("hidden", _COUNT, _SIZE_NEEDED, "elements of the hidden state"),
     Key("feed_forward", _COUNT, Derived(lambda model: 4 * model["hidden"], "4 x hidden"),
         "inner size of the feed-forward part"),
@@ -277,6 +277,7 @@ MODEL: Final = (
         "multi-head latent attention (MLA): a mapping, below"),
     Key("window", _whole(0), 0, "tokens that those of every other layer, from the first, attend to; 0: all"),
     Key("hybrid", _optional("hybrid", HYBRID, Hybrid), None, "layers of one kind each: a mapping, below"),
+    Key("head_norms", switch, False, "queries and keys are normalised, each head by itself (QK norm)"),
     Key("prediction_layers", _whole(0), 0,
         "layers behind the others that predict one more token each, with the shared head (MTP)"),
 )  # fmt: skip

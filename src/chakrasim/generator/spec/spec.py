@@ -121,6 +121,7 @@ class Model:
     latents: of attention, if queries, keys and values are made of them.
     window: how many tokens those of every other layer, from the first, attend to; 0: all.
     hybrid: layers of one kind each; None: each is attention and a feed-forward part.
+    head_norms: queries and keys are normalised, each head by itself.
     prediction_layers: layers behind the others that predict one more token each (DeepSeek-AI 2024, arXiv:2412.19437,
         section 2.2).
     """
@@ -146,6 +147,7 @@ class Model:
     window: int = 0
     hybrid: Hybrid | None = None
     prediction_layers: int = 0
+    head_norms: bool = False
 
     @property
     def predictions(self) -> range:
