@@ -29,6 +29,7 @@ COUNTS = {
     "estimate": 19,
     "calibrate collectives": 7,
     "calibrate compute": 10,
+    "calibrate steps": 4,
     "validate megatron": 3,
     "validate collectives": 6,
     "validate steps": 3,
