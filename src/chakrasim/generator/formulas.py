@@ -43,7 +43,7 @@ def active_parameter_count(model: Model) -> int:
 
 def _blocks(model: Model) -> list[str]:
     """What all layers are made of, prediction layers included."""
-    return [kind for layer in range(model.layers + model.prediction_layers) for kind in model.kinds(layer)]
+    return [kind for layer in _layers(model) for kind in model.kinds(layer)]
 
 
 def _norm_ways(model: Model) -> int:
@@ -96,9 +96,17 @@ def _attention_matrices(model: Model) -> int:
     queries, keys = model.heads * model.head_size, model.kv_heads * model.head_size
     if latents is None:
         return hidden * (2 * queries + 2 * keys)
-    ranks, rotary = latents.query_rank + latents.key_value_rank, latents.rotary_size
-    up = latents.query_rank * (queries + model.heads * rotary) + latents.key_value_rank * 2 * queries
-    return hidden * (ranks + rotary) + up + queries * hidden
+    down = latents.query_rank + latents.key_value_rank + latents.rotary_size
+    return hidden * down + _matrices_up(model) + queries * hidden
+
+
+def _matrices_up(model: Model) -> int:
+    """Multiply-adds of a token with the matrices that make queries, keys and values of latents."""
+    latents, heads = model.latents, model.heads
+    if latents is None:
+        return 0
+    queries = latents.query_rank * heads * (model.head_size + latents.rotary_size)
+    return queries + latents.key_value_rank * heads * 2 * model.head_size
 
 
 def _expert_matrices(model: Model, moe: Experts) -> int:
@@ -107,31 +115,24 @@ def _expert_matrices(model: Model, moe: Experts) -> int:
     return routed + hidden * (ways * moe.shared_feed_forward + moe.experts + 2 * moe.latent)
 
 
-def _products(model: Model) -> tuple[int, int]:
-    """Multiply-adds of a sequence's scores in all layers, and of their product with the values."""
-    layers = range(model.layers + model.prediction_layers)
-    found = [_products_of(model, layer) for layer in layers if "attention" in model.kinds(layer)]
-    return sum(scores for scores, _ in found), sum(values for _, values in found)
+def _layers(model: Model) -> range:
+    """All layers, prediction layers included."""
+    return range(model.layers + model.prediction_layers)
 
 
-def _products_of(model: Model, layer: int) -> tuple[int, int]:
-    """The same in one layer that has attention."""
-    scores = model.sequence * model.keys(layer) * model.heads
+def _products(model: Model, layer: int) -> tuple[int, int]:
+    """Multiply-adds of a sequence's scores in a layer, and of their product with the values."""
+    if "attention" not in model.kinds(layer):
+        return 0, 0
+    scores = model.sequence * model.keys(layer)
     rotary = model.latents.rotary_size if model.latents is not None else 0
-    return scores * (model.head_size + rotary), scores * model.head_size
+    return scores * model.heads * (model.head_size + rotary), scores * model.heads * model.head_size
 
 
-def _scans(model: Model) -> tuple[int, int]:
-    """Multiply-adds of a sequence's scans in all layers; of them, those that the backward pass repeats."""
-    whole, repeated = _scan(model)
-    count = model.hybrid.mamba_layers if model.hybrid is not None else 0
-    return count * whole, count * repeated
-
-
-def _scan(model: Model) -> tuple[int, int]:
-    """The same in one layer."""
+def _scan(model: Model, layer: int) -> tuple[int, int]:
+    """Multiply-adds of a sequence's scan in a layer; of them, those that the backward pass repeats."""
     hybrid = model.hybrid
-    if hybrid is None:
+    if hybrid is None or "mamba" not in model.kinds(layer):
         return 0, 0
     repeated = _within(model, hybrid) * hybrid.groups * hybrid.state + model.sequence * hybrid.inner * hybrid.state
     rest = _within(model, hybrid) * hybrid.inner + model.sequence * hybrid.inner * hybrid.state
@@ -156,41 +157,37 @@ def active_matrices(model: Model) -> int:
 
 def layers_forward(model: Model) -> int:
     """Operations of a sequence in all layers, forward."""
-    layers = range(model.layers + model.prediction_layers)
-    return sum(layer_forward(model, layer) for layer in layers)
+    return sum(layer_forward(model, layer) for layer in _layers(model))
 
 
 def layer_forward(model: Model, layer: int) -> int:
     """Operations of a sequence in one layer, forward."""
-    kinds = model.kinds(layer)
-    per_token = sum(_matrices(model, kind) for kind in kinds)
-    scores = sum(_products_of(model, layer)) if "attention" in kinds else 0
-    return 2 * (model.sequence * per_token + scores + (_scan(model)[0] if "mamba" in kinds else 0))
+    per_token = sum(_matrices(model, kind) for kind in model.kinds(layer))
+    return 2 * (model.sequence * per_token + sum(_products(model, layer)) + _scan(model, layer)[0])
 
 
 def _operators_forward(spec: Spec, layer: int) -> int:
     """The part of `layer_forward` that is computed again where only some operators are."""
-    model, kinds, operators, again = spec.model, spec.model.kinds(layer), spec.operators, 0
-    ways, keys, latents = 2 if model.gated else 1, 2 * model.kv_heads * model.head_size, model.latents
-    if "half_of_matrices" in operators:
-        inner = ways * model.feed_forward if "feed_forward" in kinds else 0
-        return model.sequence * model.hidden * (model.heads * model.head_size + keys + inner)
+    model, kinds = spec.model, spec.model.kinds(layer)
+    again = halved = 0
     if "attention" in kinds:
-        again += sum(_products_of(model, layer)) if "attention" in operators else 0
-        if "latents" in operators and latents is not None:
-            queries = model.heads * (model.head_size + latents.rotary_size)
-            up = latents.query_rank * queries + latents.key_value_rank * 2 * model.heads * model.head_size
-            again += model.sequence * up
-    for kind in ("feed_forward", "experts"):
-        again += model.sequence * _matrices(model, kind) if kind in operators and kind in kinds else 0
-    return 2 * again
+        again += sum(_products(model, layer)) if "attention" in spec.operators else 0
+        halved += model.hidden * (model.heads + 2 * model.kv_heads) * model.head_size
+        again += model.sequence * _matrices_up(model) if spec.recomputes_alone("latents") else 0
+    if "feed_forward" in kinds:
+        halved += model.hidden * model.feed_forward * (2 if model.gated else 1)
+        again += model.sequence * _matrices(model, "feed_forward") if spec.recomputes_alone("feed_forward") else 0
+    if "experts" in kinds and spec.recomputes_alone("experts"):
+        again += model.sequence * _matrices(model, "experts")
+    return 2 * (again + (model.sequence * halved // 2 if "half_of_matrices" in spec.operators else 0))
 
 
 def model_operations(spec: Spec) -> int:
     """Operations of matrix products in a step, nothing computed twice."""
     model = spec.model
     matrices = model.sequence * active_matrices(model) * (3 if spec.lora is None else 2)
-    others = sum(_products(model)) + _scans(model)[0] + model.sequence * adapter_parameters(spec)
+    others = sum(sum(_products(model, layer)) + _scan(model, layer)[0] for layer in _layers(model))
+    others += model.sequence * adapter_parameters(spec)
     return 2 * spec.batch.global_batch * (matrices + 3 * others)
 
 
@@ -201,18 +198,19 @@ def recomputed_operations(spec: Spec) -> int:
     """
     again = 0
     if spec.recompute == "full":
-        layers = range(spec.model.layers + spec.model.prediction_layers)
-        again = sum(layer_forward(spec.model, layer) for layer in layers if spec.recomputes(layer))
-        again += 2 * spec.model.sequence * adapter_parameters(spec) * sum(map(spec.recomputes, layers)) // len(layers)
+        layers = [layer for layer in _layers(spec.model) if spec.recomputes(layer)]
+        adapted = sum("attention" in spec.model.kinds(layer) for layer in layers) * _adapters(spec)
+        again = sum(layer_forward(spec.model, layer) for layer in layers) + 2 * spec.model.sequence * adapted
     elif spec.operators:
-        again = sum(_operators_forward(spec, layer) for layer in range(spec.model.layers))
+        again = sum(_operators_forward(spec, layer) for layer in _layers(spec.model))
     elif spec.recompute == "selective" and not spec.flash_attention:
-        again = 2 * sum(_products(spec.model))
+        again = 2 * sum(sum(_products(spec.model, layer)) for layer in _layers(spec.model))
     return spec.batch.global_batch * again
 
 
 def operations_inside_attention(spec: Spec) -> int:
     """Operations in a step with which backward kernels repeat what they did not keep: flash attention its scores, a
     scan its states."""
-    scores = _products(spec.model)[0] if spec.flash_attention else 0
-    return 2 * spec.batch.global_batch * (scores + _scans(spec.model)[1])
+    model = spec.model
+    scores = sum(_products(model, layer)[0] for layer in _layers(model)) if spec.flash_attention else 0
+    return 2 * spec.batch.global_batch * (scores + sum(_scan(model, layer)[1] for layer in _layers(model)))

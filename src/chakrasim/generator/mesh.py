@@ -14,9 +14,9 @@ def process_groups(spec: Spec) -> dict[str, Groups]:
     """The groups of each role that has any of two ranks or more.
 
     Rank = tp position + tp * (cp position + cp * (dp position + dp * stage)). Neighbours in dp and cp, or, where
-    experts are whole, in a stage, share experts ("ep"); neighbours in dp and cp share the parameters of a replica
-    ("fsdp"); "expert_dp" are the ranks that hold the same experts, "dp" those that hold the same of all else, "cp"
-    those that share sequences. "embedding" joins first and last stage if they hold one matrix.
+    experts are whole, in a stage, share experts ("ep"); neighbours in dp and cp the parameters of a replica ("fsdp");
+    "expert_dp" are the ranks that hold the same experts, "dp" those that hold the same of all else, "cp" those that
+    share sequences. "embedding" joins first and last stage if they hold one matrix.
     """
     split = spec.parallel
     ranks = np.arange(split.ranks).reshape(split.pp, split.copies, split.tp)

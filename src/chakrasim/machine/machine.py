@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from chakrasim.notes import Notes
 from chakrasim.text.shown import Shown
 
 MAX_SCALE = 1e9
+Issue = Literal["astra-sim", "streams"]
+ISSUES: Final = get_args(Issue)
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,10 @@ class Machine(Shown):
     whose compute nodes take longer, or shorter, than the others'; ``changes`` what happens to links, switches and ranks
     of a graph during a run. ``library`` runs the collectives (None: the algorithms of ``system``), with ``settings``
     from its environment, sees GPUs and CPUs of ``make``, and is as fast as ``calibrated`` says (None: as on machines
-    like it). ``profile`` times compute nodes, if there is one;
-    ``compute_scale`` multiplies the times of compute nodes, ``comm_scale`` the sizes of collectives and messages;
-    ``name`` and ``source`` (where the figures come from) are for
-    people; ``warnings`` are those of the machine file.
+    like it). ``issue`` says what runs at one time on a rank: one GPU operation and one communication, as in ASTRA-sim,
+    or ``streams`` side by side. ``profile`` times compute nodes, if there is one; ``compute_scale`` multiplies the
+    times of compute nodes, ``comm_scale`` the sizes of collectives and messages; ``name`` and ``source`` (where the
+    figures come from) are for people; ``warnings`` are those of the machine file.
 
     Raises :class:`chakrasim.InputError` when built with a scale that is no number from 0 to 10^9, a model that does not
     go with the network, or slow ranks that are not there.
@@ -61,6 +64,7 @@ class Machine(Shown):
     settings: Settings = field(default_factory=Settings)
     make: Make = field(default_factory=Make)
     calibrated: Calibrated | None = None
+    issue: Issue = "astra-sim"
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -70,6 +74,9 @@ class Machine(Shown):
                 expected = "a factor from 0 to 10^9"
                 raise InputError("out of range", file="Machine", place=f"$.{name}", found=value, expected=expected)
 
+        if self.issue not in ISSUES:
+            expected = " or ".join(ISSUES)
+            raise InputError("no such rule", file="Machine", place="$.issue", found=self.issue, expected=expected)
         if isinstance(self.network, NetworkGraph) and self.network_model in ("aware", "unaware"):
             what = f"the model {self.network_model} needs a network of dimensions, this one is a graph of links"
             raise InputError(what, file=self.name or "Machine", place="$.network.network-model", expected="flow")

@@ -161,6 +161,7 @@ def _load(section: Section) -> Machine:
             settings,
             make,
             calibrated,
+            values["issue"],
         )
     except InputError as error:
         place = "slow" if error.file == "slow" else "network"

@@ -17,7 +17,7 @@ from chakrasim.machine.algorithm import Algorithm, parse_algorithm
 from chakrasim.machine.constants_keys import CALIBRATED
 from chakrasim.machine.graph.network_file import graph_kind
 from chakrasim.machine.graph.network_keys import MODELS, NetworkModel
-from chakrasim.machine.machine import MAX_SCALE
+from chakrasim.machine.machine import ISSUES, MAX_SCALE
 from chakrasim.machine.memory import MEMORY_POOL, PER_NODE, PER_NPU, RemoteMemory
 from chakrasim.machine.network import topology_name
 from chakrasim.machine.site import MADE, Make, named_library
@@ -217,6 +217,9 @@ MACHINE: Final = (
     Key("memory", mapping(_MEMORY), EMPTY, "a rank's own memory, and what lies behind it"),
     Key("collectives", mapping(_COLLECTIVES), Required("a mapping of " + ", ".join(names(_COLLECTIVES))),
         "how collectives run; a graph of links may leave it out: rings, and directly what concerns two ranks each"),
+    Key("issue", choice(ISSUES), "astra-sim", "what runs at one time on a rank: `astra-sim`, one GPU operation and one "
+        "communication, or `streams`, [side by side](explanation-engine.md#streams)",
+        shown="`astra-sim`; of boards `streams`"),
     Key("placeholders", Kind(lambda section, key: section.below(key, ()), "mapping", {"type": "object"}), None,
         "by place (`memory.bandwidth`, `network[0].latency`): why the figure there is none of the machine; each is a "
         "warning in every run"),

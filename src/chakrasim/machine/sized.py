@@ -96,6 +96,7 @@ def _machine(board: Board, count: int, island: int, network: Mapping) -> Mapping
         "name": f"{board.name}-{count}",
         "source": f"{board.what}{part} {board.source}",
         "network": network,
+        "issue": "streams",
         **({"compute": {"profile": board.profile}} if board.profile else {}),
         "memory": {"bandwidth": board.memory},
         "collectives": {"library": board.make.library, "site": board.make.entries(), **PLAIN_COLLECTIVES},

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from chakrasim.simulator.flow.alone.patterns import pattern_flows
     from chakrasim.simulator.jobs import JobFigures, PlacedJob
     from chakrasim.simulator.outcome.graph_links import GraphLink
-    from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
+    from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord, RoleTimes
     from chakrasim.simulator.outcome.steps import StepTime
     from chakrasim.simulator.prediction import CollectivePrediction, predict_collectives
     from chakrasim.simulator.together import JobsResult, simulate_jobs
@@ -25,6 +25,7 @@ __all__ = [
     "LinkFigures",
     "NodeRecord",
     "PlacedJob",
+    "RoleTimes",
     "StepTime",
     "pattern_flows",
     "predict_collectives",
@@ -38,7 +39,7 @@ __getattr__, __dir__ = lazily(
         "flow.alone.patterns": ("pattern_flows",),
         "jobs": ("JobFigures", "PlacedJob"),
         "outcome.graph_links": ("GraphLink",),
-        "outcome.records": ("PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord"),
+        "outcome.records": ("PARTS", "CollectiveFigures", "LinkFigures", "NodeRecord", "RoleTimes"),
         "outcome.steps": ("StepTime",),
         "prediction": ("CollectivePrediction", "predict_collectives"),
         "together": ("JobsResult", "simulate_jobs"),

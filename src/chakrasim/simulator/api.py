@@ -176,6 +176,7 @@ def simulate(
             memory=on.memory,
             groups=dict(groups.members),
             ranks=on.ranks,
+            issue=on.issue,
             **network_of(on, model, protocol or Protocol(), changes, notes),
             slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
             compute_scale=on.compute_scale,

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
+from chakrasim.machine.device.profile import PROCESSORS
 from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.graph.graph import NetworkGraph
 from chakrasim.machine.graph.routing import Routing
+from chakrasim.machine.machine import Issue
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.channels import Channels
@@ -89,6 +91,8 @@ class Context:
     groups: Mapping[int, tuple[int, ...]]
     ranks: int
     network_model: NetworkModel = "unaware"
+    issue: Issue = "astra-sim"
+    """What runs at one time on a rank."""
     graph: NetworkGraph | None = None
     """The links of the flow network."""
     routing: Routing = field(default_factory=Routing)
@@ -139,6 +143,11 @@ class Context:
     def carries_messages_to_itself(self) -> bool:
         """Whether a rank can send to itself: up and down its own links of a congestion-aware one-dimensional switch."""
         return self.aware and self.network.dimensions == 1 and self.network.kinds[0].returns
+
+    @property
+    def processors(self) -> int:
+        """Of a device."""
+        return PROCESSORS if self.profile is None else self.profile.processors
 
     @property
     def running_limit(self) -> int:

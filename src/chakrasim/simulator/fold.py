@@ -84,7 +84,7 @@ class SymmetryFinder:
     def _shape(self, graph: Graph) -> bytes:
         """A digest of all that ranks under a symmetry have in common: everything but group ids and peers."""
         digest = hashlib.blake2b(digest_size=16)
-        columns = (graph.kind, graph.resource, graph.category, graph.a, graph.b, graph.c)
+        columns = (graph.kind, graph.resource, graph.category, graph.a, graph.b, graph.c, graph.d, graph.role)
         for column in (*columns, graph.child_offsets, graph.children, graph.parents):
             digest.update(column.tobytes())
             digest.update(b"|")
@@ -93,7 +93,7 @@ class SymmetryFinder:
             (int(u.type), u.size_bytes, local[u.group], u.group == 0, u.involved, self._root(u), u.custom_node)
             for u in graph.uses
         ]
-        digest.update(repr(uses).encode())
+        digest.update(repr((uses, graph.roles)).encode())
         return digest.digest()
 
     def _root(self, use: CollectiveUse) -> int:

@@ -31,7 +31,7 @@ from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.parts import put_together, warn_of_parts
 from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
-from chakrasim.simulator.outcome.gather import gather
+from chakrasim.simulator.outcome.gather import SKIPPED, gather
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
 from chakrasim.trace import Job, TraceBuilder
@@ -115,6 +115,7 @@ class Session:
         for graph, plans, copies, own in zip(self.graphs, self.plans, ranks, calls, strict=True):
             at_once = sum(int(count) for plan, count in zip(plans, own, strict=True) if not plan.chunks)
             counts["collectives completed at once (one member, or nothing to move)"] += at_once * copies
+            counts[SKIPPED] += graph.skipped * copies
             counts["broadcasts replayed with their recorded duration"] += graph.replayed * copies
             counts["measured latencies (delay_ns) left out: only replays wait them"] += graph.latencies * copies
         roofline = self.context.system.roofline_enabled and not self.context.system.replay_only

@@ -76,6 +76,7 @@ def simulate_jobs(
             memory=on.memory,
             groups={},
             ranks=on.ranks,
+            issue=on.issue,
             **network,
             slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
             compute_scale=on.compute_scale,

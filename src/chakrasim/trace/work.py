@@ -34,6 +34,13 @@ size of a head; ``causal`` (bool) says that half is left out. CONVOLUTION: as th
 CAUSAL: Final = "causal"
 STREAM: Final = "stream"
 """Integer: nodes of a stream run one after another."""
+LAUNCH: Final = "launch_ns"
+"""Integer, ns: how long after the start of the rank a host that runs ahead in program order, and waits for nothing, has
+launched the node's last kernel."""
+HOST_WAITS: Final = "host_waits"
+"""True: the host waits for the node's end before it launches what follows."""
+SLOWED: Final = "slowed_share"
+"""0 to 1, absent: 1: how much of a compute node is slower while communication holds a part of the device."""
 STREAM_RULE: Final = "stream_rule"
 """Why the node is on that stream, for people."""
 RECORDED: Final = "is_recorded"

@@ -27,8 +27,8 @@ class Attention(Part):
         """Attention scores of this rank: all heads, queries and keys, causal or not."""
         self.key_size = self.value_size = sizes.head_size
         """Elements of a head's queries and keys, and of its values."""
-        self.inputs, self.outputs = sizes.qkv, sizes.queries
-        """Elements of a token's queries, keys and values on this rank, and of what comes of them."""
+        self.queries, self.inputs, self.outputs = sizes.queries, sizes.qkv, sizes.queries
+        """Elements of a token's queries, of these and keys and values, and of what comes of them, on this rank."""
 
     def forward(self, node: int) -> int:
         """All of it; returns the node that has the result."""
@@ -99,13 +99,15 @@ class Attention(Part):
         Forward two products of queries x keys x head size; backward five, one of which repeats the scores (Dao et al.
         2022, arXiv:2205.14135, algorithm 4). A window leaves nothing out of the scores that are counted.
         """
-        cp, keys = self.spec.parallel.cp, self.keys // self.spec.parallel.cp
+        cp = self.spec.parallel.cp
         if cp == 1:
-            return self._part_of_flash(name, keys, node, backward=backward)
+            return self._part_of_flash(name, self.keys, node, backward=backward)
+        own = min(self.spec.model.sequence // cp, self.keys)
         gathered = self._round(CollectiveType.ALL_GATHER, "keys and values", 1, node)
-        node = self._part_of_flash(f"{name} of own keys", keys, node, backward=backward)
+        node = self._part_of_flash(f"{name} of own keys", own, node, backward=backward)
         self.tape.need([gathered])
-        node = self._part_of_flash(f"{name} of others' keys", self.keys - keys, node, backward=backward)
+        if self.keys > own:
+            node = self._part_of_flash(f"{name} of others' keys", self.keys - own, node, backward=backward)
         if not backward:
             return node
         return self._round(CollectiveType.REDUCE_SCATTER, "keys and values gradient", cp, node)
@@ -113,18 +115,16 @@ class Attention(Part):
     def _round(self, kind: CollectiveType, what: str, times: int, node: int) -> int:
         """Keys and values, or their gradients, among the ranks that share a sequence."""
         sizes = self.sizes
-        size = sizes.tokens * (self.inputs - sizes.heads * self.key_size) * sizes.value_bytes * times
+        size = sizes.tokens * (self.inputs - self.queries) * sizes.value_bytes * times
         return self.collective(what, kind, size, node, role="cp")
 
     def _part_of_flash(self, name: str, keys: int, node: int, *, backward: bool) -> int:
         """Attention of this rank's queries to so many keys of each sequence."""
         sizes, model = self.sizes, self.spec.model
-        queries = model.sequence // self.spec.parallel.cp
-        scores = self.scores // self.keys * keys
+        queries, scores = model.sequence // self.spec.parallel.cp, sizes.scores // model.sequence * keys
         by_keys, by_values = 2 * scores * self.key_size, 2 * scores * self.value_size
         tokens, statistics = sizes.tokens * sizes.value_bytes, sizes.tokens * sizes.heads * 4
-        own = sizes.heads * self.key_size
-        inputs = tokens * own + tokens * (self.inputs - own) * keys // min(queries, self.keys)
+        inputs = tokens * self.queries + tokens * (self.inputs - self.queries) * max(keys, queries) // queries
         output = tokens * self.outputs
         head = (self.key_size + self.value_size) // 2
         shape = (self.spec.batch.micro_batch * sizes.heads, queries, keys, head)

@@ -43,7 +43,7 @@ class LatentAttention(Attention):
         super().__init__(sizes, tape, keys)
         self.latents = latents
         self.own = LatentSizes(sizes, latents)
-        self.key_size, self.inputs = self.own.key_size, self.own.inputs
+        self.key_size, self.queries, self.inputs = self.own.key_size, self.own.queries, self.own.inputs
 
     def forward(self, node: int) -> int:
         """All of it; returns the node that has the result."""
@@ -53,10 +53,12 @@ class LatentAttention(Attention):
     def first(self, node: int) -> int:
         """Queries, keys and values."""
         sizes, ranks = self.sizes, self.latents
-        inputs = self.narrowed("latents input", sizes.own_elements, node)
-        queries = self.gemm("queries down", sizes.own_tokens, ranks.query_rank, sizes.hidden, *inputs, narrow=True)
+        inputs = self.narrowed("latents down input", sizes.own_elements, node)
+        queries = self.gemm(
+            "queries latents down", sizes.own_tokens, ranks.query_rank, sizes.hidden, *inputs, narrow=True
+        )
         shared = self.gemm(
-            "keys and values down", sizes.own_tokens, self.own.shared, sizes.hidden, *inputs, narrow=True
+            "keys and values latents down", sizes.own_tokens, self.own.shared, sizes.hidden, *inputs, narrow=True
         )
         queries = self.norm("queries latent", queries, ranks.query_rank)
         queries = self._gathered("queries latent", ranks.query_rank, queries)
@@ -67,10 +69,6 @@ class LatentAttention(Attention):
         self.tape.need([queries, rotary])
         return self._up("keys and values", self.own.keys_and_values, ranks.key_value_rank, shared)
 
-    def _up(self, name: str, n: int, rank: int, node: int) -> int:
-        inputs = self.narrowed(f"{name} latent", self.sizes.tokens * rank, node)
-        return self.gemm(f"{name} up", self.sizes.tokens, n, rank, *inputs, narrow=True)
-
     def first_backward(self, node: int) -> int:
         """Gradients of `first`; returns the node that has that of the input."""
         sizes, ranks = self.sizes, self.latents
@@ -79,28 +77,33 @@ class LatentAttention(Attention):
         queries = self._up_gradients("queries", self.own.queries, ranks.query_rank, node)
         shared = self.norm_gradient("keys and values latent", shared, rotary, width=ranks.key_value_rank)
         queries = self.norm_gradient("queries latent", queries, width=ranks.query_rank)
-        shared = self._down_gradients("keys and values down", self.own.shared, shared)
-        queries = self._down_gradients("queries down", ranks.query_rank, queries)
+        shared = self._down_gradients("keys and values latents down", self.own.shared, shared)
+        queries = self._down_gradients("queries latents down", ranks.query_rank, queries)
         return self.elementwise("latents gradient sum", sizes.own_elements, 2, 1, shared, queries)
 
     def _down_gradients(self, name: str, n: int, node: int) -> int:
         sizes = self.sizes
-        nodes = self.narrowed(f"{name} gradient", sizes.own_tokens * n, node)
-        found = self.gemm(f"{name} input gradient", sizes.own_tokens, sizes.hidden, n, *nodes, narrow=True)
-        self.gemm(f"{name} weight gradient", sizes.hidden, n, sizes.own_tokens, *nodes, added=True, narrow=True)
+        inputs = self.narrowed(f"{name} gradient", sizes.own_tokens * n, node)
+        found = self.gemm(f"{name} input gradient", sizes.own_tokens, sizes.hidden, n, *inputs, narrow=True)
+        self.gemm(f"{name} weight gradient", sizes.hidden, n, sizes.own_tokens, node, added=True, narrow=True)
         return found
+
+    def _up(self, name: str, n: int, rank: int, node: int) -> int:
+        """All tokens' latents times a matrix, without a bias."""
+        inputs = self.narrowed(f"{name} latents up input", self.sizes.tokens * rank, node)
+        return self.gemm(f"{name} latents up", self.sizes.tokens, n, rank, *inputs, narrow=True)
 
     def _up_gradients(self, name: str, n: int, rank: int, node: int) -> int:
         """Of a latent, summed over tensor ranks for this rank's tokens, and of the matrix that it is multiplied by."""
         overlap = self.spec.overlap.tp
         again = self._gathered_again(f"{name} latent", rank, node) if overlap else []
-        found = self.input_gradient(f"{name} up", n, rank, node)
+        found = self.input_gradient(f"{name} latents up", n, rank, node)
         left = self._scattered(f"{name} latent gradient", rank, found)
         if not overlap:
             again = self._gathered_again(f"{name} latent", rank, found)
             if left != found:
                 self.tape.hold(left)
-        self.weight_gradient(f"{name} up", n, rank, node, *again)
+        self.weight_gradient(f"{name} latents up", n, rank, node, *again)
         return left
 
     def _gathered(self, what: str, elements: int, node: int) -> int:
@@ -125,4 +128,4 @@ class LatentAttention(Attention):
         """Rotary positions of a part of queries and keys; keys and values apart, keys whole (or, backward, the same of
         gradients)."""
         elements = self.sizes.tokens * (self.own.queries + self.own.keys_and_values)
-        return self.elementwise("rotary", elements, 1, 1, node, operations=3)
+        return self.styled("rotary", "rotary", elements, node, operations=3)

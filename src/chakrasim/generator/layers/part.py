@@ -28,25 +28,30 @@ class Again:
 
     operators: tuple[str, ...]
     part: str
-    """Of the layer, as `chakrasim.generator.spec.spec.Model.kinds` names it."""
+    """"attention", "feed_forward", "experts" or "mamba"."""
 
     @property
     def halves(self) -> bool:
         """Half of the matrix products are computed again."""
         return "half_of_matrices" in self.operators
 
+    @property
+    def whole(self) -> bool:
+        """The whole part is computed again, but its norm; experts with all that they send."""
+        return not self.halves and self.part in self.operators and self.part in ("feed_forward", "experts")
+
     def holds(self, op: Op) -> bool:
         """Whether an operation is computed again. Behind the last product of a part nothing needs to be."""
         if self.halves:
-            last = op.name in ("attention output", "down") or "residual" in op.name
-            return op.kind != WorkKind.ATTENTION and not last
-        if self.part in self.operators and self.part == "feed_forward":
+            last = op.name in ("attention output", "down") or "residual" in op.name or "adapter" in op.name
+            return self.part in ("attention", "feed_forward") and op.kind != WorkKind.ATTENTION and not last
+        if self.whole:
             return op.kind != WorkKind.NORMALIZATION and "residual" not in op.name
         return (
             ("norm" in self.operators and op.kind == WorkKind.NORMALIZATION)
             or ("activation" in self.operators and op.name.endswith("activation"))
             or ("attention" in self.operators and op.kind == WorkKind.ATTENTION)
-            or ("latents" in self.operators and op.name in ("queries up", "keys and values up"))
+            or ("latents" in self.operators and "latents up" in op.name)
         )
 
 
@@ -87,8 +92,9 @@ class Part:
         narrow: bool = False, dtype: str = "",
     ) -> int:  # fmt: skip
         """``batch`` products of m x k by k x n, perhaps ``added`` to gradients in memory; ``narrow``: of operands in
-        the spec's type of the layers' matrices."""
-        size = BYTES_OF[dtype] if dtype else self.sizes.value_bytes
+        the spec's type of the layers' matrices; else in the spec's type or another."""
+        dtype = dtype or self.spec.dtype
+        size = BYTES_OF[dtype]
         operands: float = size
         if narrow and self.spec.matrix_dtype != "none":
             dtype = self.spec.matrix_dtype
@@ -96,7 +102,7 @@ class Part:
         n = n // 2 if self.again is not None and self.again.halves else n
         written = batch * m * n * (self.spec.gradient_bytes if added and self.spec.parallel.zero != 3 else size)
         read = round(batch * (m * k + k * n) * operands) + batch * (n if bias else 0) * size
-        shape, dtype = (batch, m, n, k), dtype or self.spec.dtype
+        shape = (batch, m, n, k)
         # Sharded gradients are of one micro-batch, else they are added to those of the others.
         read += written if added and self.spec.parallel.zero != 3 else 0
         return self.append(Op(name, WorkKind.GEMM, 2 * prod(shape), read, written, shape, dtype=dtype), *after)
@@ -206,8 +212,8 @@ class Part:
         self, what: str, kind: CollectiveType, size: int, *after: int, role: str = "tp", dtype: str = "",
         control: Iterable[int] = (),
     ) -> int:  # fmt: skip
-        """A collective in the spec's type or another; none for what is computed again alone."""
-        if self.again is not None:
+        """A collective in the spec's type or another; for what is computed again alone, those of experts."""
+        if self.again is not None and not (self.again.whole and self.again.part == "experts"):
             return next(iter(after))
         dtype = dtype or self.spec.dtype
         return self.tape.collective(what, kind, size, role, dtype, after, self.phase, self.where, control)

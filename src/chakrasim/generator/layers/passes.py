@@ -129,8 +129,7 @@ class ChunkPass:
             elif spec.operators:
                 self.tape.need([node])
                 for kind, part in zip(spec.model.kinds(layer), blocks, strict=True):
-                    whole = kind == "experts" and "experts" in spec.operators
-                    part.again = None if whole else Again(spec.operators, kind)
+                    part.again = Again(spec.operators, kind)
                     part.at(where, RECOMPUTE)
                     part.forward(Outside.FORWARD)
                     part.again = None

@@ -39,7 +39,8 @@ class Prediction(Part):
         node = self.elementwise("token beside hidden", 2 * sizes.own_elements, 1, 1, node, token, kind=WorkKind.COPY)
         if self._split and self.spec.parallel.sp:
             node = self.collective("projection gather", CollectiveType.ALL_GATHER, 2 * sizes.own_bytes, node)
-        node = self.gemm("projection", sizes.tokens, self.columns, 2 * sizes.hidden, node)
+        inputs = self.narrowed("projection input", 2 * sizes.tokens * sizes.hidden, node)
+        node = self.gemm("projection", sizes.tokens, self.columns, 2 * sizes.hidden, *inputs, narrow=True)
         if not self._split:
             return node
         size = sizes.tokens * self.columns * sizes.value_bytes
@@ -53,7 +54,7 @@ class Prediction(Part):
         if self._split and self.spec.parallel.sp and not self.frozen:
             kind, size = CollectiveType.ALL_GATHER, 2 * sizes.own_bytes
             again = [self.collective("projection second gather", kind, size, control=[node])]
-        found = self.gemm("projection input gradient", sizes.tokens, width, self.columns, node)
+        found = self.input_gradient("projection", self.columns, width, node)
         if self._split:
             kind = CollectiveType.REDUCE_SCATTER if self.spec.parallel.sp else CollectiveType.ALL_REDUCE
             found = self.collective("projection input gradient sum", kind, 2 * sizes.full_bytes, found)

@@ -151,8 +151,18 @@ def _attention(spec: Spec, root: Section) -> None:
     if model.window and not spec.flash_attention:
         root.fail(("model", "window"), "attention that writes its scores to memory has no window", found=model.window,
                   remedy="leave out flash_attention: false")  # fmt: skip
+    again = [name for name in ("attention", "half_of_matrices") if name in spec.operators]
+    if again and not spec.flash_attention:
+        root.fail("recompute", "scores that are written to memory are computed again as a whole", found=spec.recompute,
+                  expected="without " + ", ".join(again), remedy="leave out flash_attention")  # fmt: skip
+    if "half_of_matrices" in spec.operators and model.latents is not None:
+        root.fail("recompute", "half of the matrices are those of grouped-query attention", found=spec.recompute,
+                  expected="without half_of_matrices")  # fmt: skip
     if model.prediction_layers:
         _divides(root, "tp", split.tp, model.hidden, "hidden", "prediction layers' projections are split by columns")
+
+
+_SHARED: Final = "tp x cp ranks have a part of them each"
 
 
 def _hybrid(spec: Spec, root: Section) -> None:
@@ -162,8 +172,8 @@ def _hybrid(spec: Spec, root: Section) -> None:
     if hybrid.expert_layers and model.moe is None:
         root.fail(("model", "hybrid", "expert_layers"), "there are no experts", found=hybrid.expert_layers,
                   remedy="write model: moe")  # fmt: skip
-    _divides(root, "tp", tp, hybrid.heads, "the state space's heads")
-    _divides(root, "tp", tp, hybrid.groups, "the state space's groups")
+    _divides(root, "tp", tp * spec.parallel.cp, hybrid.heads, "the state space's heads", _SHARED)
+    _divides(root, "tp", tp * spec.parallel.cp, hybrid.groups, "the state space's groups", _SHARED)
     if hybrid.heads % hybrid.groups:
         root.fail(("model", "hybrid", "groups"), f"groups does not divide heads ({hybrid.heads})", found=hybrid.groups)
     chunk = min(hybrid.chunk, model.sequence)

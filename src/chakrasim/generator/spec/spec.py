@@ -344,10 +344,12 @@ class Spec:
         """Whether all of a layer is computed again."""
         if self.recompute != "full" or not self.recompute_layers:
             return self.recompute == "full"
-        if layer >= self.model.layers:
-            return False
-        piece = next(layers for layers in map(self.layers_of, range(self.chunks)) if layer in layers)
-        return layer - piece.start < self.recompute_layers
+        first = next((piece.start for piece in map(self.layers_of, range(self.chunks)) if layer in piece), None)
+        return first is not None and layer - first < self.recompute_layers
+
+    def recomputes_alone(self, operator: str) -> bool:
+        """Whether an operator is computed again alone, and not half of all matrix products."""
+        return operator in self.operators and "half_of_matrices" not in self.operators
 
     @property
     def chunks(self) -> int:

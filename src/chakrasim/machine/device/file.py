@@ -78,7 +78,7 @@ def dump_device(profile: DeviceProfile) -> str:
     lines += ["peak:", *(f"  {dtype}: {peak / 1e12:.6g} TFLOP/s" for dtype, peak in profile.peak.items())]
     if profile.sustained:
         lines += ["sustained:", *(f"  {dtype}: {share:.6g}" for dtype, share in profile.sustained.items())]
-    lines += [f"processors: {profile.processors}"] if profile.processors else []
+    lines += [f"processors: {profile.processors}"]
     lines += [f"vector: {profile.vector / 1e12:.6g} TFLOP/s", "", "efficiency:"]
     for kind, found in profile.efficiency.items():
         lines += [f"  {kind.name.lower()}:", f"    start: {found.start_ns:.6g} ns", f"    step: {found.step_ns:.6g} ns"]

@@ -11,7 +11,7 @@ from chakrasim.config.kinds import number, paragraph, text, version
 from chakrasim.config.section import Section
 from chakrasim.config.table import REQUIRED, Derived, Key, Kind, Values, each, mapping
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, real
-from chakrasim.machine.device.profile import Efficiency
+from chakrasim.machine.device.profile import PROCESSORS, Efficiency
 from chakrasim.machine.device.tiling import Tiling
 from chakrasim.trace.work import WORK_KINDS
 
@@ -104,9 +104,10 @@ DEVICE: Final = (
     Key("sustained", _SUSTAINED, {},
         "by type, or `default`: the share of the speed of a single matrix product that one of many in a row keeps "
         "under the limit of power", shown="1"),
-    Key("processors", _COUNT, 0, "streaming multiprocessors or compute units", shown="unknown"),
     Key("vector", _FLOPS, Derived(lambda values: min(values["peak"].values()), "the lowest peak"),
         "outside the matrix units"),
+    Key("processors", _COUNT, PROCESSORS,
+        "streaming multiprocessors or compute units; kernels of collectives hold one for each of their blocks"),
     Key("efficiency", each(WORK_KINDS, mapping(_EFFICIENCY, _efficiency), ("gemm", "elementwise"),
         "at least gemm and elementwise"), REQUIRED,
         "by kind: `gemm` and `elementwise` at least; also `attention`, `convolution`, `reduction`, `normalization`, "

@@ -52,6 +52,8 @@ STANDS_IN: Final = {
 }
 """Whose efficiency a kind has that a profile does not give. Every profile gives GEMM and ELEMENTWISE."""
 
+PROCESSORS: Final = 132
+"""Of a device of which nobody says how many it has: those of an H100 SXM5."""
 _OTHER_NAMES: Final = {
     "": "bfloat16",
     "half": "float16",
@@ -107,7 +109,8 @@ class DeviceProfile:
     peak: FLOP/s of the matrix units by type, with PyTorch's names ("bfloat16", "float8", "tfloat32", ...).
     vector: FLOP/s outside the matrix units.
     efficiency: by kind; GEMM and ELEMENTWISE at least, the others as in `STANDS_IN`.
-    processors: streaming multiprocessors or compute units, 0 where that is not known.
+    processors: streaming multiprocessors or compute units, of which each block of a communication's kernel holds one
+        while it runs.
     sustained: by type, or "default", the share of the speed of a single matrix product that one of many in a row
         keeps under the limit of power; 1 where there is neither. Attention has no part in it: its shares are measured
         in long loops.
@@ -120,7 +123,7 @@ class DeviceProfile:
     peak: Mapping[str, float]
     vector: float
     efficiency: Mapping[WorkKind, Efficiency]
-    processors: int = 0
+    processors: int = PROCESSORS
     sustained: Mapping[str, float] = field(default_factory=dict)
 
     def durations_ns(self, work: Work) -> Ints:

@@ -16,12 +16,20 @@ COLOURS = {
     "compute": "#4c78a8",
     "overlap": "#72b7b2",
     "exposed_comm": "#f58518",
+    "waiting": "#e45756",
+    "bubble": "#ff9da6",
     "memory": "#b279a2",
     "cpu": "#eeca3b",
     "idle": "#bab0ac",
     "done": "#e8e6e3",
 }
-LABELS = {"exposed_comm": "exposed communication", "memory": "remote memory", "cpu": "host only", "done": "after end"}
+LABELS = {
+    "exposed_comm": "exposed communication",
+    "waiting": "waiting for ranks",
+    "memory": "remote memory",
+    "cpu": "host only",
+    "done": "after end",
+}
 WIDTH, RIGHT, ROW, BAR, TOP = 900, 110, 34, 22, 40
 CHARACTER = 7.2
 """Pixels of a letter, about."""

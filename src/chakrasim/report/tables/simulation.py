@@ -27,6 +27,8 @@ PART_MEANINGS = {
     "compute": "GPU computes, nothing communicates",
     "overlap": "GPU computes while communication runs",
     "exposed_comm": "communication runs, the GPU does not",
+    "waiting": "collectives wait for other ranks, the GPU does not compute",
+    "bubble": "messages have not been sent that the rank waits for",
     "memory": "remote memory only",
     "cpu": "CPU operations only",
     "idle": "nothing runs, the rank is not done",
@@ -52,6 +54,7 @@ def _sections(result: SimulationResult) -> Iterator[Section]:
     yield _nothing_moved(result)
     if len(result.finish_order):
         yield _where_time_goes(result)
+        yield _by_role(result)
         yield _by_class(result)
     yield collectives_section(result)
     yield _links(result)
@@ -128,6 +131,18 @@ def _where_time_goes(result: SimulationResult) -> Section:
     return Section(
         "Where the time goes (mean over ranks)", ("part", "time", "share", "meaning"), tuple(rows), (0, 3), (line,)
     )
+
+
+def _by_role(result: SimulationResult) -> Section:
+    """What communication is for, where streams run side by side."""
+    makespan = result.makespan_ns
+    rows = []
+    for one in result.roles:
+        means = [float(times.mean()) for times in (one.exposed_ns, one.waiting_ns, one.hidden_ns)]
+        rows.append((one.role, *(f"{time_text(mean)} ({share_text(mean, makespan)})" for mean in means)))
+    lines = ("roles may communicate at one time, which the parts above count once",) if len(rows) > 1 else ()
+    columns = ("role", "exposed", "waiting for ranks", "beside compute")
+    return Section("Communication by role (mean over ranks)", columns, tuple(rows), (0,), lines)
 
 
 def _exposed_text(exposed_ns: Ints) -> str:

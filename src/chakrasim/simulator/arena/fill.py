@@ -94,6 +94,10 @@ def build(
     simulated = [graphs[g] for g in used]
     header[at.RESERVE] = _reserve(context, simulated, [plans[g] for g in used], header[at.STREAM_SIZE])
     _options(context, header)
+    if context.issue == "streams":
+        header[at.STREAMS] = 1
+        header[at.GROUP_DIMS] = _dims(context, writer.most_rings)
+        header[at.MOST_HELD] = at.WHOLE * (context.processors - 1) // context.processors
     header[at.REALS] = arena.add(_reals(context).view(np.int64))
     _check_size(arena.top + header[at.RESERVE], context)
     room = max(0, min(arena.top // 4, context.limits.arena_bytes // 8 - arena.top))  # takes no memory before it is used
@@ -177,7 +181,7 @@ def _nodes(arena: ArenaBuilder, graph: Graph, meetings: int) -> int:
     nodes[:, at.NODE_KIND] = graph.kind
     nodes[:, at.NODE_CLASS] = graph.resource
     nodes[:, at.NODE_CATEGORY] = graph.category
-    nodes[:, at.NODE_PARENTS] = graph.parents
+    nodes[:, at.NODE_ROLE] = graph.role
     nodes[:, at.NODE_CHILDREN] = children + graph.child_offsets[:-1]
     nodes[:, at.NODE_CHILDREN_END] = children + graph.child_offsets[1:]
     nodes[:, at.NODE_A] = a
@@ -187,12 +191,17 @@ def _nodes(arena: ArenaBuilder, graph: Graph, meetings: int) -> int:
     return arena.add(nodes)
 
 
+def _dims(context: Context, most_rings: int) -> int:
+    """Dimensions that have queues: those of the network, or rings side by side."""
+    return max(len(context.network.npus_count), most_rings)
+
+
 def _state_template(
     graph: Graph, context: Context, record: bool, most_rings: int
 ) -> tuple[Ints, dict[int, int], dict[int, int]]:
     """A rank's variable state: the words, the slot fields that point into them, and slot fields with plain values."""
     n = len(graph)
-    dims = max(len(context.network.npus_count), most_rings)
+    dims = _dims(context, most_rings)
     blocks: list[Ints] = []
     pointers: dict[int, int] = {}
     values: dict[int, int] = {at.SLOT_NODE_COUNT: n, at.SLOT_LAST_TIME: -1}
@@ -216,6 +225,10 @@ def _state_template(
         add(at.SLOT_STARTS, np.full(n, -1, np.int64))
         add(at.SLOT_ENDS, np.full(n, -1, np.int64))
         add(at.SLOT_ISSUED, np.zeros(n, np.int64))
+    if context.issue == "streams":
+        dims *= max(1, len(graph.groups))
+        values[at.SLOT_ROLE_COUNT] = len(graph.roles)
+        add(at.SLOT_ROLES, np.zeros(at.ROLE_WORDS * max(1, len(graph.roles)), np.int64))
     add(at.SLOT_QUEUES, np.zeros(at.QUEUE_WORDS * dims * context.protocol.num_queues_per_dim, np.int64))
     add(at.SLOT_DIM_COUNTERS, np.zeros(3 * dims, np.int64))
     add(at.SLOT_TREE_COUNTERS, np.zeros(10 * dims, np.int64))
@@ -321,8 +334,9 @@ def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence
     most = 0
     if context.replay is not None:
         return 2 * (max(map(_burst, graphs), default=0) + context.ranks + 64) * WORDS_PER_DELAY
+    streams = context.issue == "streams"
     for graph, own in zip(graphs, plans, strict=True):
-        receives = int((graph.resource == at.RECV).sum())
+        receives = _burst(graph) if streams else int((graph.resource == at.RECV).sum())
         collective = 0
         for plan in own:
             programs = [p for phase in plan.phases for s in phase.schedules for p in s.programs]
@@ -330,7 +344,8 @@ def _reserve(context: Context, graphs: Sequence[Graph], plans: Sequence[Sequence
             burst = max((p.gate_burst * max(len(row.ops) for row in p.rows) for p in programs), default=0)
             running = min(plan.chunks, 2 * queues * max(1, len(plan.phases)))
             collective = max(collective, plan.chunks * stream_words + (running * start + burst) * WORDS_PER_OPERATION)
-        most = max(most, receives * WORDS_PER_OPERATION + collective)
+        at_once = min(receives, max(1, len(graph.groups))) if streams else 1
+        most = max(most, receives * WORDS_PER_OPERATION + at_once * collective)
     # A pass over a custom graph takes its nodes and its list of free ones.
     longest = max((len(program) for own in plans for plan in own for program in plan.programs), default=0)
     custom = 2 * longest * (WORDS_PER_OPERATION + 2) + at.CSTATE_FREE_LIST if longest else 0

@@ -74,6 +74,7 @@ MISMATCHES = 52  # collectives that met a different one under the same group and
 WAKE = 53  # flow: when the next ON_WAKE comes
 CHANGES_DUE = 54  # flow: 1 when links are to change before rates are sought
 UNEQUAL = 55  # flow: collectives whose members named different sizes
+STREAMS = 56  # 1: streams run side by side
 NODES_DONE = 57
 REALS = 58
 SCHEDULED = 59  # events scheduled so far: the order of the next
@@ -81,8 +82,10 @@ CURRENT = 60  # order of the event being processed
 STARTING = 61  # flow: messages that are to join the sharing, in order
 STARTING_TAIL = 62
 UNSETTLED = 63  # flow: 1 when rates have to be sought before the clock goes on
-FREE_LISTS = 64  # FREE_LISTS + w: records of w words that can be used again
-HEADER_WORDS = 192
+MOST_HELD = 64  # streams: what communication holds of a device at most
+GROUP_DIMS = 65  # streams: dimensions of queues that each group of a graph has; else 0: all share theirs
+FREE_LISTS = 66  # FREE_LISTS + w: records of w words that can be used again
+HEADER_WORDS = 194
 
 UNAWARE = 0
 AWARE = 1
@@ -138,6 +141,7 @@ DO_BUS_PROCESSED = 7  # bus endpoint
 DO_MEET = 8  # node
 DO_BEGIN = 9  # node
 DO_START = 10
+DO_WORK = 11  # node that computes beside streams
 
 # --- a simulated rank, or a class of equal ranks ---------------------------------------------------------------------
 # What every node of a workload reads and writes comes first, together: each event is of another rank, and all of a rank
@@ -162,12 +166,10 @@ SLOT_SINCE = 28  # time of the last change of activity
 SLOT_DONE = 29
 SLOT_GPU_NS = 30
 SLOT_OWN = 31  # plans by collective of the graph, then peers: what ranks that share nodes do not share
-SLOT_TIMES = 32  # ns by set of active categories: 16 numbers
+SLOT_TIMES = 32  # ns by set of active categories: 16 numbers; streams: ns by part
 SLOT_RANK = 48
 SLOT_NODE_COUNT = 49
 SLOT_SEQUENCES = 50  # collectives issued so far, by group of the graph
-SLOT_COLLECTIVE = 51  # node of the collective in flight
-SLOT_STREAMS_LEFT = 52
 SLOT_QUEUES = 53
 SLOT_DIM_COUNTERS = 54
 SLOT_TREE_COUNTERS = 55
@@ -181,6 +183,11 @@ SLOT_FINISH_LINEAGE = 62
 SLOT_FINISH_ROOT = 63
 SLOT_BUS = 64  # the NPU's endpoint of the shared bus
 SLOT_START = 65  # ns: when its first issue pass is
+SLOT_HELD = 66  # streams: what communication holds of the device, of WHOLE
+SLOT_WORKS = 67  # streams: compute nodes in progress
+SLOT_HOST = 68  # streams: ns that the host is behind the launch times of the trace, since it waited
+SLOT_ROLES = 69  # streams: communication by role
+SLOT_ROLE_COUNT = 70
 SLOT_WORDS = 72
 
 CPU = 0
@@ -194,6 +201,36 @@ CAT_COMM = 2
 CAT_MEMORY = 3
 CAT_NONE = 4
 
+# --- streams that run side by side -----------------------------------------------------------------------------------
+SHARE_BITS = 16
+WHOLE = 1 << SHARE_BITS  # a whole device
+
+WORK_NEXT = 0
+WORK_NODE = 1
+WORK_LEFT = 2  # ns of an undisturbed device times WHOLE
+WORK_SINCE = 3
+WORK_RATE = 4  # of WHOLE
+WORK_END = 5
+WORK_LAUNCHED = 6  # ns: it ends no earlier
+WORK_WORDS = 7
+
+ROLE_MOVING = 0  # nodes in flight: of which bytes may move,
+ROLE_WAITING = 1  # collectives that not all of their ranks have come to,
+ROLE_AWAITED = 2  # receives whose message has not been sent
+ROLE_EXPOSED_NS = 3  # in which bytes moved and nothing was computed,
+ROLE_WAITED_NS = 4  # in which it waited for other ranks and nothing was computed,
+ROLE_HIDDEN_NS = 5  # in which either was beside compute
+ROLE_WORDS = 6
+
+IN_COMPUTE = 0  # the places of `PARTS` in SLOT_TIMES
+IN_OVERLAP = 1
+IN_EXPOSED_COMM = 2
+IN_WAITING = 3
+IN_BUBBLE = 4
+IN_MEMORY = 5
+IN_CPU = 6
+IN_IDLE = 7
+
 QUEUE_HEAD = 0
 QUEUE_TAIL = 1
 QUEUE_RUNNING = 2
@@ -203,13 +240,13 @@ QUEUE_WORDS = 3
 NODE_KIND = 0
 NODE_CLASS = 1
 NODE_CATEGORY = 2
-NODE_PARENTS = 3
+NODE_ROLE = 3  # streams: of a communication, its place in SLOT_ROLES
 NODE_CHILDREN = 4  # first and past-the-last word of its children
 NODE_CHILDREN_END = 5
 NODE_A = 6
 NODE_B = 7
 NODE_C = 8
-NODE_D = 9
+NODE_D = 9  # streams: 2 * (1 + ns after which the host has launched it), and 1 if the host waits for its end
 NODE_WORDS = 10
 
 RUN_DELAY = 1  # A: ns, B: ns counted as GPU busy time, C: ns before it begins (replays)
@@ -218,6 +255,7 @@ RUN_MEMORY = 3  # A: service time in ns
 RUN_COLLECTIVE = 4  # A: where in SLOT_OWN its plan is (no plan: done at once), B: group of the graph
 RUN_SEND = 5  # A: where in SLOT_OWN its peer is, B: bytes, C: tag
 RUN_RECV = 6
+RUN_WORK = 8  # A: ns, C: how much of it suffers from what communication holds, of WHOLE
 RUN_MEETING = 7  # A: meeting, B: ns from its start, C: ns before it comes, D: COUNTS, WAITS or both
 
 # --- meetings: replayed collectives and messages, whose ranks wait for each other -------------------------------------
@@ -234,7 +272,8 @@ PLAN_GROUP = 2
 PLAN_SIGNATURE = 3
 PLAN_RINGS = 4  # chunks take the phases of one ring after another
 PLAN_FIRST_WAY = 5  # of the first ring's messages, or 0
-PLAN_FIRST_PHASE = 6  # those of the first ring, of the second, ...
+PLAN_HELD = 6  # of a device while it runs, of WHOLE
+PLAN_FIRST_PHASE = 7  # those of the first ring, of the second, ...
 
 PHASE_DIM = 0
 PHASE_QUEUE_RULE = 1
@@ -329,8 +368,13 @@ STREAM_TO = 17  # the last send: peer, bytes, entry, generation
 STREAM_FROM = 21  # the last receive
 STREAM_CUSTOM = 25
 STREAM_WAY = 26  # of its messages, 0: that of any message between two ranks
-STREAM_QUEUES = 27  # by phase: queue and variant
-STREAM_FIXED = 27
+STREAM_COLLECTIVE = 27
+STREAM_QUEUES = 28  # by phase: queue and variant
+STREAM_FIXED = 28
+
+COLLECTIVE_NODE = 0
+COLLECTIVE_LEFT = 1  # streams (chunks) that have not ended
+COLLECTIVE_WORDS = 2
 
 # --- matching of messages --------------------------------------------------------------------------------------------
 ENTRY_NEXT = 0

@@ -135,7 +135,7 @@ def look_ahead(m: Words, event: int) -> None:
     if is_sweep(m, event):
         sweep = m[event + at.EVENT_DATA]
         task = m[sweep + at.SWEEP_HEAD]
-        if m[task + at.TASK_KIND] == at.DO_NODE:
+        if m[task + at.TASK_KIND] == at.DO_NODE or m[task + at.TASK_KIND] == at.DO_WORK:
             fetch_node(m, m[sweep + at.SWEEP_SLOT], m[task + at.TASK_A])
 
 

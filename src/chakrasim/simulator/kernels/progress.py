@@ -7,8 +7,9 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.bus import append, begin_work, on_sent, poke, pop, use_lower_bus
 from chakrasim.simulator.kernels.clock import Words, register, release
 from chakrasim.simulator.kernels.custom import finish_custom
+from chakrasim.simulator.kernels.device import work_has_ended
 from chakrasim.simulator.kernels.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
-from chakrasim.simulator.kernels.workload import begin_late, check_end, complete_node, issue_pass, meet
+from chakrasim.simulator.kernels.workload import check_end, complete_node, issue_pass, meet, start
 
 
 @inner
@@ -48,9 +49,12 @@ def advance(m: Words, stream: int) -> None:
     queue = queue_of(m, stream)
     slot = m[stream + at.STREAM_SLOT]
     if m[stream + at.STREAM_PHASE] + 1 == m[m[stream + at.STREAM_PLAN] + at.PLAN_PHASES]:
-        m[slot + at.SLOT_STREAMS_LEFT] -= 1
-        if m[slot + at.SLOT_STREAMS_LEFT] == 0:
-            complete_node(m, slot, m[slot + at.SLOT_COLLECTIVE])
+        collective = m[stream + at.STREAM_COLLECTIVE]
+        m[collective + at.COLLECTIVE_LEFT] -= 1
+        if m[collective + at.COLLECTIVE_LEFT] == 0:
+            number = m[collective + at.COLLECTIVE_NODE]
+            release(m, collective, at.COLLECTIVE_WORDS)
+            complete_node(m, slot, number)
         m[queue + at.QUEUE_RUNNING] -= 1
         start_queue(m, queue)
         release(m, stream, m[at.STREAM_SIZE])
@@ -175,9 +179,12 @@ def on_task(m: Words, slot: int, kind: int, a: int, b: int) -> None:
     elif kind == at.DO_MEET:
         meet(m, slot, a)
     elif kind == at.DO_BEGIN:
-        begin_late(m, slot, a)
+        start(m, slot, a)
     elif kind == at.DO_START:
         issue_pass(m, slot)
         check_end(m, slot)
+    elif kind == at.DO_WORK:
+        if work_has_ended(m, slot, a):
+            complete_node(m, slot, a)
     else:
         on_processed(m, a)

@@ -11,6 +11,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.bus import request_transfer
 from chakrasim.simulator.kernels.clock import Words, allocate, register
 from chakrasim.simulator.kernels.custom import begin_custom
+from chakrasim.simulator.kernels.device import all_move
 from chakrasim.simulator.kernels.matching import find_entry, new_call, post_receive
 from chakrasim.simulator.kernels.messages import receive, send
 from chakrasim.simulator.kernels.network import inject, to_start
@@ -19,8 +20,10 @@ from chakrasim.simulator.kernels.network import inject, to_start
 @inner
 def create_streams(m: Words, slot: int, node: int, plan: int, sequence: int) -> None:
     """Cut a collective into chunks and start each: all streams of a rank are created in one go, in order."""
-    m[slot + at.SLOT_COLLECTIVE] = node
-    m[slot + at.SLOT_STREAMS_LEFT] = m[plan + at.PLAN_CHUNKS]
+    collective = allocate(m, at.COLLECTIVE_WORDS)
+    m[collective + at.COLLECTIVE_NODE] = node
+    m[collective + at.COLLECTIVE_LEFT] = m[plan + at.PLAN_CHUNKS]
+    first_dim = m[at.GROUP_DIMS] * m[m[slot + at.SLOT_NODES] + node * at.NODE_WORDS + at.NODE_B]
     for chunk in range(m[plan + at.PLAN_CHUNKS]):
         stream = allocate(m, m[at.STREAM_SIZE])
         m[stream + at.STREAM_SLOT] = slot
@@ -28,25 +31,26 @@ def create_streams(m: Words, slot: int, node: int, plan: int, sequence: int) -> 
         m[stream + at.STREAM_CHUNK] = chunk
         m[stream + at.STREAM_PLAN] = plan
         m[stream + at.STREAM_PHASE] = 0
+        m[stream + at.STREAM_COLLECTIVE] = collective
         m[stream + at.STREAM_CUSTOM] = 0
         m[stream + at.STREAM_TO] = -1
         m[stream + at.STREAM_FROM] = -1
         m[stream + at.STREAM_WAY] = 0
         if m[plan + at.PLAN_FIRST_WAY] != 0:
             m[stream + at.STREAM_WAY] = m[plan + at.PLAN_FIRST_WAY] + chunk % m[plan + at.PLAN_RINGS]
-        choose_queues(m, slot, stream, plan)
+        choose_queues(m, slot, stream, plan, first_dim)
         enqueue(m, stream)
         start_queue(m, queue_of(m, stream))
 
 
 @inner
-def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
+def choose_queues(m: Words, slot: int, stream: int, plan: int, first_dim: int) -> None:
     """Give each phase its queue and its direction (or tree): the counters run on over the whole simulation."""
     per_dim = m[at.QUEUES_PER_DIM]
     half = per_dim // 2
     for p in range(m[plan + at.PLAN_PHASES]):
         phase = phase_of(m, stream, p)
-        dim = m[phase + at.PHASE_DIM]
+        dim = first_dim + m[phase + at.PHASE_DIM]
         rule = m[phase + at.PHASE_QUEUE_RULE]
         queue = 0
         variant = 0
@@ -64,7 +68,7 @@ def choose_queues(m: Words, slot: int, stream: int, plan: int) -> None:
                 m[counter] = (m[counter] + 1) % (per_dim - half) if per_dim > 1 else 0
                 variant = 1
         if m[phase + at.PHASE_TREE_COUNTER] >= 0:
-            counter = m[slot + at.SLOT_TREE_COUNTERS] + m[phase + at.PHASE_TREE_COUNTER]
+            counter = m[slot + at.SLOT_TREE_COUNTERS] + 10 * first_dim + m[phase + at.PHASE_TREE_COUNTER]
             variant = m[counter]
             m[counter] = 1 - variant
         m[stream + at.STREAM_QUEUES + 2 * p] = dim * per_dim + queue
@@ -90,7 +94,7 @@ def queue_of(m: Words, stream: int) -> int:
 def enqueue(m: Words, stream: int) -> None:
     """Wait in the current phase's queue.
 
-    First come, first served: only one collective is in flight per rank, and all its streams have one priority.
+    First come, first served: one collective at a time has its streams in a queue, all of one priority.
     """
     queue = queue_of(m, stream)
     m[stream + at.STREAM_NEXT] = 0
@@ -163,6 +167,8 @@ def come_together(m: Words, stream: int, schedule: int) -> None:
     if m[entry + at.ENTRY_ARRIVED] < m[schedule + at.SCHEDULE_MEMBERS]:
         return
     m[at.UNEQUAL] += m[entry + at.ENTRY_UNEQUAL]
+    if m[at.STREAMS] != 0:
+        all_move(m, m[entry + at.ENTRY_STREAM])
     message = allocate(m, at.MSG_WORDS)
     m[at.MESSAGES] += 1
     m[message + at.MSG_ENTRY] = entry

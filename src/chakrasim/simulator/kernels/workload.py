@@ -2,7 +2,8 @@
 
 A pass looks at the free nodes in ascending order of their ids and issues each whose resource is available; nodes that
 become free during the pass wait for the next. Nodes are numbered in the order of their ids, so that comparing numbers
-compares ids.
+compares ids. Where streams run side by side, their order is in the graph and no node needs a resource: `device` has
+what is different then.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from chakrasim.jit import fetcher, inner, leaf
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import Words, allocate, register, release
+from chakrasim.simulator.kernels.device import begin_beside, end_beside, launched_at, start_work
 from chakrasim.simulator.kernels.matching import new_call
 from chakrasim.simulator.kernels.messages import receive, send
 from chakrasim.simulator.kernels.streams import create_streams
@@ -121,17 +123,11 @@ def begin(m: Words, slot: int, number: int) -> None:
     """A node begins: now, or in a replay after its delay."""
     note_start(m, slot, number)
     category = m[m[slot + at.SLOT_NODES] + number * at.NODE_WORDS + at.NODE_CATEGORY]
-    if category != at.CAT_NONE:
+    if m[at.STREAMS] != 0:
+        begin_beside(m, slot, number)
+    elif category != at.CAT_NONE:
         count_time(m, slot)
         m[slot + at.SLOT_ACTIVE + category] += 1
-
-
-@inner
-def begin_late(m: Words, slot: int, number: int) -> None:
-    """The delay before a node has passed."""
-    begin(m, slot, number)
-    duration = m[m[slot + at.SLOT_NODES] + number * at.NODE_WORDS + at.NODE_A]
-    register(m, slot, duration, at.DO_NODE, number, at.NONE)
 
 
 @inner
@@ -152,15 +148,29 @@ def issue(m: Words, slot: int, number: int) -> None:
     if kind == at.RUN_MEETING:
         register(m, slot, m[node + at.NODE_C], at.DO_MEET, number, at.NONE)
         return
+    wait_ns = 0
     if kind == at.RUN_DELAY:
         m[slot + at.SLOT_GPU_NS] += m[node + at.NODE_B]
-        if m[node + at.NODE_C] > 0:
-            register(m, slot, m[node + at.NODE_C], at.DO_BEGIN, number, at.NONE)
-            return
+        wait_ns = m[node + at.NODE_C]
+    elif m[at.STREAMS] != 0 and kind != at.RUN_WORK:
+        wait_ns = launched_at(m, slot, node) - m[at.NOW]
+    if wait_ns > 0:
+        register(m, slot, wait_ns, at.DO_BEGIN, number, at.NONE)
+    else:
+        start(m, slot, number)
+
+
+@inner
+def start(m: Words, slot: int, number: int) -> None:
+    """Start a node of which nothing but its work is left."""
     begin(m, slot, number)
+    node = m[slot + at.SLOT_NODES] + number * at.NODE_WORDS
+    kind = m[node + at.NODE_KIND]
     a = m[node + at.NODE_A]
     if kind == at.RUN_DELAY:
         register(m, slot, a, at.DO_NODE, number, at.NONE)
+    elif kind == at.RUN_WORK:
+        start_work(m, slot, number)
     elif kind == at.RUN_COLLECTIVE:
         plan = m[m[slot + at.SLOT_OWN] + a]
         if plan == 0:
@@ -198,7 +208,9 @@ def complete_node(m: Words, slot: int, number: int) -> None:
     m[at.NODES_DONE] += 1
     if m[slot + at.SLOT_ENDS] != 0:
         m[m[slot + at.SLOT_ENDS] + number] = m[at.NOW]
-    if m[node + at.NODE_CATEGORY] != at.CAT_NONE:
+    if m[at.STREAMS] != 0:
+        end_beside(m, slot, number)
+    elif m[node + at.NODE_CATEGORY] != at.CAT_NONE:
         count_time(m, slot)
         m[slot + at.SLOT_ACTIVE + m[node + at.NODE_CATEGORY]] -= 1
     free_children(m, slot, node)

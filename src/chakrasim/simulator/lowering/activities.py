@@ -129,6 +129,10 @@ class Activities:
         key = self._keys[number]
         return None if self._courses is None else self._courses.of(key.kind, key.size_bytes, key.members)
 
+    def course_of(self, kind: int, size_bytes: int, members: tuple[int, ...]) -> Course | None:
+        """How the library runs a collective; None without a library."""
+        return None if self._courses is None else self._courses.of(kind, size_bytes, members)
+
     def caps(self) -> Floats:
         """float64[a]: the most bytes of each activity per ns, whatever links allow; infinite without a library."""
         found = np.full(len(self), np.inf)

@@ -6,8 +6,10 @@ trace is refused here with the node's name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +23,17 @@ from chakrasim.simulator.lowering.attributes import TOO_LARGE, required, scaled
 from chakrasim.simulator.lowering.communication import CollectiveUse, collectives, messages
 from chakrasim.simulator.lowering.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
 from chakrasim.simulator.lowering.measured import measured
+from chakrasim.simulator.lowering.streams import (
+    LONGEST_NS,
+    Communication,
+    Line,
+    followers,
+    launches,
+    line_between,
+    lines_of,
+    roles_of,
+    suffering,
+)
 from chakrasim.trace import NodeType, Trace
 from chakrasim.trace.chakra.graph import offsets_of
 from chakrasim.trace.chakra.refusal import refuse, refuse_where
@@ -61,6 +74,11 @@ class Graph:
     """Broadcasts that take their recorded duration."""
     latencies: int
     """Nodes with a measured latency (``delay_ns``) that is left out, as ASTRA-sim does: only replays wait it."""
+    role: Ints
+    """Where streams run side by side: index into ``roles`` of what each communication is for."""
+    roles: tuple[str, ...] = ()
+    skipped: int = 0
+    """The same: nodes without an operation, which take no time."""
     shared: Graph | None = None
     """The graph from which this one differs in ``uses``, ``groups`` and ``peers`` only, before roles were filled in."""
 
@@ -96,10 +114,17 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
     repeated = np.flatnonzero(ids[1:] == ids[:-1])
     if len(repeated):
         refuse(trace, int(order[repeated[0] + 1]), f"two nodes have the id {int(ids[repeated[0]])}")
-    offsets, children, parents = _dependencies(trace, order, ids)
+    pairs = _dependencies(trace, order, ids)
     actions = _Actions(trace, context)
     actions.fill()
-    kind, resource, category, a, b, c, d = actions.columns.take(order, axis=1)  # each of them contiguous
+    lines: list[Line] = []
+    if context.issue == "streams":
+        lines = lines_of(trace, actions.column, order, actions.cpu, actions.communication())
+        before, after = followers(trace, actions.column, order, lines)
+        number = _numbers(order)
+        pairs = np.unique(np.concatenate([pairs, number[before] * len(trace) + number[after]]))
+    offsets, children, parents = _children(trace, order, pairs, lines)
+    kind, resource, category, a, b, c, d, role = actions.columns.take(order, axis=1)  # each of them contiguous
     return Graph(
         trace,
         order,
@@ -120,14 +145,23 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
         {int(np.searchsorted(ids, trace.ids[node])): rank for node, rank in actions.own_rank.items()},
         actions.replayed,
         0 if context.replay else int(np.count_nonzero(trace.attr("delay_ns").bits)),
+        role,
+        actions.roles,
+        actions.skipped,
     )
 
 
-def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
-    """Children in CSR form and the number of parents, by node number; data and control dependencies count alike."""
+def _numbers(order: Ints) -> Ints:
+    """By position in the trace: the number of the node."""
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    return number
+
+
+def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> Ints:
+    """Who depends on whom, parent's number * nodes + child's; data and control dependencies count alike."""
     n = len(ids)
-    number = np.empty(n, np.int64)
-    number[order] = np.arange(n)
+    number = _numbers(order)
     wants = []
     for deps in (trace.data_deps, trace.ctrl_deps):
         node = np.repeat(np.arange(n), np.diff(deps.offsets))
@@ -139,17 +173,22 @@ def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> tuple[I
             at_node = int(node[missing[0]])
             refuse(trace, at_node, f"depends on node {int(deps.targets[missing[0]])}, which does not exist")
         wants.append(parent.astype(np.int64) * n + number[node])
-    pairs = np.unique(np.concatenate(wants)) if n else np.zeros(0, np.int64)
+    return np.unique(np.concatenate(wants)) if n else np.zeros(0, np.int64)
+
+
+def _children(trace: Trace, order: Ints, pairs: Ints, lines: Sequence[Line]) -> tuple[Ints, Ints, Ints]:
+    """Children in CSR form and the number of parents, by node number. Raises InputError for a cycle."""
+    n = len(order)
     parent, child = pairs // max(n, 1), pairs % max(n, 1)
     offsets = offsets_of(np.bincount(parent, minlength=n))
     parents = np.bincount(child, minlength=n).astype(np.int64)
     left = np.zeros(n, np.int64)
     if count_reachable(offsets, child, parents, left, np.zeros(n, np.int64)) < n:
-        _report_cycle(trace, order, child, parent, left)
+        _report_cycle(trace, order, child, parent, left, lines)
     return offsets, child, parents
 
 
-def _report_cycle(trace: Trace, order: Ints, child: Ints, parent: Ints, left: Ints) -> None:
+def _report_cycle(trace: Trace, order: Ints, child: Ints, parent: Ints, left: Ints, lines: Sequence[Line]) -> None:
     """Walk up from a node that never becomes free, through parents that do not either, until one comes up again."""
     stuck_parent = {int(c): int(p) for c, p in zip(child, parent, strict=True) if left[c] > 0 and left[p] > 0}
     node = next(iter(stuck_parent))
@@ -158,9 +197,20 @@ def _report_cycle(trace: Trace, order: Ints, child: Ints, parent: Ints, left: In
         seen[node] = len(seen)
         node = stuck_parent[node]
     cycle = [n for n, at_step in seen.items() if at_step >= seen[node]][::-1]
-    names = " -> ".join(str(int(trace.ids[order[n]])) for n in [*cycle[:8], cycle[0]])
+    shown = [int(order[n]) for n in [*cycle[:8], cycle[0]]]
+    names = " -> ".join(str(int(trace.ids[node])) for node in shown)
     more = f" (and {len(cycle) - 8} more)" if len(cycle) > 8 else ""
-    refuse(trace, int(order[cycle[0]]), f"dependencies form a cycle: {names}{more}")
+    hops = [(a, b, line_between(lines, a, b)) for a, b in pairwise(shown)]
+    ordered = [f"{int(trace.ids[b])} follows {int(trace.ids[a])} ({line})" for a, b, line in hops if line]
+    if not ordered:
+        refuse(trace, shown[0], f"dependencies form a cycle: {names}{more}")
+    refuse(
+        trace,
+        shown[0],
+        f"dependencies and the order of ids on streams form a cycle: {names}{more}; {', '.join(ordered)}",
+        remedy="number nodes in the order of the program, put them on other streams, or let the machine issue as "
+        "ASTRA-sim does (issue: astra-sim)",
+    )
 
 
 class _Actions:
@@ -171,16 +221,49 @@ class _Actions:
         self.trace = trace
         self.column = cache(trace.attr)
         self.context = context
-        self.columns = np.zeros((7, n), np.int64)
-        self.kind, self.resource, self.category, self.a, self.b, self.c, self.d = self.columns
+        self.columns = np.zeros((8, n), np.int64)
+        self.kind, self.resource, self.category, self.a, self.b, self.c, self.d, self.role = self.columns
         self.kind[:], self.resource[:], self.category[:] = at.RUN_DELAY, at.COMM, at.CAT_NONE
         self.uses: tuple[CollectiveUse, ...] = ()
         self.groups: tuple[int, ...] = ()
         self.peers = self.peer_roles = np.zeros(0, np.int64)
         self.own_rank: dict[int, int] = {}
-        self.replayed = 0
+        self.replayed = self.skipped = 0
+        self.roles: tuple[str, ...] = ()
+        self.group = np.full(n, -1, np.int64)
 
     def fill(self) -> None:
+        self._fill()
+        if self.context.issue == "streams":
+            self._side_by_side()
+
+    def communication(self) -> Communication:
+        """What streams go by."""
+        messages = (self.kind == at.RUN_SEND) | (self.kind == at.RUN_RECV)
+        return Communication(self.group, np.where(messages, self.a, -1))
+
+    def _side_by_side(self) -> None:
+        """Nodes hold no resource: their order is in the graph."""
+        skipped = self.kind == at.RUN_SKIP
+        self.skipped = int(skipped.sum())
+        self.kind[skipped], self.category[skipped] = at.RUN_DELAY, at.CAT_NONE
+        self.columns[3:7, skipped] = 0
+        self.resource[:] = at.RECV
+        works = np.flatnonzero((self.kind == at.RUN_DELAY) & (self.category == at.CAT_GPU))
+        message = "the time is more than streams can count"
+        refuse_where(self.a[works] >= LONGEST_NS, self.trace, message, nodes=works, expected="less than 2^46 ns")
+        self.kind[works] = at.RUN_WORK
+        self.c[works] = suffering(self.trace, self.column, works)
+        self.d[:] = np.where(self.cpu, 0, launches(self.trace, self.column))
+        groups, peers = np.zeros((2, len(self.kind)), np.int64)
+        if self.groups:
+            groups = np.where(self.group >= 0, np.array(self.groups, np.int64)[self.group], 0)
+        if len(self.peers):
+            peer = self.communication().peer
+            peers = np.where(peer >= 0, self.peer_roles[peer], 0)
+        self.role[:], self.roles = roles_of(self.trace, groups, peers, self.context)
+
+    def _fill(self) -> None:
         types = self.trace.types
         unknown = (types < 0) | (types > int(NodeType.COMM_COLL_NODE))
         refuse_where(unknown, self.trace, "unknown node type", found=types.item, expected="0 to 7")
@@ -300,6 +383,7 @@ class _Actions:
             return
         found = collectives(self.trace, self.column, nodes, self.context)
         self.uses, self.groups = found.uses, found.groups
+        self.group[nodes] = found.group
         self.kind[nodes] = at.RUN_COLLECTIVE
         self.a[nodes] = found.use
         self.b[nodes] = found.group

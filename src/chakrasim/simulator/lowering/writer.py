@@ -29,15 +29,16 @@ class PlanWriter:
         signature = self._signatures.setdefault((int(plan.use.type), plan.use.size_bytes), len(self._signatures) + 1)
         if plan.programs:
             schedule = self._custom_schedule(plan)
-            return self._one_phase(group_key, signature, schedule)
+            return self._one_phase(plan, group_key, signature, schedule)
         if plan.activity >= 0:
             signature = self._signatures.setdefault((-1, plan.activity), len(self._signatures) + 1)
             members = plan.member_count(self.context)
             size = 0 if plan.use.type == Collective.BARRIER else plan.use.size_bytes
             schedule = self.arena.add([members, 0, 0, 0, size, 0, 0, at.AN_ACTIVITY, plan.activity])
-            return self._one_phase(group_key, signature, schedule)
+            return self._one_phase(plan, group_key, signature, schedule)
         rings = max(len(plan.rings), 1)
-        words = [plan.chunks, len(plan.phases), group_key, signature, rings, plan.first_way]
+        held = held_by(plan, self.context)
+        words = [plan.chunks, len(plan.phases), group_key, signature, rings, plan.first_way, held]
         for i, phase in enumerate(plan.rings or plan.phases):
             schedules = [self._schedule(phase, schedule) for schedule in phase.schedules]
             dim = i if plan.rings else phase.dim  # rings run side by side, each from queues of its own
@@ -46,9 +47,10 @@ class PlanWriter:
         self.most_rings = max(self.most_rings, rings)
         return self.arena.add(words)
 
-    def _one_phase(self, group_key: int, signature: int, schedule: int) -> int:
+    def _one_phase(self, plan: Plan, group_key: int, signature: int, schedule: int) -> int:
         """A plan of one chunk with one phase, the same in both directions."""
-        return self.arena.add([1, 1, group_key, signature, 1, 0, 0, at.QUEUE_ZERO, -1, schedule, schedule])
+        held = held_by(plan, self.context)
+        return self.arena.add([1, 1, group_key, signature, 1, 0, held, 0, at.QUEUE_ZERO, -1, schedule, schedule])
 
     def _schedule(self, phase: Phase, schedule: Schedule) -> int:
         programs = [self._program(program) for program in schedule.programs]
@@ -130,6 +132,19 @@ class PlanWriter:
         nodes = self.arena.add(table)
         free = self.arena.add(program.free)
         return self.arena.add([len(program), nodes, len(program.free), free, program.free_buckets, 0])
+
+
+def held_by(plan: Plan, context: Context) -> int:
+    """What a collective's kernel holds of a device, of `layout.WHOLE`: a processor for each of the library's channels.
+    Without a library nobody knows: nothing."""
+    activities = context.activities or context.alone
+    if context.issue != "streams" or activities is None:
+        return 0
+    members = context.groups.get(plan.group, range(context.ranks))
+    course = activities.course_of(int(plan.use.type), plan.use.size_bytes, tuple(members))
+    if course is None or not plan.use.size_bytes:
+        return 0
+    return round(at.WHOLE * min(course.choice.channels / context.processors, 1.0))
 
 
 def _reduce_ns(size_bytes: int, local_mem_bw: float) -> int:

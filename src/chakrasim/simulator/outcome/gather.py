@@ -20,12 +20,13 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.outcome.graph_links import graph_links
 from chakrasim.simulator.outcome.local_memory import tensors_of, usage
-from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord
+from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, LinkFigures, NodeRecord, RoleTimes
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.totals import totals
 
 Ints = NDArray[np.int64]
 NOBODY = np.zeros(0, np.int64)
+SKIPPED = "skipped nodes (no operation, or a roofline node without a tensor)"
 
 
 def gather(
@@ -44,13 +45,12 @@ def gather(
     times = slots[:, at.SLOT_TIMES : at.SLOT_TIMES + 16]
     finish = slots[:, at.SLOT_FINISH].copy()
     finish[unfinished] = max(finish.max(initial=0), times[unfinished].sum(axis=1).max(initial=0))
-    parts = _parts(times, finish)
-    active = np.arange(16)
+    side_by_side = context.issue == "streams"
+    parts = (_parts_beside if side_by_side else _parts)(times, finish)
+    gpu, comm = _busy_beside(parts) if side_by_side else _busy(times)
     records = _records(m, layout, slots)
     peak = _peak_memory(records, classes, context) if context.system.track_local_mem else None
-    context.counts["skipped nodes (no operation, or a roofline node without a tensor)"] += int(
-        slots[classes, at.SLOT_SKIPPED].sum()
-    )
+    context.counts[SKIPPED] += int(slots[classes, at.SLOT_SKIPPED].sum())
     collective_bytes = np.zeros(1, np.int64) if flows is None else flows.bytes_sent()
     if flows is not None:
         context.counts["flows under way that took another way, each time"] += flows.rerouted
@@ -68,10 +68,10 @@ def gather(
         )
     return SimulationResult(
         finish_ns=finish[classes],
-        exposed_comm_ns=(finish - slots[:, at.SLOT_GPU_NS])[classes],
+        exposed_comm_ns=(finish - (gpu if side_by_side else slots[:, at.SLOT_GPU_NS]))[classes],
         parts_ns=parts[classes],
-        gpu_ns=times[:, (active >> at.CAT_GPU & 1) > 0].sum(axis=1)[classes],
-        comm_ns=times[:, (active >> at.CAT_COMM & 1) > 0].sum(axis=1)[classes],
+        gpu_ns=gpu[classes],
+        comm_ns=comm[classes],
         bytes_sent=slots[classes, at.SLOT_BYTES_SENT] + collective_bytes,
         finish_order=_finish_order(m, layout, slots, context.ranks, digits),
         classes=classes,
@@ -86,6 +86,7 @@ def gather(
         class_ranks=layout.ranks,
         peak_memory_bytes=peak,
         unfinished=unfinished,
+        roles=_roles(m, layout, slots, classes),
         **_of_context(context),
     )
 
@@ -133,10 +134,47 @@ def _parts(times: Ints, finish: Ints) -> Ints:
         else:
             name = "cpu" if active else "idle"
         parts[:, PARTS.index(name)] += times[:, active]
+    return _with_idle(parts, finish)
+
+
+def _parts_beside(times: Ints, finish: Ints) -> Ints:
+    """Where streams run side by side the times are by part."""
+    parts = np.zeros((len(times), len(PARTS)), np.int64)
+    parts[:, : at.IN_IDLE + 1] = times[:, : at.IN_IDLE + 1]
+    return _with_idle(parts, finish)
+
+
+def _with_idle(parts: Ints, finish: Ints) -> Ints:
+    """What is left of a rank's time is idle until its end; then it is done."""
     makespan = int(finish.max(initial=0))
     parts[:, PARTS.index("idle")] += finish - parts.sum(axis=1)
     parts[:, PARTS.index("done")] = makespan - finish
     return parts
+
+
+def _busy(times: Ints) -> tuple[Ints, Ints]:
+    """How long a GPU operation was in flight, and a communication."""
+    active = np.arange(16)
+    gpu, comm = ((active >> category & 1) > 0 for category in (at.CAT_GPU, at.CAT_COMM))
+    return times[:, gpu].sum(axis=1), times[:, comm].sum(axis=1)
+
+
+def _busy_beside(parts: Ints) -> tuple[Ints, Ints]:
+    """The same of streams side by side, where a receive whose message has not been sent is no communication."""
+    of = {name: parts[:, i] for i, name in enumerate(PARTS)}
+    return of["compute"] + of["overlap"], of["overlap"] + of["exposed_comm"] + of["waiting"]
+
+
+def _roles(m: Ints, layout: Layout, slots: Ints, classes: Ints) -> tuple[RoleTimes, ...]:
+    """Communication by role, those first that expose most; none where streams do not run side by side."""
+    times: dict[str, Ints] = {}
+    for i, (slot, graph) in enumerate(zip(slots, layout.graph_of.tolist(), strict=True)):
+        for r, name in enumerate(layout.graphs[graph].roles):
+            record = int(slot[at.SLOT_ROLES]) + r * at.ROLE_WORDS
+            own = times.setdefault(name, np.zeros((3, len(slots)), np.int64))
+            own[:, i] = m[record + at.ROLE_EXPOSED_NS : record + at.ROLE_EXPOSED_NS + 3]
+    made = [RoleTimes(name, *own[:, classes]) for name, own in times.items()]
+    return tuple(sorted(made, key=lambda one: (-int(one.exposed_ns.sum() + one.waiting_ns.sum()), one.role)))
 
 
 def _finish_order(m: Ints, layout: Layout, slots: Ints, ranks: int, digits: Sequence[Digit]) -> Ints:

@@ -11,12 +11,15 @@ from chakrasim.simulator.lowering.graph import Graph
 
 Ints = NDArray[np.int64]
 
-PARTS = ("compute", "overlap", "exposed_comm", "memory", "cpu", "idle", "done")
+PARTS = ("compute", "overlap", "exposed_comm", "waiting", "bubble", "memory", "cpu", "idle", "done")
 """What a rank does at a time; the parts of all times of a rank sum to the makespan.
 
 compute: a GPU operation and no communication; overlap: both; exposed_comm: communication and no GPU operation;
 memory: a remote memory access and neither; cpu: only CPU operations; idle: nothing, before the rank's end; done:
 after it.
+
+Where streams run side by side, exposed_comm is told apart from waiting (in collectives only to which other ranks have
+not come) and bubble (nothing but receives whose messages have not been sent); else these two are 0.
 """
 
 
@@ -31,6 +34,21 @@ class NodeRecord:
     start_ns: Ints
     end_ns: Ints
     issued: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class RoleTimes:
+    """Communication for one role (``tp``, ``dp``, ...) where streams run side by side, int64 by rank.
+
+    exposed_ns: bytes of the role could move and nothing was computed; waiting_ns: it only waited for other ranks to
+    come, and nothing was computed; hidden_ns: either, beside compute. Several roles may do so at one time, of which
+    ``parts_ns`` counts each instant once.
+    """
+
+    role: str
+    exposed_ns: Ints
+    waiting_ns: Ints
+    hidden_ns: Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from chakrasim.files.outputs import write_whole
 from chakrasim.moved import moved_methods
 from chakrasim.simulator.outcome.graph_links import GraphLink
 from chakrasim.simulator.outcome.json_form import json_text
-from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, Ints, LinkFigures, NodeRecord
+from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, Ints, LinkFigures, NodeRecord, RoleTimes
 from chakrasim.simulator.outcome.steps import StepTime, step_times
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.layout import Section
@@ -76,6 +76,8 @@ class SimulationResult(Shown):
     """int64 by rank: most bytes of live tensors at a time, where local memory is tracked."""
     unfinished: Ints = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
     """Ranks of jobs that cannot end: their ``finish_ns`` is when the last of the others finished."""
+    roles: tuple[RoleTimes, ...] = field(default=(), repr=False)
+    """Communication by role, where streams run side by side."""
     replay: str | None = None
     """Which measured durations took the place of the machine; None: the machine was simulated."""
 
@@ -118,7 +120,11 @@ class SimulationResult(Shown):
 
     def _tables(self) -> list[Section]:
         means = zip(PARTS, self.parts_ns.mean(axis=0).tolist(), strict=True)
-        rows = tuple((part, time_text(mean), share_text(mean, self.makespan_ns)) for part, mean in means)
+        rows = tuple(
+            (part, time_text(mean), share_text(mean, self.makespan_ns))
+            for part, mean in means
+            if mean or part not in ("waiting", "bubble")
+        )
         title = "Where the time goes (mean over ranks)"
         return [*super()._tables(), Section(title, ("part", "time", "share"), rows, lines=self.warnings)]
 
@@ -145,6 +151,7 @@ class SimulationResult(Shown):
             figures |= {"links": self.graph_links, "network_model": self.congestion}
         # Only converted traces have these, or jobs that cannot end.
         measured: dict[str, Any] = {"steps": self.steps or None, "replay": self.replay}
+        measured["roles"] = self.roles or None
         measured["unfinished"] = self.unfinished if self.unfinished.size else None
         return figures | {name: value for name, value in measured.items() if value is not None}
 

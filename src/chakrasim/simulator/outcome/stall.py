@@ -21,6 +21,7 @@ from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.outcome.cuts import last_event_ns, lost_lines, waiting_lines
+from chakrasim.trace.work import STREAM
 
 Ints = NDArray[np.int64]
 
@@ -110,12 +111,11 @@ class _Board:
         """The collectives in flight, without repeats, that can stall and that all of their ranks have entered."""
         found: dict[int, Plan] = {}
         for rank in self.stuck:
-            if not self.slots[rank, at.SLOT_STREAMS_LEFT]:
-                continue
             graph = self.graph(rank)
-            plan = plans[int(self.layout.graph_of[rank])][int(graph.a[int(self.slots[rank, at.SLOT_COLLECTIVE])])]
-            if id(plan) not in found and can_stall(plan, self.context) and not self._missing(rank, plan.use.group):
-                found[id(plan)] = plan
+            for number in self._collectives_of(rank):
+                plan = plans[int(self.layout.graph_of[rank])][int(graph.a[number])]
+                if id(plan) not in found and can_stall(plan, self.context) and not self._missing(rank, plan.use.group):
+                    found[id(plan)] = plan
         return list(found.values())
 
     def _missing(self, rank: int, group: int) -> tuple[int, ...]:
@@ -129,16 +129,34 @@ class _Board:
 
     def waits_of(self, rank: int) -> list[Wait]:
         """What a stuck rank has in flight."""
+        if not self.slots[rank, at.SLOT_STARTS]:
+            return [Wait(rank, f"rank {rank} has {int(self.slots[rank, at.SLOT_ONGOING])} operations in flight", ())]
+        return [self._wait(rank, number) for number in self._in_flight(rank)]
+
+    def _in_flight(self, rank: int) -> list[int]:
+        """The nodes that have begun and not ended, as far as that is kept."""
         slot = self.slots[rank]
         starts, ends, n = (int(slot[f]) for f in (at.SLOT_STARTS, at.SLOT_ENDS, at.SLOT_NODE_COUNT))
         if not starts:
-            return [Wait(rank, f"rank {rank} has {int(slot[at.SLOT_ONGOING])} operations in flight", ())]
-        flying = np.flatnonzero((self.m[starts : starts + n] >= 0) & (self.m[ends : ends + n] < 0))
-        return [self._wait(rank, int(number)) for number in flying]
+            return []
+        found: list[int] = np.flatnonzero((self.m[starts : starts + n] >= 0) & (self.m[ends : ends + n] < 0)).tolist()
+        return found
+
+    def _collectives_of(self, rank: int) -> list[int]:
+        """Those of them that are collectives."""
+        return [number for number in self._in_flight(rank) if self.graph(rank).kind[number] == at.RUN_COLLECTIVE]
+
+    def _stream(self, graph: Graph, number: int) -> str:
+        """The stream of a node, where streams run side by side and it names one."""
+        stream = graph.trace.attr(STREAM)
+        node = int(graph.order[number])
+        if self.context.issue != "streams" or not stream.present[node]:
+            return ""
+        return f" on stream {stream.value(node)}"
 
     def _wait(self, rank: int, number: int) -> Wait:
         graph = self.graph(rank)
-        where = f"rank {rank} waits in {graph.place(number)}"
+        where = f"rank {rank} waits in {graph.place(number)}{self._stream(graph, number)}"
         kind = int(graph.kind[number])
         if kind == at.RUN_COLLECTIVE:
             text, others = self._collective(rank, graph, number)
@@ -220,12 +238,9 @@ class _Board:
 
     def _current(self, rank: int, group: int) -> CollectiveUse | None:
         """The collective of a group that a stuck rank has in flight."""
-        slot = self.slots[rank]
-        if slot[at.SLOT_DONE] or slot[at.SLOT_STREAMS_LEFT] == 0:
-            return None
         graph = self.graph(rank)
-        use = graph.uses[int(graph.a[int(slot[at.SLOT_COLLECTIVE])])]
-        return use if use.group == group else None
+        uses = (graph.uses[int(graph.a[number])] for number in self._collectives_of(rank))
+        return next((use for use in uses if use.group == group), None)
 
 
 def waiting_entries(m: Ints) -> list[Ints]:
