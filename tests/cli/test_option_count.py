@@ -26,7 +26,7 @@ COUNTS = {
     "flows": 18,
     "replay": 14,
     "predict collective": 10,
-    "estimate": 19,
+    "estimate": 20,
     "calibrate collectives": 7,
     "calibrate compute": 10,
     "calibrate steps": 4,

@@ -1,4 +1,4 @@
-"""Steps that were recorded: a folder with a table of what ran, and a folder of PyTorch's traces for each of its rows."""
+"""Steps that were recorded: a folder with a table of what ran, and PyTorch's traces of its rows in folders."""
 
 from __future__ import annotations
 
