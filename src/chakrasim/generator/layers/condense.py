@@ -42,9 +42,9 @@ from chakrasim.trace.work import (
 
 Ints = NDArray[np.int64]
 
-PARTS: Final = ("matrices", "attention", "other_compute", "optimizer")
-"""What a node's time is made of, as attributes ``NAME_ns``: products with weights; products of attention scores and
-softmax; the rest, which memory bounds; the optimizer."""
+PARTS: Final = ("matrices", "experts", "attention", "other_compute", "optimizer")
+"""What a node's time is made of, as attributes ``NAME_ns``: products with weights; those of experts; products of
+attention scores and softmax; the rest, which memory bounds; the optimizer."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,9 @@ def _part(row: Row) -> str:
     kind = _kind(row)
     if kind == WorkKind.OPTIMIZER or row.values[PHASE] == OPTIMIZER:
         return "optimizer"
-    batched = kind == WorkKind.GEMM and int(row.values["batch"]) > 1 and "experts" not in row.name
+    if kind == WorkKind.GEMM and ": experts " in row.name:
+        return "experts"
+    batched = kind == WorkKind.GEMM and int(row.values["batch"]) > 1
     if batched or kind in (WorkKind.ATTENTION, WorkKind.SOFTMAX):
         return "attention"
     return "matrices" if kind == WorkKind.GEMM else "other_compute"

@@ -68,7 +68,7 @@ class Attention(Part):
         """Attention without its matrices."""
         sizes, spec = self.sizes, self.spec
         if spec.flash_attention:
-            return self._flash("attention", node)
+            return self._laid_out("heads", self._flash("attention", self._laid_out("qkv", node)))
         batch, sequence = spec.batch.micro_batch * sizes.heads, spec.model.sequence
         node = self.gemm("scores", sequence, sequence, self.key_size, node, batch=batch)
         node = self._softmax("softmax", 1, node)
@@ -81,7 +81,8 @@ class Attention(Part):
         """Gradients of queries, keys and values."""
         sizes, spec = self.sizes, self.spec
         if spec.flash_attention:
-            return self._flash("attention gradient", node, backward=True)
+            gradient = self._flash("attention gradient", self._laid_out("heads gradient", node), backward=True)
+            return self._laid_out("qkv gradient", gradient)
         batch, sequence = spec.batch.micro_batch * sizes.heads, spec.model.sequence
         node = self._arrange("heads behind each other", self.outputs, node)
         self.gemm("values gradient", sequence, self.value_size, sequence, node, batch=batch)
@@ -92,6 +93,12 @@ class Attention(Part):
         self.gemm("keys gradient", sequence, self.key_size, sequence, node, batch=batch)
         node = self.gemm("queries gradient", sequence, self.key_size, sequence, node, batch=batch)
         return self._arrange("qkv gradient", self.inputs, node)
+
+    def _laid_out(self, what: str, node: int) -> int:
+        """Copies into the layout that a kernel of attention takes, which eager programs make."""
+        if self.spec.kernels != "eager":
+            return node
+        return self._arrange(f"{what} laid out", self.inputs if what.startswith("qkv") else self.outputs, node)
 
     def _flash(self, name: str, node: int, *, backward: bool = False) -> int:
         """Attention in one kernel, scores not written. Operations as if not causal, as PyTorch counts.

@@ -14,6 +14,7 @@ from chakrasim.text.layout import Section
 
 PART_MEANINGS: Final = {
     "matrices": "products with weights",
+    "experts": "products with the weights of experts",
     "attention": "scores, softmax, weighted values",
     "other_compute": "norms, activations and the like, which memory bounds",
     "optimizer": "the optimizer's kernels",
