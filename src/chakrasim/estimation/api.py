@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,9 +17,11 @@ from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from chakrasim.config.section import Source
     from chakrasim.generator.spec.spec import Spec
-    from chakrasim.machine import Machine
+    from chakrasim.machine import DeviceProfile, Machine
     from chakrasim.simulator.outcome.result import SimulationResult
 
 
@@ -32,6 +35,7 @@ def estimate(
     machine: Source | Machine,
     gpus: int | None = None,
     nic: str | None = None,
+    device_profile: str | PathLike[str] | Mapping[str, Any] | DeviceProfile | None = None,
     strict: bool = False,
     notes: Notes | None = None,
     **asked: Any,
@@ -46,6 +50,9 @@ def estimate(
         A board such as h100, a preset, a machine file, or a ``Machine``; it needs a device profile.
     gpus, nic:
         How many GPUs of a board, and the speed of its NICs, such as "400G".
+    device_profile:
+        Instead of the machine's: a shipped device's name, a file such as ``chakrasim calibrate steps`` writes, or a
+        profile.
     strict:
         Refuse what does not fit in memory, and anything that would be a warning.
     asked:
@@ -57,13 +64,15 @@ def estimate(
     ------
     InputError: for unknown models and machines, and for what does not go together.
     """
-    from chakrasim.machine import load_machine
+    from chakrasim.machine import load_device, load_machine
 
     said = Notes() if notes is None else notes
     unknown = asked.keys() - Request.__dataclass_fields__.keys()
     if unknown:
         raise TypeError(f"estimate() has no argument {sorted(unknown)[0]!r}")
     made = load_machine(machine, said, gpus=gpus, nic=nic)
+    if device_profile is not None:
+        made = replace(made, profile=load_device(device_profile))
     if made.profile is None:
         raise InputError("the machine has no device profile, which times what is computed", file=made.name or "machine",
                          expected="a board such as h100, or compute: {profile: NAME} in its file")  # fmt: skip

@@ -18,7 +18,7 @@ PART_MEANINGS: Final = {
     "attention": "scores, softmax, weighted values",
     "other_compute": "norms, activations and the like, which memory bounds",
     "optimizer": "the optimizer's kernels",
-    WAITING: "for other ranks of a collective, or with nothing to do",
+    WAITING: "for other ranks of a collective, for the host, or with nothing to do",
     BUBBLE: "for other stages of the pipeline",
 }
 ROLES: Final = {
