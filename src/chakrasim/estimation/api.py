@@ -98,8 +98,8 @@ def estimate_step(
 
     Kernels that run one after another are one node each, collectives among them that share links with nothing else
     (`chakrasim.estimation.alone`): that takes a fraction of the time and gives the same step. ``assumed`` is what the
-    spec was made with that nobody said; ``recipe`` what a framework makes of the device (`chakrasim.estimation.recipes`),
-    by default the usual one of such a spec.
+    spec was made with that nobody said; ``recipe`` what a framework makes of the device
+    (`chakrasim.estimation.recipes`), by default the usual one of such a spec.
     """
     from chakrasim.generator.layers.condense import condense
     from chakrasim.generator.transformer import generate_transformer, mesh_text
