@@ -111,6 +111,7 @@ def estimate_step(
                          found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip
     inside = groups_inside(spec, machine)
     chosen = recipe_named(recipe or usual_recipe(spec))
+    spec = replace(spec, launch_ns=chosen.launch_ns(spec))
     recent = machine.make.vendor == "nvidia" and machine.make.capability >= HOPPER
     durations_ns = chosen.durations_ns(profile, spec, recent=recent)
     once = sent_once(spec, machine)

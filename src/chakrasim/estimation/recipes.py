@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _SHIPPED: Final = Path(__file__).with_name("recipes.yaml")
-_MATRIX: Final = (WorkKind.GEMM, WorkKind.CONVOLUTION, WorkKind.OTHER)
+_MATRIX: Final = (WorkKind.GEMM, WorkKind.CONVOLUTION)
 _ALIGNED: Final = 8
 """Values of 16 bits that fill 16 bytes, which matrix units read at a time (NVIDIA, Matrix Multiplication Background
 User's Guide, requirements of alignment)."""
@@ -40,8 +40,11 @@ class Recipe:
 
     Attributes
     ----------
-    gap_ns: of the device between two kernels, while the host launches them; ``partial_gap_ns``: where parts of layers
-        are CUDA graphs; ``graph_gap_ns``: where the step is one.
+    host_ns: of the host for each kernel, behind which a device that is quicker falls; ``partial_host_ns``: where parts
+        of layers are CUDA graphs; ``full_host_ns``: where the step is one.
+    gap_ns: of the device between two kernels; ``full_gap_ns``: where the step is a CUDA graph.
+    count_ns: of the device, while the host counts the tokens of experts and launches what they need; ``full_count_ns``:
+        where the step is a CUDA graph.
     attention: of attention's kernels; ``recent_attention``: on GPUs since Hopper, whose vendor's kernels are faster.
     experts: of the grouped products of experts; ``wide_experts``: where these are of 16 bits.
     state_space: of scans of state spaces.
@@ -50,9 +53,13 @@ class Recipe:
     collectives: by role, of what their links take.
     """
 
+    host_ns: float = 0.0
+    partial_host_ns: float = 0.0
+    full_host_ns: float = 0.0
     gap_ns: float = 0.0
-    partial_gap_ns: float = 0.0
-    graph_gap_ns: float = 0.0
+    full_gap_ns: float = 0.0
+    count_ns: float = 0.0
+    full_count_ns: float = 0.0
     attention: float = 1.0
     recent_attention: float = 1.0
     experts: float = 1.0
@@ -69,14 +76,20 @@ class Recipe:
         """The factor of a role's collectives inside a domain."""
         return float(getattr(self, role, 1.0))
 
+    def launch_ns(self, spec: Spec) -> int:
+        """The host's time for a kernel; what the spec says comes first."""
+        own = {"full": self.full_host_ns, "partial": self.partial_host_ns}.get(spec.cuda_graphs, self.host_ns)
+        return spec.launch_ns or round(own)
+
     def durations_ns(self, profile: DeviceProfile, spec: Spec, *, recent: bool) -> Callable[[Work], Ints]:
         """What work takes as this framework has it run; ``recent``: the GPU is Hopper or later."""
-        gap = {"full": self.graph_gap_ns, "partial": self.partial_gap_ns}.get(spec.cuda_graphs, self.gap_ns)
+        full = spec.cuda_graphs == "full"
+        gap, count = (self.full_gap_ns, self.full_count_ns) if full else (self.gap_ns, self.count_ns)
         attention = self.recent_attention if recent else self.attention
 
         def durations(work: Work) -> Ints:
             factor = self._factors(work, attention, spec)
-            found = profile.durations_ns(work) * factor + gap * work.kernels
+            found = profile.durations_ns(work) * factor + gap * work.kernels + count * (work.kind == WorkKind.OTHER)
             return np.ceil(np.minimum(found, 2.0**62)).astype(np.int64)
 
         return durations

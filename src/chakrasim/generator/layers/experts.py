@@ -35,7 +35,7 @@ class ExpertFeedForward(FeedForward):
     def forward(self, node: int) -> int:
         """All of it; returns the node that has the result."""
         normed = self.norm("feed-forward", node)
-        node = self._route(normed)
+        node = self._count("tokens of experts", self._route(normed))
         if self.moe.latent:
             node = self.gemm("latent down", self.part, self.width, self.sizes.hidden, node)
         node = self._exchange("dispatch", self._permute("permute", node))
@@ -54,7 +54,7 @@ class ExpertFeedForward(FeedForward):
     def backward(self, node: int) -> int:
         """Gradients of everything in `forward`; returns the node that has the gradient of the input."""
         residual = node
-        incoming = self.residual_gradient("feed-forward", node)
+        incoming = self._count("gradients of experts", self.residual_gradient("feed-forward", node))
         inputs: list[int] = []
         if self.moe.shared_feed_forward:
             shared = self.enter("shared experts gradient", incoming)
@@ -79,6 +79,11 @@ class ExpertFeedForward(FeedForward):
         if not self.frozen:
             self.gemm(f"{name} weight gradient", k, n, self.part, node, added=True)
         return found
+
+    def _count(self, what: str, node: int) -> int:
+        """How many there are for each expert, which the host has to know: a device waits for it meanwhile."""
+        size = 4 * self.moe.experts
+        return self.compute(f"{what} counted", WorkKind.OTHER, 0, size, size, node)
 
     def _route(self, node: int) -> int:
         experts = self.moe.experts
