@@ -49,6 +49,7 @@ Measurements:
     calibrate_compute       a device profile fitted to measured kernels
     validate_collectives    predictions beside measured collectives of NCCL and RCCL
     calibrate_collectives   a machine's collectives fitted to logs of nccl-tests
+    calibrate_steps         a device profile fitted to measured training steps
     validate_megatron       predictions beside published iteration times
     validate_steps          simulations beside published training steps
 
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from chakrasim.validation.megatron import validate_megatron
     from chakrasim.validation.scoreboard.api import validate_collectives
     from chakrasim.validation.steps.api import validate_steps
+    from chakrasim.validation.steps.calibrate import calibrate_steps
 
 moved.install()
 
@@ -139,6 +141,7 @@ __all__ = [
     "analysis",
     "calibrate_collectives",
     "calibrate_compute",
+    "calibrate_steps",
     "calibration",
     "capture",
     "collect",
@@ -223,5 +226,6 @@ __getattr__, __dir__ = lazily(
         "validation.megatron": ("validate_megatron",),
         "validation.scoreboard.api": ("validate_collectives",),
         "validation.steps.api": ("validate_steps",),
+        "validation.steps.calibrate": ("calibrate_steps",),
     },
 )

@@ -28,20 +28,22 @@ def step(**asked: Any) -> cs.StepEstimate:
 BASE = step()
 
 
-def test_it_is_what_simulate_says_of_the_generated_step() -> None:
-    spec = load_spec(
-        {
-            **SMALL,
-            "parallel": {"tp": 4, "pp": 2, "dp": 2, "sp": True, "zero": 1},
-            "batch": {"global_batch": 16, "micro_batch": 1},
-        }
-    )
+@pytest.mark.parametrize(
+    "parallel",
+    [
+        {"tp": 4, "pp": 2, "dp": 2, "sp": True, "zero": 1},
+        {"tp": 8, "dp": 2, "sp": True},
+        {"dp": 16, "zero": 3},
+        {"tp": 2, "cp": 2, "dp": 4, "sp": True, "zero": 1},
+    ],
+)
+def test_it_is_what_simulate_says_of_the_generated_step(parallel: dict[str, int]) -> None:
+    spec = load_spec({**SMALL, "parallel": parallel, "batch": {"global_batch": 16}, "launch_ns": 5000})
     machine = load_machine("h100", gpus=16)
     kernel_by_kernel = cs.simulate(cs.transformer_job(spec), machine=machine).makespan_ns / 1e9
     found = estimate_step(spec, machine)
-    assert found.step_s == BASE.step_s
     # Nodes take whole microseconds, and here fewer of them round.
-    assert found.step_s == pytest.approx(kernel_by_kernel, rel=3e-2)
+    assert found.step_s == pytest.approx(kernel_by_kernel, rel=3e-3)
 
 
 def test_collectives_inside_nodes_may_be_known_beforehand() -> None:

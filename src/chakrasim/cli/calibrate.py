@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_strict
-from chakrasim.cli.output import check_targets, report, tell_warnings
+from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.progress import count_ranks
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ examples:
   chakrasim calibrate collectives --data nccl-tests.log --output machine.yaml
   chakrasim calibrate collectives --data logs --machine h100 --output machine.yaml --json errors.json
   chakrasim calibrate collectives --data measured --holdout held-out.csv --json predicted.json
+  chakrasim calibrate steps my-steps.csv --device h100 --output h100-mine.yaml
 """
 
 
@@ -64,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     compute.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     compute.set_defaults(calibrate=_compute)
     _collectives_arguments(kinds)
+    _steps_arguments(kinds)
 
 
 def _collectives_arguments(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -101,6 +104,29 @@ def _collectives_arguments(kinds: argparse._SubParsersAction[argparse.ArgumentPa
     collectives.set_defaults(calibrate=_collectives)
 
 
+def _steps_arguments(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    steps = kinds.add_parser(
+        "steps",
+        help="a device profile from measured training steps",
+        description="Fit what short bursts of kernels do not tell of a device to measured training steps: the share of "
+        "their speed that\nmatrix products keep in long runs, the shares of attention and of element-wise kernels, "
+        "and the cost of starting one.",
+    )
+    steps.add_argument(
+        "data", metavar="DATA",
+        help="a table of steps with their times (docs/reference-steps.md), or a folder with one and PyTorch's traces "
+        "of its rows",
+    )  # fmt: skip
+    steps.add_argument(
+        "--device", metavar="NAME|FILE",
+        help="the shipped device or profile to begin with; default: the only one that the table has steps of",
+    )  # fmt: skip
+    steps.add_argument("--output", "-o", metavar="FILE", help="write the fitted profile, as YAML")
+    steps.add_argument("--json", metavar="FILE", help="write constants and errors as JSON; '-' is standard output")
+    steps.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    steps.set_defaults(calibrate=_steps)
+
+
 def run(options: argparse.Namespace) -> int:
     """Fit, compare, print. Raises InputError."""
     return int(options.calibrate(options))
@@ -133,6 +159,30 @@ def _compute(options: argparse.Namespace) -> int:
         _write_profile(calibration, options.output)
     report(options, lambda: calibration_json(calibration), lambda: calibration_sections(calibration))
     return 0
+
+
+def _steps(options: argparse.Namespace) -> int:
+    check_targets({"--json": options.json, "--output": options.output}, [options.data, options.device])
+    if options.output == "-":
+        raise InputError("--output takes a file", found="-", expected="the profile's name, such as device.yaml")
+    if not options.quiet:
+        announce_compilation("simulator")
+    from chakrasim.report.tables.calibration import steps_calibration_sections
+    from chakrasim.validation.steps.calibrate import calibrate_steps
+
+    show = None if options.quiet else _count
+    found = calibrate_steps(options.data, device=options.device, progress=show)
+    if options.output is not None:
+        from chakrasim.files.outputs import write_whole
+        from chakrasim.machine import dump_device
+
+        write_whole(options.output, dump_device(found.profile).encode())
+    report(options, found.to_json, lambda: steps_calibration_sections(found))
+    return 0
+
+
+def _count(done: int, total: int, name: str) -> None:
+    count_ranks(f"{name},", done, total, "simulations")
 
 
 def _write_profile(calibration: Calibration, path: str) -> None:

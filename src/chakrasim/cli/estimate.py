@@ -44,6 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--gpus", type=whole_number(1, 2**20), metavar="N", help="how many GPUs of a board")
     parser.add_argument("--nic", metavar="SPEED", help="of each NIC, such as 400G; default: the board's")
+    parser.add_argument(
+        "--device-profile", metavar="NAME|FILE",
+        help="instead of the machine's: a shipped device, or a profile such as calibrate steps writes",
+    )  # fmt: skip
     for name, what in _NUMBERS.items():
         parser.add_argument(f"--{name}", type=whole_number(1, 2**40), metavar="N", help=what)
     parser.add_argument(
@@ -73,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Estimate and print. Raises InputError."""
-    check_targets({"--json": options.json}, [options.model, options.machine])
+    check_targets({"--json": options.json}, [options.model, options.machine, options.device_profile])
     if not options.quiet:
         announce_compilation("simulator")
     from chakrasim.estimation.api import estimate
@@ -84,8 +88,8 @@ def run(options: argparse.Namespace) -> int:
         asked[name] = getattr(options, name)
     notes = Notes()
     found = estimate(
-        options.model, machine=options.machine, gpus=options.gpus, nic=options.nic, strict=options.strict, notes=notes,
-        **asked,
+        options.model, machine=options.machine, gpus=options.gpus, nic=options.nic,
+        device_profile=options.device_profile, strict=options.strict, notes=notes, **asked,
     )  # fmt: skip
     tell_warnings(notes.warnings, options)
     report(options, found.to_json, lambda: step_sections(found))

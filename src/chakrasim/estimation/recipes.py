@@ -40,19 +40,24 @@ class Recipe:
 
     Attributes
     ----------
-    gap_ns: of the device between two kernels, while the host launches them; ``graph_gap_ns``: in a CUDA graph.
+    gap_ns: of the device between two kernels, while the host launches them; ``partial_gap_ns``: where parts of layers
+        are CUDA graphs; ``graph_gap_ns``: where the step is one.
     attention: of attention's kernels; ``recent_attention``: on GPUs since Hopper, whose vendor's kernels are faster.
-    experts: of the grouped products of experts.
+    experts: of the grouped products of experts; ``wide_experts``: where these are of 16 bits.
+    state_space: of scans of state spaces.
     other: of what memory bounds; ``optimizer``: of the optimizer's step.
     unaligned: of products whose rows do not begin at multiples of 16 bytes.
     collectives: by role, of what their links take.
     """
 
     gap_ns: float = 0.0
+    partial_gap_ns: float = 0.0
     graph_gap_ns: float = 0.0
     attention: float = 1.0
     recent_attention: float = 1.0
     experts: float = 1.0
+    wide_experts: float = 1.0
+    state_space: float = 1.0
     other: float = 1.0
     optimizer: float = 1.0
     unaligned: float = 1.0
@@ -66,25 +71,30 @@ class Recipe:
 
     def durations_ns(self, profile: DeviceProfile, spec: Spec, *, recent: bool) -> Callable[[Work], Ints]:
         """What work takes as this framework has it run; ``recent``: the GPU is Hopper or later."""
-        gap = self.graph_gap_ns if spec.cuda_graphs else self.gap_ns
+        gap = {"full": self.graph_gap_ns, "partial": self.partial_gap_ns}.get(spec.cuda_graphs, self.gap_ns)
         attention = self.recent_attention if recent else self.attention
 
         def durations(work: Work) -> Ints:
-            factor = self._factors(work, attention, grouped=spec.flash_attention)
+            factor = self._factors(work, attention, spec)
             found = profile.durations_ns(work) * factor + gap * work.kernels
             return np.ceil(np.minimum(found, 2.0**62)).astype(np.int64)
 
         return durations
 
-    def _factors(self, work: Work, attention: float, *, grouped: bool) -> Floats:
-        """float64[n]. ``grouped``: products in batches are of experts, else of attention."""
+    def _factors(self, work: Work, attention: float, spec: Spec) -> Floats:
+        """float64[n]. Where attention keeps no scores, products in batches are of experts or of scans: scans have the
+        chunk or the state among their sizes."""
         matrix = np.isin(work.kind, _MATRIX)
         batched = matrix & (work.batch > 1)
         factor = np.full(len(work), self.other)
         factor[matrix] = 1.0
         factor[work.kind == WorkKind.OPTIMIZER] = self.optimizer
         factor[work.kind == WorkKind.ATTENTION] = attention
-        factor[batched] = self.experts if grouped else attention
+        experts = self.wide_experts if spec.matrix_dtype == "none" else self.experts
+        factor[batched] = experts if spec.flash_attention else attention
+        if spec.model.hybrid is not None:
+            scans = batched & (work.dtype == spec.dtype) & (work.batch > spec.model.hybrid.groups)
+            factor[scans & (np.minimum(work.m, work.n) <= spec.model.hybrid.chunk)] = self.state_space
         unaligned = matrix & ((work.k % _ALIGNED != 0) | (work.n % _ALIGNED != 0))
         factor[unaligned] *= self.unaligned
         return factor
@@ -111,7 +121,9 @@ def recipe_named(name: str) -> Recipe:
 def usual_recipe(spec: Spec) -> str:
     """The name of the recipe of a step of which nobody says what framework runs it."""
     if spec.kernels == "fused":
-        return "megatron" if spec.flash_attention else "plain"
+        if not spec.flash_attention:
+            return "plain"
+        return "megatron" if spec.model.moe is None else "megatron-experts"
     return "torch-compiled" if spec.kernels == "compiled" else "torch-eager"
 
 

@@ -18,6 +18,7 @@ from chakrasim.generator.spec.names import ALIASES, REMEDIES, VALUE_ALIASES
 from chakrasim.generator.spec.spec import (
     BALANCES,
     BYTES_OF,
+    CUDA_GRAPHS,
     KERNELS,
     MATRIX_DTYPES,
     NORMS,
@@ -356,6 +357,8 @@ SPEC: Final = (
         "`compiled` as by torch.compile, `eager`: a kernel for each of PyTorch's operators"),
     Key("fused_loss", switch, False, "the cross entropy is one kernel each way, without logits in float32"),
     Key("launch_ns", _whole(0), 0, "the host's time for each kernel, in nanoseconds; 0: the host is never behind"),
+    Key("cuda_graphs", _one_of(CUDA_GRAPHS), "none", "how much of the step is launched at once: `partial`: layers, or "
+        "parts of them; estimates take the gaps between kernels from it"),
     Key("overlap", _part("overlap", OVERLAP, lambda section, values: Overlap(**values)), EMPTY,
         "what compute does not wait for, below", shown="all true"),
     Key("lora", _optional("lora", _LORA, Adapters), None,

@@ -12,6 +12,7 @@ RECOMPUTES: Final = ("none", "selective", "full")
 OPERATORS: Final = ("norm", "activation", "feed_forward", "attention", "half_of_matrices", "latents", "experts")
 """What can be computed again alone."""
 KERNELS: Final = ("fused", "compiled", "eager")
+CUDA_GRAPHS: Final = ("none", "partial", "full")
 MATRIX_DTYPES: Final = ("none", "float8", "mxfp8", "nvfp4")
 POSITIONS: Final = ("rotary", "learned", "alibi", "none")
 NORMS: Final = ("rms", "layer")
@@ -297,6 +298,7 @@ class Spec:
         does; "eager": a kernel for each of PyTorch's operators.
     fused_loss: the cross entropy is one kernel each way that writes no copy of the logits in float32.
     launch_ns: the host's time for each kernel; 0: it is never behind.
+    cuda_graphs: how much of the step is launched at once: "none", "partial" (layers, or parts of them), "full".
     optimizer: "adamw" or "sgd"; ``state_bytes``: of each parameter, master copy included.
     clip_gradients: the norm of all gradients is taken, and they are scaled by it.
     flash_attention: scores stay inside one kernel; else they are written to memory.
@@ -319,6 +321,7 @@ class Spec:
     kernels: str = "fused"
     fused_loss: bool = False
     launch_ns: int = 0
+    cuda_graphs: str = "none"
     overlap: Overlap = Overlap()
     lora: Adapters | None = None
 

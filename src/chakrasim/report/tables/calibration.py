@@ -5,6 +5,7 @@ from __future__ import annotations
 from chakrasim.calibration.compute import Calibration
 from chakrasim.calibration.errors import LayerError, Pooled, grouped, pooled
 from chakrasim.text.layout import Section
+from chakrasim.validation.steps.calibrate import StepErrors, StepsCalibration
 
 
 def calibration_sections(calibration: Calibration) -> list[Section]:
@@ -43,3 +44,22 @@ def _notes(calibration: Calibration) -> Section:
     rows = [("dimensions of", model, source) for model, source in calibration.configs.items()]
     rows += [("not split", model, ", ".join(layers)) for model, layers in calibration.unsplit.items()]
     return Section("Taken as given, and found in the data", (), tuple(rows), (0, 1, 2))
+
+
+def steps_calibration_sections(found: StepsCalibration) -> list[Section]:
+    """Constants of a device fitted to steps, and errors with and without."""
+    constants = tuple((one.name, f"{one.before:.4g}", f"{one.after:.4g}") for one in found.constants)
+    errors = tuple((name, *_step_errors(one)) for name, one in found.errors.items())
+    meaning = (
+        "90 %: measured times are so many times the predicted ones, in nine of ten",
+        "held out: by fits that did not see steps of the same model",
+    )
+    return [
+        Section(f"{found.device}, fitted to steps of {found.source}", ("constant", "shipped", "fitted"), constants),
+        Section("Errors of step times", ("constants", "steps", "bias", "median error", "90 %"), errors, (0,), meaning),
+        Section("Rows that are not used", ("row", "reason"), found.refused, (0, 1)),
+    ]
+
+
+def _step_errors(one: StepErrors) -> tuple[str, ...]:
+    return f"{one.steps:,}", f"{one.bias_pct:+.1f} %", f"{one.median_pct:.1f} %", f"{one.low:.2f} to {one.high:.2f}"

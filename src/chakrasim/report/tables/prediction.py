@@ -15,10 +15,11 @@ from chakrasim.text.layout import Section
 PART_MEANINGS: Final = {
     "matrices": "products with weights",
     "experts": "products with the weights of experts",
+    "state_space": "products of scans of state spaces",
     "attention": "scores, softmax, weighted values",
     "other_compute": "norms, activations and the like, which memory bounds",
     "optimizer": "the optimizer's kernels",
-    WAITING: "for other ranks of a collective, or with nothing to do",
+    WAITING: "for other ranks of a collective, for the host, or with nothing to do",
     BUBBLE: "for other stages of the pipeline",
 }
 ROLES: Final = {

@@ -18,7 +18,7 @@ from chakrasim.machine import DeviceProfile, load_device, load_machine
 from chakrasim.progress import Progress
 from chakrasim.validation.steps.constants import constants_of, most_of, prior_of, value_of, with_constants
 from chakrasim.validation.steps.describe import Described, described
-from chakrasim.validation.steps.rows import read_steps
+from chakrasim.validation.steps.recorded import read_measured
 
 if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Spec
@@ -112,7 +112,8 @@ def calibrate_steps(
 
     Parameters
     ----------
-    data: a CSV file with the columns of docs/reference-steps.md; steps without a time are not used.
+    data: a CSV file with the columns of docs/reference-steps.md; or a folder with such a file, and PyTorch's traces of
+        rows without a time in folders of their ids. Steps without a time are not used.
     device: the shipped device or the profile to begin with, and whose steps are used if it is a shipped one's name; by
         default the only one that the table has steps of.
     progress: called before each simulation with how many are done, how many there are, and the step's id.
@@ -171,7 +172,7 @@ def _steps(
     data: str | os.PathLike[str], device: str | os.PathLike[str] | DeviceProfile | None
 ) -> tuple[str, list[_Measured], list[tuple[str, str]]]:
     """The measured steps of one device, and rows that cannot be described."""
-    table = read_steps(data)
+    table = read_measured(data)
     found, refused = list[_Measured](), list[tuple[str, str]]()
 
     @cache
