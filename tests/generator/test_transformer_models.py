@@ -174,6 +174,21 @@ def test_a_window_narrows_every_other_layer() -> None:
     assert made({"window": 100}).totals.model_flops == made({}).totals.model_flops
 
 
+def test_a_mask_leaves_out_half_of_what_ranks_of_a_sequence_attend_to() -> None:
+    """4 ranks with 2 of 8 tokens each: a block of own keys, and three of others', each half left out."""
+    trace = made({}, parallel={"cp": 4}).job.traces[0]
+    shape = [trace.attr(name).integers() for name in ("batch", "m", "n", "causal")]
+    found = {trace.name(n): tuple(int(column[n]) for column in shape) for n in range(len(trace))}
+    assert found["layer 1 forward: attention of own keys"] == (8, 2, 2, 1)
+    assert found["layer 1 forward: attention of others' keys"] == (3 * 8, 2, 2, 1)
+    narrow = made({"window": 3}, parallel={"cp": 4}).job.traces[0]
+    keys = {narrow.name(n): int(narrow.attr("n").integers()[n]) for n in range(len(narrow))}
+    assert (keys["layer 0 forward: attention of own keys"], keys["layer 0 forward: attention of others' keys"]) == (
+        2,
+        1,
+    )
+
+
 def test_alibi_has_neither_rotation_nor_parameters() -> None:
     learned, alibi, none = (made({"position": position}) for position in ("learned", "alibi", "none"))
     assert learned.totals.parameters - alibi.totals.parameters == 8 * 16

@@ -134,12 +134,14 @@ class Attention(Part):
         inputs = tokens * self.queries + tokens * (self.inputs - self.queries) * max(keys, queries) // queries
         output = tokens * self.outputs
         head = (self.key_size + self.value_size) // 2
-        shape = (self.spec.batch.micro_batch * sizes.heads, queries, keys, head)
+        kind, causal = WorkKind.ATTENTION, model.causal and self.keys == model.sequence
+        # Ranks that share a sequence have tokens of its beginning and of its end: a mask leaves out half of each block.
+        blocks = keys // queries if causal else 1
+        shape = (self.spec.batch.micro_batch * sizes.heads * blocks, queries, keys // blocks, head)
         flops, again, read, written = by_keys + by_values, 0, inputs, output + statistics
         if backward:
             flops, again = 3 * by_keys + 2 * by_values, by_keys
             read, written = inputs + 2 * output + statistics, inputs
-        kind, causal = WorkKind.ATTENTION, model.causal and self.keys == model.sequence
         return self.append(Op(name, kind, flops, read, written, shape, causal, self.spec.dtype, again), node)
 
     def _softmax(self, name: str, reads: int, node: int) -> int:
