@@ -11,7 +11,8 @@ from chakrasim.errors import InputError
 from chakrasim.estimation.alone import alone_of, groups_inside, link_inside
 from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
 from chakrasim.estimation.request import ModelLike, Request
-from chakrasim.estimation.result import LimitingLink, StepEstimate
+from chakrasim.estimation.result import StepEstimate
+from chakrasim.estimation.simulated import busiest
 from chakrasim.estimation.split import spec_of
 from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
 from chakrasim.notes import Notes
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from chakrasim.config.section import Source
     from chakrasim.generator.spec.spec import Spec
     from chakrasim.machine import DeviceProfile, Machine
-    from chakrasim.simulator.outcome.result import SimulationResult
 
 
 NO_EFFECT: Final = "the device profile has no effect"
@@ -108,7 +108,7 @@ def estimate_step(
     result = simulate(made.job, machine=machine)
     if notes is not None:
         notes.warn(*(warning for warning in result.warnings if not warning.startswith(NO_EFFECT)))
-    links = [link for link in (_link(result), link_inside(made, machine, inside, result.makespan_ns / 1e9)) if link]
+    links = [link for link in (busiest(result), link_inside(made, machine, inside, result.makespan_ns / 1e9)) if link]
     rank, seconds = slowest(result), result.makespan_ns / 1e9
     parts = parts_of(result, made.job, rank)
     moving = sum(value for name, value in parts.items() if name.startswith("comm_"))
@@ -136,12 +136,6 @@ def estimate_step(
         parts_s=parts,
         rank=rank,
         link=max(links, key=lambda link: link.busy_share, default=None),
+        doubts=doubts,
         assumed=tuple(assumed),
     )
-
-
-def _link(result: SimulationResult) -> LimitingLink | None:
-    if not result.graph_links:
-        return None
-    first = result.graph_links[0]
-    return LimitingLink(first.name, first.busy_share, first.users[0].name if first.users else "")

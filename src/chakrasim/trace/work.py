@@ -26,8 +26,6 @@ DTYPE: Final = "dtype"
 """PyTorch's name of the type that is computed in, without "torch.": bfloat16, float32, ..."""
 KERNELS: Final = "kernels"
 """How many kernels are launched one after another; absent: 1."""
-LAUNCH: Final = "launch_ns"
-"""Integer: when the host, which runs ahead from the step's start, has launched the node's last kernel."""
 SHAPE: Final = ("batch", "m", "n", "k")
 """Integers. GEMM: ``batch`` products of m x k by k x n. ATTENTION: ``batch`` heads in all, m queries, n keys, k the
 size of a head; ``causal`` (bool) says that half is left out. CONVOLUTION: as the GEMM it amounts to."""
