@@ -128,15 +128,16 @@ def test_outliers_do_not_move_the_fit() -> None:
     memory = 10 ** rng.uniform(2, 6, 400)
     truth = Efficiency(3000.0, 1.0, 0.7, 0.8, 3.0, 2.0)
     steps, kernels = np.full(400, 4096.0), np.ones(400)
-    times = truth.times_ns(compute, memory, steps, kernels)
+    work = compute, memory, steps, kernels, 1000 * memory
+    times = truth.times_ns(*work)
     times[::20] *= 7
-    found = fit_efficiency(Samples(compute, memory, steps, kernels, times), Efficiency(2000.0, 1.0, 0.8, 0.9, 3.0, 2.0))
+    found = fit_efficiency(Samples(*work, times), Efficiency(2000.0, 1.0, 0.8, 0.9, 3.0, 2.0))
     assert (found.compute, found.bandwidth) == pytest.approx((0.7, 0.8), rel=0.05)
 
 
 def test_what_the_data_leave_open_stays_usual() -> None:
     # Tiny work: neither the peak nor the bandwidth ever counts.
-    few = Samples(np.full(5, 1e-3), np.full(5, 1e-3), np.zeros(5), np.ones(5), np.full(5, 5000.0))
+    few = Samples(np.full(5, 1e-3), np.full(5, 1e-3), np.zeros(5), np.ones(5), np.ones(5), np.full(5, 5000.0))
     usual = Efficiency(2000.0, 1.5, 0.8, 0.9, 3.0, 2.0)
     found = fit_efficiency(few, usual)
     assert found.start_ns == pytest.approx(5000, rel=0.05)
@@ -166,12 +167,23 @@ def test_the_whole_data_meet_the_bar(shared_dir: Path) -> None:
         assert mean.mape_percent < 0.6 * mean.roofline_mape_percent
 
 
+def test_small_kernels_of_an_unseen_model_on_an_h100(shared_dir: Path) -> None:
+    """Those that caches make faster: normalizations, rotary positions, activations."""
+    found = calibrate_compute(shared_dir / "validation" / "gpu-kernels-v0", gpu="h100")
+    for layer, bar in (("layernorm", 4.0), ("rope", 3.0), ("act_fn", 7.0)):
+        mean = pooled([error for error in found.errors if error.held_out and layer in error.layer])
+        assert mean is not None and mean.mape_percent < bar, layer
+
+
 def test_shipped_profiles_are_what_the_fit_gives(shared_dir: Path) -> None:
     found = calibrate_compute(shared_dir / "validation" / "gpu-kernels-v0", gpu="h100")
-    fitted = found.devices[0].profile.efficiency[WorkKind.GEMM]
-    shipped = load_device("h100").efficiency[WorkKind.GEMM]
-    for name in ("start_ns", "step_ns", "compute", "bandwidth", "knee", "tail"):
-        assert getattr(shipped, name) == pytest.approx(getattr(fitted, name), rel=0.02), name
+    kinds = {WorkKind.GEMM: ("start_ns", "step_ns", "compute", "bandwidth", "knee", "tail")}
+    kinds |= dict.fromkeys((WorkKind.ELEMENTWISE, WorkKind.NORMALIZATION, WorkKind.ROTARY),
+                           ("start_ns", "bandwidth", "cached", "cache_bytes"))  # fmt: skip
+    for kind, names in kinds.items():
+        fitted, shipped = (one.efficiency[kind] for one in (found.devices[0].profile, load_device("h100")))
+        for name in names:
+            assert getattr(shipped, name) == pytest.approx(getattr(fitted, name), rel=0.02), (kind, name)
 
 
 @pytest.mark.parametrize("part", ["", "H100", "H100/lab", "H100/lab/Tiny-1B", "H100/lab/Tiny-1B/tp1"])

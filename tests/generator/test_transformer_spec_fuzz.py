@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from chakrasim import InputError
 from chakrasim.config.table import Table
 from chakrasim.generator.spec.file import load_spec
-from chakrasim.generator.spec.keys import BATCH, MODEL, MOE, OVERLAP, PARALLEL, SPEC
+from chakrasim.generator.spec.keys import BATCH, HYBRID, LATENTS, MODEL, MOE, OVERLAP, PARALLEL, SPEC
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.generator.transformer import generate_transformer
 
@@ -31,7 +31,7 @@ def mapping(table: Table, inner: Any = values) -> Any:
 
 models = st.builds(
     lambda some, sizes: {**sizes, **some},
-    mapping(MODEL, st.one_of(values, mapping(MOE))),
+    mapping(MODEL, st.one_of(values, mapping(MOE), mapping(LATENTS), mapping(HYBRID))),
     st.fixed_dictionaries(
         {
             "layers": st.integers(1, 8),

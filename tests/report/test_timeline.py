@@ -10,7 +10,9 @@ from itertools import pairwise
 
 import pytest
 
+import chakrasim as cs
 from chakrasim import InputError, write_timeline
+from chakrasim.generator import generate_transformer
 
 
 def events(result, tmp_path, name="t.json"):
@@ -85,3 +87,19 @@ def test_a_run_whose_times_were_not_kept_has_no_timeline(step, tmp_path):
 def test_a_folder_that_does_not_exist_is_made(step, tmp_path):
     write_timeline(step, tmp_path / "none" / "t.json")
     assert json.loads((tmp_path / "none" / "t.json").read_text())["traceEvents"]
+
+
+def test_streams_side_by_side_get_rows_by_what_they_do(tmp_path):
+    job = generate_transformer(
+        {"model": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 512, "sequence": 256},
+         "parallel": {"tp": 2, "pp": 2, "dp": 2}, "batch": {"micro_batches": 2}}
+    ).job  # fmt: skip
+    found = events(cs.simulate(job, machine="h100"), tmp_path)
+    assert {"compute", "communication tp", "communication dp", "communication pp", "receive pp"} <= threads_of(found)
+    rows = defaultdict(list)
+    for e in found:
+        if e["ph"] == "X":
+            rows[e["pid"], e["tid"]].append((float(e["ts"]), float(e["ts"]) + float(e["dur"])))
+    for spans in rows.values():
+        spans.sort()
+        assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(spans))

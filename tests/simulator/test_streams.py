@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,51 @@ def test_a_collective_that_waits_for_others_holds_as_much() -> None:
     assert ends(result)[1] == -(-(1_000_000 << at.SHARE_BITS) // rate)
     assert part(result, "overlap")[0] == ends(result)[1]
     assert part(result, "waiting")[0] == 5_000_000 - ends(result)[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(("compute", "collective")), st.integers(0, 3), st.integers(1, 400)), max_size=25
+    ),
+    st.integers(2, 132),
+)
+def test_work_is_what_is_left_of_the_device_over_the_time_that_it_takes(
+    drawn: list[tuple[str, int, int]], processors: int
+) -> None:
+    machine = load_machine("h100")
+    assert machine.profile is not None
+    machine = replace(machine, profile=replace(machine.profile, processors=processors))
+    groups = {1: list(range(8)), 2: [0, 1], 3: list(range(8))}
+    program = [
+        measured(i, amount, stream=which, slowed_share=which / 4 + 0.25)
+        if what == "compute"
+        else collective(i, 0, amount << 14, group=str(max(which, 1)), stream=4 + max(which, 1))
+        for i, (what, which, amount) in enumerate(drawn)
+    ]
+    late = [measured(0, 150, stream=9), *({**node, "id": node["id"] + 1} for node in program)]
+    traces = [program, *[late if rank % 2 else program for rank in range(1, 8)]]
+    traces[2:] = [[node for node in own if node["attr"].get("pg_name") != "2"] for own in traces[2:]]
+    result = simulated(traces, machine, comm_groups=groups)
+    courses = Courses(machine)
+    start, end = result.records[0].start_ns.tolist(), result.records[0].end_ns.tolist()
+    held = {
+        i: round(at.WHOLE * min(courses.of(0, amount << 14, groups[max(which, 1)]).choice.channels / processors, 1.0))
+        for i, (what, which, amount) in enumerate(drawn)
+        if what == "collective"
+    }
+    most = at.WHOLE * (processors - 1) // processors
+    for i, (what, which, amount) in enumerate(drawn):
+        if what == "compute":
+            suffers = round(at.WHOLE * (which / 4 + 0.25))
+            edges = sorted({start[i], end[i] - 1, end[i], *(t for k in held for t in (start[k], end[k]))})
+            done = [0, 0]
+            for a, b in pairwise(edges):
+                sum_held = min(sum(share for k, share in held.items() if start[k] <= a < end[k]), most)
+                rate = at.WHOLE - (sum_held * suffers >> at.SHARE_BITS)
+                for j, until in enumerate((end[i] - 1, end[i])):
+                    done[j] += (b - a) * rate if start[i] <= a and b <= until else 0
+            assert done[0] < amount * 1000 << at.SHARE_BITS <= done[1]
 
 
 def test_a_share_is_a_number_from_0_to_1() -> None:

@@ -34,8 +34,9 @@ IMPOSSIBLE: Final = 1.25
 USUAL: Final = {
     WorkKind.GEMM: Efficiency(2500.0, 1.0, 0.8, 0.9, 3.0, 2.0),
     WorkKind.ATTENTION: Efficiency(2500.0, 20.0, 0.6, 0.8, 3.0, 2.0),
-    WorkKind.ELEMENTWISE: Efficiency(2000.0, 0.0, 0.9, 0.85, 3.0, 2.0),
-    WorkKind.NORMALIZATION: Efficiency(2000.0, 0.0, 0.9, 0.85, 3.0, 2.0),
+    WorkKind.ELEMENTWISE: Efficiency(2000.0, 0.0, 0.9, 0.8, 3.0, 2.0, None, 0.95, 2e7),
+    WorkKind.NORMALIZATION: Efficiency(2000.0, 0.0, 0.9, 0.8, 3.0, 2.0, None, 0.95, 2e7),
+    WorkKind.ROTARY: Efficiency(2000.0, 0.0, 0.9, 0.5, 3.0, 2.0, None, 0.8, 2e7),
     WorkKind.EMBEDDING: Efficiency(2000.0, 0.0, 0.9, 0.5, 3.0, 2.0),
 }
 """Where fits begin, and what they keep of what the data leave open: round figures of accelerators, the same for all.
@@ -270,7 +271,8 @@ def _fit(timed: Sequence[Timed], base: DeviceProfile) -> DeviceProfile:
             rows = np.flatnonzero(entry.work.kind == kind)[index % STRIDE :: STRIDE]
             if len(rows):
                 work = entry.work
-                columns = (*base.bounds_ns(work), chain_steps(work), work.kernels, entry.series.time_ns)
+                traffic = work.bytes_read + work.bytes_written
+                columns = (*base.bounds_ns(work), chain_steps(work), work.kernels, traffic, entry.series.time_ns)
                 parts.append(np.stack([column[rows] for column in columns]))
         if parts:
             efficiency[kind] = fit_efficiency(Samples(*np.concatenate(parts, axis=1)), usual)

@@ -2,13 +2,13 @@
 
 What is fitted are logarithms of time, so that a kernel of 5 us and one of 5 ms count alike; errors beyond 5 % count
 linearly (Huber), so that single outliers do not move the fit. A weak prior keeps what the data leave open at usual
-values. The method is Levenberg's and Marquardt's; six parameters do not need a library.
+values. The method is Levenberg's and Marquardt's; eight parameters do not need a library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,14 @@ ROUNDS = 80
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Work and its measured time: float64[n] each. ``compute_ns``, ``memory_ns``: at full peak and full bandwidth."""
+    """Work and its measured time: float64[n] each. ``compute_ns``, ``memory_ns``: at full peak and full bandwidth;
+    ``traffic`` in bytes."""
 
     compute_ns: Floats
     memory_ns: Floats
     steps: Floats
     kernels: Floats
+    traffic: Floats
     measured_ns: Floats
 
 
@@ -42,14 +44,17 @@ def fit_efficiency(samples: Samples, usual: Efficiency) -> Efficiency:
     """
     chains = bool((samples.steps > 0).any())
     operations = bool((samples.compute_ns > 0.1 * samples.memory_ns).any())
-    free = np.array([True, chains, operations, bool((samples.memory_ns > 0).any()), operations, chains])
+    caches = bool(usual.cache_bytes)
+    free = np.array([True, chains, operations, bool((samples.memory_ns > 0).any()), operations, chains, caches, caches])
     usual_point = _point(usual)
     logs = np.log(samples.measured_ns)
 
     def residual(x: Floats) -> Floats:
         point = usual_point.copy()
         point[free] = x
-        found = _efficiency(point).times_ns(samples.compute_ns, samples.memory_ns, samples.steps, samples.kernels)
+        found = _efficiency(point).times_ns(
+            samples.compute_ns, samples.memory_ns, samples.steps, samples.kernels, samples.traffic
+        )
         return np.concatenate([np.log(np.maximum(found, 1e-3)) - logs, PRIOR * (x - usual_point[free])])
 
     point = usual_point.copy()
@@ -59,24 +64,31 @@ def fit_efficiency(samples: Samples, usual: Efficiency) -> Efficiency:
 
 def _point(efficiency: Efficiency) -> Floats:
     """Parameters on the whole real line: logarithms of times and of exponents above 1, logits of shares."""
-    shares = np.clip([efficiency.compute, efficiency.bandwidth], 0.01, 0.99)
+    shares = _logits([efficiency.compute, efficiency.bandwidth])
     times = np.log(np.maximum([efficiency.start_ns, efficiency.step_ns], 1e-3))
     exponents = np.log(np.clip(np.array([efficiency.knee, efficiency.tail]) - 1, 1e-3, 999.0))
-    return np.concatenate([times, np.log(shares / (1 - shares)), exponents])
+    cache = _logits([efficiency.cached]), np.log(np.maximum([efficiency.cache_bytes], 1e-6))
+    return np.concatenate([times, shares, exponents, *cache])
+
+
+def _logits(shares: list[float]) -> Floats:
+    clipped = np.clip(shares, 0.01, 0.99)
+    return np.asarray(np.log(clipped / (1 - clipped)))
 
 
 def _efficiency(point: Floats) -> Efficiency:
     start, step = np.exp(np.clip(point[:2], -7, 25))
     compute, bandwidth = 1 / (1 + np.exp(-np.clip(point[2:4], -7, 15)))
-    knee, tail = 1 + np.exp(np.clip(point[4:], -7, 6.9))
-    return Efficiency(float(start), float(step), float(compute), float(bandwidth), float(knee), float(tail))
+    knee, tail = 1 + np.exp(np.clip(point[4:6], -7, 6.9))
+    cached, cache = 1 / (1 + np.exp(-np.clip(point[6], -7, 15))), np.exp(np.clip(point[7], -14, 40))
+    found = Efficiency(float(start), float(step), float(compute), float(bandwidth), float(knee), float(tail))
+    return replace(found, cached=float(max(cached, bandwidth)), cache_bytes=float(cache)) if cache > 1 else found
 
 
 def _rounded(found: Efficiency) -> Efficiency:
     """To five digits: the last bits of a fit differ between machines."""
-    values = (found.start_ns, found.step_ns, found.compute, found.bandwidth, found.knee, found.tail)
-    start, step, compute, bandwidth, knee, tail = (float(f"{value:.5g}") for value in values)
-    return Efficiency(start, step, compute, bandwidth, knee, tail)
+    values = {name: float(f"{value:.5g}") for name, value in vars(found).items() if name != "tiling"}
+    return replace(found, **values)  # type: ignore[arg-type]
 
 
 def _loss(residual: Floats) -> float:

@@ -88,7 +88,7 @@ def layer_work(layer: str, config: ModelConfig, parts: int, itemsize: int) -> La
         return LayerWork(WorkKind.ELEMENTWISE, 0, 0, 5 * itemsize * wide // parts, 5 * wide // parts, 2)
     if name == "rope":
         elements = queries // parts + own_keys
-        return LayerWork(WorkKind.ELEMENTWISE, 0, 0, 10 * itemsize * elements, 3 * elements, 12, fitted=False)
+        return LayerWork(WorkKind.ROTARY, 0, 0, 10 * itemsize * elements, 3 * elements, 12)
     if name == "embedding":
         return LayerWork(WorkKind.EMBEDDING, 0, 0, 2 * itemsize * config.hidden)
     return None

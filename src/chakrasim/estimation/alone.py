@@ -15,6 +15,7 @@ from chakrasim.generator.mesh import process_groups
 from chakrasim.simulator.closed_form import collective_alone
 
 if TYPE_CHECKING:
+    from chakrasim.estimation.recipes import Recipe
     from chakrasim.generator.layers.condense import AloneOf
     from chakrasim.generator.layers.tape import Row
     from chakrasim.generator.spec.spec import Spec
@@ -55,8 +56,8 @@ def _equal_islands(machine: Machine) -> bool:
     return bool(len(counts)) and len({*counts.tolist()}) == 1 and bool(np.ptp(speeds) <= 1e-9 * speeds.max())
 
 
-def alone_of(inside: Groups, machine: Machine) -> AloneOf:
-    """What collectives of these groups take; None for others, which meet other traffic."""
+def alone_of(inside: Groups, machine: Machine, recipe: Recipe) -> AloneOf:
+    """What collectives of these groups take as a framework runs them; None for others, which meet other traffic."""
     profile = machine.profile
     processors = (profile.processors if profile is not None else 0) or USUAL_PROCESSORS
 
@@ -65,7 +66,7 @@ def alone_of(inside: Groups, machine: Machine) -> AloneOf:
         group, kind = inside[role], KINDS[number]
         alone = collective_alone(machine, kind.name, kind.whole_bytes(size, len(group)), group)
         channels = alone.course.choice.channels if alone.course is not None else 0
-        return Alone(alone.time_ns, min(channels / processors, MOST_HELD))
+        return Alone(round(alone.time_ns * recipe.collective(role)), min(channels / processors, MOST_HELD))
 
     def of(row: Row) -> Alone | None:
         role = str(row.values["pg_name"])

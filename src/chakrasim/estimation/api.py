@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
 from chakrasim.estimation.alone import alone_of, groups_inside, link_inside
+from chakrasim.estimation.dispatch import sent_once
 from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
+from chakrasim.estimation.recipes import recipe_named, usual_recipe
 from chakrasim.estimation.request import ModelLike, Request
 from chakrasim.estimation.result import StepEstimate
 from chakrasim.estimation.simulated import busiest
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from chakrasim.config.section import Source
+    from chakrasim.generator.layers.tape import Tape
     from chakrasim.generator.spec.spec import Spec
     from chakrasim.machine import DeviceProfile, Machine
 
 
 NO_EFFECT: Final = "the device profile has no effect"
 """What the simulation says of a profile whose times are in the nodes already."""
+
+
+HOPPER: Final = 90
+"""Compute capability of the first GPUs whose vendor's attention kernels are faster than FlashAttention-2."""
 
 
 def estimate(
@@ -86,13 +92,14 @@ def estimate(
 
 
 def estimate_step(
-    spec: Spec, machine: Machine, assumed: Sequence[str] = (), *, notes: Notes | None = None
+    spec: Spec, machine: Machine, assumed: Sequence[str] = (), *, recipe: str = "", notes: Notes | None = None
 ) -> StepEstimate:
     """The same for a spec on a machine with a profile and as many ranks as the spec has: generated and simulated.
 
     Kernels that run one after another are one node each, collectives among them that share links with nothing else
     (`chakrasim.estimation.alone`): that takes a fraction of the time and gives the same step. ``assumed`` is what the
-    spec was made with that nobody said.
+    spec was made with that nobody said; ``recipe`` what a framework makes of the device (`chakrasim.estimation.recipes`),
+    by default the usual one of such a spec.
     """
     from chakrasim.generator.layers.condense import condense
     from chakrasim.generator.transformer import generate_transformer, mesh_text
@@ -103,8 +110,16 @@ def estimate_step(
         raise InputError("the split does not make so many GPUs", file=machine.name or "machine",
                          found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip
     inside = groups_inside(spec, machine)
-    alone = alone_of(inside, machine)
-    made = generate_transformer(spec, rewrite=partial(condense, durations_ns=profile.durations_ns, alone=alone))
+    chosen = recipe_named(recipe or usual_recipe(spec))
+    recent = machine.make.vendor == "nvidia" and machine.make.capability >= HOPPER
+    durations_ns = chosen.durations_ns(profile, spec, recent=recent)
+    once = sent_once(spec, machine)
+    alone = alone_of(inside, machine, chosen)
+
+    def shortened(tape: Tape) -> Tape:
+        return condense(once(tape), durations_ns, alone)
+
+    made = generate_transformer(spec, rewrite=shortened)
     result = simulate(made.job, machine=machine)
     if notes is not None:
         notes.warn(*(warning for warning in result.warnings if not warning.startswith(NO_EFFECT)))

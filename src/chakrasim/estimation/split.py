@@ -13,7 +13,6 @@ from chakrasim.estimation.request import Entries, ModelLike, Request, entries_of
 from chakrasim.generator.memory import stage_memory
 from chakrasim.generator.schedule import turns
 from chakrasim.generator.spec.file import load_spec
-from chakrasim.generator.spec.keys import word_of
 
 if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Model, Spec
@@ -23,8 +22,6 @@ USUAL_TOKENS: Final = 1 << 22
 """Of a step, where no batch is given: what Llama 2 was trained with (arXiv:2307.09288, section 2.2)."""
 MOST_MICRO_BATCHES: Final = 32
 """Of a replica, where no batch is given: more of them repeat what these do."""
-LAUNCH_NS: Final = {"fused": 5000, "compiled": 4000, "eager": 6000}
-"""The host's time for a kernel, by how programs are run."""
 FILLED: Final = 0.9
 """Of the memory, at most, where a split is chosen: buffers of communication and workspaces of kernels come on top."""
 
@@ -110,7 +107,6 @@ def _with(asked: _Asked, tp: int, pp: int) -> tuple[Spec, tuple[str, ...]]:
             split[key] = value
             assumed.append(f"{key} {value}")
     split["dp"] = dp
-    kernels = word_of(str(asked.entries.get("kernels", "fused")))
     if tp > 1 and asked.free("sp"):
         split["sp"] = True
         assumed.append("sequence parallelism over the ranks of tp")
@@ -120,13 +116,10 @@ def _with(asked: _Asked, tp: int, pp: int) -> tuple[Spec, tuple[str, ...]]:
         split["balance"] = balance_of(asked.model.layers, pieces)
         assumed.append(BALANCE_WORDS[split["balance"]])
     assumed += _sequences(asked, batch, dp, pp if pieces > pp else 1)
-    launches = {} if "launch_ns" in asked.entries else {"launch_ns": LAUNCH_NS.get(kernels, 0)}
-    if launches:
-        assumed.append(f"the host takes {launches['launch_ns'] / 1000:g} us for each kernel")
     if asked.model.vocabulary % tp:
         model["vocabulary"] = padded(asked.model.vocabulary, tp)
         assumed.append(f"vocabulary padded to {model['vocabulary']:,}")
-    spec = load_spec({**asked.entries, **launches, "model": model, "parallel": split, "batch": batch})
+    spec = load_spec({**asked.entries, "model": model, "parallel": split, "batch": batch})
     return spec, tuple(assumed)
 
 

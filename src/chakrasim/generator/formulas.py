@@ -69,6 +69,7 @@ def _attention_parameters(model: Model) -> int:
     found = _matrices(model, "attention") + bias * hidden
     if latents is not None:
         return found + (latents.query_rank + latents.key_value_rank) * _norm_ways(model)
+    found += 2 * model.head_size * _norm_ways(model) if model.head_norms else 0
     return found + bias * (model.heads + 2 * model.kv_heads) * model.head_size
 
 

@@ -102,7 +102,7 @@ def layer_activations(spec: Spec, layer: int, recompute: str | None = None) -> i
     """Bytes that a layer keeps, as the spec recomputes or as ``recompute`` says."""
     sizes = Sizes(spec)
     mode = spec.recompute if recompute is None else recompute
-    if mode == "full":
+    if mode == "full" and spec.recomputes(layer):
         return sizes.own_bytes
     return sum(_block(sizes, kind, mode) for kind in spec.model.kinds(layer))
 
@@ -117,7 +117,12 @@ def _block(sizes: Sizes, kind: str, mode: str) -> int:
     if kind == "experts" and model.moe is not None:
         return _experts(sizes, model.moe)
     mask = sizes.own_elements if model.dropout else 0
-    return 2 * sizes.own_bytes + _inner(sizes, model.feed_forward) + mask
+    return _entrance(sizes) + _inner(sizes, model.feed_forward) + mask
+
+
+def _entrance(sizes: Sizes) -> int:
+    """Inputs of a norm and of the first matrix behind it, if that is trained."""
+    return (2 if sizes.spec.lora is None else 1) * sizes.own_bytes
 
 
 def _attention(sizes: Sizes, mode: str) -> int:
@@ -129,6 +134,8 @@ def _attention(sizes: Sizes, mode: str) -> int:
         kept = latent_activations(sizes, latents)
     if spec.lora is not None:
         kept += adapter_activations(sizes, spec.lora)
+    if spec.model.head_norms:
+        kept += sizes.tokens * sizes.queries_and_keys * size
     kept += sizes.tokens * sizes.queries * size
     if dropout:
         kept += sizes.own_elements
@@ -141,18 +148,22 @@ def _attention(sizes: Sizes, mode: str) -> int:
 
 def _inner(sizes: Sizes, inner: int) -> int:
     """What a dense feed-forward part keeps inside: inputs of activation and last matrix."""
-    ways = 3 if sizes.spec.model.gated else 2
-    return sizes.tokens * ways * (inner // sizes.tp) * sizes.value_bytes
+    return sizes.tokens * _ways(sizes) * (inner // sizes.tp) * sizes.value_bytes
+
+
+def _ways(sizes: Sizes) -> int:
+    """Inputs of activation and last matrix in inner sizes; a frozen matrix keeps none."""
+    return (2 if sizes.spec.model.gated else 1) + (1 if sizes.spec.lora is None else 0)
 
 
 def _experts(sizes: Sizes, moe: Experts) -> int:
     """Inputs of norm, router, first matrices, activation, last matrices, and what is put together."""
     spec = sizes.spec
     model, size, expert_tp = spec.model, sizes.value_bytes, spec.parallel.expert_tp
-    ways, width = 3 if model.gated else 2, moe.latent or sizes.hidden
-    part = sizes.tokens // sizes.tp
-    kept = 2 * sizes.own_bytes + (sizes.own_elements if model.dropout else 0) + 4 * part * moe.experts
-    kept += part * expert_tp * moe.top_k * (width + ways * (moe.feed_forward // expert_tp)) * size
+    width, part = moe.latent or sizes.hidden, sizes.tokens // sizes.tp
+    kept = _entrance(sizes) + (sizes.own_elements if model.dropout else 0) + 4 * part * moe.experts
+    inputs = width if spec.lora is None else 0
+    kept += part * expert_tp * moe.top_k * (inputs + _ways(sizes) * (moe.feed_forward // expert_tp)) * size
     kept += part * (moe.top_k * width + moe.latent) * size
     return kept + _inner(sizes, moe.shared_feed_forward)
 

@@ -28,7 +28,8 @@ KERNELS: Final = "kernels"
 """How many kernels are launched one after another; absent: 1."""
 SHAPE: Final = ("batch", "m", "n", "k")
 """Integers. GEMM: ``batch`` products of m x k by k x n. ATTENTION: ``batch`` heads in all, m queries, n keys, k the
-size of a head; ``causal`` (bool) says that half is left out. CONVOLUTION: as the GEMM it amounts to."""
+size of a head; ``causal`` (bool) says that half is left out, which the operations still
+count. CONVOLUTION: as the GEMM it amounts to."""
 CAUSAL: Final = "causal"
 STREAM: Final = "stream"
 """Integer: nodes of a stream run one after another."""
@@ -63,6 +64,8 @@ class WorkKind(IntEnum):
     EMBEDDING = 8
     COPY = 9
     OPTIMIZER = 10
+    ROTARY = 11
+    """Rotary positions by PyTorch's plain operators, on parts of heads; a kernel for them is ELEMENTWISE."""
 
 
 BITS: Final = {

@@ -42,9 +42,9 @@ from chakrasim.trace.work import (
 
 Ints = NDArray[np.int64]
 
-PARTS: Final = ("matrices", "experts", "attention", "other_compute", "optimizer")
+PARTS: Final = ("matrices", "experts", "attention", "state_space", "other_compute", "optimizer")
 """What a node's time is made of, as attributes ``NAME_ns``: products with weights; those of experts; products of
-attention scores and softmax; the rest, which memory bounds; the optimizer."""
+attention scores and softmax; those of scans of state spaces; the rest, which memory bounds; the optimizer."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +257,8 @@ def _part(row: Row) -> str:
     if kind == WorkKind.GEMM and ": experts " in row.name:
         return "experts"
     batched = kind == WorkKind.GEMM and int(row.values["batch"]) > 1
+    if batched and any(word in row.name for word in ("chunk", "states", "scan", "products gradient")):
+        return "state_space"
     if batched or kind in (WorkKind.ATTENTION, WorkKind.SOFTMAX):
         return "attention"
     return "matrices" if kind == WorkKind.GEMM else "other_compute"

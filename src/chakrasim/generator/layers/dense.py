@@ -33,7 +33,7 @@ class Attention(Part):
     def forward(self, node: int) -> int:
         """All of it; returns the node that has the result."""
         node = self.first(self.enter("attention", self.norm("attention", node)))
-        node = self.last(self.core(self._rotate(node)))
+        node = self.last(self.core(self._rotate(self._normed(node))))
         return self.residual("attention", node)
 
     def first(self, node: int) -> int:
@@ -61,7 +61,7 @@ class Attention(Part):
         gradient = self.last_backward(node)
         if self.spec.recompute == "selective" and not self.spec.flash_attention:
             gradient = self._core_again(gradient)
-        gradient = self._rotate(self.core_gradient(gradient))
+        gradient = self._normed(self._rotate(self.core_gradient(gradient)), " gradient")
         return self.norm_gradient_sum("attention", self.first_backward(gradient), residual)
 
     def core(self, node: int) -> int:
@@ -164,9 +164,15 @@ class Attention(Part):
         """Rotary positions of queries and keys (or, backward, of their gradients)."""
         if self.spec.model.position != "rotary":
             return node
-        sizes = self.sizes
-        keys = (sizes.qkv - sizes.queries) // 2
-        return self.styled("rotary", "rotary", sizes.tokens * (sizes.queries + keys), node, operations=3)
+        return self.styled("rotary", "rotary", self.sizes.tokens * self.sizes.queries_and_keys, node, operations=3)
+
+    def _normed(self, node: int, gradient: str = "") -> int:
+        """Norms of the heads of queries and keys, or their gradients."""
+        if not self.spec.model.head_norms:
+            return node
+        elements, kind = self.sizes.tokens * self.sizes.queries_and_keys, WorkKind.NORMALIZATION
+        name, operations = f"heads norm{gradient}", 8 if gradient else 4
+        return self.styled(name, f"norm{gradient}", elements, node, operations=operations, kind=kind)
 
 
 class FeedForward(Part):

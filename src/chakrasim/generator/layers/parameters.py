@@ -72,6 +72,7 @@ def _attention(spec: Spec) -> Held:
     qkv = (model.heads + 2 * model.kv_heads) // tp * model.head_size
     rank = spec.lora.rank if spec.lora is not None else 0
     adapters = rank * (hidden // tp + qkv) + rank * (outputs + hidden // tp)
+    copied += 2 * model.head_size * _norm_ways(spec) if model.head_norms else 0
     return Held(qkv * (hidden + bias) + outputs * hidden + adapters, copied, adapters=adapters)
 
 

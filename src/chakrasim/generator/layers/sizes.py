@@ -29,6 +29,8 @@ class Sizes:
         """Elements of a token's queries on this rank."""
         self.qkv = self.queries + 2 * (model.kv_heads // self.tp) * self.head_size
         """Elements of a token's queries, keys and values on this rank."""
+        self.queries_and_keys = (self.qkv + self.queries) // 2
+        """The same without the values."""
         self.scores = spec.batch.micro_batch * self.heads * model.sequence**2 // parallel.cp
         """Attention scores of this rank: all its heads and queries, all keys, causal or not."""
         self.vocabulary = model.vocabulary // self.tp

@@ -104,6 +104,9 @@ def _pipeline(spec: Spec, root: Section) -> None:
 def _experts(spec: Spec, root: Section) -> None:
     moe, ep, tp = spec.model.moe, spec.parallel.ep, spec.parallel.tp
     if moe is None:
+        if spec.parallel.expert_tp != tp:
+            root.fail(("parallel", "expert_tp"), "there are no experts to be whole", found=spec.parallel.expert_tp,
+                      remedy="write model: moe, or leave it out")  # fmt: skip
         if ep > 1:
             root.fail(
                 ("parallel", "ep"), "expert parallelism needs a model with experts", found=ep, remedy="write model: moe"
@@ -148,6 +151,9 @@ def _attention(spec: Spec, root: Section) -> None:
     if model.latents is not None and model.kv_heads != model.heads:
         root.fail(("model", "kv_heads"), "latent attention has as many heads of keys and values as of queries",
                   found=model.kv_heads, expected=str(model.heads))  # fmt: skip
+    if model.latents is not None and model.head_norms:
+        root.fail(("model", "head_norms"), "latent attention normalises its latents, not heads", found=True,
+                  remedy="leave out one of the two")  # fmt: skip
     if model.window and not spec.flash_attention:
         root.fail(("model", "window"), "attention that writes its scores to memory has no window", found=model.window,
                   remedy="leave out flash_attention: false")  # fmt: skip

@@ -18,6 +18,7 @@ from chakrasim.generator.spec.names import ALIASES, REMEDIES, VALUE_ALIASES
 from chakrasim.generator.spec.spec import (
     BALANCES,
     BYTES_OF,
+    CUDA_GRAPHS,
     KERNELS,
     MATRIX_DTYPES,
     NORMS,
@@ -254,7 +255,7 @@ HYBRID: Final = (
 MODEL: Final = (
     Key("name", text, "transformer", "for reports", shown="the preset's"),
     Key("preset", _PRESET, None, "where to start from: the other keys replace what it says"),
-    Key("layers", _COUNT, _SIZE_NEEDED, "layers, all equal"),
+    Key("layers", _COUNT, _SIZE_NEEDED, "attention and a feed-forward part each, or, of a hybrid, one thing each"),
     Key("hidden", _COUNT, _SIZE_NEEDED, "elements of the hidden state"),
     Key("feed_forward", _COUNT, Derived(lambda model: 4 * model["hidden"], "4 x hidden"),
         "inner size of the feed-forward part"),
@@ -277,6 +278,7 @@ MODEL: Final = (
         "multi-head latent attention (MLA): a mapping, below"),
     Key("window", _whole(0), 0, "tokens that those of every other layer, from the first, attend to; 0: all"),
     Key("hybrid", _optional("hybrid", HYBRID, Hybrid), None, "layers of one kind each: a mapping, below"),
+    Key("head_norms", switch, False, "queries and keys are normalised, each head by itself (QK norm)"),
     Key("prediction_layers", _whole(0), 0,
         "layers behind the others that predict one more token each, with the shared head (MTP)"),
 )  # fmt: skip
@@ -355,6 +357,8 @@ SPEC: Final = (
         "`compiled` as by torch.compile, `eager`: a kernel for each of PyTorch's operators"),
     Key("fused_loss", switch, False, "the cross entropy is one kernel each way, without logits in float32"),
     Key("launch_ns", _whole(0), 0, "the host's time for each kernel, in nanoseconds; 0: the host is never behind"),
+    Key("cuda_graphs", _one_of(CUDA_GRAPHS), "none", "how much of the step is launched at once: `partial`: layers, or "
+        "parts of them; estimates take the gaps between kernels from it"),
     Key("overlap", _part("overlap", OVERLAP, lambda section, values: Overlap(**values)), EMPTY,
         "what compute does not wait for, below", shown="all true"),
     Key("lora", _optional("lora", _LORA, Adapters), None,

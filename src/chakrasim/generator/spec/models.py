@@ -42,7 +42,8 @@ def _deepseek(heads: int, vocabulary: int, moe: dict[str, Any], **more: Any) -> 
 
 def _qwen(layers: int, hidden: int, heads: int, feed_forward: int, of_experts: int) -> dict[str, Any]:
     moe = {"experts": 128, "top_k": 8, "feed_forward": of_experts, **_ROUTER}
-    return _llama(layers, hidden, feed_forward, heads, 4, 4096, head_size=128, vocabulary=151_936, moe=moe)
+    more = {"head_size": 128, "vocabulary": 151_936, "head_norms": True, "moe": moe}
+    return _llama(layers, hidden, feed_forward, heads, 4, 4096, **more)
 
 
 def _gpt_oss(layers: int, experts: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
         "tie_word_embeddings": "tied_embeddings",
         **dict.fromkeys(("mtp_num_layers", "num_nextn_predict_layers"), "prediction_layers"),
         "sliding_window": "window",
+        **dict.fromkeys(("qk_norm", "qk_layernorm"), "head_norms"),
         "swiglu": "gated",
     },
     "moe": {

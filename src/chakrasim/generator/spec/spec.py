@@ -12,6 +12,7 @@ RECOMPUTES: Final = ("none", "selective", "full")
 OPERATORS: Final = ("norm", "activation", "feed_forward", "attention", "half_of_matrices", "latents", "experts")
 """What can be computed again alone."""
 KERNELS: Final = ("fused", "compiled", "eager")
+CUDA_GRAPHS: Final = ("none", "partial", "full")
 MATRIX_DTYPES: Final = ("none", "float8", "mxfp8", "nvfp4")
 POSITIONS: Final = ("rotary", "learned", "alibi", "none")
 NORMS: Final = ("rms", "layer")
@@ -121,6 +122,7 @@ class Model:
     latents: of attention, if queries, keys and values are made of them.
     window: how many tokens those of every other layer, from the first, attend to; 0: all.
     hybrid: layers of one kind each; None: each is attention and a feed-forward part.
+    head_norms: queries and keys are normalised, each head by itself.
     prediction_layers: layers behind the others that predict one more token each (DeepSeek-AI 2024, arXiv:2412.19437,
         section 2.2).
     """
@@ -146,6 +148,7 @@ class Model:
     window: int = 0
     hybrid: Hybrid | None = None
     prediction_layers: int = 0
+    head_norms: bool = False
 
     @property
     def predictions(self) -> range:
@@ -295,6 +298,7 @@ class Spec:
         does; "eager": a kernel for each of PyTorch's operators.
     fused_loss: the cross entropy is one kernel each way that writes no copy of the logits in float32.
     launch_ns: the host's time for each kernel; 0: it is never behind.
+    cuda_graphs: how much of the step is launched at once: "none", "partial" (layers, or parts of them), "full".
     optimizer: "adamw" or "sgd"; ``state_bytes``: of each parameter, master copy included.
     clip_gradients: the norm of all gradients is taken, and they are scaled by it.
     flash_attention: scores stay inside one kernel; else they are written to memory.
@@ -317,6 +321,7 @@ class Spec:
     kernels: str = "fused"
     fused_loss: bool = False
     launch_ns: int = 0
+    cuda_graphs: str = "none"
     overlap: Overlap = Overlap()
     lora: Adapters | None = None
 

@@ -83,6 +83,10 @@ def dump_device(profile: DeviceProfile) -> str:
     for kind, found in profile.efficiency.items():
         lines += [f"  {kind.name.lower()}:", f"    start: {found.start_ns:.6g} ns", f"    step: {found.step_ns:.6g} ns"]
         lines += [f"    {name}: {getattr(found, name):.6g}" for name in ("compute", "bandwidth", "knee", "tail")]
+        lines += [f"    backward: {found.backward:.6g}"] if found.backward else []
+        lines += [f"    narrow: {found.narrow:.6g}"] if found.narrow < 1 else []
+        if found.cache_bytes:
+            lines += [f"    cached: {found.cached:.6g}", f"    cache: {found.cache_bytes / 1e6:.6g} MB"]
         if (blocks := found.tiling) is not None:
             lines += [f"    processors: {blocks.processors}", f"    tile: {blocks.rows} x {blocks.columns}"]
             lines += [f"    ramp: {blocks.ramp}"] if blocks.ramp else []

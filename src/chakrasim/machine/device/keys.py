@@ -41,6 +41,10 @@ def _efficiency(section: Section, values: Values) -> Efficiency:
     """An efficiency, its blocks of matrix products where the profile gives them: both of processors and tile."""
     processors, tile, ramp = (values.pop(key) for key in _TILING_KEYS)
     given = [key for key in _TILING_KEYS if key in section]
+    if ("cached" in section) != ("cache" in section):
+        section.fail("cache" if "cached" in section else "cached", "the key is missing", expected="cached and cache")
+    if 0 < values["cached"] < values["bandwidth"]:
+        section.refuse("cached", "small kernels are slower than large ones", "no less than bandwidth")
     for key in ("processors", "tile"):
         if given and key not in section:
             section.fail(key, "the key is missing", expected=f"with {given[0]}: both of processors and tile")
@@ -79,8 +83,16 @@ _EFFICIENCY: Final = (
         "of each link of the chain of dependent steps: `k` of a product, the keys of an attention", "step_ns"),
     Key("compute", _share("peak"), REQUIRED, "of the peak, that large work reaches"),
     Key("bandwidth", _share("bandwidth"), REQUIRED, "of the bandwidth, that large work reaches"),
+    Key("cached", _share("bandwidth"), 0.0,
+        "with `cache`: of the bandwidth, that small kernels reach, whose data stay in the cache", shown="`bandwidth`"),
+    Key("cache", _CAPACITY, 0.0, "traffic of a kernel halfway between small and large", "cache_bytes", shown="none"),
     Key("knee", _EXPONENT, 1000.0, "rounding of the corner of compute and memory; 1000 is sharp"),
     Key("tail", _EXPONENT, 1000.0, "rounding of the corner of these and the chain; 1000 is sharp"),
+    Key("backward", _share("peak"), 0.0,
+        "of `attention`: the same of its backward pass, known by more than 2.5 products of its shape",
+        shown="`compute`"),
+    Key("narrow", number(0.5, 1.0, "a share from 0.5 to 1", "share, 0.5 to 1"), 1.0,
+        "of `attention`: what heads of 64 reach of that, those of 128 all, others by the logarithm of their size"),
     Key("processors", _COUNT, 0,
         "matrix products go in waves of blocks (`tile`), one on each of so many processors", shown="none"),
     Key("tile", Kind(_tile, "rows x columns", {"type": "string", "pattern": f"^{_BLOCK}$"}), None,
@@ -111,7 +123,7 @@ DEVICE: Final = (
     Key("efficiency", each(WORK_KINDS, mapping(_EFFICIENCY, _efficiency), ("gemm", "elementwise"),
         "at least gemm and elementwise"), REQUIRED,
         "by kind: `gemm` and `elementwise` at least; also `attention`, `convolution`, `reduction`, `normalization`, "
-        "`softmax`, `embedding`, `copy`, `optimizer`, `other`. `attention`, `convolution` and `other` that are missing "
-        "are timed as `gemm`, the rest as `elementwise`"),
+        "`softmax`, `embedding`, `copy`, `optimizer`, `rotary`, `other`. `attention`, `convolution` and `other` that "
+        "are missing are timed as `gemm`, the rest as `elementwise`"),
 )  # fmt: skip
 """The keys of a device profile."""

@@ -3,14 +3,16 @@
 For work of ``F`` operations that moves ``B`` bytes in memory, and whose longest chain of dependent steps has ``s``
 links (k of a matrix product, the keys of an attention), launched as ``c`` kernels::
 
-    compute = F / (peak * efficiency.compute)        memory = B / (bandwidth * efficiency.bandwidth)
+    compute = F / (peak * efficiency.compute)        memory = B / (bandwidth * share)
     bound   = (compute^knee + memory^knee)^(1 / knee)
     time    = c * start + (bound^tail + (s * step)^tail)^(1 / tail)
 
 With knee and tail infinite this is max(compute, memory, chain) after a start. Real kernels overlap less than perfectly
 around the ridge of the roofline, which a finite knee rounds off; small work is bound by the chain, which no parallel
-hardware shortens, and the tail blends that in. All shares are at most 1, so that no time is below the roofline's, and
-every term grows with what it is made of, so that more work never takes less time.
+hardware shortens, and the tail blends that in. The share of the bandwidth is `efficiency.bandwidth`, and where the
+kernels are so small that what one writes the next finds in the cache, `efficiency.cached`. All shares are at most 1, so
+that no time is below the roofline's, and every term grows with what it is made of, so that more work never takes less
+time.
 
 The roofline is that of Williams, Waterman and Patterson (CACM 52(4), 2009); the sum of powers as a rounded maximum is
 Churchill and Usagi's blend of asymptotes (AIChE Journal 18(6), 1972). docs/howto-calibrate-a-device.md says how well it
@@ -49,11 +51,22 @@ STANDS_IN: Final = {
     WorkKind.EMBEDDING: WorkKind.ELEMENTWISE,
     WorkKind.COPY: WorkKind.ELEMENTWISE,
     WorkKind.OPTIMIZER: WorkKind.ELEMENTWISE,
+    WorkKind.ROTARY: WorkKind.ELEMENTWISE,
 }
 """Whose efficiency a kind has that a profile does not give. Every profile gives GEMM and ELEMENTWISE."""
 
 PROCESSORS: Final = 132
 """Of a device of which nobody says how many it has: those of an H100 SXM5."""
+STEEPNESS: Final = 8.0
+"""Of the change from kernels whose data fit into the cache to those whose data do not, all but done between three
+quarters and four thirds of `Efficiency.cache_bytes`: of 2, 4, 6, 8 and 12 what, fitted to an H100's normalizations of
+up to 1,700 tokens, is nearest at 2,000."""
+
+BACKWARD_PRODUCTS: Final = 2.5
+"""Attention of more products of queries, keys and heads' size is a backward pass: forward there are two, backward four
+or five, and a part less where values are narrower than keys."""
+WIDE_HEAD: Final = 128
+
 _OTHER_NAMES: Final = {
     "": "bfloat16",
     "half": "float16",
@@ -74,6 +87,10 @@ class Efficiency:
     compute, bandwidth: share of the peak and of the memory's bandwidth that large work reaches, above 0 to 1.
     knee, tail: exponents of the roundings, at least 1.
     tiling: of matrix products, where the device's are known to go in waves of blocks.
+    cached: share of the memory's bandwidth that small kernels reach, no less than ``bandwidth``.
+    cache_bytes: traffic of a kernel at which it is halfway between both; 0: all are large.
+    backward: of attention, the share of the peak that a large backward pass reaches; 0: ``compute``.
+    narrow: of attention, what heads of 64 reach of that; those of 128 and more all of it, smaller ones less.
     """
 
     start_ns: float
@@ -83,11 +100,35 @@ class Efficiency:
     knee: float
     tail: float
     tiling: Tiling | None = None
+    cached: float = 0.0
+    cache_bytes: float = 0.0
+    backward: float = 0.0
+    narrow: float = 1.0
 
-    def times_ns(self, compute_ns: Floats, memory_ns: Floats, steps: Floats, kernels: Floats) -> Floats:
-        """Times in ns of work that takes ``compute_ns`` and ``memory_ns`` at full peak and bandwidth."""
-        bound = _blend(compute_ns / self.compute, memory_ns / self.bandwidth, self.knee)
+    def times_ns(
+        self, compute_ns: Floats, memory_ns: Floats, steps: Floats, kernels: Floats, traffic: Floats
+    ) -> Floats:
+        """Times in ns of work that takes ``compute_ns`` and ``memory_ns``, for ``traffic`` bytes, at full peak and
+        bandwidth."""
+        bound = _blend(compute_ns / self.compute, memory_ns * self._slowdown(traffic / kernels), self.knee)
         return kernels * self.start_ns + _blend(bound, steps * self.step_ns, self.tail)
+
+    def attention_slowdown(self, work: Work, chosen: Ints) -> Floats:
+        """How much longer the attention ``chosen`` (int64[n]) computes than the forward pass of wide heads."""
+        product = 2.0 * work.batch[chosen] * work.m[chosen] * work.n[chosen] * work.k[chosen]
+        backward = (product > 0) & (work.flops[chosen] > BACKWARD_PRODUCTS * product)
+        size = np.where(work.k[chosen] > 0, work.k[chosen], WIDE_HEAD)
+        halvings = np.maximum(np.log2(WIDE_HEAD / size), 0.0)
+        slower = np.where(backward, self.compute / (self.backward or self.compute), 1.0)
+        return np.asarray(slower * self.narrow**-halvings)
+
+    def _slowdown(self, each: Floats) -> Floats | float:
+        """1 by the share of the bandwidth of kernels that move so many bytes each."""
+        if not self.cache_bytes:
+            return 1.0 / self.bandwidth
+        small, large = 1.0 / max(self.cached, self.bandwidth), 1.0 / self.bandwidth
+        over = np.minimum(each / self.cache_bytes, 1e6) ** STEEPNESS
+        return np.asarray(small + (large - small) * over / (1.0 + over))
 
 
 def _blend(a: Floats, b: Floats, power: float) -> Floats:
@@ -145,16 +186,20 @@ class DeviceProfile:
                 compute[chosen] *= found.tiling.slowdown(work, chosen)
                 result = found.tiling.result_bytes(work, chosen) / self.bandwidth * 1e9
             operands = np.maximum(memory[chosen] - result, 0.0)
-            times[chosen] = found.times_ns(compute[chosen], operands, steps[chosen], kernels[chosen])
+            if kind == WorkKind.ATTENTION:
+                compute[chosen] *= found.attention_slowdown(work, chosen)
+            bounds = compute[chosen], operands, steps[chosen]
+            times[chosen] = found.times_ns(*bounds, kernels[chosen], operands * (self.bandwidth / 1e9))
             times[chosen] += result / found.bandwidth
         times[(compute == 0) & (memory == 0)] = 0
         # Rounded first, so that the last bit of a double does not add a nanosecond.
         return np.ceil(np.minimum(times, 2.0**62).round(6)).astype(np.int64)
 
     def bounds_ns(self, work: Work) -> tuple[Floats, Floats]:
-        """float64[n] ns each: the operations at full peak, the bytes at full bandwidth. No efficiency is above 1."""
+        """float64[n] ns each: the operations at full peak, the bytes at full bandwidth. No efficiency is above 1. Of
+        causal attention those operations count that are not left out."""
         traffic = work.bytes_read.astype(np.float64) + work.bytes_written
-        return work.flops / self._peaks(work) * 1e9, traffic / self.bandwidth * 1e9
+        return work.flops * _kept_by_mask(work) / self._peaks(work) * 1e9, traffic / self.bandwidth * 1e9
 
     def efficiency_of(self, kind: int) -> Efficiency:
         """The efficiency that work of a kind has, its own or that of the kind that stands in for it."""
@@ -197,6 +242,17 @@ def _candidates(dtype: str) -> tuple[str, ...]:
         wider = ("float8",) if dtype == "float4" else ()
         return dtype, *wider, "bfloat16", "float16"
     return (dtype, "float32") if dtype == "tfloat32" else (dtype,)
+
+
+def _kept_by_mask(work: Work) -> Floats:
+    """float64[n]: the part of the pairs of queries and keys that is computed, where a query sees the keys up to its
+    own: the last query sees the last key, or, of more queries than keys, the last ones all keys."""
+    causal = (work.kind == WorkKind.ATTENTION) & work.causal
+    m, n = np.maximum(work.m, 1).astype(np.float64), np.maximum(work.n, 1).astype(np.float64)
+    both = np.minimum(m, n)
+    kept = 1.0 - (both - 1.0) * both / (2.0 * m * n)
+    shapeless = (work.m == 0) | (work.n == 0)
+    return np.where(causal, np.where(shapeless, 0.5, kept), 1.0)
 
 
 def chain_steps(work: Work) -> Floats:

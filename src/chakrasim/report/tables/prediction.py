@@ -15,6 +15,7 @@ from chakrasim.text.layout import Section
 PART_MEANINGS: Final = {
     "matrices": "products with weights",
     "experts": "products with the weights of experts",
+    "state_space": "products of scans of state spaces",
     "attention": "scores, softmax, weighted values",
     "other_compute": "norms, activations and the like, which memory bounds",
     "optimizer": "the optimizer's kernels",

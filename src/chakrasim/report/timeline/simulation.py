@@ -1,7 +1,8 @@
 """A timeline in Chrome's trace format: ui.perfetto.dev and chrome://tracing open it.
 
 A process stands for a class of ranks that did the same, its threads for what a rank does at a time: compute,
-communication, receives (as many rows as were in flight at once), remote memory, CPU. Times are microseconds with three
+communication (where streams run side by side by role), receives, remote memory, CPU, of each as many rows as were in
+flight at once. Times are microseconds with three
 decimals, which keep every nanosecond. Process and thread numbers start at 1 (rank + 1): 0 is the idle task to Perfetto.
 """
 
@@ -29,7 +30,7 @@ Ints = NDArray[np.int64]
 
 COMPUTE, COMMUNICATION, MEMORY, CPU, RECEIVE = range(1, 6)
 THREADS = ("compute", "communication", "remote memory", "cpu", "receive")
-"""Thread numbers; further rows of receives follow from the last on."""
+"""Thread numbers; those of further rows and roles follow."""
 
 BATCH = 20_000
 """Slices formatted at a time: what is in memory at once stays small."""
@@ -60,29 +61,43 @@ def _events(result: SimulationResult) -> Iterator[str]:
 def _process(rank: int, name: str, record: NodeRecord) -> Iterator[str]:
     numbers = np.flatnonzero((record.start_ns >= 0) & (record.end_ns >= 0))
     numbers = numbers[np.lexsort((numbers, record.start_ns[numbers]))]
-    threads = _threads(record, numbers)
+    threads, shown = _threads(record, numbers)
     pid = rank + 1
     yield from named(pid, COMPUTE, name, rank, process=True)
-    for thread in np.unique(threads).tolist():
-        extra = thread - RECEIVE
-        shown = THREADS[min(thread, RECEIVE) - 1] + (f" {extra + 1}" if extra > 0 else "")
-        yield from named(pid, thread, shown, thread)
+    for thread in sorted(shown):
+        yield from named(pid, thread, shown[thread], thread)
     slices = _Slices(rank, record)
     for start in range(0, len(numbers), BATCH):
         yield slices.text(numbers[start : start + BATCH], threads[start : start + BATCH])
 
 
-def _threads(record: NodeRecord, numbers: Ints) -> Ints:
-    """The row of each node. Only receives can overlap one another; each takes the first row that is free."""
+def _threads(record: NodeRecord, numbers: Ints) -> tuple[Ints, dict[int, str]]:
+    """The thread of each node, and the names of threads. Nodes that overlap take the first row that is free."""
     graph = record.graph
-    threads = np.full(len(numbers), COMMUNICATION, np.int64)
-    threads[graph.category[numbers] == at.CAT_MEMORY] = MEMORY
-    threads[graph.resource[numbers] == at.GPU] = COMPUTE
-    threads[graph.resource[numbers] == at.CPU] = CPU
-    receiving = np.flatnonzero(graph.resource[numbers] == at.RECV)
-    starts, ends = record.start_ns[numbers[receiving]].tolist(), record.end_ns[numbers[receiving]].tolist()
-    threads[receiving] = RECEIVE + np.array(rows_in_parallel(starts, ends), np.int64)
-    return threads
+    what = np.full(len(numbers), COMMUNICATION, np.int64)
+    category, resource = graph.category[numbers], graph.resource[numbers]
+    what[category == at.CAT_MEMORY] = MEMORY
+    what[category == at.CAT_GPU] = COMPUTE
+    what[(resource == at.CPU) | (category == at.CAT_CPU)] = CPU
+    receives = graph.trace.types[graph.order[numbers]] == NodeType.COMM_RECV_NODE
+    what[receives & (resource == at.RECV)] = RECEIVE
+    role = np.where(category == at.CAT_COMM, graph.role[numbers], 0)
+    threads = np.zeros(len(numbers), np.int64)
+    shown: dict[int, str] = {}
+    further = RECEIVE
+    for kind, of_role in sorted({*zip(what.tolist(), role.tolist(), strict=True)}, key=lambda key: (key[1], key[0])):
+        own = np.flatnonzero((what == kind) & (role == of_role))
+        row = np.array(rows_in_parallel(record.start_ns[numbers[own]].tolist(), record.end_ns[numbers[own]].tolist()))
+        name = THREADS[kind - 1]
+        if graph.roles and kind in (COMMUNICATION, RECEIVE):
+            name = f"{name} {graph.roles[of_role]}"
+        numbered = [kind] if of_role == 0 else []
+        while len(numbered) <= row.max():
+            further += 1
+            numbered.append(further)
+        shown |= {thread: name + (f" {i + 1}" if i else "") for i, thread in enumerate(numbered)}
+        threads[own] = np.array(numbered, np.int64)[row]
+    return threads, shown
 
 
 class _Slices:

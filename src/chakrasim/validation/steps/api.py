@@ -132,16 +132,16 @@ def validate_steps(data: str | os.PathLike[str] | None = None, *, progress: Prog
 
 def estimated(one: Described) -> StepEstimate:
     """A row's step as ``chakrasim.estimate`` has it: generated, and simulated on its machine."""
-    return _estimated(one.spec, one.board, one.gpus, one.nic, one.assumed)
+    return _estimated(one.spec, one.board, one.gpus, one.nic, one.assumed, one.recipe)
 
 
 @cache
-def _estimated(spec: Spec, board: str, gpus: int, nic: str, assumed: tuple[str, ...]) -> StepEstimate:
+def _estimated(spec: Spec, board: str, gpus: int, nic: str, assumed: tuple[str, ...], recipe: str) -> StepEstimate:
     """Rows of one description are simulated once."""
     from chakrasim.estimation.api import estimate_step
     from chakrasim.machine import load_machine
 
-    return estimate_step(spec, load_machine(board, gpus=gpus, nic=nic or None), assumed)
+    return estimate_step(spec, load_machine(board, gpus=gpus, nic=nic or None), assumed, recipe=recipe)
 
 
 def _baselines(table: StepTable, predictions: list[StepPrediction]) -> dict[str, tuple[float, ...]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.calibration.measurements.csv_rows import number_of
 from chakrasim.errors import InputError
-from chakrasim.estimation.split import LAUNCH_NS
+from chakrasim.estimation.recipes import usual_recipe
 from chakrasim.validation.steps.rows import StepRow
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ BOARDS: Final = (
     (r"MI355X", "mi355x"),
     (r"L40S", "l40s"),
     (r"V100.*16GB", "v100-16gb"),
-    (r"V100", "v100"),
+    (r"V100", "v100-4"),
 )
 """Boards by name of the GPU."""
 _DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp8": "bfloat16", "fp4": "bfloat16"}
@@ -46,6 +46,7 @@ _KNOWN: Final = {
     "recompute": (("", "none", "selective", "full", "unknown"), "the generator knows these kinds of recomputation"),
 }
 """What can be simulated, by column, and why nothing else."""
+_GRAPHS: Final = {"full_iteration": "full", "local": "partial", "transformer_engine": "partial", "true": "partial"}
 _OPERATORS: Final = {
     "layernorm": "norm", "moe_act": "activation", "mla_up_proj": "latents", "mlp": "feed_forward",
     "core_attn": "attention", "moe": "experts", "shared_experts": "feed_forward",
@@ -63,6 +64,7 @@ class Described:
     spec: of the generator.
     board, gpus, nic: of the machine; ``nic`` empty: the board's own.
     assumed: what the row leaves open, in words.
+    recipe: the name of what its framework makes of a device (`chakrasim.estimation.recipes`).
     """
 
     row: StepRow
@@ -71,6 +73,15 @@ class Described:
     gpus: int
     nic: str
     assumed: tuple[str, ...]
+    recipe: str = ""
+
+
+_FRAMEWORKS: Final = (
+    (r"foundry", "foundry"),
+    (r"megatron-deepspeed", "megatron-deepspeed"),
+    (r"deepspeed|^megatron-lm$", "megatron-2021"),
+    (r"rocm", "megatron-rocm"),
+)
 
 
 def described(row: StepRow) -> Described:
@@ -88,7 +99,14 @@ def described(row: StepRow) -> Described:
     if spec.parallel.ranks != gpus:
         raise InputError("the split does not make so many GPUs", place=row.place, found=f"{spec.parallel.ranks} ranks",
                          expected=f"{gpus} GPUs")  # fmt: skip
-    return Described(row, spec, board, gpus, _nic(row, gpus, assumed), tuple(assumed))
+    return Described(row, spec, board, gpus, _nic(row, gpus, assumed), tuple(assumed), framework_of(row, spec))
+
+
+def framework_of(row: StepRow, spec: Spec) -> str:
+    """The recipe of the framework that the row names."""
+    name = row.get("framework").lower()
+    found = next((recipe for pattern, recipe in _FRAMEWORKS if re.search(pattern, name)), "")
+    return found or usual_recipe(spec)
 
 
 def _entries(row: StepRow, assumed: list[str]) -> Mapping[str, Any]:
@@ -223,13 +241,13 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
     gradient = next((_DTYPES[word] for word in ("bf16", "fp16") if reduced.startswith(word)), "float32")
     if not reduced:
         assumed.append("gradients are reduced in float32")
-    graphs = row.get("cuda_graph") not in ("", "false", "unknown")
+    graphs = _GRAPHS.get(row.get("cuda_graph"), "none")
     return {
         "kernels": kernels,
         "fused_loss": not old and (kernels != "eager" or "foundry" in name),
         "flash_attention": not old,
         "gradient_dtype": gradient,
-        "launch_ns": 0 if graphs else LAUNCH_NS[kernels],
+        "cuda_graphs": graphs,
         "clip_gradients": True,
         "overlap": {"dp": not old, "pp": not old},
     }
