@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
-from chakrasim.estimation.alone import alone_of, groups_inside, link_inside
+from chakrasim.estimation.alone import Groups, alone_of, groups_inside, link_inside
 from chakrasim.estimation.dispatch import sent_once
 from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
 from chakrasim.estimation.recipes import recipe_named, usual_recipe
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from chakrasim.config.section import Source
     from chakrasim.generator.layers.tape import Tape
     from chakrasim.generator.spec.spec import Spec
+    from chakrasim.generator.transformer import Generated
     from chakrasim.machine import DeviceProfile, Machine
+    from chakrasim.simulator.outcome.result import SimulationResult
 
 
 NO_EFFECT: Final = "the device profile has no effect"
@@ -98,11 +100,11 @@ def estimate_step(
 
     Kernels that run one after another are one node each, collectives among them that share links with nothing else
     (`chakrasim.estimation.alone`): that takes a fraction of the time and gives the same step. ``assumed`` is what the
-    spec was made with that nobody said; ``recipe`` what a framework makes of the device (`chakrasim.estimation.recipes`),
-    by default the usual one of such a spec.
+    spec was made with that nobody said; ``recipe`` what a framework makes of the device
+    (`chakrasim.estimation.recipes`), by default the usual one of such a spec.
     """
     from chakrasim.generator.layers.condense import condense
-    from chakrasim.generator.transformer import generate_transformer, mesh_text
+    from chakrasim.generator.transformer import generate_transformer
     from chakrasim.simulator.api import simulate
 
     profile = machine.profile
@@ -123,17 +125,21 @@ def estimate_step(
     result = simulate(made.job, machine=machine)
     if notes is not None:
         notes.warn(*(warning for warning in result.warnings if not warning.startswith(NO_EFFECT)))
-    links = [link for link in (busiest(result), link_inside(made, machine, inside, result.makespan_ns / 1e9)) if link]
-    rank, seconds = slowest(result), result.makespan_ns / 1e9
+    return _told(made, result, machine, profile, inside, tuple(assumed))
+
+
+def _told(
+    made: Generated, result: SimulationResult, machine: Machine, profile: DeviceProfile, inside: Groups,
+    assumed: tuple[str, ...],
+) -> StepEstimate:  # fmt: skip
+    """What a simulation says of a generated step."""
+    from chakrasim.generator.transformer import mesh_text
+
+    spec, seconds, rank = made.spec, result.makespan_ns / 1e9, slowest(result)
+    links = [link for link in (busiest(result), link_inside(made, machine, inside, seconds)) if link is not None]
     parts = parts_of(result, made.job, rank)
     moving = sum(value for name, value in parts.items() if name.startswith("comm_"))
-    doubts = Doubts(
-        kind=kind_of(spec),
-        device=profile.name,
-        assumed=len(assumed),
-        communication=moving / seconds,
-        bubble=parts[BUBBLE] / seconds,
-    )
+    doubts = Doubts(kind_of(spec), profile.name, len(assumed), moving / seconds, parts[BUBBLE] / seconds)
     low, high = load_spread().interval(seconds, doubts)
     return StepEstimate(
         model=spec.model.name,
@@ -152,5 +158,5 @@ def estimate_step(
         rank=rank,
         link=max(links, key=lambda link: link.busy_share, default=None),
         doubts=doubts,
-        assumed=tuple(assumed),
+        assumed=assumed,
     )
