@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -32,19 +32,29 @@ MOST_HELD: Final = 0.5
 
 
 def groups_inside(spec: Spec, machine: Machine) -> Groups:
-    """By role, the first of its groups, if all of them are inside an NVLink or xGMI domain, and these are alike.
+    """By role, the first of its groups, if all of them are inside an NVLink or xGMI domain, or have whole domains to
+    themselves, and these are alike.
 
-    There are none where ranks or links differ, so that ranks wait for each other inside.
+    What leaves a domain may still meet messages between stages and sums of gradients: that is left out, being little
+    beside what experts exchange. There are none where ranks or links differ, so that ranks wait for each other inside.
     """
     if machine.slow or machine.changes or machine.comm_scale != 1.0 or not _equal_islands(machine):
         return {}
     graph = machine.graph
     island = graph.island[: graph.ranks]
-    found = {}
-    for role, groups in process_groups(spec).items():
-        if role in WAITED_FOR and all(island[group[0]] == island[group[-1]] >= 0 for group in groups):
-            found[role] = groups[0]
-    return found
+    if (island < 0).any():
+        return {}
+    sizes = np.bincount(island)
+
+    def alone(group: Sequence[int]) -> bool:
+        own = island[list(group)]
+        return bool((own == own[0]).all()) or len(group) == sizes[np.unique(own)].sum()
+
+    return {
+        role: groups[0]
+        for role, groups in process_groups(spec).items()
+        if role in WAITED_FOR and all(map(alone, groups))
+    }
 
 
 def _equal_islands(machine: Machine) -> bool:

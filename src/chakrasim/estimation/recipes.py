@@ -2,8 +2,8 @@
 
 A device profile says what kernels take one by one. A training program adds gaps between them, runs some that are less
 fused than they could be, hides a part of its collectives in ways that the generator does not write down, or waits for
-them longer than their links take. ``recipes.yaml`` has a few factors for each framework, fitted to published steps, with
-what was known when.
+them longer than their links take. ``recipes.yaml`` has a few factors for each framework, fitted to published steps,
+with what was known when.
 """
 
 from __future__ import annotations
