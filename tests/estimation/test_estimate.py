@@ -65,7 +65,6 @@ def test_collectives_inside_nodes_may_be_known_beforehand() -> None:
     [
         ({"tp": 8, "dp": 2}, replace(load_machine("h100", gpus=16), slow=parse_slow(["3=2"]))),
         ({"dp": 16, "zero": 3}, load_machine("h100", gpus=16)),
-        ({"tp": 16}, load_machine("h100", gpus=16)),
     ],
 )
 def test_collectives_that_meet_others_are_simulated(parallel: dict[str, int], machine: cs.machine.Machine) -> None:
