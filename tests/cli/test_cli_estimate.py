@@ -10,7 +10,7 @@ import pytest
 import chakrasim as cs
 from chakrasim.cli.main import main
 
-LARGE = "llama3-8b --machine h100 --gpus 8 --tp 1 --pp 1 --batch 8"
+LARGE = "llama3-8b --machine h100 --gpus 8 --tp 1 --pp 1 --batch 8 --recompute none"
 SPEC = "model: {layers: 4, hidden: 1024, heads: 8, vocabulary: 32000, sequence: 1024}\n"
 
 
@@ -52,7 +52,7 @@ def test_json_to_standard_output_is_all_there_is(spec: str, capsys: pytest.Captu
     ("words", "why"),
     [
         ("nothing --machine h100 --gpus 8", "neither a model that is built in nor a spec's file"),
-        ("llama3-8b --machine h100 --gpus 8 --strict --tp 1 --pp 1", "it does not fit in memory"),
+        ("llama3-8b --machine h100 --gpus 8 --strict --tp 1 --pp 1 --recompute none", "it does not fit in memory"),
         ("llama3-8b --machine h100 --gpus 24 --tp 8 --pp 2", "the GPUs do not make whole replicas"),
         ("llama3-8b --machine h100 --gpus 8 --tp 8 --pp 1 --batch 3 --micro-batch 2", "whole micro-batches"),
     ],

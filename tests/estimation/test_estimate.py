@@ -145,6 +145,9 @@ def test_what_is_left_open_is_chosen_so_that_it_fits_and_told() -> None:
         "micro-batches of 1 sequence",
         "a batch of 256 sequences",
     )
+    long = cs.estimate("llama3-8b", machine="h100", gpus=8, seq=1 << 17, batch=8, pp=1)
+    assert long.fits
+    assert long.assumed[-1] == "all of each layer is computed again"
     odd = {"model": {**SMALL["model"], "layers": 7, "vocabulary": 32001}}
     found = cs.estimate(odd, machine="h100", gpus=8, tp=2, pp=4, batch=4)
     assert "stages share layers as evenly as it goes" in found.assumed
