@@ -10,7 +10,7 @@ import pytest
 import chakrasim as cs
 from chakrasim.cli.main import main
 
-LARGE = "llama3-8b --machine h100 --gpus 8 --tp 1 --pp 1 --batch 8"
+LARGE = "llama3-8b --machine h100 --gpus 8 --tp 1 --pp 1 --batch 8 --recompute none"
 SPEC = "model: {layers: 4, hidden: 1024, heads: 8, vocabulary: 32000, sequence: 1024}\n"
 
 
@@ -52,7 +52,7 @@ def test_json_to_standard_output_is_all_there_is(spec: str, capsys: pytest.Captu
     ("words", "why"),
     [
         ("nothing --machine h100 --gpus 8", "neither a model that is built in nor a spec's file"),
-        ("llama3-8b --machine h100 --gpus 8 --strict --tp 1 --pp 1", "it does not fit in memory"),
+        ("llama3-8b --machine h100 --gpus 8 --strict --tp 1 --pp 1 --recompute none", "it does not fit in memory"),
         ("llama3-8b --machine h100 --gpus 24 --tp 8 --pp 2", "the GPUs do not make whole replicas"),
         ("llama3-8b --machine h100 --gpus 8 --tp 8 --pp 1 --batch 3 --micro-batch 2", "whole micro-batches"),
     ],
@@ -69,3 +69,21 @@ def test_what_does_not_fit_is_a_warning(capsys: pytest.CaptureFixture[str]) -> N
     shown = capsys.readouterr()
     assert "warning: it does not fit in memory" in shown.err
     assert "DOES NOT FIT" in shown.out
+
+
+def test_simulate_prints_the_same_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "step.yaml"
+    file.write_text(SPEC + "parallel: {tp: 2, dp: 4, zero: 1, sp: true}\nbatch: {global_batch: 8}\n")
+    assert main(["generate", "transformer", "--spec", str(file), "-o", str(tmp_path / "step"), "--quiet"]) == 0
+    assert main(["simulate", str(tmp_path / "step"), "--machine", "h100", "--gpus", "8"]) == 0
+    simulated = capsys.readouterr().out
+    assert main(["estimate", str(file), "--machine", "h100", "--gpus", "8"]) == 0
+    estimated = capsys.readouterr().out
+    for line in ("tokens", "MFU", "memory", "split"):
+        (one,), (other,) = (
+            [row for row in text.splitlines() if row.startswith(f"  {line} ")] for text in (simulated, estimated)
+        )
+        if line in ("memory", "split"):
+            assert one == other
+    assert main(["simulate", str(tmp_path / "step"), "--machine", "hgx-h100-8"]) == 0
+    assert "MFU" not in capsys.readouterr().out

@@ -55,7 +55,8 @@ def seconds_on(profile: DeviceProfile) -> list[float | None]:
     found: list[float | None] = []
     for more in STEPS:
         one = described(StepRow("one", "line 2", {**BASE, **more}))
-        found.append(estimate_step(one.spec, replace(load_machine(one.board, gpus=one.gpus), profile=profile)).step_s)
+        machine = replace(load_machine(one.board, gpus=one.gpus), profile=profile)
+        found.append(estimate_step(one.spec, machine, recipe=one.recipe).step_s)
     return found
 
 

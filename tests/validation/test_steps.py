@@ -20,7 +20,7 @@ from chakrasim.text.layout import plain_text
 from chakrasim.validation.steps.api import CONSTANT, NEAREST, SHIPPED, StepsBoard, estimated, validate_steps
 from chakrasim.validation.steps.describe import described
 from chakrasim.validation.steps.rows import MEASURED, StepRow, read_steps
-from chakrasim.validation.steps.scores import by, errors, in_order, inside
+from chakrasim.validation.steps.scores import by, errors, in_order, inside, residuals
 
 STORED: Final = Path(__file__).parents[1] / "data" / "steps-errors.json"
 """Errors that may not get worse; CHAKRASIM_UPDATE_SCOREBOARD=1 writes those of today."""
@@ -149,6 +149,9 @@ def test_errors_are_pooled_over_rows_that_count(tmp_path: Path) -> None:
     assert "measured inside the 90 % interval: 0 of 3" in told
     wide = replace(board, predictions=tuple(replace(one, low_s=0.0, high_s=1e9) for one in board.predictions))
     assert inside(wide) == (3, 3)
+    assert [one.group for one in residuals(board)] == [
+        f"{name} on {BASE['gpu']}" for name in ("small", "small", "other")
+    ]
 
 
 def test_figures_of_errors() -> None:

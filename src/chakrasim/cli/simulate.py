@@ -28,6 +28,7 @@ from chakrasim.notes import Notes
 if TYPE_CHECKING:
     from chakrasim.simulator.context import Protocol
     from chakrasim.simulator.outcome.result import SimulationResult
+    from chakrasim.text.layout import Section
 
 SUMMARY = "Simulate Chakra traces on a machine"
 EXAMPLES = """\
@@ -224,7 +225,7 @@ def run(options: argparse.Namespace) -> int:
     if options.compat_log and options.json != "-" and not result.records:
         tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
     _write_files(result, result.to_json, options)
-    _print(result, options)
+    _print(result, options, settings.get("machine"))
     return 0
 
 
@@ -404,7 +405,7 @@ def _write_files(run: SimulationResult, to_json: Callable[[str], str], options: 
         write_memory_traces(run, options.memory_trace)
 
 
-def _print(result: SimulationResult, options: argparse.Namespace) -> None:
+def _print(result: SimulationResult, options: argparse.Namespace, machine: object) -> None:
     if options.json == "-":
         write_data(result.to_json())
     elif options.compat_log:
@@ -418,9 +419,22 @@ def _print(result: SimulationResult, options: argparse.Namespace) -> None:
     elif not options.quiet:
         from chakrasim.report.tables.simulation import summary_sections
 
-        print_sections(summary_sections(result))
+        print_sections([*_step(result, machine), *summary_sections(result)])
         for what, path in (("figures", options.json), ("timeline", options.timeline)):
             if path is not None:
                 write_out(f"\n{what} written to {path}")
         if options.json is not None or options.timeline is not None:
             write_out("\n")
+
+
+def _step(result: SimulationResult, machine: object) -> list[Section]:
+    """The head of an estimate, where a machine with a size ran a job that says what it is a step of."""
+    from chakrasim.machine import Machine
+
+    if not isinstance(machine, Machine) or result.replay is not None:
+        return []
+    from chakrasim.estimation.simulated import step_of
+    from chakrasim.report.tables.prediction import step_sections
+
+    found = step_of(result, machine)
+    return [] if found is None else step_sections(found)[:1]

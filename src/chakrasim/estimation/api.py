@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
-from chakrasim.estimation.alone import alone_of, groups_inside, link_inside
+from chakrasim.estimation.alone import Groups, alone_of, groups_inside, link_inside
 from chakrasim.estimation.dispatch import sent_once
 from chakrasim.estimation.parts import BUBBLE, parts_of, slowest
 from chakrasim.estimation.recipes import recipe_named, usual_recipe
 from chakrasim.estimation.request import ModelLike, Request
-from chakrasim.estimation.result import LimitingLink, StepEstimate
+from chakrasim.estimation.result import StepEstimate
+from chakrasim.estimation.simulated import busiest
 from chakrasim.estimation.split import spec_of
 from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
 from chakrasim.notes import Notes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from chakrasim.config.section import Source
     from chakrasim.generator.layers.tape import Tape
     from chakrasim.generator.spec.spec import Spec
+    from chakrasim.generator.transformer import Generated
     from chakrasim.machine import DeviceProfile, Machine
     from chakrasim.simulator.outcome.result import SimulationResult
 
@@ -102,7 +104,7 @@ def estimate_step(
     (`chakrasim.estimation.recipes`), by default the usual one of such a spec.
     """
     from chakrasim.generator.layers.condense import condense
-    from chakrasim.generator.transformer import generate_transformer, mesh_text
+    from chakrasim.generator.transformer import generate_transformer
     from chakrasim.simulator.api import simulate
 
     profile = machine.profile
@@ -124,17 +126,21 @@ def estimate_step(
     result = simulate(made.job, machine=machine)
     if notes is not None:
         notes.warn(*(warning for warning in result.warnings if not warning.startswith(NO_EFFECT)))
-    links = [link for link in (_link(result), link_inside(made, machine, inside, result.makespan_ns / 1e9)) if link]
-    rank, seconds = slowest(result), result.makespan_ns / 1e9
+    return _told(made, result, machine, profile, inside, tuple(assumed))
+
+
+def _told(
+    made: Generated, result: SimulationResult, machine: Machine, profile: DeviceProfile, inside: Groups,
+    assumed: tuple[str, ...],
+) -> StepEstimate:  # fmt: skip
+    """What a simulation says of a generated step."""
+    from chakrasim.generator.transformer import mesh_text
+
+    spec, seconds, rank = made.spec, result.makespan_ns / 1e9, slowest(result)
+    links = [link for link in (busiest(result), link_inside(made, machine, inside, seconds)) if link is not None]
     parts = parts_of(result, made.job, rank)
     moving = sum(value for name, value in parts.items() if name.startswith("comm_"))
-    doubts = Doubts(
-        kind=kind_of(spec),
-        device=profile.name,
-        assumed=len(assumed),
-        communication=moving / seconds,
-        bubble=parts[BUBBLE] / seconds,
-    )
+    doubts = Doubts(kind_of(spec), profile.name, len(assumed), moving / seconds, parts[BUBBLE] / seconds)
     low, high = load_spread().interval(seconds, doubts)
     return StepEstimate(
         model=spec.model.name,
@@ -152,12 +158,6 @@ def estimate_step(
         parts_s=parts,
         rank=rank,
         link=max(links, key=lambda link: link.busy_share, default=None),
-        assumed=tuple(assumed),
+        doubts=doubts,
+        assumed=assumed,
     )
-
-
-def _link(result: SimulationResult) -> LimitingLink | None:
-    if not result.graph_links:
-        return None
-    first = result.graph_links[0]
-    return LimitingLink(first.name, first.busy_share, first.users[0].name if first.users else "")

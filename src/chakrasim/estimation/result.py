@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chakrasim.estimation.uncertainty import Doubts
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.shown import Shown
 
@@ -36,6 +37,7 @@ class StepEstimate(Shown):
     parts_s: where the time of the slowest rank goes; sums to ``step_s``.
     rank: that rank.
     link: the one with the most load, if there is any.
+    doubts: what the interval was made from.
     assumed: what was not said, in words.
     """
 
@@ -54,6 +56,7 @@ class StepEstimate(Shown):
     parts_s: Mapping[str, float]
     rank: int
     link: LimitingLink | None
+    doubts: Doubts
     assumed: tuple[str, ...] = ()
 
     @property

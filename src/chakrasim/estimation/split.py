@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,7 +26,7 @@ FILLED: Final = 0.9
 """Of the memory, at most, where a split is chosen: buffers of communication and workspaces of kernels come on top."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Asked:
     """The request with what does not depend on the split."""
 
@@ -35,7 +35,6 @@ class _Asked:
     model: Model
     gpus: int
     node: int
-    assumed: list[str] = field(default_factory=list)
 
     def free(self, key: str) -> bool:
         """Whether the split leaves a key open."""
@@ -53,22 +52,30 @@ def spec_of(model: ModelLike, machine: Machine, request: Request) -> tuple[Spec,
     sizes = load_spec(alone).model
     node = int(np.bincount(machine.places)[machine.places[0]])
     asked = _Asked(entries, request, sizes, machine.ranks, node)
-    profile = machine.profile
-    capacity = profile.memory_bytes if profile is not None else 0
-    best, most, refused = None, 0, None
+    capacity = FILLED * (machine.profile.memory_bytes if machine.profile is not None else 0)
+    spec, assumed, peak = _smallest(asked, capacity)
+    if peak <= capacity or "recompute" in entries:
+        return spec, assumed
+    again = _smallest(replace(asked, entries={**entries, "recompute": "full"}), capacity)
+    return (again[0], (*again[1], "all of each layer is computed again")) if again[2] < peak else (spec, assumed)
+
+
+def _smallest(asked: _Asked, capacity: float) -> tuple[Spec, tuple[str, ...], int]:
+    """The first split that needs no more than ``capacity``, else that which needs least; and what it needs."""
+    best, refused = None, None
     for tp, pp in _splits(asked):
         try:
-            found = _with(asked, tp, pp)
+            spec, assumed = _with(asked, tp, pp)
         except InputError as error:
             refused = refused or error
             continue
-        peak = peak_bytes(found[0])
-        if best is None or peak < most:
-            best, most = found, peak
-        if peak <= FILLED * capacity:
+        peak = peak_bytes(spec)
+        if best is None or peak < best[2]:
+            best = spec, assumed, peak
+        if peak <= capacity:
             break
     if best is None:
-        raise refused or InputError("the GPUs do not make whole replicas", place="gpus", found=machine.ranks,
+        raise refused or InputError("the GPUs do not make whole replicas", place="gpus", found=asked.gpus,
                                     expected=_multiple(asked))  # fmt: skip
     return best
 

@@ -109,10 +109,12 @@ class Kind:
     def moments(self, doubts: Doubts) -> tuple[float, float]:
         """Mean and variance of a prediction's residual."""
         variance = self.variance + self.communication * doubts.communication**2 + self.bubble * doubts.bubble**2
+        variance *= 1 + 1 / self.groups  # the mean is not known better
         own = self.devices.get(doubts.device)
-        mean = self.mean + (own.mean if own is not None else 0.0)
-        variance = variance * own.factor if own is not None else variance + self.between
-        return mean, variance + (ASSUMED**2) * doubts.assumed
+        if own is None:
+            return self.mean, variance + self.between + ASSUMED**2 * doubts.assumed
+        drawn = self.between * DRAWN / (own.groups + DRAWN)
+        return self.mean + own.mean, variance * own.factor + drawn + ASSUMED**2 * doubts.assumed
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from chakrasim.calibration.compute import Calibration
 from chakrasim.calibration.errors import LayerError, Pooled, grouped, pooled
 from chakrasim.text.layout import Section
 from chakrasim.validation.steps.calibrate import StepErrors, StepsCalibration
+from chakrasim.validation.steps.constants import START
 
 
 def calibration_sections(calibration: Calibration) -> list[Section]:
@@ -46,9 +49,14 @@ def _notes(calibration: Calibration) -> Section:
     return Section("Taken as given, and found in the data", (), tuple(rows), (0, 1, 2))
 
 
+_UNITS: Final = {START: "start (ns)"}
+
+
 def steps_calibration_sections(found: StepsCalibration) -> list[Section]:
     """Constants of a device fitted to steps, and errors with and without."""
-    constants = tuple((one.name, f"{one.before:.4g}", f"{one.after:.4g}") for one in found.constants)
+    constants = tuple(
+        (_UNITS.get(one.name, one.name), f"{one.before:.4g}", f"{one.after:.4g}") for one in found.constants
+    )
     errors = tuple((name, *_step_errors(one)) for name, one in found.errors.items())
     meaning = (
         "90 %: measured times are so many times the predicted ones, in nine of ten",

@@ -18,6 +18,7 @@ from chakrasim.validation.steps.rows import StepRow, StepTable, read_steps
 
 if TYPE_CHECKING:
     from chakrasim.estimation.result import StepEstimate
+    from chakrasim.estimation.uncertainty import Doubts
     from chakrasim.generator.spec.spec import Spec
 
 SHIPPED: Final = Path(__file__).with_name("steps.csv")
@@ -35,6 +36,7 @@ class StepPrediction:
     predicted_s: float
     low_s: float
     high_s: float
+    doubts: Doubts
 
     @property
     def row(self) -> StepRow:
@@ -120,7 +122,7 @@ def validate_steps(data: str | os.PathLike[str] | None = None, *, progress: Prog
             refused.append(RefusedStep(row, str(error)))
             continue
         measured = None if math.isnan(seconds) else seconds
-        predictions.append(StepPrediction(found, measured, step.step_s, step.low_s, step.high_s))
+        predictions.append(StepPrediction(found, measured, step.step_s, step.low_s, step.high_s, step.doubts))
     if not predictions:
         reason = refused[0].reason if refused else "no rows"
         raise InputError("no row can be predicted", file=table.source, found=reason, expected="training steps")

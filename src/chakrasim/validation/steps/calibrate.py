@@ -207,7 +207,7 @@ def _product_type(spec: Spec) -> str:
 def _seconds(step: _Measured, profile: DeviceProfile) -> float:
     from chakrasim.estimation.api import estimate_step
 
-    return estimate_step(step.one.spec, replace(step.machine, profile=profile)).step_s
+    return estimate_step(step.one.spec, replace(step.machine, profile=profile), recipe=step.one.recipe).step_s
 
 
 def _slope(predicted: Callable[[Floats], Floats], start: Floats, at: int, count: int) -> Floats:

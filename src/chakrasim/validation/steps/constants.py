@@ -49,6 +49,8 @@ def most_of(profile: DeviceProfile, name: str) -> float:
     if name == START:
         return inf
     shares = [value_of(profile, name)]
+    if name == ATTENTION:
+        shares.append(profile.efficiency_of(WorkKind.ATTENTION).backward)
     if name == BANDWIDTH:
         shares = [profile.efficiency_of(kind).bandwidth for kind in MEMORY_BOUND]
     return -log(max(shares))
@@ -67,7 +69,9 @@ def with_constants(profile: DeviceProfile, factors: Mapping[str, float]) -> Devi
 
 def _changed(one: Efficiency, kind: WorkKind, factors: Mapping[str, float]) -> Efficiency:
     if kind == WorkKind.ATTENTION:
-        one = replace(one, compute=min(one.compute * factors.get(ATTENTION, 1.0), 1.0))
+        forward, backward = (min(share * factors.get(ATTENTION, 1.0), 1.0) for share in (one.compute, one.backward))
+        one = replace(one, compute=forward, backward=backward)
     if kind in MEMORY_BOUND:
-        one = replace(one, bandwidth=min(one.bandwidth * factors.get(BANDWIDTH, 1.0), 1.0))
+        large, small = (min(share * factors.get(BANDWIDTH, 1.0), 1.0) for share in (one.bandwidth, one.cached))
+        one = replace(one, bandwidth=large, cached=small)
     return replace(one, start_ns=one.start_ns * factors.get(START, 1.0))

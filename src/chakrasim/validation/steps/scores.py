@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from chakrasim.estimation.uncertainty import Residual
+
 if TYPE_CHECKING:
     from chakrasim.validation.steps.api import StepPrediction, StepsBoard
 
@@ -72,3 +74,18 @@ def inside(board: StepsBoard) -> tuple[int, int]:
     """Rows that count, and how many of them were measured inside their interval."""
     found = [one.low_s <= (one.measured_s or math.nan) <= one.high_s for one in board.predictions if board.counted(one)]
     return len(found), sum(found)
+
+
+def residuals(board: StepsBoard) -> list[Residual]:
+    """The rows that count, for `chakrasim.estimation.uncertainty.fit_spread`: groups are models on a GPU."""
+    return [
+        Residual(
+            one.row.id,
+            f"{one.row.get('model', one.row.id)} on {one.row.get('gpu')}",
+            one.doubts,
+            one.predicted_s,
+            one.measured_s or math.nan,
+        )
+        for one in board.predictions
+        if board.counted(one)
+    ]
