@@ -9,6 +9,7 @@ from typing import Any
 
 import chakrasim
 from chakrasim import Protocol, SimulationResult, Trace, TraceBuilder
+from chakrasim.machine import Machine, load_memory, load_network, load_system
 
 UNIT_BANDWIDTH = 1953125 / 2**21
 """A network bandwidth of exactly one byte per ns: times of small messages are whole and coincide easily."""
@@ -101,6 +102,8 @@ class Case:
     groups: Mapping[Any, Sequence[int]] | None = None
     congestion: str = "aware"
     options: Mapping[str, Any] = field(default_factory=dict)
+    streams: bool = False
+    """On a machine whose streams run side by side."""
 
     @property
     def ranks(self) -> int:
@@ -119,6 +122,9 @@ class Case:
             "congestion": self.congestion,
             **with_protocol({**self.options, **options}),
         }
+        if self.streams:
+            parts = load_network(keys.pop("network")), load_system(keys.pop("system")), load_memory(keys.pop("memory"))
+            keys["machine"] = Machine(*parts, issue="streams")
         if len(self.programs) == 1 and self.ranks > 1:
             return chakrasim.simulate(trace_of(self.programs[0]), ranks=self.ranks, **keys)
         return chakrasim.simulate([trace_of(program) for program in self.programs], **keys)

@@ -59,6 +59,13 @@ def test_seeded_inputs_end_and_fold_exactly(block: int) -> None:
         _check(random_case(Random(seed), most_ranks=32))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@few
+@given(random=randoms)
+def test_streams_side_by_side_end_and_fold_exactly(kind: str, random: Random) -> None:
+    _check(random_case(random, kind=kind).with_(streams=True))
+
+
 @few
 @given(random=randoms)
 def test_twice_the_bandwidth_changes_what_moves_bytes(random: Random) -> None:

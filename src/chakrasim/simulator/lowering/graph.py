@@ -26,7 +26,7 @@ from chakrasim.simulator.lowering.measured import measured
 from chakrasim.simulator.lowering.streams import (
     LONGEST_NS,
     Communication,
-    Line,
+    Lines,
     followers,
     launches,
     line_between,
@@ -117,7 +117,7 @@ def lower_graph(trace: Trace, context: Context) -> Graph:
     pairs = _dependencies(trace, order, ids)
     actions = _Actions(trace, context)
     actions.fill()
-    lines: list[Line] = []
+    lines: list[Lines] = []
     if context.issue == "streams":
         lines = lines_of(trace, actions.column, order, actions.cpu, actions.communication())
         before, after = followers(trace, actions.column, order, lines)
@@ -176,7 +176,7 @@ def _dependencies(trace: Trace, order: Ints, ids: NDArray[np.uint64]) -> Ints:
     return np.unique(np.concatenate(wants)) if n else np.zeros(0, np.int64)
 
 
-def _children(trace: Trace, order: Ints, pairs: Ints, lines: Sequence[Line]) -> tuple[Ints, Ints, Ints]:
+def _children(trace: Trace, order: Ints, pairs: Ints, lines: Sequence[Lines]) -> tuple[Ints, Ints, Ints]:
     """Children in CSR form and the number of parents, by node number. Raises InputError for a cycle."""
     n = len(order)
     parent, child = pairs // max(n, 1), pairs % max(n, 1)
@@ -188,7 +188,7 @@ def _children(trace: Trace, order: Ints, pairs: Ints, lines: Sequence[Line]) -> 
     return offsets, child, parents
 
 
-def _report_cycle(trace: Trace, order: Ints, child: Ints, parent: Ints, left: Ints, lines: Sequence[Line]) -> None:
+def _report_cycle(trace: Trace, order: Ints, child: Ints, parent: Ints, left: Ints, lines: Sequence[Lines]) -> None:
     """Walk up from a node that never becomes free, through parents that do not either, until one comes up again."""
     stuck_parent = {int(c): int(p) for c, p in zip(child, parent, strict=True) if left[c] > 0 and left[p] > 0}
     node = next(iter(stuck_parent))

@@ -10,7 +10,7 @@ waited for a node (``host_waits``) comes behind that node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,11 +34,25 @@ THREAD = "tid"
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """Nodes that follow one another: ``nodes`` int64[n], positions in the trace in the order of their ids."""
+class Lines:
+    """Nodes that follow one another on each of several lines: positions in the trace, int64[n], line by line, in the
+    order of their ids, and the number of the line that each is on. ``name`` has a place for that number."""
 
     name: str
     nodes: Ints
+    line: Ints
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Who comes right before whom."""
+        same = self.line[1:] == self.line[:-1]
+        return self.nodes[:-1][same], self.nodes[1:][same]
+
+    def first_behind(self, place: Ints, node: int) -> Ints:
+        """The first node of each line that comes behind a node, by ``place`` int64[nodes of the trace]."""
+        behind = place[self.nodes] > place[node]
+        before = np.concatenate([[False], behind[:-1] & (self.line[1:] == self.line[:-1])]) if behind.size else behind
+        found: Ints = self.nodes[behind & ~before]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,59 +66,51 @@ class Communication:
     peer: Ints
 
 
-def lines_of(trace: Trace, column: Column, order: Ints, cpu: Mask, known: Communication) -> list[Line]:
-    """The lines of a rank's trace; ``order`` int64[n] are the nodes in the order of their ids."""
+def lines_of(trace: Trace, column: Column, order: Ints, cpu: Mask, known: Communication) -> list[Lines]:
+    """The lines of a rank's trace by kind, those of the host last; ``order`` int64[n] are the nodes by id."""
     types = trace.types
     given, thread = column(names.STREAM), column(THREAD)
     works = ((types == NodeType.COMP_NODE) | (types == NodeType.COMM_COLL_NODE)) & ~cpu
     works |= (types == NodeType.MEM_LOAD_NODE) | (types == NodeType.MEM_STORE_NODE)
     on_stream = works & (given.present | (types == NodeType.COMP_NODE))
-    stream = np.zeros(len(trace), np.int64)
-    if (on_stream & given.present).any():
-        stream = given.integers()
-    _, at_thread = np.unique(np.stack([thread.kind.astype(np.int64), thread.bits.view(np.int64)]), axis=1,
-                             return_inverse=True)  # fmt: skip
+    stream = given.integers() if (on_stream & given.present).any() else np.zeros(len(trace), np.int64)
+    tids = np.stack([thread.kind.astype(np.int64), thread.bits.view(np.int64)])
+    at_thread = np.unique(tids, axis=1, return_inverse=True)[1].reshape(-1)
     sends, receives = types == NodeType.COMM_SEND_NODE, types == NodeType.COMM_RECV_NODE
-    families: tuple[tuple[str, Mask, Ints], ...] = (
-        ("stream {}", on_stream, stream),
-        ("collectives of group {}", known.group >= 0, known.group),
-        ("sends to peer {}", sends & (known.peer >= 0), known.peer),
-        ("receives from peer {}", receives & (known.peer >= 0), known.peer),
-        ("thread {}", cpu, at_thread.reshape(-1)),
-    )
-    return [line for name, chosen, key in families for line in _lines(name, chosen, key, order)]
+    return [
+        _lines("stream {}", on_stream, stream, order),
+        _lines("collectives of group {}", known.group >= 0, known.group, order),
+        _lines("sends to peer {}", sends & (known.peer >= 0), known.peer, order),
+        _lines("receives from peer {}", receives & (known.peer >= 0), known.peer, order),
+        _lines("thread {}", cpu, at_thread, order),
+    ]
 
 
-def _lines(name: str, chosen: Mask, key: Ints, order: Ints) -> Iterator[Line]:
+def _lines(name: str, chosen: Mask, key: Ints, order: Ints) -> Lines:
     nodes = order[chosen[order]]
-    keys = key[nodes]
-    for one in np.unique(keys).tolist():
-        yield Line(name.format(one), nodes[keys == one])
+    nodes = nodes[np.argsort(key[nodes], kind="stable")]
+    return Lines(name, nodes, key[nodes])
 
 
-def followers(trace: Trace, column: Column, order: Ints, lines: Sequence[Line]) -> tuple[Ints, Ints]:
+def followers(trace: Trace, column: Column, order: Ints, lines: Sequence[Lines]) -> tuple[Ints, Ints]:
     """Who comes before whom for the sake of the lines: positions of nodes, int64[edges] each."""
-    before, after = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     place = np.empty(len(trace), np.int64)
     place[order] = np.arange(len(trace))
-    waited = np.flatnonzero(column(names.HOST_WAITS).integers() != 0)
-    for line in lines:
-        before.append(line.nodes[:-1])
-        after.append(line.nodes[1:])
-        if len(waited) and not line.name.startswith("thread"):
-            first = np.searchsorted(place[line.nodes], place[waited], side="right")
-            there = first < len(line.nodes)
-            before.append(waited[there])
-            after.append(line.nodes[first[there]])
+    pairs = [one.pairs() for one in lines]
+    for node in np.flatnonzero(column(names.HOST_WAITS).integers() != 0).tolist():
+        pairs += [
+            (np.full(len(behind), node), behind) for behind in (one.first_behind(place, node) for one in lines[:-1])
+        ]
+    before, after = zip(*pairs, strict=True)
     return np.concatenate(before), np.concatenate(after)
 
 
-def line_between(lines: Sequence[Line], before: int, after: int) -> str:
+def line_between(lines: Sequence[Lines], before: int, after: int) -> str:
     """The line on which a node follows another; "" if it is on none."""
-    for line in lines:
-        found = np.flatnonzero(line.nodes == before)
-        if found.size and found[0] + 1 < len(line.nodes) and line.nodes[found[0] + 1] == after:
-            return line.name
+    for one in lines:
+        first, second = one.pairs()
+        if ((first == before) & (second == after)).any():
+            return one.name.format(int(one.line[one.nodes == before][0]))
     return ""
 
 
