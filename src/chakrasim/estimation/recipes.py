@@ -90,7 +90,8 @@ class Recipe:
         def durations(work: Work) -> Ints:
             factor = self._factors(work, attention, spec)
             found = profile.durations_ns(work) * factor + gap * work.kernels + count * (work.kind == WorkKind.OTHER)
-            return np.ceil(np.minimum(found, 2.0**62)).astype(np.int64)
+            times: Ints = np.ceil(np.minimum(found, 2.0**62)).astype(np.int64)
+            return times
 
         return durations
 

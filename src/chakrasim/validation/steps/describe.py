@@ -169,6 +169,8 @@ def model_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
             "head_size": _whole(row, "mamba_head_dim"), "state": _whole(row, "mamba_state"),
             "groups": _whole(row, "mamba_groups"),
         }  # fmt: skip
+    if re.match(r"qwen-?3", model["name"], re.IGNORECASE):
+        model["head_norms"] = True
     model |= {"window": _number(row, "window")} if _number(row, "window") else {}
     model |= {"prediction_layers": _number(row, "mtp")} if _number(row, "mtp") else {}
     return model
