@@ -43,8 +43,9 @@ class Recipe:
     host_ns: of the host for each kernel, behind which a device that is quicker falls; ``partial_host_ns``: where parts
         of layers are CUDA graphs; ``full_host_ns``: where the step is one.
     gap_ns: of the device between two kernels; ``full_gap_ns``: where the step is a CUDA graph.
-    count_ns: of the device, while the host counts the tokens of experts and launches what they need; ``full_count_ns``:
-        where the step is a CUDA graph.
+    count_ns: of the device, while the host counts the tokens of experts and launches what they need; ``token_ns``: for
+        each token, on top; ``partial_count_ns``, ``full_count_ns``: instead of ``count_ns``, where parts of layers are
+        CUDA graphs, and instead of both, where the step is one.
     attention: of attention's kernels; ``recent_attention``: on GPUs since Hopper, whose vendor's kernels are faster.
     experts: of the grouped products of experts; ``wide_experts``: where these are of 16 bits.
     state_space: of scans of state spaces.
@@ -59,6 +60,8 @@ class Recipe:
     gap_ns: float = 0.0
     full_gap_ns: float = 0.0
     count_ns: float = 0.0
+    token_ns: float = 0.0
+    partial_count_ns: float = 0.0
     full_count_ns: float = 0.0
     attention: float = 1.0
     recent_attention: float = 1.0
@@ -84,12 +87,15 @@ class Recipe:
     def durations_ns(self, profile: DeviceProfile, spec: Spec, *, recent: bool) -> Callable[[Work], Ints]:
         """What work takes as this framework has it run; ``recent``: the GPU is Hopper or later."""
         full = spec.cuda_graphs == "full"
-        gap, count = (self.full_gap_ns, self.full_count_ns) if full else (self.gap_ns, self.count_ns)
+        gap, token = (self.full_gap_ns, 0.0) if full else (self.gap_ns, self.token_ns)
+        count = {"full": self.full_count_ns, "partial": self.partial_count_ns}.get(spec.cuda_graphs, self.count_ns)
+        index_bytes = 4 * (spec.model.moe.top_k if spec.model.moe is not None else 1)
         attention = self.recent_attention if recent else self.attention
 
         def durations(work: Work) -> Ints:
             factor = self._factors(work, attention, spec)
-            found = profile.durations_ns(work) * factor + gap * work.kernels + count * (work.kind == WorkKind.OTHER)
+            found = profile.durations_ns(work) * factor + gap * work.kernels
+            found += np.where(work.kind == WorkKind.OTHER, count + token * work.bytes_read / index_bytes, 0.0)
             times: Ints = np.ceil(np.minimum(found, 2.0**62)).astype(np.int64)
             return times
 

@@ -82,8 +82,8 @@ class ExpertFeedForward(FeedForward):
 
     def _count(self, what: str, node: int) -> int:
         """How many there are for each expert, which the host has to know: a device waits for it meanwhile."""
-        size = 4 * self.moe.experts
-        return self.compute(f"{what} counted", WorkKind.OTHER, 0, size, size, node)
+        read, written = 4 * self.part * self.moe.top_k, 4 * self.moe.experts
+        return self.compute(f"{what} counted", WorkKind.OTHER, 0, read, written, node)
 
     def _route(self, node: int) -> int:
         experts = self.moe.experts
