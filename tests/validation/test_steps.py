@@ -15,6 +15,7 @@ import pytest
 
 import chakrasim as cs
 from chakrasim.cli.main import main
+from chakrasim.generator.spec.spec import Adapters
 from chakrasim.report.tables.validation import steps_sections
 from chakrasim.text.layout import plain_text
 from chakrasim.validation.steps.api import CONSTANT, NEAREST, SHIPPED, StepsBoard, estimated, validate_steps
@@ -59,10 +60,14 @@ def test_a_step_moves_as_what_it_is_made_of() -> None:
 
 def test_what_is_not_said_is_assumed() -> None:
     one = described(StepRow("one", "line 2", {**BASE, "vocab": "50001", "dp": "2", "tp": "8", "nic_gbps_per_gpu": ""}))
-    assert one.assumed == ("vocabulary padded to 50176", "learned positions and layer norms", "the board's usual NICs")
+    assert one.assumed == (
+        "vocabulary padded to 50176", "learned positions and layer norms", "gradients are reduced in float32",
+        "the board's usual NICs",
+    )  # fmt: skip
     assert (one.spec.model.vocabulary, one.spec.model.norm, one.nic) == (50176, "layer", "")
     alone = described(StepRow("one", "line 2", {**BASE, "gpus": "8", "dp": "8", "gated_ffn": "1"}))
-    assert alone.assumed == ("rotary positions and RMS norms",)
+    assert alone.assumed == ("rotary positions and RMS norms", "gradients are reduced in float32")
+    assert (one.recipe, alone.recipe) == ("megatron", "megatron")
 
 
 @pytest.mark.parametrize(
@@ -76,24 +81,58 @@ def test_what_is_not_said_is_assumed() -> None:
     ],
 )
 def test_stages_share_layers_as_the_row_says(more: dict[str, str], balance: str, assumed: tuple[str, ...]) -> None:
-    one = described(StepRow("one", "line 2", {**BASE, "dp": "2", "pp": "8", "zero_stage": "1", **more}))
+    known = {"dp": "2", "pp": "8", "vp": "1", "zero_stage": "1", "grad_reduce_precision": "fp32"}
+    one = described(StepRow("one", "line 2", {**BASE, **known, **more}))
     assert one.spec.parallel.balance == balance
     assert one.assumed[1:] == assumed
+
+
+EXPERTS: Final = {"class": "experts", "experts": "16", "top_k": "2", "expert_ffn": "512", "gated_ffn": "1"}
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({"precision": "fp8", "quant": "mxfp8"}, {"matrix_dtype": "mxfp8", "dtype": "bfloat16"}),
+        ({"precision": "fp4"}, {"matrix_dtype": "nvfp4"}),
+        ({"recompute": "full", "recompute_detail": "first 3 layers of each stage"}, {"recompute_layers": 3}),
+        ({"recompute": "selective", "recompute_detail": "layernorm moe_act"}, {"recompute": "norm,activation"}),
+        ({"recompute": "selective"}, {"recompute": "attention"}),
+        ({"recompute": "unknown"}, {"recompute": "none"}),
+        ({"cuda_graph": "full_iteration"}, {"cuda_graphs": "full"}),
+        ({"cuda_graph": "transformer_engine"}, {"cuda_graphs": "partial"}),
+        ({"framework": "torchtitan (PyTorch FSDP2)", "compiled": "true"}, {"kernels": "compiled", "fused_loss": True}),
+        ({"framework": "Megatron-DeepSpeed"}, {"flash_attention": False, "kernels": "fused"}),
+        ({"task": "lora", "lora_rank": "8"}, {"lora": Adapters(8)}),
+        ({"optimizer_precision": "bf16 moments, fp32 master"}, {"state_bytes": 8}),
+    ],
+)
+def test_columns_become_what_they_mean(more: dict[str, str], found: dict[str, object]) -> None:
+    spec = described(StepRow("one", "line 2", {**BASE, **more})).spec
+    assert {name: getattr(spec, name) for name in found} == found
+
+
+def test_experts_and_contexts_are_described() -> None:
+    one = described(StepRow("one", "line 2", {**BASE, **EXPERTS, "ep": "8", "zero_stage": "1"}))
+    assert one.spec.model.moe is not None
+    assert (one.spec.model.moe.experts, one.spec.parallel.ep, one.spec.parallel.expert_tp) == (16, 8, 1)
+    assert one.recipe == "megatron-experts"
+    long = described(StepRow("one", "line 2", {**BASE, "dp": "8", "cp": "2"}))
+    assert (long.spec.parallel.cp, long.spec.tokens) == (2, 2048)
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"class": "experts"}, "the generator knows no experts as these models have them; found class experts"),
-        (
-            {"precision": "fp8"},
-            "matrix products are of 16 bits or more; found precision fp8; expected bf16, fp16, fp32",
-        ),
-        ({"cp": "2"}, "no context parallelism; found cp 2"),
-        ({"attention": "mla"}, "heads of keys and values; found attention mla"),
+        ({"class": "diffusion"}, "the generator knows these classes of models; found class diffusion"),
+        ({"precision": "int8"}, "the generator knows these precisions; found precision int8"),
+        ({"cp": "2"}, "the split does not make so many GPUs; found 32 ranks; expected 16 GPUs"),
+        ({"attention": "linear"}, "these kinds of attention; found attention linear"),
+        ({"attention": "mla"}, "column mla_q_rank: this is no such number; found ''"),
         ({"offload": "optimizer"}, "keeps everything in the GPU's memory"),
-        ({"recompute": "unknown"}, "these kinds of recomputation; found recompute unknown"),
-        ({"task": "lora"}, "training of all parameters; found task lora"),
+        ({"recompute": "some"}, "these kinds of recomputation; found recompute some"),
+        ({"recompute": "selective", "recompute_detail": "norms"}, "no such recomputation; found norms"),
+        ({"task": "inference"}, "the generator knows training; found task inference"),
         ({"gpu": "Gaudi2"}, "no device profile of this GPU; found Gaudi2"),
         ({"dp": "8"}, "the split does not make so many GPUs; found 8 ranks; expected 16 GPUs"),
         ({"layers": "many"}, "line 2, column layers: this is no such number; found 'many'"),
@@ -200,7 +239,7 @@ def test_bad_values_name_the_line(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, out = table(tmp_path / "a.csv", {}, {"class": "experts"}), tmp_path / "out.json"
+    file, out = table(tmp_path / "a.csv", {}, {"class": "diffusion"}), tmp_path / "out.json"
     assert main(["validate", "steps", "--data", str(file), "--json", str(out)]) == 0
     told = json.loads(out.read_text())
     assert told["rows"][0].keys() >= {"id", "measured_s", "predicted_s", "low_s", "high_s", "assumed"}
