@@ -69,7 +69,7 @@ def steps_sections(board: StepsBoard) -> list[Section]:
 def _pooled(board: StepsBoard) -> Section:
     rows = []
     for name, seconds in (("simulation", None), *board.baselines.items()):
-        for kind, one in by(board, lambda one: one.row.get("class", "dense"), seconds).items():
+        for kind, one in by(board, _kind, seconds).items():
             rows.append((kind, name, *_figures(one)))
     (pairs, right), (counted, held) = in_order(board), inside(board)
     order = f"{100 * right / pairs:.0f} % of {pairs:,} pairs" if pairs else "no pairs"
@@ -87,6 +87,11 @@ def _pooled(board: StepsBoard) -> Section:
             f"measured: {board.source}",
         ),
     )
+
+
+def _kind(one: StepPrediction) -> str:
+    """The class of its model; steps of adapters apart."""
+    return "lora" if one.row.get("task") == "lora" else one.row.get("class", "dense")
 
 
 def _by(board: StepsBoard, what: str, of: Callable[[StepPrediction], str]) -> Section:

@@ -236,7 +236,7 @@ def _recompute(row: StepRow, assumed: list[str]) -> dict[str, Any]:
 def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
     """What the framework does with kernels, the loss, gradients and overlap."""
     name = row.get("framework").lower()
-    of_torch = "foundry" in name or "torchtitan" in name or "fsdp" in row.get("dp_kind").lower()
+    of_torch = re.search("foundry|torch|hugging|nanotron", name) or "fsdp" in row.get("dp_kind").lower()
     old = "deepspeed" in name or name == "megatron-lm"
     kernels = ("compiled" if row.is_set("compiled") else "eager") if of_torch and "megatron" not in name else "fused"
     reduced = row.get("grad_reduce_precision")
