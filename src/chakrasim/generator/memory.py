@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from chakrasim.generator.layers.ends import shards
 from chakrasim.generator.layers.lora import adapter_activations
 from chakrasim.generator.layers.mamba import state_space_activations
-from chakrasim.generator.layers.mla import latent_activations
+from chakrasim.generator.layers.mla import LatentSizes, latent_activations
 from chakrasim.generator.layers.parameters import Held, stage_parameters, stage_parts
+from chakrasim.generator.layers.part import NARROW_BYTES
 from chakrasim.generator.layers.prediction import projection_activations
 from chakrasim.generator.layers.sizes import Sizes
 from chakrasim.generator.schedule import Turn
@@ -58,12 +59,17 @@ def stage_memory(spec: Spec, stage: int, order: list[Turn]) -> Memory:
 
     activations, working = _activations(spec, order)
     return Memory(
-        parameters=sharded(3, held) * spec.value_bytes,
+        parameters=round(sharded(3, held) * _parameter_bytes(spec)),
         gradients=sharded(2) * spec.gradient_bytes,
         optimizer=sharded(1) * spec.state_bytes,
         activations=activations,
         working=working + _gathered(spec, stage),
     )
+
+
+def _parameter_bytes(spec: Spec) -> float:
+    """Of a parameter: frozen ones are kept as the products take them."""
+    return NARROW_BYTES.get(spec.matrix_dtype, spec.value_bytes) if spec.lora is not None else spec.value_bytes
 
 
 def _activations(spec: Spec, order: list[Turn]) -> tuple[int, int]:
@@ -88,7 +94,7 @@ def chunk_activations(spec: Spec, chunk: int) -> int:
     """Bytes that a forward pass over a chunk keeps for the backward pass."""
     sizes = Sizes(spec)
     kept = sum(layer_activations(spec, layer) for layer in spec.layers_of(chunk))
-    head = 2 * sizes.own_bytes + 4 * sizes.tokens * sizes.vocabulary
+    head = 2 * sizes.own_bytes + (sizes.value_bytes if spec.fused_loss else 4) * sizes.tokens * sizes.vocabulary
     if chunk == 0 and spec.model.dropout:
         kept += sizes.own_elements
     if chunk == spec.chunks - 1:
@@ -104,34 +110,56 @@ def layer_activations(spec: Spec, layer: int, recompute: str | None = None) -> i
     mode = spec.recompute if recompute is None else recompute
     if mode == "full" and spec.recomputes(layer):
         return sizes.own_bytes
-    return sum(_block(sizes, kind, mode) for kind in spec.model.kinds(layer))
+    again = () if mode == "none" else spec.operators
+    if "half_of_matrices" in again:
+        return _half_of_matrices(sizes)
+    return sum(_block(sizes, kind, mode, again) for kind in spec.model.kinds(layer))
 
 
-def _block(sizes: Sizes, kind: str, mode: str) -> int:
-    """Bytes that a part of a layer keeps."""
+def _half_of_matrices(sizes: Sizes) -> int:
+    """Inputs of both parts, what attention gives, and half of what the first matrices of the parts give."""
+    inner = (2 if sizes.spec.model.gated else 1) * sizes.spec.model.feed_forward // sizes.tp
+    outputs = sizes.queries + (sizes.qkv + inner) // 2
+    return 2 * sizes.own_bytes + sizes.tokens * (outputs * sizes.value_bytes + 4 * sizes.heads)
+
+
+def _block(sizes: Sizes, kind: str, mode: str, again: tuple[str, ...]) -> int:
+    """Bytes that a part of a layer keeps; ``again``: what is computed again alone."""
     model = sizes.spec.model
     if kind == "attention":
-        return _attention(sizes, mode)
+        return _attention(sizes, mode, again)
     if kind == "mamba" and model.hybrid is not None:
         return state_space_activations(sizes, model.hybrid)
     if kind == "experts" and model.moe is not None:
-        return _experts(sizes, model.moe)
+        return sizes.own_bytes if "experts" in again else _experts(sizes, model.moe, again)
     mask = sizes.own_elements if model.dropout else 0
-    return _entrance(sizes) + _inner(sizes, model.feed_forward) + mask
+    if "feed_forward" in again:
+        return sizes.own_bytes + mask
+    return _entrance(sizes, again) + _inner(sizes, model.feed_forward, again) + mask
 
 
-def _entrance(sizes: Sizes) -> int:
+def _operand_bytes(sizes: Sizes) -> float:
+    """Of an element that a product with weights keeps for their gradient."""
+    return NARROW_BYTES.get(sizes.spec.matrix_dtype, sizes.value_bytes)
+
+
+def _entrance(sizes: Sizes, again: tuple[str, ...]) -> int:
     """Inputs of a norm and of the first matrix behind it, if that is trained."""
-    return (2 if sizes.spec.lora is None else 1) * sizes.own_bytes
+    kept = sizes.spec.lora is None and "norm" not in again
+    return sizes.own_bytes + (round(sizes.own_elements * _operand_bytes(sizes)) if kept else 0)
 
 
-def _attention(sizes: Sizes, mode: str) -> int:
+def _attention(sizes: Sizes, mode: str, again: tuple[str, ...]) -> int:
     """Inputs of norm and matrices, queries, keys and values, and what core attention keeps."""
     spec = sizes.spec
     size, dropout, latents = sizes.value_bytes, spec.model.dropout, spec.model.latents
-    kept = 2 * sizes.own_bytes + sizes.tokens * sizes.qkv * size
+    entrance = _entrance(sizes, again) if spec.lora is None else 2 * sizes.own_bytes
+    kept = entrance + sizes.tokens * sizes.qkv * size
     if latents is not None:
-        kept = latent_activations(sizes, latents)
+        made = sizes.tokens * LatentSizes(sizes, latents).inputs * size if "latents" in again else 0
+        kept = latent_activations(sizes, latents) - 2 * sizes.own_bytes + entrance - made
+    if spec.matrix_dtype != "none":
+        kept += round(sizes.tokens * sizes.queries * _operand_bytes(sizes))
     if spec.lora is not None:
         kept += adapter_activations(sizes, spec.lora)
     if spec.model.head_norms:
@@ -146,26 +174,28 @@ def _attention(sizes: Sizes, mode: str) -> int:
     return kept + sizes.scores * (2 * size + 1 if dropout else size)
 
 
-def _inner(sizes: Sizes, inner: int) -> int:
+def _inner(sizes: Sizes, inner: int, again: tuple[str, ...]) -> int:
     """What a dense feed-forward part keeps inside: inputs of activation and last matrix."""
-    return sizes.tokens * _ways(sizes) * (inner // sizes.tp) * sizes.value_bytes
+    return round(sizes.tokens * (inner // sizes.tp) * _inner_bytes(sizes, again))
 
 
-def _ways(sizes: Sizes) -> int:
-    """Inputs of activation and last matrix in inner sizes; a frozen matrix keeps none."""
-    return (2 if sizes.spec.model.gated else 1) + (1 if sizes.spec.lora is None else 0)
+def _inner_bytes(sizes: Sizes, again: tuple[str, ...]) -> float:
+    """Of inputs of activation and last matrix, for an element of the inner size; a frozen matrix keeps none."""
+    last = _operand_bytes(sizes) if sizes.spec.lora is None and "activation" not in again else 0.0
+    return (2 if sizes.spec.model.gated else 1) * sizes.value_bytes + last
 
 
-def _experts(sizes: Sizes, moe: Experts) -> int:
+def _experts(sizes: Sizes, moe: Experts, again: tuple[str, ...]) -> int:
     """Inputs of norm, router, first matrices, activation, last matrices, and what is put together."""
     spec = sizes.spec
     model, size, expert_tp = spec.model, sizes.value_bytes, spec.parallel.expert_tp
     width, part = moe.latent or sizes.hidden, sizes.tokens // sizes.tp
-    kept = _entrance(sizes) + (sizes.own_elements if model.dropout else 0) + 4 * part * moe.experts
-    inputs = width if spec.lora is None else 0
-    kept += part * expert_tp * moe.top_k * (inputs + _ways(sizes) * (moe.feed_forward // expert_tp)) * size
+    kept = _entrance(sizes, again) + (sizes.own_elements if model.dropout else 0) + 4 * part * moe.experts
+    inputs = width * _operand_bytes(sizes) if spec.lora is None else 0.0
+    inner = moe.feed_forward // expert_tp * _inner_bytes(sizes, again)
+    kept += round(part * expert_tp * moe.top_k * (inputs + inner))
     kept += part * (moe.top_k * width + moe.latent) * size
-    return kept + _inner(sizes, moe.shared_feed_forward)
+    return kept + _inner(sizes, moe.shared_feed_forward, again)
 
 
 def _computed_again(spec: Spec, chunk: int) -> int:

@@ -117,7 +117,7 @@ def _entries(row: StepRow, assumed: list[str]) -> Mapping[str, Any]:
     entries: dict[str, Any] = {
         "model": model_of(row, assumed),
         "parallel": _parallel(row, layers, pp, pieces, assumed),
-        "batch": _batch(row, assumed),
+        "batch": _batch(row, pp if pieces > 1 else 1, assumed),
         "dtype": _DTYPES[row.get("precision")],
         "matrix_dtype": _matrix_dtype(row, assumed),
         **_recompute(row, assumed),
@@ -143,7 +143,7 @@ def model_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
     model: dict[str, Any] = {
         "name": row.get("model", "transformer"), "layers": _whole(row, "layers"), "hidden": _whole(row, "hidden"),
         "feed_forward": _whole(row, "ffn"), "heads": _whole(row, "heads"),
-        "kv_heads": _whole(row, "kv_heads", "heads"), "vocabulary": padded, "sequence": _whole(row, "seq_len"),
+        "kv_heads": _heads_of_keys(row, tp, assumed), "vocabulary": padded, "sequence": _whole(row, "seq_len"),
         "gated": gated, "tied_embeddings": row.is_set("tied_embeddings"),
         "position": "rotary" if modern else "learned", "norm": "rms" if modern else "layer",
         "bias": not modern and not of_foundry,
@@ -176,6 +176,14 @@ def model_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
     return model
 
 
+def _heads_of_keys(row: StepRow, tp: int, assumed: list[str]) -> int:
+    """Heads of keys and values; fewer than ranks that share them are repeated."""
+    count = _whole(row, "kv_heads", "heads")
+    if count < tp:
+        assumed.append(f"heads of keys and values repeated: {tp} instead of {count}")
+    return max(count, tp)
+
+
 def _parallel(row: StepRow, layers: int, pp: int, pieces: int, assumed: list[str]) -> dict[str, Any]:
     tp, ep = _whole(row, "tp"), _whole(row, "ep") if row.get("ep") else 1
     split = {
@@ -189,12 +197,13 @@ def _parallel(row: StepRow, layers: int, pp: int, pieces: int, assumed: list[str
     return split
 
 
-def _batch(row: StepRow, assumed: list[str]) -> dict[str, Any]:
-    """A last micro-batch that is smaller counts as a whole one."""
+def _batch(row: StepRow, stages: int, assumed: list[str]) -> dict[str, Any]:
+    """A last micro-batch that is smaller counts as a whole one, and micro-batches in groups of ``stages`` likewise."""
     micro, total, dp = _whole(row, "micro_batch"), _whole(row, "global_batch"), _whole(row, "dp")
-    whole = -(-total // (micro * dp)) * micro * dp
+    each = micro * dp * stages
+    whole = -(-total // each) * each
     if whole != total:
-        assumed.append(f"the last micro-batch is as large as the others: {whole} sequences instead of {total}")
+        assumed.append(f"the last micro-batches are as large as the others: {whole} sequences instead of {total}")
     return {"global_batch": whole, "micro_batch": micro}
 
 
