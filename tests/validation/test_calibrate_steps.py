@@ -74,7 +74,7 @@ def test_constants_that_steps_were_made_with_are_found(truth: DeviceProfile, tmp
     )
     assert found.device == "h100"
     after = {one.name: one.after for one in found.constants}
-    assert after["sustained bfloat16"] == pytest.approx(truth.sustained["bfloat16"], rel=0.04)
+    assert after["sustained bfloat16"] == pytest.approx(truth.sustained["bfloat16"], rel=0.07)
     assert after["attention"] == pytest.approx(truth.efficiency[WorkKind.ATTENTION].compute, rel=0.08)
     assert found.errors["shipped"].bias_pct < -10
     assert found.errors["fitted"].median_pct < 1.5

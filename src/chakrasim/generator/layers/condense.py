@@ -42,9 +42,10 @@ from chakrasim.trace.work import (
 
 Ints = NDArray[np.int64]
 
-PARTS: Final = ("matrices", "experts", "attention", "state_space", "other_compute", "optimizer")
+PARTS: Final = ("matrices", "experts", "attention", "state_space", "other_compute", "host", "optimizer")
 """What a node's time is made of, as attributes ``NAME_ns``: products with weights; those of experts; products of
-attention scores and softmax; those of scans of state spaces; the rest, which memory bounds; the optimizer."""
+attention scores and softmax; those of scans of state spaces; the rest, which memory bounds; waits for the host, which
+counts the tokens of experts; the optimizer."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,8 @@ def _part(row: Row) -> str:
     kind = _kind(row)
     if kind == WorkKind.OPTIMIZER or row.values[PHASE] == OPTIMIZER:
         return "optimizer"
+    if kind == WorkKind.OTHER:
+        return "host"
     if kind == WorkKind.GEMM and ": experts " in row.name:
         return "experts"
     batched = kind == WorkKind.GEMM and int(row.values["batch"]) > 1

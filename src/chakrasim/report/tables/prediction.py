@@ -18,6 +18,7 @@ PART_MEANINGS: Final = {
     "state_space": "products of scans of state spaces",
     "attention": "scores, softmax, weighted values",
     "other_compute": "norms, activations and the like, which memory bounds",
+    "host": "while the host counts the tokens of experts",
     "optimizer": "the optimizer's kernels",
     WAITING: "for other ranks of a collective, for the host, or with nothing to do",
     BUBBLE: "for other stages of the pipeline",
