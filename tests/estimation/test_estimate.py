@@ -144,10 +144,14 @@ def test_what_is_left_open_is_chosen_so_that_it_fits_and_told() -> None:
         "optimizer states are sharded over replicas (zero 1)",
         "micro-batches of 1 sequence",
         "a batch of 256 sequences",
+        "run as by Megatron-LM with Transformer Engine",
     )
     long = cs.estimate("llama3-8b", machine="h100", gpus=8, seq=1 << 17, batch=8, pp=1)
     assert long.fits
-    assert long.assumed[-1] == "all of each layer is computed again"
+    assert long.assumed[-2] == "all of each layer is computed again"
+    assert "the loss is one kernel each way" in large.assumed
+    sharded = cs.estimate("mpt-1b", machine="h100", gpus=8, dp_kind="fsdp", batch=64)
+    assert sharded.assumed[-1] == "run as by PyTorch, operator by operator"
     odd = {"model": {**SMALL["model"], "layers": 7, "vocabulary": 32001}}
     found = cs.estimate(odd, machine="h100", gpus=8, tp=2, pp=4, batch=4)
     assert "stages share layers as evenly as it goes" in found.assumed
@@ -168,7 +172,7 @@ def test_a_file_says_what_is_not_asked_for(tmp_path: Path) -> None:
     )
     own = cs.estimate(file, machine="h100", gpus=16)
     assert own.step_s == BASE.step_s
-    assert own.assumed == ()
+    assert own.assumed == ("run as by Megatron-LM with Transformer Engine",)
     assert cs.estimate(file, machine="h100", gpus=16, tp=2).split == "dp 4 (zero 1), tp 2 with sp, pp 2"
     assert cs.estimate(file, machine="h100", gpus=16, batch=32).step_s > 1.4 * BASE.step_s
 

@@ -33,6 +33,12 @@ NO_EFFECT: Final = "the device profile has no effect"
 """What the simulation says of a profile whose times are in the nodes already."""
 
 
+FRAMEWORKS: Final = {
+    "plain": "nothing but the profile", "megatron": "Megatron-LM with Transformer Engine",
+    "megatron-experts": "Megatron-LM with Transformer Engine", "torch-eager": "PyTorch, operator by operator",
+    "torch-compiled": "PyTorch with torch.compile",
+}  # fmt: skip
+"""What people call the frameworks of usual recipes."""
 HOPPER: Final = 90
 """Compute capability of the first GPUs whose vendor's attention kernels are faster than FlashAttention-2."""
 
@@ -85,7 +91,8 @@ def estimate(
         raise InputError("the machine has no device profile, which times what is computed", file=made.name or "machine",
                          expected="a board such as h100, or compute: {profile: NAME} in its file")  # fmt: skip
     spec, assumed = spec_of(model, made, Request(**asked))
-    found = estimate_step(spec, made, assumed, notes=said)
+    recipe = usual_recipe(spec)
+    found = estimate_step(spec, made, (*assumed, f"run as by {FRAMEWORKS[recipe]}"), recipe=recipe, notes=said)
     if not found.fits:
         said.warn(f"it does not fit in memory: {found.memory_bytes / 1e9:.1f} GB at the peak, the device has "
                   f"{found.memory_capacity_bytes / 1e9:.1f} GB")  # fmt: skip

@@ -13,6 +13,8 @@ from chakrasim.estimation.request import Entries, ModelLike, Request, entries_of
 from chakrasim.generator.memory import stage_memory
 from chakrasim.generator.schedule import turns
 from chakrasim.generator.spec.file import load_spec
+from chakrasim.generator.spec.keys import word_of
+from chakrasim.generator.spec.models import MODELS
 
 if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Model, Spec
@@ -35,6 +37,7 @@ class _Asked:
     model: Model
     gpus: int
     node: int
+    named: bool
 
     def free(self, key: str) -> bool:
         """Whether the split leaves a key open."""
@@ -51,7 +54,8 @@ def spec_of(model: ModelLike, machine: Machine, request: Request) -> tuple[Spec,
     alone = {key: value for key, value in entries.items() if key in ("model", "dtype", "gradient_dtype", "recompute")}
     sizes = load_spec(alone).model
     node = int(np.bincount(machine.places)[machine.places[0]])
-    asked = _Asked(entries, request, sizes, machine.ranks, node)
+    named = isinstance(model, str) and word_of(model) in MODELS
+    asked = _Asked(entries, request, sizes, machine.ranks, node, named)
     capacity = FILLED * (machine.profile.memory_bytes if machine.profile is not None else 0)
     spec, assumed, peak = _smallest(asked, capacity)
     if peak <= capacity or "recompute" in entries:
@@ -126,8 +130,24 @@ def _with(asked: _Asked, tp: int, pp: int) -> tuple[Spec, tuple[str, ...]]:
     if asked.model.vocabulary % tp:
         model["vocabulary"] = padded(asked.model.vocabulary, tp)
         assumed.append(f"vocabulary padded to {model['vocabulary']:,}")
-    spec = load_spec({**asked.entries, "model": model, "parallel": split, "batch": batch})
-    return spec, tuple(assumed)
+    usual, said = _as_usual(asked, split)
+    spec = load_spec({**usual, **asked.entries, "model": model, "parallel": split, "batch": batch})
+    return spec, (*assumed, *said)
+
+
+def _as_usual(asked: _Asked, split: Entries) -> tuple[Entries, list[str]]:
+    """What frameworks do of themselves, of a model given by its name: keys of a spec that nobody was asked for."""
+    if not asked.named:
+        return {}, []
+    usual: Entries = {"clip_gradients": True}
+    said = []
+    if "kernels" not in asked.entries and (split.get("fsdp") or split.get("zero") == 3):
+        usual["kernels"] = "eager"
+        said.append("PyTorch runs operator by operator: no torch.compile")
+    if str({**usual, **asked.entries}.get("kernels", "fused")) != "eager":
+        usual["fused_loss"] = True
+        said.append("the loss is one kernel each way")
+    return usual, said
 
 
 BALANCE_WORDS: Final = {
