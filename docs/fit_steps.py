@@ -28,9 +28,9 @@ from scipy.optimize import least_squares
 
 import chakrasim
 from chakrasim.estimation.alone import alone_of, groups_inside
-from chakrasim.estimation.api import HOPPER, estimate_step
+from chakrasim.estimation.api import estimate_step
 from chakrasim.estimation.dispatch import sent_once
-from chakrasim.estimation.recipes import recipe_named
+from chakrasim.estimation.recipes import HOPPER, recipe_named
 from chakrasim.estimation.uncertainty import Doubts, Residual, coverage, fit_spread
 from chakrasim.generator.layers.condense import PARTS, condense
 from chakrasim.generator.transformer import generate_transformer
@@ -53,7 +53,7 @@ EXPECTED = (
     ("host_ns megatron-experts", 4.0, 1.0), ("partial_host_ns megatron-experts", 3.5, 1.0),
     ("full_host_ns megatron-experts", 1.0, 1.0), ("host_ns", 2.0, 1.0), ("partial_host_ns", 1.5, 1.0),
     ("full_host_ns", -1.0, 1.0), ("count_ns", 1.0, 1.0), ("partial_count_ns", 0.5, 1.0), ("full_count_ns", -2.0, 1.0),
-    ("token_ns", -0.5, 1.0),
+    ("token_ns", -0.5, 1.0), ("arm_host", 0.0, 0.6),
 )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def parts_of(one: Described) -> tuple[tuple[tuple[tuple[str, ...], float], ...],
     machine = load_machine(one.board, gpus=one.gpus, nic=one.nic or None)
     assert machine.profile is not None
     recent = machine.make.vendor == "nvidia" and machine.make.capability >= HOPPER
-    times, alone = plain.durations_ns(machine.profile, spec, recent=recent), alone_of(
+    times, alone = plain.durations_ns(machine.profile, spec, machine.make), alone_of(
         groups_inside(spec, machine), machine, plain)  # fmt: skip
     once = sent_once(spec, machine)
     made = generate_transformer(spec, rewrite=lambda tape: condense(once(tape), times, alone))
@@ -130,7 +130,8 @@ def parts_of(one: Described) -> tuple[tuple[tuple[tuple[str, ...], float], ...],
     prefix = "" if spec.cuda_graphs == "none" else f"{spec.cuda_graphs}_"
     if spec.model.moe is not None:
         times_counted = layers / split.pp * count * longer * 1e-3
-        found.append(((f"{prefix}count_ns",), times_counted))
+        arm = ("arm_host",) if machine.make.cpu == "arm" else ()
+        found.append(((f"{prefix}count_ns", *arm), times_counted))
         if spec.cuda_graphs != "full":
             found.append((("token_ns",), times_counted * spec.tokens / split.tp / 4096))
     hosts = (((f"{prefix}host_ns {recipe}",), stage["kernels"] * 1e-6),)
@@ -220,7 +221,7 @@ def write_recipes(factors: Mapping[str, float], count: int) -> None:
         own |= {"gap_ns": 1000 * of(f"gap_ns {recipe}"), "full_gap_ns": 1000 * of("full_gap_ns")}
         if recipe == "megatron-experts":
             own |= {f"{prefix}count_ns": 1e6 * of(f"{prefix}count_ns") / 2 for prefix in ("", "partial_", "full_")}
-            own |= {"token_ns": 1e6 * of("token_ns") / 2 / 4096, "ep": of(f"ep {recipe}")}
+            own |= {"token_ns": 1e6 * of("token_ns") / 2 / 4096, "ep": of(f"ep {recipe}"), "arm_host": of("arm_host")}
             own |= {
                 "experts": of("experts narrow"),
                 "wide_experts": of("experts wide"),

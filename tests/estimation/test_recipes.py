@@ -14,11 +14,13 @@ from chakrasim.estimation.recipes import Recipe, recipe_named, recipes, usual_re
 from chakrasim.generator.layers.passes import ChunkPass
 from chakrasim.generator.spec.file import load_spec
 from chakrasim.machine import load_device, load_machine
+from chakrasim.machine.site import Make
 from chakrasim.trace.work import Work, WorkKind
 
 H100 = load_device("h100")
 MODEL = {"layers": 2, "hidden": 1024, "heads": 8, "vocabulary": 4096, "sequence": 1024}
 EXPERTS = {**MODEL, "moe": {"experts": 16, "top_k": 4, "feed_forward": 512}}
+AMPERE, HOPPER = Make(vendor="nvidia", capability=80), Make(vendor="nvidia", capability=90)
 DENSE = load_spec({"model": MODEL})
 
 
@@ -33,8 +35,8 @@ def work(
     return Work(**columns, bytes_written=np.array([1 << 20]), causal=np.array([False]), dtype=np.array(["bfloat16"]))
 
 
-def ratio(recipe: Recipe, one: Work, *, recent: bool = False) -> float:
-    times = recipe.durations_ns(H100, DENSE, recent=recent)(one)
+def ratio(recipe: Recipe, one: Work, make: Make = AMPERE) -> float:
+    times = recipe.durations_ns(H100, DENSE, make)(one)
     return float(times[0] / H100.durations_ns(one)[0])
 
 
@@ -57,7 +59,7 @@ def test_factors_are_of_their_kind_of_work(recipe: Recipe, one: Work, factor: fl
 
 def test_attention_of_recent_gpus_has_its_own_factor() -> None:
     recipe = Recipe(attention=1.5, recent_attention=4.0)
-    assert ratio(recipe, work(WorkKind.ATTENTION), recent=True) == pytest.approx(4.0, rel=1e-3)
+    assert ratio(recipe, work(WorkKind.ATTENTION), HOPPER) == pytest.approx(4.0, rel=1e-3)
 
 
 def test_kernels_have_gaps_between_them_and_in_a_graph_smaller_ones() -> None:
@@ -65,7 +67,7 @@ def test_kernels_have_gaps_between_them_and_in_a_graph_smaller_ones() -> None:
     alone = int(H100.durations_ns(one)[0])
     for graphs, gap in (("none", 5_000), ("partial", 5_000), ("full", 50)):
         spec = replace(DENSE, cuda_graphs=graphs)
-        assert int(recipe.durations_ns(H100, spec, recent=True)(one)[0]) == alone + gap
+        assert int(recipe.durations_ns(H100, spec, HOPPER)(one)[0]) == alone + gap
 
 
 def test_the_device_waits_while_the_host_counts_tokens() -> None:
@@ -74,8 +76,10 @@ def test_the_device_waits_while_the_host_counts_tokens() -> None:
     one = work(WorkKind.OTHER, read=4 * 4 * 100)
     alone = int(H100.durations_ns(one)[0])
     for graphs, wait in (("none", 1_200), ("partial", 700), ("full", 20)):
-        times = recipe.durations_ns(H100, replace(spec, cuda_graphs=graphs), recent=True)(one)
+        times = recipe.durations_ns(H100, replace(spec, cuda_graphs=graphs), HOPPER)(one)
         assert int(times[0]) == alone + wait
+    quick = replace(recipe, arm_host=0.5).durations_ns(H100, spec, replace(HOPPER, cpu="arm"))(one)
+    assert int(quick[0]) == alone + 700
 
 
 def test_what_the_spec_says_of_the_host_comes_first() -> None:

@@ -39,8 +39,6 @@ FRAMEWORKS: Final = {
     "torch-compiled": "PyTorch with torch.compile",
 }  # fmt: skip
 """What people call the frameworks of usual recipes."""
-HOPPER: Final = 90
-"""Compute capability of the first GPUs whose vendor's attention kernels are faster than FlashAttention-2."""
 
 
 def estimate(
@@ -121,8 +119,7 @@ def estimate_step(
     inside = groups_inside(spec, machine)
     chosen = recipe_named(recipe or usual_recipe(spec))
     spec = replace(spec, launch_ns=chosen.launch_ns(spec))
-    recent = machine.make.vendor == "nvidia" and machine.make.capability >= HOPPER
-    durations_ns = chosen.durations_ns(profile, spec, recent=recent)
+    durations_ns = chosen.durations_ns(profile, spec, machine.make)
     once = sent_once(spec, machine)
     alone = alone_of(inside, machine, chosen)
 

@@ -23,12 +23,15 @@ from chakrasim.trace.work import Work, WorkKind
 if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Spec
     from chakrasim.machine import DeviceProfile
+    from chakrasim.machine.site import Make
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _SHIPPED: Final = Path(__file__).with_name("recipes.yaml")
 _MATRIX: Final = (WorkKind.GEMM, WorkKind.CONVOLUTION)
+HOPPER: Final = 90
+"""Compute capability of the first GPUs whose vendor's attention kernels are faster than FlashAttention-2."""
 _ALIGNED: Final = 8
 """Values of 16 bits that fill 16 bytes, which matrix units read at a time (NVIDIA, Matrix Multiplication Background
 User's Guide, requirements of alignment)."""
@@ -45,7 +48,8 @@ class Recipe:
     gap_ns: of the device between two kernels; ``full_gap_ns``: where the step is a CUDA graph.
     count_ns: of the device, while the host counts the tokens of experts and launches what they need; ``token_ns``: for
         each token, on top; ``partial_count_ns``, ``full_count_ns``: instead of ``count_ns``, where parts of layers are
-        CUDA graphs, and instead of both, where the step is one.
+        CUDA graphs, and instead of both, where the step is one; ``arm_host``: factor of the first three where hosts are
+        Arm's, which are quicker at it.
     attention: of attention's kernels; ``recent_attention``: on GPUs since Hopper, whose vendor's kernels are faster.
     experts: of the grouped products of experts; ``wide_experts``: where these are of 16 bits.
     state_space: of scans of state spaces.
@@ -63,6 +67,7 @@ class Recipe:
     token_ns: float = 0.0
     partial_count_ns: float = 0.0
     full_count_ns: float = 0.0
+    arm_host: float = 1.0
     attention: float = 1.0
     recent_attention: float = 1.0
     experts: float = 1.0
@@ -84,12 +89,14 @@ class Recipe:
         own = {"full": self.full_host_ns, "partial": self.partial_host_ns}.get(spec.cuda_graphs, self.host_ns)
         return spec.launch_ns or round(own)
 
-    def durations_ns(self, profile: DeviceProfile, spec: Spec, *, recent: bool) -> Callable[[Work], Ints]:
-        """What work takes as this framework has it run; ``recent``: the GPU is Hopper or later."""
+    def durations_ns(self, profile: DeviceProfile, spec: Spec, make: Make) -> Callable[[Work], Ints]:
+        """What work takes on a device as this framework has it run; ``make``: of the machine."""
+        recent = make.vendor == "nvidia" and make.capability >= HOPPER
         full = spec.cuda_graphs == "full"
         gap, token = (self.full_gap_ns, 0.0) if full else (self.gap_ns, self.token_ns)
         count = {"full": self.full_count_ns, "partial": self.partial_count_ns}.get(spec.cuda_graphs, self.count_ns)
         index_bytes = 4 * (spec.model.moe.top_k if spec.model.moe is not None else 1)
+        count *= self.arm_host if make.cpu == "arm" else 1.0
         attention = self.recent_attention if recent else self.attention
 
         def durations(work: Work) -> Ints:
