@@ -133,7 +133,8 @@ def recipes() -> Mapping[str, Recipe]:
     import yaml
 
     content = yaml.safe_load(_SHIPPED.read_text(encoding="utf-8"))
-    return {name: Recipe(**values) for name, values in content["recipes"].items()}
+    own = content["recipes"].items()
+    return {name: Recipe(**{key: float(value) for key, value in values.items()}) for name, values in own}
 
 
 def recipe_named(name: str) -> Recipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class StepEstimate(Shown):
     ----------
     model, machine, split: what was asked for: the model, the machine, how ranks share the model, in words.
     gpus: how many there are.
-    step_s, low_s, high_s: the time of a step, and what nine measured ones of ten lie between.
+    step_s, low_s, high_s: the time of a step, and what nine measured ones of ten lie between; NaN where nobody knows.
     tokens: of a step, over all GPUs.
     model_flops: operations of a step that the model needs, over all GPUs, nothing computed twice.
     peak_flops: of a GPU, dense, in the type of the step: what ``mfu`` is a share of.
@@ -60,6 +61,13 @@ class StepEstimate(Shown):
     assumed: tuple[str, ...] = ()
 
     @property
+    def interval_text(self) -> str:
+        """The interval for people."""
+        if math.isnan(self.low_s):
+            return "none: kernels as the profile has them, without what frameworks make of them"
+        return f"{time_text(1e9 * self.low_s)} to {time_text(1e9 * self.high_s)}"
+
+    @property
     def tokens_per_s_per_gpu(self) -> float:
         """Tokens a second of each GPU."""
         return self.tokens / self.step_s / self.gpus
@@ -84,7 +92,7 @@ class StepEstimate(Shown):
         figures = ("step_s", "low_s", "high_s", "tokens_per_s_per_gpu", "mfu", "tflops_per_gpu")
         link = self.link
         return {
-            **{name: _short(getattr(self, name)) for name in figures},
+            **{name: None if math.isnan(getattr(self, name)) else _short(getattr(self, name)) for name in figures},
             "model": self.model,
             "machine": self.machine,
             "split": self.split,
@@ -103,7 +111,7 @@ class StepEstimate(Shown):
     def _in_short(self) -> dict[str, str]:
         return {
             "step": time_text(1e9 * self.step_s),
-            "90 % interval": f"{time_text(1e9 * self.low_s)} to {time_text(1e9 * self.high_s)}",
+            "90 % interval": self.interval_text,
             "tokens/s/GPU": f"{self.tokens_per_s_per_gpu:,.0f}",
             "MFU": share_text(self.mfu, 1.0),
             "memory": f"{size_text(self.memory_bytes)} of {size_text(self.memory_capacity_bytes)}",

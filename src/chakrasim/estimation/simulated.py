@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from chakrasim.estimation.parts import BUBBLE, slowest
 from chakrasim.estimation.result import LimitingLink, StepEstimate
-from chakrasim.estimation.uncertainty import ALL, Doubts, load_spread
+from chakrasim.estimation.uncertainty import ALL, Doubts
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.trace.work import DTYPE, FLOPS
 
@@ -23,7 +24,8 @@ _NEEDED: Final = ("model", "parallel", "ranks", "tokens", "model_flops", "memory
 
 def step_of(result: SimulationResult, machine: Machine) -> StepEstimate | None:
     """What the result says of a step of training; None for jobs that do not say what they are, and for machines without
-    a device profile. The parts are those of the simulation; the interval is that of any kind of model."""
+    a device profile. The parts are those of the simulation. There is no interval: published steps say how far off
+    predictions are that know what frameworks make of a device, as those of `chakrasim.estimate` do."""
     profile, known = machine.profile, [record.graph.trace.metadata for record in result.records]
     if profile is None or not known or any(name not in one for one in known for name in _NEEDED):
         return None
@@ -33,15 +35,14 @@ def step_of(result: SimulationResult, machine: Machine) -> StepEstimate | None:
     rank, seconds = slowest(result), result.makespan_ns / 1e9
     parts = {name: ns / 1e9 for name, ns in zip(PARTS, result.parts_ns[rank].tolist(), strict=True) if ns}
     doubts = Doubts(ALL, profile.name, 0, parts.get("exposed_comm", 0.0) / seconds, parts.get(BUBBLE, 0.0) / seconds)
-    low, high = load_spread().interval(seconds, doubts)
     return StepEstimate(
         model=told["model"],
         machine=machine.name,
         split=told["parallel"],
         gpus=len(result.finish_ns),
         step_s=seconds,
-        low_s=low,
-        high_s=high,
+        low_s=math.nan,
+        high_s=math.nan,
         tokens=told["tokens"],
         model_flops=int(told["model_flops"]),
         peak_flops=profile.peak_of(_usual_type(result.records[0].graph.trace)),

@@ -97,12 +97,11 @@ def step_sections(found: StepEstimate) -> list[Section]:
 
 def _head(found: StepEstimate) -> list[tuple[str, str]]:
     each = found.tokens_per_s_per_gpu
-    low, high = (time_text(1e9 * value) for value in (found.low_s, found.high_s))
     memory = f"{size_text(found.memory_bytes)} of {size_text(found.memory_capacity_bytes)}"
     used = f"{found.tflops_per_gpu:.1f} of {found.peak_flops / 1e12:,.1f} TFLOP/s"
     rows = [
         ("step", time_text(1e9 * found.step_s)),
-        ("90 % interval", f"{low} to {high}"),
+        ("90 % interval", found.interval_text),
         ("tokens", f"{found.tokens:,} a step, {each * found.gpus:,.0f}/s, {each:,.0f}/s of each GPU"),
         ("MFU", f"{100 * found.mfu:.1f} %: {used} of each GPU"),
         ("memory", f"{memory}: {'fits' if found.fits else 'DOES NOT FIT'}"),

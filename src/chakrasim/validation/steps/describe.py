@@ -260,7 +260,7 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
         "gradient_dtype": gradient,
         "cuda_graphs": graphs,
         "clip_gradients": True,
-        "overlap": {"dp": not old, "pp": not old},
+        "overlap": {"dp": not old, "pp": not old, "tp": row.get("tp_overlap") != "none"},
     }
 
 
