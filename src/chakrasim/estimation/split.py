@@ -123,8 +123,8 @@ def _with(asked: _Asked, tp: int, pp: int) -> tuple[Spec, tuple[str, ...]]:
         assumed.append("sequence parallelism over the ranks of tp")
     assumed += _sharded(asked, split, tp, dp) + _shared_experts(asked, split, tp, dp)
     pieces = pp * int(split.get("virtual_stages", 1))
-    if asked.free("balance") and asked.model.layers % pieces:
-        split["balance"] = balance_of(asked.model.layers, pieces)
+    if asked.free("balance") and (asked.model.layers % pieces or (pieces > 1 and asked.model.prediction_layers)):
+        split["balance"] = balance_of(asked.model, pieces)
         assumed.append(BALANCE_WORDS[split["balance"]])
     assumed += _sequences(asked, batch, dp, pp if pieces > pp else 1)
     if asked.model.vocabulary % tp:
@@ -156,9 +156,9 @@ BALANCE_WORDS: Final = {
 }
 
 
-def balance_of(layers: int, pieces: int) -> str:
-    """How pieces share layers that do not divide: so that embedding and head make them even, if they do."""
-    return "ends" if (layers + 2) % pieces == 0 else "layers"
+def balance_of(model: Model, pieces: int) -> str:
+    """How pieces share layers that do not divide: so that what is at the ends makes them even, if it does."""
+    return "ends" if model.prediction_layers or (model.layers + 2) % pieces == 0 else "layers"
 
 
 def padded(vocabulary: int, tp: int) -> int:

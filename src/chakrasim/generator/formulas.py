@@ -167,6 +167,16 @@ def layer_forward(model: Model, layer: int) -> int:
     return 2 * (model.sequence * per_token + sum(_products(model, layer)) + _scan(model, layer)[0])
 
 
+def end_layers(model: Model) -> int:
+    """How many layers have as many operations as prediction layers and all heads; a head alone counts as one."""
+    count = model.prediction_layers
+    if not count:
+        return 1
+    heads = 2 * model.sequence * model.hidden * ((1 + count) * model.vocabulary + 2 * count * model.hidden)
+    behind = heads + sum(layer_forward(model, model.layers + number) for number in range(count))
+    return max(round(behind / layer_forward(model, model.layers - 1)), 1)
+
+
 def _operators_forward(spec: Spec, layer: int) -> int:
     """The part of `layer_forward` that is computed again where only some operators are."""
     model, kinds = spec.model, spec.model.kinds(layer)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chakrasim.config.section import Section, open_section
 from chakrasim.config.table import Values, names, read
+from chakrasim.generator.formulas import end_layers
 from chakrasim.generator.spec.checks import check_spec
 from chakrasim.generator.spec.keys import SPEC, refuse_unknown, renamed
 from chakrasim.generator.spec.spec import Batch, Spec, default_state_bytes
@@ -25,6 +27,8 @@ def load_spec(source: str | Path | Mapping[str, Any]) -> Spec:
     optimizer, state_bytes = values.pop("optimizer")
     if state_bytes is None:
         state_bytes = default_state_bytes(optimizer, values["dtype"])
+    if not values["parallel"].end_layers:
+        values["parallel"] = replace(values["parallel"], end_layers=end_layers(values["model"]))
     spec = Spec(**values, optimizer=optimizer, state_bytes=state_bytes)
     check_spec(spec, root)
     return spec

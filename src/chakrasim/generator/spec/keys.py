@@ -300,6 +300,8 @@ PARALLEL: Final = (
     Key("virtual_stages", _COUNT, 1, "pieces of the model on each pipeline rank (interleaved schedule)"),
     Key("balance", _one_of(BALANCES), "even", "how layers are shared among stages and their pieces: `even`; `layers`, "
         "as evenly as it goes; `ends`, the same with the embedding and the head counted as a layer each"),
+    Key("end_layers", _whole(0), 0, "with `ends`, how many layers what is behind the last one counts as; 0: 1, or, "
+        "where prediction layers are there too, as many as have so many operations", shown="0"),
     Key("scatter_gather", switch, False,
         "without `sp`, a rank of `tp` sends a part of what goes to another stage, and it is gathered there"),
 )  # fmt: skip

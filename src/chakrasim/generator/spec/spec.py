@@ -193,7 +193,8 @@ class Parallel:
     fsdp: over how many ranks of ``dp`` ZeRO 3 shards; the rest are replicas of these.
     virtual_stages: pieces of the model on each pipeline rank (interleaved schedule).
     balance: how layers are shared among pieces: "even"; "layers", as evenly as it goes; "ends", the same with the
-        embedding and the head counted as a layer each.
+        embedding counted as a layer and the head as ``end_layers``.
+    end_layers: how many layers what is behind the last one counts as.
     scatter_gather: without ``sp``, each rank of ``tp`` sends its part of what goes to another stage, where ranks
         gather it (Narayanan et al. 2021, arXiv:2104.04473, section 4.1); else each sends all of it.
     """
@@ -208,6 +209,7 @@ class Parallel:
     fsdp: int = 1
     virtual_stages: int = 1
     balance: str = "even"
+    end_layers: int = 1
     scatter_gather: bool = False
     expert_tp: int = 0
 
@@ -363,9 +365,9 @@ class Spec:
 
     def layers_of(self, chunk: int) -> range:
         """The layers of a piece."""
-        ends = int(self.parallel.balance == "ends")
-        whole = self.model.layers + 2 * ends
-        first, last = (number * whole // self.chunks - ends for number in (chunk, chunk + 1))
+        front, behind = (1, self.parallel.end_layers) if self.parallel.balance == "ends" else (0, 0)
+        whole = front + self.model.layers + behind
+        first, last = (number * whole // self.chunks - front for number in (chunk, chunk + 1))
         return range(max(first, 0), min(last, self.model.layers))
 
     @property

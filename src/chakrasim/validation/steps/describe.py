@@ -266,9 +266,10 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
 
 def _balance(row: StepRow, layers: int, pieces: int, assumed: list[str]) -> str:
     """How stages share layers: as the row says, else evenly, or so that embedding and head make them even."""
-    if layers % pieces == 0 and "embeddings" not in row.get("stage_balance"):
+    predicts = pieces > 1 and _number(row, "mtp") > 0
+    if layers % pieces == 0 and "embeddings" not in row.get("stage_balance") and not predicts:
         return "even"
-    balance = "ends" if (layers + 2) % pieces == 0 else "layers"
+    balance = "ends" if (layers + 2) % pieces == 0 or predicts else "layers"
     if row.get("stage_balance"):
         return "ends" if "embeddings" in row.get("stage_balance") else "layers"
     assumed.append("stages share layers, embedding and head evenly" if balance == "ends" else "stages share layers as "
