@@ -479,3 +479,17 @@ def test_every_split_runs_to_its_end(spec: dict[str, Any]) -> None:
 def test_what_does_not_go_together_is_refused(model: dict[str, Any], more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_spec({"model": {**TINY, **model}, **more})
+
+
+def test_what_is_behind_the_last_layer_counts_as_layers_of_the_last_piece() -> None:
+    """DeepSeek V3 has a head of 927 million parameters, used twice, and a prediction layer: as much as four layers."""
+    spec = load_spec(
+        {"model": "deepseek-v3", "parallel": {"pp": 16, "balance": "ends"}, "batch": {"micro_batches": 16}}
+    )
+    assert spec.parallel.end_layers == formulas.end_layers(spec.model) == 4
+    assert [len(spec.layers_of(chunk)) for chunk in (0, 1, 7, 14, 15)] == [3, 4, 5, 4, 1]
+    assert sum(len(spec.layers_of(chunk)) for chunk in range(16)) == 61
+    plain = load_spec({"model": "llama3-405b", "parallel": {"pp": 16, "balance": "ends"}})
+    assert plain.parallel.end_layers == 1
+    own = load_spec({"model": "llama3-405b", "parallel": {"pp": 16, "balance": "ends", "end_layers": 8}})
+    assert len(own.layers_of(15)) < len(plain.layers_of(15))
