@@ -9,7 +9,7 @@ with what was known when.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -153,8 +153,3 @@ def usual_recipe(spec: Spec) -> str:
             return "plain"
         return "megatron" if spec.model.moe is None else "megatron-experts"
     return "torch-compiled" if spec.kernels == "compiled" else "torch-eager"
-
-
-def constants() -> tuple[str, ...]:
-    """The names of a recipe's factors."""
-    return tuple(one.name for one in fields(Recipe))
