@@ -19,7 +19,7 @@ COUNTS = {
     "link": 13,
     "convert": 13,
     "retarget": 10,
-    "generate transformer": 6,
+    "generate transformer": 8,
     "generate collective": 9,
     "generate reference-set": 7,
     "simulate": 50,

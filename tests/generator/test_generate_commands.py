@@ -81,6 +81,24 @@ def test_a_device_gives_durations_and_a_verdict(folder: Path, capsys: pytest.Cap
     assert not json.loads((folder / "totals.json").read_text())["fits_memory"]
 
 
+def test_a_machine_gives_the_time_of_the_step(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["generate", "transformer", "--spec", "step.yaml", "--output", "s", "--machine", "h100"]
+    assert main([*argv, "--json", "totals.json"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("A training step of llama-7b on 8 GPUs of h100-8\n")
+    step = json.loads((folder / "totals.json").read_text())["step"]
+    assert (
+        step["low_s"] < step["step_s"] == pytest.approx(chakrasim.estimate("step.yaml", machine="h100", gpus=8).step_s)
+    )
+    large = STEP.replace("layers: 4", "layers: 32").replace("dp: 2, tp: 2, pp: 2, sp: true", "dp: 8")
+    (folder / "step.yaml").write_text(large)
+    assert main([*argv[:5], "large", "--machine", "a100-40gb", "--strict"]) == 2
+    assert "it does not fit in memory" in capsys.readouterr().err
+    assert not list(folder.glob("large*"))
+    assert main([*argv[:5], "large", "--machine", "hgx-h100-8"]) == 2
+    assert "the machine has no device profile" in capsys.readouterr().err
+
+
 def test_json_on_standard_output_is_all_there_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "transformer", "--spec", "step.yaml", "--output", "s", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["parameters"] > 0

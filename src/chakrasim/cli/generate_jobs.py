@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.cli.options import amount, whole_number
-from chakrasim.cli.output import check_job_outputs, report, shows, write_json, write_out
+from chakrasim.cli.options import add_strict, amount, whole_number
+from chakrasim.cli.output import check_job_outputs, report, shows, tell_warnings, write_json, write_out
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
+    from chakrasim.estimation.result import StepEstimate
+    from chakrasim.generator.spec.spec import Spec
     from chakrasim.trace.job.job import Job
 
 COLLECTIVE_NOTE = """\
@@ -33,6 +35,10 @@ def add_transformer(kinds: Any) -> None:
     parser.add_argument(
         "--device-profile", metavar="NAME|FILE", help="durations, and whether memory suffices, of this device"
     )
+    parser.add_argument(
+        "--machine", metavar="NAME|FILE", help="say how long the step takes there: a board such as h100, or a file"
+    )
+    add_strict(parser)
     _common(parser)
     parser.set_defaults(make=make_transformer)
 
@@ -88,6 +94,7 @@ def make_transformer(options: argparse.Namespace) -> int:
     from chakrasim.generator.summary import summary
     from chakrasim.generator.transformer import generate_transformer
     from chakrasim.report.tables.generated import generated_sections
+    from chakrasim.report.tables.prediction import step_sections
 
     device = None
     if options.device_profile is not None:
@@ -95,9 +102,31 @@ def make_transformer(options: argparse.Namespace) -> int:
 
         device = load_device(options.device_profile)
     generated = generate_transformer(options.spec, device=device)
+    step = None if options.machine is None else _step(options, generated.spec)
     files = _write(options, generated.job)
-    report(options, lambda: {**summary(generated), "files": files}, lambda: generated_sections(generated, files))
+    told = {} if step is None else {"step": step.to_json()}
+    head = [] if step is None else step_sections(step)[:1]
+    report(
+        options,
+        lambda: {**summary(generated), **told, "files": files},
+        lambda: [*head, *generated_sections(generated, files)],
+    )
     return 0
+
+
+def _step(options: argparse.Namespace, spec: Spec) -> StepEstimate:
+    """How long the step takes on a machine. Raises InputError."""
+    from chakrasim.estimation.api import check_fit, estimate_step
+    from chakrasim.machine import load_machine
+    from chakrasim.machine.board import board_names
+    from chakrasim.notes import Notes
+
+    notes, sized = Notes(), options.machine in board_names()
+    machine = load_machine(options.machine, notes, gpus=spec.parallel.ranks if sized else None)
+    found = estimate_step(spec, machine, notes=notes)
+    check_fit(found, notes, options.strict)
+    tell_warnings(notes.warnings, options)
+    return found
 
 
 def make_collective(options: argparse.Namespace) -> int:

@@ -85,17 +85,28 @@ def estimate(
     made = load_machine(machine, said, gpus=gpus, nic=nic)
     if device_profile is not None:
         made = replace(made, profile=load_device(device_profile))
-    if made.profile is None:
-        raise InputError("the machine has no device profile, which times what is computed", file=made.name or "machine",
-                         expected="a board such as h100, or compute: {profile: NAME} in its file")  # fmt: skip
+    _profile_of(made)
     spec, assumed = spec_of(model, made, Request(**asked))
     recipe = usual_recipe(spec)
     found = estimate_step(spec, made, (*assumed, f"run as by {FRAMEWORKS[recipe]}"), recipe=recipe, notes=said)
-    if not found.fits:
-        said.warn(f"it does not fit in memory: {found.memory_bytes / 1e9:.1f} GB at the peak, the device has "
-                  f"{found.memory_capacity_bytes / 1e9:.1f} GB")  # fmt: skip
-    said.refuse(strict)
+    check_fit(found, said, strict)
     return found
+
+
+def _profile_of(machine: Machine) -> DeviceProfile:
+    if machine.profile is None:
+        raise InputError("the machine has no device profile, which times what is computed",
+                         file=machine.name or "machine",
+                         expected="a board such as h100, or compute: {profile: NAME} in its file")  # fmt: skip
+    return machine.profile
+
+
+def check_fit(found: StepEstimate, notes: Notes, strict: bool) -> None:
+    """Warn of a step that does not fit in memory; ``strict``: raise InputError for it and for any other warning."""
+    if not found.fits:
+        notes.warn(f"it does not fit in memory: {found.memory_bytes / 1e9:.1f} GB at the peak, the device has "
+                   f"{found.memory_capacity_bytes / 1e9:.1f} GB")  # fmt: skip
+    notes.refuse(strict)
 
 
 def estimate_step(
@@ -112,8 +123,8 @@ def estimate_step(
     from chakrasim.generator.transformer import generate_transformer
     from chakrasim.simulator.api import simulate
 
-    profile = machine.profile
-    if profile is None or spec.parallel.ranks != machine.ranks:
+    profile = _profile_of(machine)
+    if spec.parallel.ranks != machine.ranks:
         raise InputError("the split does not make so many GPUs", file=machine.name or "machine",
                          found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip
     inside = groups_inside(spec, machine)
