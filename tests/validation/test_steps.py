@@ -254,9 +254,9 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_published_steps_do_not_get_worse(tmp_path: Path) -> None:
-    """Those that ship and have no pipeline; all of them take minutes."""
+    """Every third of those that ship and have no pipeline; all of them take minutes."""
     lines = list(csv.DictReader(io.StringIO(SHIPPED.read_text())))
-    few = [row for row in lines if row["pp"] == "1" and row["source"] in ("llm-foundry", "torchtitan")]
+    few = [row for row in lines if row["pp"] == "1" and row["source"] in ("llm-foundry", "torchtitan")][::3]
     file = tmp_path / "few.csv"
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, list(lines[0]))
