@@ -45,6 +45,7 @@ def test_equal_ranks_share_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert simulate(output, machine="hgx-h100-4").makespan_ns > entry["compute_ns"]
 
 
+@pytest.mark.slow
 def test_expanded_files_are_the_same_job(tmp_path: Path) -> None:
     output = run(tmp_path, "--expand", "--quiet")
     assert sorted(path.name for path in tmp_path.iterdir()) == [

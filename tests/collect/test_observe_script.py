@@ -182,6 +182,7 @@ def test_modules_do_not_come_from_the_current_folder(tmp_path: Path, monkeypatch
     assert not (tmp_path / "mark").exists()
 
 
+@pytest.mark.slow
 def test_groups_that_gloo_does_not_record(tmp_path: Path) -> None:
     """Two groups with the same members, so that nothing but the annotations tells them apart."""
     program = script(

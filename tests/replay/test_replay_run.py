@@ -125,6 +125,7 @@ def test_a_rank_that_never_comes_is_named() -> None:
     assert "rank 0 waits in all_reduce of 4,096 bytes of ranks 0, 1 (node 12, 'all_reduce')" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A rank whose process ends on its own: a wrapped interpreter that leaves for rank 1."""
     fake = tmp_path / "python"
