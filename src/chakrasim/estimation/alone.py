@@ -12,6 +12,7 @@ from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME
 from chakrasim.estimation.result import LimitingLink
 from chakrasim.generator.layers.condense import Alone
 from chakrasim.generator.mesh import process_groups
+from chakrasim.machine.device.profile import PROCESSORS
 from chakrasim.simulator.closed_form import collective_alone
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 Groups = Mapping[str, tuple[int, ...]]
 WAITED_FOR: Final = ("tp", "ep", "cp")
 """Roles whose collectives what is computed next waits for."""
-USUAL_PROCESSORS: Final = 132
-"""Of a device whose profile does not say: an H100's."""
 MOST_HELD: Final = 0.5
 """Of the processors, by any collective."""
 
@@ -69,7 +68,7 @@ def _equal_islands(machine: Machine) -> bool:
 def alone_of(inside: Groups, machine: Machine, recipe: Recipe) -> AloneOf:
     """What collectives of these groups take as a framework runs them; None for others, which meet other traffic."""
     profile = machine.profile
-    processors = (profile.processors if profile is not None else 0) or USUAL_PROCESSORS
+    processors = (profile.processors if profile is not None else 0) or PROCESSORS
 
     @cache
     def found(role: str, number: int, size: int) -> Alone:
