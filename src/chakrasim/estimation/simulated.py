@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,11 +103,10 @@ def _parts(result: SimulationResult, rank: int) -> dict[str, float]:
 def _run_flops(result: SimulationResult) -> tuple[int, int]:
     """Operations of all ranks as they run, and how many of them activation checkpointing computes again."""
     whole = again = 0
-    for one, copies in zip(result.records, np.bincount(result.classes).tolist(), strict=True):
-        flops = one.graph.trace.attr(FLOPS).integers()
-        phases = one.graph.trace.attr(PHASE).texts(np.arange(len(flops)))
+    for trace, copies in Counter(result.records[one].graph.trace for one in result.classes.tolist()).items():
+        flops = trace.attr(FLOPS).integers()
         whole += copies * int(flops.sum())
-        again += copies * int(flops[phases == "recompute"].sum())
+        again += copies * int(flops[trace.attr(PHASE).texts(np.arange(len(flops))) == "recompute"].sum())
     return whole, again
 
 
