@@ -13,7 +13,7 @@ from chakrasim.cli.main import COMMANDS, _parsers
 PAGE = Path(__file__).parents[2] / "docs" / "reference-cli.md"
 COUNTS = {
     "collect": 10,
-    "capture": 17,
+    "capture": 19,
     "doctor": 3,
     "trace": 12,
     "link": 13,

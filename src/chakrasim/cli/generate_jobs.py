@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from chakrasim.cli.machine_options import machine_for
 from chakrasim.cli.options import add_strict, amount, whole_number
 from chakrasim.cli.output import check_job_outputs, report, shows, tell_warnings, write_json, write_out
 from chakrasim.errors import InputError
@@ -117,13 +118,10 @@ def make_transformer(options: argparse.Namespace) -> int:
 def _step(options: argparse.Namespace, spec: Spec) -> StepEstimate:
     """How long the step takes on a machine. Raises InputError."""
     from chakrasim.estimation.api import check_fit, estimate_step
-    from chakrasim.machine import load_machine
-    from chakrasim.machine.board import board_names
     from chakrasim.notes import Notes
 
-    notes, sized = Notes(), options.machine in board_names()
-    machine = load_machine(options.machine, notes, gpus=spec.parallel.ranks if sized else None)
-    found = estimate_step(spec, machine, notes=notes)
+    notes = Notes()
+    found = estimate_step(spec, machine_for(options.machine, spec.parallel.ranks, notes), notes=notes)
     check_fit(found, notes, options.strict)
     tell_warnings(notes.warnings, options)
     return found

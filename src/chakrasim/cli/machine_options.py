@@ -70,6 +70,18 @@ def given_of(options: argparse.Namespace) -> list[str]:
     ]
 
 
+def machine_for(name: str, ranks: int, notes: Notes) -> Machine:
+    """The machine of this name for a job of so many ranks: a board's of that size. Raises InputError."""
+    from chakrasim.machine import load_machine
+    from chakrasim.machine.board import board_names
+
+    machine = load_machine(name, notes, gpus=ranks if name in board_names() else None)
+    if machine.ranks != ranks:
+        raise InputError("the machine has another size than the job", file=machine.name or name,
+                         found=f"{machine.ranks:,} GPUs", expected=f"{ranks:,}")  # fmt: skip
+    return machine
+
+
 def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machine:
     """The machine that the options describe. Raises InputError."""
     from chakrasim.machine import load_machine

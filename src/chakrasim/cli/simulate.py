@@ -26,9 +26,9 @@ from chakrasim.errors import InputError, StallError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
+    from chakrasim.estimation.result import StepEstimate
     from chakrasim.simulator.context import Protocol
     from chakrasim.simulator.outcome.result import SimulationResult
-    from chakrasim.text.layout import Section
 
 SUMMARY = "Simulate Chakra traces on a machine"
 EXAMPLES = """\
@@ -221,11 +221,16 @@ def run(options: argparse.Namespace) -> int:
     with progress_bar() if show else nullcontext() as progress:
         run_it = replay_recorded if options.replay_durations else simulate
         result = run_it(**settings, progress=progress)
-    tell_warnings(result.warnings, options)
+    step, told = _step(result, settings.get("machine"), options.device_profile), Notes(*result.warnings)
+    if step is not None:
+        from chakrasim.estimation.api import check_fit
+
+        check_fit(step, told, options.strict)
+    tell_warnings(told.warnings, options)
     if options.compat_log and options.json != "-" and not result.records:
         tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
     _write_files(result, result.to_json, options)
-    _print(result, options, settings.get("machine"))
+    _print(result, options, step)
     return 0
 
 
@@ -405,7 +410,7 @@ def _write_files(run: SimulationResult, to_json: Callable[[str], str], options: 
         write_memory_traces(run, options.memory_trace)
 
 
-def _print(result: SimulationResult, options: argparse.Namespace, machine: object) -> None:
+def _print(result: SimulationResult, options: argparse.Namespace, step: StepEstimate | None) -> None:
     if options.json == "-":
         write_data(result.to_json())
     elif options.compat_log:
@@ -417,9 +422,11 @@ def _print(result: SimulationResult, options: argparse.Namespace, machine: objec
         noted = f"{count} warning{'s' if count != 1 else ''}" if count else "no warnings"
         write_out(f"the input is valid: {len(result.finish_ns):,} ranks, {noted}; nothing was simulated\n")
     elif not options.quiet:
+        from chakrasim.report.tables.prediction import step_sections
         from chakrasim.report.tables.simulation import summary_sections
 
-        print_sections([*_step(result, machine), *summary_sections(result)])
+        head = [] if step is None else step_sections(step)[:1]
+        print_sections([*head, *summary_sections(result)])
         for what, path in (("figures", options.json), ("timeline", options.timeline)):
             if path is not None:
                 write_out(f"\n{what} written to {path}")
@@ -427,14 +434,12 @@ def _print(result: SimulationResult, options: argparse.Namespace, machine: objec
             write_out("\n")
 
 
-def _step(result: SimulationResult, machine: object) -> list[Section]:
-    """The head of an estimate, where a machine with a size ran a job that says what it is a step of."""
-    from chakrasim.machine import Machine
+def _step(result: SimulationResult, machine: object, device: str | None) -> StepEstimate | None:
+    """The result as an estimate, where a machine with a size ran a job that says what it is a step of."""
+    from chakrasim.machine import Machine, load_device
 
     if not isinstance(machine, Machine) or result.replay is not None:
-        return []
+        return None
     from chakrasim.estimation.simulated import step_of
-    from chakrasim.report.tables.prediction import step_sections
 
-    found = step_of(result, machine)
-    return [] if found is None else step_sections(found)[:1]
+    return step_of(result, machine if device is None else replace(machine, profile=load_device(device)))

@@ -85,7 +85,7 @@ def estimate(
     made = load_machine(machine, said, gpus=gpus, nic=nic)
     if device_profile is not None:
         made = replace(made, profile=load_device(device_profile))
-    _profile_of(made)
+    profile_of(made)
     spec, assumed = spec_of(model, made, Request(**asked))
     recipe = usual_recipe(spec)
     found = estimate_step(spec, made, (*assumed, f"run as by {FRAMEWORKS[recipe]}"), recipe=recipe, notes=said)
@@ -93,7 +93,8 @@ def estimate(
     return found
 
 
-def _profile_of(machine: Machine) -> DeviceProfile:
+def profile_of(machine: Machine) -> DeviceProfile:
+    """The profile of a machine's device. Raises InputError where there is none."""
     if machine.profile is None:
         raise InputError("the machine has no device profile, which times what is computed",
                          file=machine.name or "machine",
@@ -123,7 +124,7 @@ def estimate_step(
     from chakrasim.generator.transformer import generate_transformer
     from chakrasim.simulator.api import simulate
 
-    profile = _profile_of(machine)
+    profile = profile_of(machine)
     if spec.parallel.ranks != machine.ranks:
         raise InputError("the split does not make so many GPUs", file=machine.name or "machine",
                          found=f"{spec.parallel.ranks} ranks", expected=f"{machine.ranks} GPUs")  # fmt: skip

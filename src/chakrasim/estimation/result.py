@@ -23,16 +23,16 @@ class LimitingLink:
 
 @dataclass(frozen=True)
 class StepEstimate(Shown):
-    """The outcome of ``chakrasim.estimate``.
+    """The outcome of ``chakrasim.estimate``, and what a simulated job says of a step.
 
     Attributes
     ----------
     model, machine, split: what was asked for: the model, the machine, how ranks share the model, in words.
     gpus: how many there are.
     step_s, low_s, high_s: the time of a step, and what nine measured ones of ten lie between; NaN where nobody knows.
-    tokens: of a step, over all GPUs.
-    model_flops: operations of a step that the model needs, over all GPUs, nothing computed twice.
-    peak_flops: of a GPU, dense, in the type of the step: what ``mfu`` is a share of.
+    tokens: of a step, over all GPUs; None where nobody says it.
+    model_flops: operations of a step that the model needs, over all GPUs, nothing computed twice; None of programs.
+    peak_flops: of a GPU, dense, in the type of the step: what ``mfu`` and ``hfu`` are shares of.
     memory_bytes, memory_capacity_bytes: of the fullest GPU at its peak, without buffers of communication and workspaces
         of kernels, and what it has.
     parts_s: where the time of the slowest rank goes; sums to ``step_s``.
@@ -40,6 +40,7 @@ class StepEstimate(Shown):
     link: the one with the most load, if there is any.
     doubts: what the interval was made from.
     assumed: what was not said, in words.
+    run_flops: operations of all operators as they run, over all GPUs; None unless a program was captured.
     """
 
     model: str
@@ -49,8 +50,8 @@ class StepEstimate(Shown):
     step_s: float
     low_s: float
     high_s: float
-    tokens: int
-    model_flops: int
+    tokens: int | None
+    model_flops: int | None
     peak_flops: float
     memory_bytes: int
     memory_capacity_bytes: int
@@ -59,6 +60,7 @@ class StepEstimate(Shown):
     link: LimitingLink | None
     doubts: Doubts
     assumed: tuple[str, ...] = ()
+    run_flops: int | None = None
 
     @property
     def interval_text(self) -> str:
@@ -69,18 +71,24 @@ class StepEstimate(Shown):
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
-        """Tokens a second of each GPU."""
-        return self.tokens / self.step_s / self.gpus
+        """Tokens a second of each GPU; NaN where nobody says how many a step has."""
+        return _or_nan(self.tokens) / self.step_s / self.gpus
 
     @property
     def tflops_per_gpu(self) -> float:
-        """10^12 of the model's operations a second of each GPU."""
-        return self.model_flops / self.step_s / self.gpus / 1e12
+        """10^12 of the model's operations a second of each GPU; of those that run where the model's are not known."""
+        flops = self.run_flops if self.model_flops is None else self.model_flops
+        return _or_nan(flops) / self.step_s / self.gpus / 1e12
 
     @property
     def mfu(self) -> float:
-        """Model FLOPs utilization: the share of the dense peak that the model's operations make use of."""
-        return self.tflops_per_gpu * 1e12 / self.peak_flops
+        """Model FLOPs utilization: the share of the dense peak that the model's operations make use of, or NaN."""
+        return _or_nan(self.model_flops) / self.step_s / self.gpus / self.peak_flops
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOPs utilization: the share that all operations as they run make use of; NaN where unknown."""
+        return _or_nan(self.run_flops) / self.step_s / self.gpus / self.peak_flops
 
     @property
     def fits(self) -> bool:
@@ -89,7 +97,7 @@ class StepEstimate(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``chakrasim estimate --json`` writes them."""
-        figures = ("step_s", "low_s", "high_s", "tokens_per_s_per_gpu", "mfu", "tflops_per_gpu")
+        figures = ("step_s", "low_s", "high_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
         link = self.link
         return {
             **{name: None if math.isnan(getattr(self, name)) else _short(getattr(self, name)) for name in figures},
@@ -99,6 +107,7 @@ class StepEstimate(Shown):
             "gpus": self.gpus,
             "tokens": self.tokens,
             "model_flops": self.model_flops,
+            "run_flops": self.run_flops,
             "memory_bytes": self.memory_bytes,
             "memory_capacity_bytes": self.memory_capacity_bytes,
             "fits": self.fits,
@@ -109,13 +118,19 @@ class StepEstimate(Shown):
         }
 
     def _in_short(self) -> dict[str, str]:
+        known = {} if self.tokens is None else {"tokens/s/GPU": f"{self.tokens_per_s_per_gpu:,.0f}"}
+        used = {"HFU": self.hfu} if self.model_flops is None else {"MFU": self.mfu}
         return {
             "step": time_text(1e9 * self.step_s),
             "90 % interval": self.interval_text,
-            "tokens/s/GPU": f"{self.tokens_per_s_per_gpu:,.0f}",
-            "MFU": share_text(self.mfu, 1.0),
+            **known,
+            **{name: share_text(share, 1.0) for name, share in used.items()},
             "memory": f"{size_text(self.memory_bytes)} of {size_text(self.memory_capacity_bytes)}",
         }
+
+
+def _or_nan(value: int | None) -> float:
+    return math.nan if value is None else value
 
 
 def _short(value: float) -> float:

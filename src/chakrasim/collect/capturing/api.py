@@ -129,6 +129,7 @@ def capture(
     workers: int | None = None,
     progress: Callable[[str], None] | None = None,
     patience_s: float | None = None,
+    tokens: int | None = None,
 ) -> Capture:
     """Run one step of a program on fake tensors and a fake process group.
 
@@ -155,6 +156,7 @@ def capture(
     progress: is told which ranks come next, and twice a second what each is at.
     patience_s: how long a loop may go on whose end hangs on values, which there are not; 20 times as long may pass
         without a step of an optimizer. Default: 40.
+    tokens: of the recorded step, over all ranks: noted in the traces for whoever says how many pass in a second.
     """
     from chakrasim.collect.capturing.workers import require_fork
     from chakrasim.collect.observing.job import require_torch
@@ -175,7 +177,8 @@ def capture(
         check_script(script, is_module)
         what = UserProgram(script, tuple(arguments), None, step, with_gpu, devices_per_node, is_module)
     count = workers or min(cores(), 8)
-    run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s))
+    run = JobCapture(what, world_size, profile, count, progress or (lambda text: None), _patience(patience_s),
+                     tokens)  # fmt: skip
     captured = run.representatives(verify) if chosen is None else run.chosen(chosen)
     everybody = chosen is None or len(chosen) == world_size
     return Capture(

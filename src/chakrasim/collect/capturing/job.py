@@ -96,6 +96,7 @@ class JobCapture:
     workers: int
     progress: Callable[[str], None]
     patience_s: float
+    tokens: int | None = None
     results: dict[int, RankResult] = field(default_factory=dict)
     objects: Objects = field(default_factory=dict)
 
@@ -139,6 +140,10 @@ class JobCapture:
             "peak_bytes": summary.peak_bytes,
             "placeholders": sum(captured.placeholders.values()),
         }
+        sizes = {role: len(groups[0]) for role, groups in captured.roles.items() if role and groups}
+        metadata["groups"] = ", ".join(f"{role} of {size}" for role, size in sizes.items() if size > 1)
+        if self.tokens is not None:
+            metadata["tokens"] = self.tokens
         if self.profile is not None:
             metadata["device_profile"] = self.profile.name
         for name, size in summary.peak.items():

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chakrasim.report.tables.prediction import step_sections
 from chakrasim.text.amounts import number_text, plural, ranks_text, size_text, time_text
 from chakrasim.text.layout import Section
 
 if TYPE_CHECKING:
     from chakrasim.collect.capturing.api import Capture
+    from chakrasim.estimation.result import StepEstimate
 
 
-def sections(capture: Capture) -> list[Section]:
-    """The tables of a capture."""
+def sections(capture: Capture, step: StepEstimate | None = None) -> list[Section]:
+    """The tables of a capture, below what it takes on a machine, if that is known, with all that both assume."""
     found = capture.captured
     rows = []
     for index, entry in enumerate(found.classes):
@@ -33,8 +35,10 @@ def sections(capture: Capture) -> list[Section]:
     if capture.profile is not None:
         columns += ("compute", f"on {capture.profile.name}")
     title = f"{plural(found.world, 'rank')}, {plural(len(found.classes), 'trace')}"
-    assumed = Section("Assumed", lines=capture.assumptions)
-    return [Section(title, columns, tuple(rows), (1,)), _kinds(capture), _traffic(capture), _memory(capture), assumed]
+    head = [] if step is None else step_sections(step)[:2]
+    assumed = Section("Assumed", lines=capture.assumptions if step is None else step.assumed)
+    tables = [Section(title, columns, tuple(rows), (1,)), _kinds(capture), _traffic(capture), _memory(capture)]
+    return [*head, *tables, assumed]
 
 
 def _kinds(capture: Capture) -> Section:

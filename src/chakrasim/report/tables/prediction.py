@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from chakrasim.estimation.parts import BUBBLE, WAITING
 from chakrasim.estimation.result import StepEstimate
+from chakrasim.report.tables.simulation import PART_MEANINGS as SIMULATED
 from chakrasim.simulator.prediction import CollectivePrediction
 from chakrasim.text.amounts import number_text, plural, share_text, size_text, time_text
 from chakrasim.text.layout import Section
@@ -98,12 +99,15 @@ def step_sections(found: StepEstimate) -> list[Section]:
 def _head(found: StepEstimate) -> list[tuple[str, str]]:
     each = found.tokens_per_s_per_gpu
     memory = f"{size_text(found.memory_bytes)} of {size_text(found.memory_capacity_bytes)}"
-    used = f"{found.tflops_per_gpu:.1f} of {found.peak_flops / 1e12:,.1f} TFLOP/s"
-    rows = [
-        ("step", time_text(1e9 * found.step_s)),
-        ("90 % interval", found.interval_text),
-        ("tokens", f"{found.tokens:,} a step, {each * found.gpus:,.0f}/s, {each:,.0f}/s of each GPU"),
-        ("MFU", f"{100 * found.mfu:.1f} %: {used} of each GPU"),
+    use = f"{found.tflops_per_gpu:.1f} of {found.peak_flops / 1e12:,.1f} TFLOP/s of each GPU"
+    rows = [("step", time_text(1e9 * found.step_s)), ("90 % interval", found.interval_text)]
+    if found.tokens is not None:
+        rows.append(("tokens", f"{found.tokens:,} a step, {each * found.gpus:,.0f}/s, {each:,.0f}/s of each GPU"))
+    if found.model_flops is not None:
+        rows.append(("MFU", f"{100 * found.mfu:.1f} %: {use}"))
+    else:
+        rows.append(("HFU", f"{100 * found.hfu:.1f} %: {use}, all operations as they run"))
+    rows += [
         ("memory", f"{memory}: {'fits' if found.fits else 'DOES NOT FIT'}"),
         ("split", found.split),
     ]
@@ -115,4 +119,4 @@ def _head(found: StepEstimate) -> list[tuple[str, str]]:
 
 def _meaning(name: str) -> str:
     role = name.removeprefix("comm_")
-    return PART_MEANINGS.get(name) or f"{ROLES.get(role, role)}: communication that nothing hides"
+    return (SIMULATED | PART_MEANINGS).get(name) or f"{ROLES.get(role, role)}: communication that nothing hides"
