@@ -50,10 +50,10 @@ EXPECTED = (
     ("attention megatron", 0.1, 0.2), ("attention", 0.1, 0.35), ("unaligned", 2.0, 0.6), ("tp", 0.0, 0.3),
     ("ep", 0.0, 0.4), ("cp", 0.0, 0.4), ("optimizer", 0.2, 0.8), ("experts", 0.3, 0.3), ("state_space", 0.3, 0.4),
     ("other", 0.2, 0.4), ("device", 0.0, 0.1), ("gap_ns", 0.7, 0.8), ("full_gap_ns", -0.7, 0.8),
-    ("host_ns megatron-experts", 4.0, 1.0), ("partial_host_ns megatron-experts", 3.5, 1.0),
+    ("host_ns megatron-experts", 4.0, 1.0), ("partial_host_ns megatron-experts", 4.5, 1.0),
     ("full_host_ns megatron-experts", 1.0, 1.0), ("host_ns", 2.0, 1.0), ("partial_host_ns", 1.5, 1.0),
     ("full_host_ns", -1.0, 1.0), ("count_ns", 1.0, 1.0), ("partial_count_ns", 0.5, 1.0), ("full_count_ns", -2.0, 1.0),
-    ("token_ns", -0.5, 1.0), ("arm_host", 0.0, 0.6),
+    ("token_ns", -0.5, 1.0), ("arm_host", 0.0, 0.6), ("arm_token", 0.0, 0.6),
 )  # fmt: skip
 
 
@@ -133,7 +133,8 @@ def parts_of(one: Described) -> tuple[tuple[tuple[tuple[str, ...], float], ...],
         arm = ("arm_host",) if machine.make.cpu == "arm" else ()
         found.append(((f"{prefix}count_ns", *arm), times_counted))
         if spec.cuda_graphs != "full":
-            found.append((("token_ns",), times_counted * spec.tokens / split.tp / 4096))
+            arm = ("arm_token",) if arm else ()
+            found.append((("token_ns", *arm), times_counted * spec.tokens / split.tp / 4096))
     hosts = (((f"{prefix}host_ns {recipe}",), stage["kernels"] * 1e-6),)
     return tuple((names, seconds) for names, seconds in found if seconds > 0), hosts
 
@@ -221,7 +222,8 @@ def write_recipes(factors: Mapping[str, float], count: int) -> None:
         own |= {"gap_ns": 1000 * of(f"gap_ns {recipe}"), "full_gap_ns": 1000 * of("full_gap_ns")}
         if recipe == "megatron-experts":
             own |= {f"{prefix}count_ns": 1e6 * of(f"{prefix}count_ns") / 2 for prefix in ("", "partial_", "full_")}
-            own |= {"token_ns": 1e6 * of("token_ns") / 2 / 4096, "ep": of(f"ep {recipe}"), "arm_host": of("arm_host")}
+            own |= {"token_ns": 1e6 * of("token_ns") / 2 / 4096, "ep": of(f"ep {recipe}")}
+            own |= {"arm_host": of("arm_host"), "arm_token": of("arm_token")}
             own |= {
                 "experts": of("experts narrow"),
                 "wide_experts": of("experts wide"),

@@ -49,7 +49,7 @@ class Recipe:
     count_ns: of the device, while the host counts the tokens of experts and launches what they need; ``token_ns``: for
         each token, on top; ``partial_count_ns``, ``full_count_ns``: instead of ``count_ns``, where parts of layers are
         CUDA graphs, and instead of both, where the step is one; ``arm_host``: factor of the first three where hosts are
-        Arm's, which are quicker at it.
+        Arm's, which are quicker at it; ``arm_token``: of ``token_ns`` there, on boards whose domains are racks.
     attention: of attention's kernels; ``recent_attention``: on GPUs since Hopper, whose vendor's kernels are faster.
     experts: of the grouped products of experts; ``wide_experts``: where these are of 16 bits.
     state_space: of scans of state spaces.
@@ -68,6 +68,7 @@ class Recipe:
     partial_count_ns: float = 0.0
     full_count_ns: float = 0.0
     arm_host: float = 1.0
+    arm_token: float = 1.0
     attention: float = 1.0
     recent_attention: float = 1.0
     experts: float = 1.0
@@ -96,7 +97,8 @@ class Recipe:
         gap, token = (self.full_gap_ns, 0.0) if full else (self.gap_ns, self.token_ns)
         count = {"full": self.full_count_ns, "partial": self.partial_count_ns}.get(spec.cuda_graphs, self.count_ns)
         index_bytes = 4 * (spec.model.moe.top_k if spec.model.moe is not None else 1)
-        count *= self.arm_host if make.cpu == "arm" else 1.0
+        if make.cpu == "arm":
+            count, token = count * self.arm_host, token * self.arm_token
         attention = self.recent_attention if recent else self.attention
 
         def durations(work: Work) -> Ints:

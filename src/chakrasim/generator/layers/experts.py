@@ -156,10 +156,18 @@ class ExpertFeedForward(FeedForward):
         node = self._grouped("experts up", width, hidden, node)
         node = self.styled("experts activation", "activation", self.routed * size, node, operations=8)
         (node,) = self.narrowed("experts down input", self.routed * size, node)
-        return self._grouped("experts down", hidden, size, node)
+        return self._biased("experts bias", self._grouped("experts down", hidden, size, node))
+
+    def _biased(self, what: str, node: int) -> int:
+        """What experts give with their biases, each token's times its weight, or the gradient of that. The bias of what
+        goes into the activation is added with the product."""
+        if not self.spec.model.bias:
+            return node
+        return self.styled(what, what, self.routed * self.width, node, operations=2)
 
     def _experts_backward(self, node: int) -> int:
         hidden, (size, width) = self.width, self._widths
+        node = self._biased("experts bias gradient", node)
         (node,) = self.narrowed("experts down gradient", self.routed * hidden, node)
         gradient = self._grouped("experts down input gradient", size, hidden, node)
         self._grouped("experts down weight gradient", hidden, size, node, weights=True)

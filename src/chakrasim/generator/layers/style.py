@@ -40,6 +40,10 @@ _FUSED: Final = {
     "activation gradient": Passes(2, 1),
     "gated activation": Passes(2, 1),
     "gated activation gradient": Passes(3, 2),
+    # As Megatron-Core has it: each expert's bias times its tokens' weights in float32, sum, all experts put together,
+    # conversion; back, two conversions, the tokens put together, and gradients of bias and weights before their sums.
+    "experts bias": Passes(1, 1, 3, 3, 4),
+    "experts bias gradient": Passes(2, 2, 5, 3, 7),
 }
 _EAGER: Final = {
     # pow, mean, rsqrt and product in float32, between two conversions, then the weight.

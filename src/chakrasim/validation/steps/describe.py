@@ -52,6 +52,8 @@ _OPERATORS: Final = {
     "core_attn": "attention", "moe": "experts", "shared_experts": "feed_forward",
 }  # fmt: skip
 """What Megatron-Core computes again, and our names."""
+_NAMED: Final = ((r"qwen-?3", {"head_norms": True}), (r"gpt-?oss", {"bias": True}))
+"""What no column says of families of models: norms of queries and keys; biases, also of experts."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,8 @@ def model_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
             "head_size": _whole(row, "mamba_head_dim"), "state": _whole(row, "mamba_state"),
             "groups": _whole(row, "mamba_groups"),
         }  # fmt: skip
-    if re.match(r"qwen-?3", model["name"], re.IGNORECASE):
-        model["head_norms"] = True
+    name = model["name"].lower()
+    model |= next((entries for pattern, entries in _NAMED if re.match(pattern, name)), {})
     model |= {"window": _number(row, "window")} if _number(row, "window") else {}
     model |= {"prediction_layers": _number(row, "mtp")} if _number(row, "mtp") else {}
     return model
