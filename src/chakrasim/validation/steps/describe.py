@@ -255,7 +255,9 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
     graphs = _GRAPHS.get(row.get("cuda_graph"), "none")
     return {
         "kernels": kernels,
-        "fused_loss": not old and (kernels != "eager" or "foundry" in name),
+        "fused_loss": row.is_set("fused_loss") if row.get("fused_loss")
+        else not old and (kernels != "eager" or "foundry" in name),
+        "copied_heads": "nanotron" in name,
         "flash_attention": not old,
         "gradient_dtype": gradient,
         "cuda_graphs": graphs,
@@ -267,6 +269,8 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
 def _balance(row: StepRow, layers: int, pieces: int, assumed: list[str]) -> str:
     """How stages share layers: as the row says, else evenly, or so that embedding and head make them even."""
     predicts = pieces > 1 and _number(row, "mtp") > 0
+    if "products" in row.get("stage_balance"):
+        return "products"
     if layers % pieces == 0 and "embeddings" not in row.get("stage_balance") and not predicts:
         return "even"
     balance = "ends" if (layers + 2) % pieces == 0 or predicts else "layers"
