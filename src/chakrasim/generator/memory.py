@@ -28,7 +28,7 @@ class Memory:
 
     Attributes
     ----------
-    parameters, gradients, optimizer: kept all the time.
+    parameters, gradients, optimizer: kept all the time; a float32 copy of parameters is the optimizer's.
     activations: kept from forward to backward passes.
     working: what exists for a while: activations computed again, gradients of activations, copies of logits, weights
         gathered, gradients not yet reduced.
@@ -120,7 +120,8 @@ def chunk_activations(spec: Spec, chunk: int) -> int:
     """Bytes that a forward pass over a chunk keeps for the backward pass."""
     sizes = Sizes(spec)
     kept = sum(layer_activations(spec, layer) for layer in spec.layers_of(chunk))
-    head = sizes.own_bytes + _input(sizes) + (sizes.value_bytes if spec.fused_loss else 4) * sizes.tokens * sizes.vocabulary
+    logit_bytes = sizes.value_bytes if spec.fused_loss else 4
+    head = sizes.own_bytes + _input(sizes) + logit_bytes * sizes.tokens * sizes.vocabulary
     if chunk == 0 and spec.model.dropout:
         kept += sizes.own_elements
     if chunk == spec.chunks - 1:

@@ -252,11 +252,12 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
     gradient = next((_DTYPES[word] for word in ("bf16", "fp16") if reduced.startswith(word)), "float32")
     if not reduced:
         assumed.append("gradients are reduced in float32")
+    fused = not old and (kernels != "eager" or "foundry" in name)
+    fused = row.is_set("fused_loss") if row.get("fused_loss") else fused
     graphs = _GRAPHS.get(row.get("cuda_graph"), "none")
     return {
         "kernels": kernels,
-        "fused_loss": row.is_set("fused_loss") if row.get("fused_loss")
-        else not old and (kernels != "eager" or "foundry" in name),
+        "fused_loss": fused,
         "copied_heads": "nanotron" in name,
         "flash_attention": not old,
         "gradient_dtype": gradient,
