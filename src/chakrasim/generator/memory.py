@@ -1,7 +1,9 @@
 """What a rank keeps in memory, and its peak over a step.
 
 Activations are counted as Korthikanti et al. 2022 (arXiv:2205.05198, section 4) count them: what the backward pass
-reads, one byte for each element of a dropout mask. Communication buffers and workspaces of kernels are left out.
+reads, one byte for each element of a dropout mask. Programs of plain PyTorch keep more than Megatron-LM, whose figures
+those are: inputs of products as they were gathered, what each operator reads, copies of the logits. Communication
+buffers and workspaces of kernels are left out.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ class Memory:
 
     Attributes
     ----------
-    parameters, gradients, optimizer: kept all the time.
+    parameters, gradients, optimizer: kept all the time; a float32 copy of parameters is the optimizer's.
     activations: kept from forward to backward passes.
-    working: what exists for a while: activations computed again, weights gathered, gradients not yet reduced.
+    working: what exists for a while: activations computed again, gradients of activations, copies of logits, weights
+        gathered, gradients not yet reduced.
     """
 
     parameters: int
@@ -68,13 +71,19 @@ def stage_memory(spec: Spec, stage: int, order: list[Turn]) -> Memory:
 
 
 def _parameter_bytes(spec: Spec) -> float:
-    """Of a parameter: frozen ones are kept as the products take them."""
+    """Of a parameter: frozen ones are kept as the products take them; PyTorch's FSDP has them but in float32, which
+    the optimizer's states have."""
+    if spec.parallel.zero == 3 and spec.kernels != "fused" and spec.lora is None and spec.value_bytes < 4:
+        return 0.0
     return NARROW_BYTES.get(spec.matrix_dtype, spec.value_bytes) if spec.lora is not None else spec.value_bytes
 
 
 def _activations(spec: Spec, order: list[Turn]) -> tuple[int, int]:
-    """Bytes kept, and computed again beside them, at the moment when both together are most."""
+    """Bytes kept, and passing beside them, at the moment when both together are most."""
     kept = {chunk: chunk_activations(spec, chunk) for chunk in {turn.chunk for turn in order}}
+    passing = {chunk: _gradients(spec, chunk) for chunk in kept}
+    if spec.chunks - 1 in passing:
+        passing[spec.chunks - 1] = max(passing[spec.chunks - 1], _loss(spec))
     again = {chunk: _computed_again(spec, chunk) for chunk in kept}
     live = 0
     most = (0, 0)
@@ -83,18 +92,36 @@ def _activations(spec: Spec, order: list[Turn]) -> tuple[int, int]:
         if turn.forward:
             live += kept[turn.chunk]
         else:
-            working = again[turn.chunk]
+            working = again[turn.chunk] + passing[turn.chunk]
         most = max(most, (live, working), key=sum)
         if not turn.forward:
             live -= kept[turn.chunk]
     return most
 
 
+def _loss(spec: Spec) -> int:
+    """What the loss has beside the logits that it keeps, in programs of PyTorch.
+
+    One kernel each way: the gradient. Else torch's own loss: the gradients of the logarithms of probabilities and of
+    the logits, both in float32, and, of tensor parallelism (torch's loss parallel), the exponentials and their sum; an
+    eager program with tensor parallelism (nanotron) has Megatron-LM's loss, which works in place on one copy. Blocks of
+    16-bit logits, and of activations computed again, are too small for those in float32, so that PyTorch's allocator
+    holds both at once.
+    """
+    sizes, split = Sizes(spec), spec.parallel.tp > 1
+    if spec.kernels == "fused":
+        return 0
+    low = sizes.value_bytes
+    copies = 4 if spec.kernels == "eager" and split else (12 if split else 8) + low
+    return (low if spec.fused_loss else copies) * sizes.tokens * sizes.vocabulary
+
+
 def chunk_activations(spec: Spec, chunk: int) -> int:
     """Bytes that a forward pass over a chunk keeps for the backward pass."""
     sizes = Sizes(spec)
     kept = sum(layer_activations(spec, layer) for layer in spec.layers_of(chunk))
-    head = 2 * sizes.own_bytes + (sizes.value_bytes if spec.fused_loss else 4) * sizes.tokens * sizes.vocabulary
+    logit_bytes = sizes.value_bytes if spec.fused_loss else 4
+    head = sizes.own_bytes + _input(sizes) + logit_bytes * sizes.tokens * sizes.vocabulary
     if chunk == 0 and spec.model.dropout:
         kept += sizes.own_elements
     if chunk == spec.chunks - 1:
@@ -117,10 +144,17 @@ def layer_activations(spec: Spec, layer: int, recompute: str | None = None) -> i
 
 
 def _half_of_matrices(sizes: Sizes) -> int:
-    """Inputs of both parts, what attention gives, and half of what the first matrices of the parts give."""
-    inner = (2 if sizes.spec.model.gated else 1) * sizes.spec.model.feed_forward // sizes.tp
-    outputs = sizes.queries + (sizes.qkv + inner) // 2
-    return 2 * sizes.own_bytes + sizes.tokens * (outputs * sizes.value_bytes + 4 * sizes.heads)
+    """The layer's input, what attention gives, and every other product, as torchtitan's recomputation by operator has
+    it; the backward pass has no use for the last product, which torch.compile finds and an eager program does not.
+    What tensor-parallel ranks sum is kept, too."""
+    model = sizes.spec.model
+    inner = [model.feed_forward // sizes.tp] * (2 if model.gated else 1)
+    keys = (sizes.qkv - sizes.queries) // 2
+    last = 0 if sizes.spec.kernels == "compiled" else sizes.hidden
+    products = [sizes.queries, keys, keys, sizes.hidden, *inner, last]
+    outputs = sizes.queries + sum(products[::2])
+    own = 2 if sizes.tp > 1 else 1
+    return own * sizes.own_bytes + sizes.tokens * (outputs * sizes.value_bytes + 4 * sizes.heads)
 
 
 def _block(sizes: Sizes, kind: str, mode: str, again: tuple[str, ...]) -> int:
@@ -143,10 +177,16 @@ def _operand_bytes(sizes: Sizes) -> float:
     return NARROW_BYTES.get(sizes.spec.matrix_dtype, sizes.value_bytes)
 
 
+def _input(sizes: Sizes, element_bytes: float = 0.0) -> int:
+    """Of a matrix behind a norm: Megatron-LM keeps a rank's part and gathers it again, PyTorch keeps all of it."""
+    elements = sizes.own_elements if sizes.spec.kernels == "fused" else sizes.tokens * sizes.hidden
+    return round(elements * (element_bytes or sizes.value_bytes))
+
+
 def _entrance(sizes: Sizes, again: tuple[str, ...]) -> int:
     """Inputs of a norm and of the first matrix behind it, if that is trained."""
     kept = sizes.spec.lora is None and "norm" not in again
-    return sizes.own_bytes + (round(sizes.own_elements * _operand_bytes(sizes)) if kept else 0)
+    return sizes.own_bytes + (_input(sizes, _operand_bytes(sizes)) if kept else 0)
 
 
 def _attention(sizes: Sizes, mode: str, again: tuple[str, ...]) -> int:
@@ -165,6 +205,9 @@ def _attention(sizes: Sizes, mode: str, again: tuple[str, ...]) -> int:
     if spec.model.head_norms:
         kept += sizes.tokens * sizes.queries_and_keys * size
     kept += sizes.tokens * sizes.queries * size
+    if spec.copied_heads:
+        turned = sizes.queries if spec.batch.micro_batch > 1 else 0
+        kept += sizes.tokens * (sizes.qkv - sizes.queries + turned) * size
     if dropout:
         kept += sizes.own_elements
     if spec.flash_attention:
@@ -180,9 +223,12 @@ def _inner(sizes: Sizes, inner: int, again: tuple[str, ...]) -> int:
 
 
 def _inner_bytes(sizes: Sizes, again: tuple[str, ...]) -> float:
-    """Of inputs of activation and last matrix, for an element of the inner size; a frozen matrix keeps none."""
+    """Of inputs of activation and last matrix, for an element of the inner size; a frozen matrix keeps none. Operator
+    by operator, a gate is kept before and behind its function."""
     last = _operand_bytes(sizes) if sizes.spec.lora is None and "activation" not in again else 0.0
-    return (2 if sizes.spec.model.gated else 1) * sizes.value_bytes + last
+    gated = sizes.spec.model.gated
+    inputs = 3 if gated and sizes.spec.kernels == "eager" and "activation" not in again else 2 if gated else 1
+    return inputs * sizes.value_bytes + last
 
 
 def _experts(sizes: Sizes, moe: Experts, again: tuple[str, ...]) -> int:
@@ -207,13 +253,22 @@ def _computed_again(spec: Spec, chunk: int) -> int:
     return max(again, default=0)
 
 
+def _gradients(spec: Spec, chunk: int) -> int:
+    """Of a part's activations, as large as these: the most of any part."""
+    sizes, layers = Sizes(spec), spec.layers_of(chunk)
+    return max((_block(sizes, kind, "none", ()) for layer in layers for kind in spec.model.kinds(layer)), default=0)
+
+
 def _gathered(spec: Spec, stage: int) -> int:
-    """With ZeRO 3 (2), two units' whole weights (one unit's or bucket's whole gradients)."""
+    """With ZeRO 3 (2), two units' whole weights (one unit's or bucket's whole gradients). Of a pipeline, PyTorch's FSDP
+    keeps all weights gathered and all gradients whole from micro-batch to micro-batch."""
     if spec.parallel.zero < 2:
         return 0
     parts = stage_parts(spec, stage)
     sizes = sorted((part.total for part in parts), reverse=True)
-    gradients = max(part.trained(spec).total for part in parts) * spec.gradient_bytes
+    gradients = [part.trained(spec).total for part in parts]
+    if spec.parallel.zero == 3 and spec.parallel.pp > 1 and spec.kernels != "fused":
+        return sum(sizes) * spec.value_bytes + sum(gradients) * spec.gradient_bytes
     if spec.parallel.zero == 2:
-        return gradients
-    return sum(sizes[: 2 if spec.overlap.fsdp else 1]) * spec.value_bytes + gradients
+        return max(gradients) * spec.gradient_bytes
+    return sum(sizes[: 2 if spec.overlap.fsdp else 1]) * spec.value_bytes + max(gradients) * spec.gradient_bytes

@@ -299,7 +299,8 @@ PARALLEL: Final = (
         shown="off"),
     Key("virtual_stages", _COUNT, 1, "pieces of the model on each pipeline rank (interleaved schedule)"),
     Key("balance", _one_of(BALANCES), "even", "how layers are shared among stages and their pieces: `even`; `layers`, "
-        "as evenly as it goes; `ends`, the same with the embedding and the head counted as a layer each"),
+        "as evenly as it goes; `ends`, the same with the embedding and the head counted as a layer each; `products`, "
+        "each takes layers until it has more than its share of the products, the head's among them, as nanotron does"),
     Key("end_layers", _whole(0), 0, "with `ends`, how many layers what is behind the last one counts as; 0: 1, or, "
         "where prediction layers are there too, as many as have so many operations", shown="0"),
     Key("scatter_gather", switch, False,
@@ -358,6 +359,8 @@ SPEC: Final = (
     Key("kernels", _one_of(KERNELS), "fused", "element-wise work: `fused` as by Megatron-LM and Transformer Engine, "
         "`compiled` as by torch.compile, `eager`: a kernel for each of PyTorch's operators"),
     Key("fused_loss", switch, False, "the cross entropy is one kernel each way, without logits in float32"),
+    Key("copied_heads", switch, False, "attention takes copies of keys and values and the product that they came from "
+        "stays in memory, as in nanotron"),
     Key("launch_ns", _whole(0), 0, "the host's time for each kernel, in nanoseconds; 0: the host is never behind"),
     Key("cuda_graphs", _one_of(CUDA_GRAPHS), "none", "how much of the step is launched at once: `partial`: layers, or "
         "parts of them; estimates take the gaps between kernels from it"),

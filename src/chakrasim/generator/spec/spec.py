@@ -7,7 +7,7 @@ from typing import Final
 
 BYTES_OF: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 SCHEDULES: Final = ("1f1b", "interleaved", "gpipe")
-BALANCES: Final = ("even", "layers", "ends")
+BALANCES: Final = ("even", "layers", "ends", "products")
 RECOMPUTES: Final = ("none", "selective", "full")
 OPERATORS: Final = ("norm", "activation", "feed_forward", "attention", "half_of_matrices", "latents", "experts")
 """What can be computed again alone."""
@@ -193,7 +193,8 @@ class Parallel:
     fsdp: over how many ranks of ``dp`` ZeRO 3 shards; the rest are replicas of these.
     virtual_stages: pieces of the model on each pipeline rank (interleaved schedule).
     balance: how layers are shared among pieces: "even"; "layers", as evenly as it goes; "ends", the same with the
-        embedding counted as a layer and the head as ``end_layers``.
+        embedding counted as a layer and the head as ``end_layers``; "products", each takes layers until it has more
+        than its share of the products with weights, the head's among them (nanotron).
     end_layers: how many layers what is behind the last one counts as.
     scatter_gather: without ``sp``, each rank of ``tp`` sends its part of what goes to another stage, where ranks
         gather it (Narayanan et al. 2021, arXiv:2104.04473, section 4.1); else each sends all of it.
@@ -299,6 +300,8 @@ class Spec:
     kernels: "fused": element-wise work as Megatron-LM and Transformer Engine fuse it; "compiled": as torch.compile
         does; "eager": a kernel for each of PyTorch's operators.
     fused_loss: the cross entropy is one kernel each way that writes no copy of the logits in float32.
+    copied_heads: attention takes queries out of what their product with keys and values gave, and copies of the
+        others, so that memory has both; what it gives is copied into another order (nanotron).
     launch_ns: the host's time for each kernel; 0: it is never behind.
     cuda_graphs: how much of the step is launched at once: "none", "partial" (layers, or parts of them), "full".
     optimizer: "adamw" or "sgd"; ``state_bytes``: of each parameter, master copy included.
@@ -322,6 +325,7 @@ class Spec:
     flash_attention: bool = True
     kernels: str = "fused"
     fused_loss: bool = False
+    copied_heads: bool = False
     launch_ns: int = 0
     cuda_graphs: str = "none"
     overlap: Overlap = Overlap()
@@ -365,10 +369,20 @@ class Spec:
 
     def layers_of(self, chunk: int) -> range:
         """The layers of a piece."""
+        if self.parallel.balance == "products":
+            return range(*(self._layers_before(number) for number in (chunk, chunk + 1)))
         front, behind = (1, self.parallel.end_layers) if self.parallel.balance == "ends" else (0, 0)
         whole = front + self.model.layers + behind
         first, last = (number * whole // self.chunks - front for number in (chunk, chunk + 1))
         return range(max(first, 0), min(last, self.model.layers))
+
+    def _layers_before(self, chunk: int) -> int:
+        """How many layers pieces before this one have, each more than its share of products."""
+        model = self.model
+        layer = model.hidden * (2 * (model.heads + model.kv_heads) * model.head_size
+                                + (3 if model.gated else 2) * model.feed_forward)  # fmt: skip
+        whole = model.layers * layer + model.hidden * model.vocabulary
+        return min(chunk * whole // (self.chunks * layer) + 1, model.layers) if chunk else 0
 
     @property
     def tokens(self) -> int:

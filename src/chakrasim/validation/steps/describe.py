@@ -254,10 +254,13 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
     gradient = next((_DTYPES[word] for word in ("bf16", "fp16") if reduced.startswith(word)), "float32")
     if not reduced:
         assumed.append("gradients are reduced in float32")
+    fused = not old and (kernels != "eager" or "foundry" in name)
+    fused = row.is_set("fused_loss") if row.get("fused_loss") else fused
     graphs = _GRAPHS.get(row.get("cuda_graph"), "none")
     return {
         "kernels": kernels,
-        "fused_loss": not old and (kernels != "eager" or "foundry" in name),
+        "fused_loss": fused,
+        "copied_heads": "nanotron" in name,
         "flash_attention": not old,
         "gradient_dtype": gradient,
         "cuda_graphs": graphs,
@@ -269,6 +272,8 @@ def recipe_of(row: StepRow, assumed: list[str]) -> dict[str, Any]:
 def _balance(row: StepRow, layers: int, pieces: int, assumed: list[str]) -> str:
     """How stages share layers: as the row says, else evenly, or so that embedding and head make them even."""
     predicts = pieces > 1 and _number(row, "mtp") > 0
+    if "products" in row.get("stage_balance"):
+        return "products"
     if layers % pieces == 0 and "embeddings" not in row.get("stage_balance") and not predicts:
         return "even"
     balance = "ends" if (layers + 2) % pieces == 0 or predicts else "layers"
