@@ -53,7 +53,7 @@ EXPECTED = (
     ("host_ns megatron-experts", 4.0, 1.0), ("partial_host_ns megatron-experts", 4.5, 1.0),
     ("full_host_ns megatron-experts", 1.0, 1.0), ("host_ns", 2.0, 1.0), ("partial_host_ns", 1.5, 1.0),
     ("full_host_ns", -1.0, 1.0), ("count_ns", 1.0, 1.0), ("partial_count_ns", 0.5, 1.0), ("full_count_ns", -2.0, 1.0),
-    ("token_ns", -0.5, 1.0), ("arm_host", 0.0, 0.6), ("arm_token", 0.0, 0.6),
+    ("token_ns", -0.5, 1.0), ("arm_host", 0.0, 0.6), ("arm_token", 0.0, 1.0),
 )  # fmt: skip
 
 

@@ -106,7 +106,9 @@ for _ in range(2):
 """
 
 
-@pytest.mark.parametrize("ranks", ["all", "3", "representative"])
+@pytest.mark.parametrize(
+    "ranks", [pytest.param("all", marks=pytest.mark.slow), pytest.param("3", marks=pytest.mark.slow), "representative"]
+)
 def test_host_values_that_a_rank_broadcasts_are_told_the_others(tmp_path: Path, ranks: str) -> None:
     done = capture(program(tmp_path, TOLD), world_size=4, ranks=ranks)
     assert {entry.result.summary.peak["parameters"] for entry in done.captured.classes} == {4 * 48 * 4}

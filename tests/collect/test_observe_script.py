@@ -167,6 +167,7 @@ def test_examples_on_two_ranks(tmp_path: Path, example: str) -> None:
     assert all(abs(step.simulated_ns / step.measured_ns - 1) < 0.1 for step in steps)
 
 
+@pytest.mark.slow
 def test_modules_do_not_come_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But they do come from the folder of the program, as when Python runs it."""
     (tmp_path / "here").mkdir()

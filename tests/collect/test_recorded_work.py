@@ -156,7 +156,7 @@ OPTIMIZERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", ["fused", pytest.param("foreach", marks=pytest.mark.slow)])
 def test_operators_of_a_step_captured_and_observed(tmp_path: Path, optimizer: str) -> None:
     torch: Any = pytest.importorskip("torch")
     from torch.utils._python_dispatch import TorchDispatchMode

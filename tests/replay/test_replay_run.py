@@ -137,6 +137,7 @@ def test_a_rank_that_dies_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         run_processes(plan_replay(job()), Settings("gloo", 0, 1, True, 3.0))
 
 
+@pytest.mark.slow
 def test_modules_do_not_come_from_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Files there with the names of modules that every rank imports are not run, nor by an empty place in a path."""
     for name in ("numpy", "pickle", "torch", "chakrasim"):
