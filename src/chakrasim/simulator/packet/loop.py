@@ -102,13 +102,13 @@ def serve(n: Net, port: int) -> None:
 def take_pause(n: Net, port: int, item: int) -> None:
     """A frame stops a priority of this port, or lets it go on."""
     p, it = n.ports[port], n.items[item]
-    stop = it.bits & MARKED != 0
+    stop = it.bits & MARKED != 0 and n.g[PAUSES_NOTHING] == 0
     row = n.pauses[n.g[PAUSES]]
     row.time, row.port, row.stop = n.g[NOW], port, 1 if stop else 0
     n.g[PAUSES] += 1
     bit = 1 << (np.int64(it.bits) & PRIORITY)
     free(n, item)
-    if stop and n.g[PAUSES_NOTHING] == 0:
+    if stop:
         p.paused |= bit
     else:
         p.paused &= 255 ^ bit
