@@ -47,6 +47,11 @@ class Network:
         object.__setattr__(self, "bdp", self.ways.bdp())
         object.__setattr__(self, "int_bytes", _int_bytes(self.settings))
 
+    def ways_without(self, port: int) -> Ways:
+        """The routes when the link of a port is down."""
+        down = frozenset([int(self.ports.link[port])])
+        return find_ways(self.topology, self.ports, self.settings.packet_payload_size, down)
+
     @property
     def header_bytes(self) -> int:
         """What a data packet has beside its payload."""
@@ -325,6 +330,24 @@ def _losses(network: Network) -> tuple[Any, Any, Any]:
     return losses, streams, loss_of
 
 
+def _port_that_ends(network: Network) -> int:
+    """One of the two ports of the link that goes down. Raises InputError if there is none."""
+    down = network.settings.link_down
+    if down is None:
+        return 0
+    numbers = network.ports
+    found = [
+        port
+        for port in range(int(numbers.node.size) - 1, 0, -1)
+        if (numbers.node[port], numbers.node[numbers.peer[port]]) == (down.a, down.b)
+    ]
+    if not found:
+        raise InputError(
+            "there is no such link", place="LINK_DOWN", found=f"{down.a} {down.b}", expected="the two ends of a link"
+        )
+    return found[0]
+
+
 def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
     settings, faults = network.settings, network.faults
     g = np.zeros(at.GLOBALS, np.int64)
@@ -377,6 +400,8 @@ def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
         at.WRAPS: faults.thresholds_wrap,
         at.CHUNKED_END: faults.chunked_end,
         at.BYTES_STAY: faults.bytes_of_cut_links_stay,
+        at.CUT_LINK: _port_that_ends(network),
+        at.CUT_AT: settings.link_down.at_ns if settings.link_down else 0,
         at.REJECTS_ACKS: faults.zero_interval_rejects and interval == 0,
     }
     for word, value in values.items():

@@ -61,16 +61,16 @@ def before(n: Net, a: int, b: int) -> bool:
 @leaf
 def swap(n: Net, a: int, b: int) -> None:
     first, second = n.later[a], n.later[b]
-    time, order, item = first.time, first.order, first.item
-    first.time, first.order, first.item = second.time, second.order, second.item
-    second.time, second.order, second.item = time, order, item
+    time, order, item = first.time, first.order, first.entry
+    first.time, first.order, first.entry = second.time, second.order, second.entry
+    second.time, second.order, second.entry = time, order, item
 
 
 @inner
 def push_later(n: Net, item: int, time: int) -> None:
     place = n.g[LATER_COUNT]
     entry = n.later[place]
-    entry.time, entry.order, entry.item = time, n.g[LATER_ORDER], item
+    entry.time, entry.order, entry.entry = time, n.g[LATER_ORDER], item
     n.g[LATER_COUNT] += 1
     n.g[LATER_ORDER] += 1
     while place > 0 and before(n, place, (place - 1) >> 1):
@@ -127,7 +127,7 @@ def advance(n: Net, until: int) -> bool:
         return False
     n.g[NOW] = time
     while n.g[LATER_COUNT] > 0 and n.later[0].time - time <= mask:
-        append(n, n.later[0].item, n.later[0].time)
+        append(n, n.later[0].entry, n.later[0].time)
         pop_later(n)
     return True
 

@@ -1,63 +1,27 @@
-"""A link that goes down for good (packet-network.md, 12): routes anew, packets lost, queue pairs moved."""
+"""A link goes down for good (packet-network.md, 12): packets are lost, queue pairs move to other ports."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import numpy as np
 
-from chakrasim.errors import InputError
-from chakrasim.jit import kernel
-from chakrasim.simulator.packet import state as at
-from chakrasim.simulator.packet.build import Network
-from chakrasim.simulator.packet.clock import free, push, take
+from chakrasim.jit import inner
+from chakrasim.simulator.packet.clock import free
 from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.pairs import code_of
 from chakrasim.simulator.packet.routes import queue_pair_ports
-from chakrasim.simulator.packet.state import Net
+from chakrasim.simulator.packet.state import BYTES_STAY, LIVE, LOST, Net
 from chakrasim.simulator.packet.switches import forget
-from chakrasim.simulator.packet.ways import find_ways
 
 
-@kernel
-def schedule(n: Net, kind: int, time: int) -> None:
-    """Have an item of a kind come at a time."""
-    item = take(n)
-    n.items[item].kind = kind
-    push(n, item, time)
+@inner
+def cut(n: Net, port: int) -> None:
+    """Take the link of a port down, when the ways around it are known."""
+    drop_queues(n, port)
+    drop_queues(n, np.int64(n.ports[port].peer))
+    move_pairs(n)
 
 
-def plan_cut(net: Net, network: Network) -> None:
-    """Schedule the end of the link that the settings say. Raises InputError if there is none."""
-    down = network.settings.link_down
-    if down is None:
-        return
-    if _link(network) is None:
-        raise InputError(
-            "there is no such link", place="LINK_DOWN", found=f"{down.a} {down.b}", expected="the two ends of a link"
-        )
-    schedule(net, at.CUT, down.at_ns)
-
-
-def _link(network: Network) -> int | None:
-    down = network.settings.link_down
-    ends = {down.a, down.b} if down else set()
-    found = [at for at, link in enumerate(network.topology.links) if {link.a, link.b} == ends]
-    return found[-1] if found else None
-
-
-def cut_link(net: Net, network: Network) -> tuple[Net, Network]:
-    """Take the link down now."""
-    link = _link(network)
-    assert link is not None
-    ways = find_ways(network.topology, network.ports, network.settings.packet_payload_size, frozenset([link]))
-    net = net._replace(ways=ways.ways, choices=ways.choices)
-    for port in range(1, network.ports.node.size):
-        if int(network.ports.link[port]) == link:
-            drop_queues(net, port)
-    move_pairs(net)
-    return net, replace(network, ways=ways)
-
-
-@kernel
+@inner
 def drop_queues(n: Net, port: int) -> None:
     """Stop a port and drop what waits there."""
     p = n.ports[port]
@@ -67,15 +31,15 @@ def drop_queues(n: Net, port: int) -> None:
         while queue.head != 0:
             item = queue.head
             queue.head = n.items[item].next
-            if p.host == 0 and priority > 0 and n.g[at.BYTES_STAY] == 0:
+            if p.host == 0 and priority > 0 and n.g[BYTES_STAY] == 0:
                 forget(n, port, priority, item)
-            n.g[at.LOST] += 1
+            n.g[LOST] += 1
             free(n, item)
     p.filled = 0
     p.queued = 0
 
 
-@kernel
+@inner
 def move_pairs(n: Net) -> None:
     """Put every live queue pair into the list of the port that leads to its target now, and let all ports try."""
     for port in range(1, n.ports.size):
@@ -84,7 +48,7 @@ def move_pairs(n: Net) -> None:
             n.ports[port].served = 0
     for flow in range(1, n.flows.size):
         f = n.flows[flow]
-        if f.state == at.LIVE:
+        if f.state == LIVE:
             queue_pair_ports(n, flow)
             p = n.ports[f.nic]
             f.place = p.pairs

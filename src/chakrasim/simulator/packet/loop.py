@@ -9,6 +9,7 @@ import numpy as np
 from chakrasim.jit import inner, kernel, leaf
 from chakrasim.simulator.packet.clock import free, pop, push, take
 from chakrasim.simulator.packet.control.table import on_timer
+from chakrasim.simulator.packet.cut import cut
 from chakrasim.simulator.packet.hosts import add_pair, on_resend, react, send_own_pause, take_ack, take_data
 from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.state import (
@@ -16,6 +17,8 @@ from chakrasim.simulator.packet.state import (
     APP,
     BURST,
     CUT,
+    CUT_AT,
+    CUT_LINK,
     DATA,
     ENDED,
     EVENTS,
@@ -31,6 +34,7 @@ from chakrasim.simulator.packet.state import (
     PAUSES,
     PAUSES_NOTHING,
     PENDING,
+    PRIMED,
     PRIORITY,
     RESEND,
     SENT,
@@ -52,11 +56,13 @@ NEEDS_ROOM: Final = 1
 ALL_ENDED: Final = 2
 """As many flows have ended as were to be waited for."""
 LINK_DOWN: Final = 3
-"""A link goes down now: the tables must change."""
+"""A link goes down now: routes must be found without it (`ROUTES_NEW`)."""
 TURN: Final = 4
 """It is the turn of another queue, or of what waits for a flow that has ended (`PENDING`)."""
 PAUSED: Final = 5
 
+ROUTES_NEW: Final = 2
+"""What g[PRIMED] is set to after LINK_DOWN, when the routes have been found anew."""
 MARGIN: Final = 64
 """Items that one event takes at most, but for flows that start."""
 
@@ -161,6 +167,23 @@ def on_other(n: Net, item: int, kind: int) -> None:
         send_own_pause(n, port, bits & PRIORITY, 0)
 
 
+@inner
+def prime(n: Net) -> None:
+    """Schedule what happens by itself: the first flows, and the end of a link."""
+    n.g[PRIMED] = 1
+    if n.starts.size > 0:
+        start_at(n, INJECT, n.flows[n.starts[0]].began)
+    if n.g[CUT_AT] > 0:
+        start_at(n, CUT, n.g[CUT_AT])
+
+
+@inner
+def start_at(n: Net, kind: int, time: int) -> None:
+    item = take(n)
+    n.items[item].kind = kind
+    push(n, item, time)
+
+
 @leaf
 def has_room(n: Net) -> bool:
     if n.g[SPARE] < n.g[BURST] or n.g[PAUSES] + 1 >= n.pauses.size:
@@ -171,6 +194,11 @@ def has_room(n: Net) -> bool:
 @kernel
 def run(n: Net, until: int, flows: int, events: int) -> int:
     """Run up to a time, to the end of so many flows, or for about so many events; returns why it stopped."""
+    if n.g[PRIMED] == 0:
+        prime(n)
+    elif n.g[PRIMED] == ROUTES_NEW:
+        cut(n, n.g[CUT_LINK])
+        n.g[PRIMED] = 1
     for _ in range(events):
         if not has_room(n):
             return NEEDS_ROOM

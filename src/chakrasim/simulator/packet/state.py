@@ -45,7 +45,7 @@ RESEND: Final = 11
 LET_GO: Final = 12
 """A host's pause of its own ends; `bits` is the priority."""
 CUT: Final = 13
-"""A link goes down."""
+"""A link goes down; then the run goes on with MOVE."""
 TOKEN: Final = 14
 """It is the turn of the next event of another queue."""
 
@@ -162,7 +162,7 @@ HELD: Final = 8
 DONE: Final = 9
 
 BUCKET: Final = np.dtype([("head", "u4"), ("tail", "u4")], align=True)
-LATER: Final = np.dtype([("time", "i8"), ("order", "i8"), ("item", "u4")], align=True)
+LATER: Final = np.dtype([("time", "i8"), ("order", "i8"), ("entry", "u4")], align=True)
 LOSS: Final = np.dtype([("rate", "f8"), ("stream", "u4")], align=True)
 PAUSED: Final = np.dtype([("time", "i8"), ("port", "u4"), ("stop", "u4")], align=True)
 """A pause frame that was received, and where."""
@@ -239,10 +239,10 @@ class Net(NamedTuple):
 
 # Of `Net.g`: where the run is,
 (
-    NOW, FREE, SPARE, LATER_COUNT, LATER_ORDER, STARTED, ENDED, PAUSES, LOGS, PENDING,
+    PRIMED, NOW, FREE, SPARE, LATER_COUNT, LATER_ORDER, STARTED, ENDED, PAUSES, LOGS, PENDING,
     EVENTS, PACKETS, MARKS, DRAWS, DROPPED, NACKS, LOST, RESENT, UNROUTED, RAND,
     # and how it goes
-    MASK, LISTS, BURST, MODE, HEADER, PAYLOAD, ACK_BYTES, STAMPED, RATE_BOUND, WINDOWS_VARY,
+    MASK, CUT_AT, CUT_LINK, BURST, MODE, HEADER, PAYLOAD, ACK_BYTES, STAMPED, RATE_BOUND, WINDOWS_VARY,
     MARKING, CHUNK, ACK_INTERVAL, BACK_TO_ZERO, NIC_PAUSES, LOGGING, HOSTS, WORDS, RECORDS, DRIVEN,
     MOST_RTT, AI, HAI, MIN_RATE,
     # congestion control
@@ -251,7 +251,7 @@ class Net(NamedTuple):
     # faults of the reference
     WAKE_OF_ALL, PAUSES_NOTHING, ACKS_ALIKE, INTERVAL_FROM_START, DUPLICATES_SILENT, INFINITE_IS_ZERO,
     NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS, GLOBALS,
-) = range(69)  # fmt: skip
+) = range(71)  # fmt: skip
 # Of `Net.x`.
 GAIN, U_TARGET, PINT_LOG_BASE, LINE_RATES, REAL_GLOBALS = 0, 1, 2, 3, 11
 

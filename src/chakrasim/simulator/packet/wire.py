@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import push
 from chakrasim.simulator.packet.state import LOGGING, LOGS, NOW, PACKETS, Net
@@ -14,12 +16,12 @@ def serial_ns(size: int, rate: int) -> int:
     With 64 bits behind the point the reciprocal is rounded down, so that an exact half is, too, unless the reciprocal
     is exact (packet-network.md, 1).
     """
-    scaled = size * 8_000_000_000
+    scaled = np.int64(size) * 8_000_000_000
     whole = scaled // rate
     over = 2 * (scaled - whole * rate) - rate
     if over < 0:
         return whole
-    if over * 9_000_000_000 > rate:
+    if over > rate // 9_000_000_000:
         return whole + 1
     rest = size * 8 % rate
     for _ in range(64):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.build import MARGIN, Network, Sizes, grown, new_net
 from chakrasim.simulator.packet.clock import NEVER
-from chakrasim.simulator.packet.cut import cut_link, plan_cut
 from chakrasim.simulator.packet.flows import enter_flows
-from chakrasim.simulator.packet.loop import ALL_ENDED, DRY, LINK_DOWN, NEEDS_ROOM, run
+from chakrasim.simulator.packet.loop import ALL_ENDED, DRY, LINK_DOWN, NEEDS_ROOM, ROUTES_NEW, run
 from chakrasim.simulator.packet.state import Longs, Net
 
 EVENTS_A_CALL = 1 << 20
@@ -42,17 +41,7 @@ def prepare(network: Network, rows: Longs, *, log: bool = False) -> Net:
     enter_flows(net, network, rows)
     order = np.argsort(rows[:, 5], kind="stable")
     net = net._replace(starts=(order + 1).astype(np.uint32))
-    plan_cut(net, network)
-    if starts.size:
-        _start_at(net, int(starts[0]))
     return net
-
-
-def _start_at(net: Net, time: int) -> None:
-    """Have the flows injected from a time on."""
-    from chakrasim.simulator.packet.cut import schedule
-
-    schedule(net, at.INJECT, time)
 
 
 def run_on(net: Net, network: Network, stop_ns: int | None, *, to_the_end: bool = False) -> tuple[Net, Network]:
@@ -66,4 +55,6 @@ def run_on(net: Net, network: Network, stop_ns: int | None, *, to_the_end: bool 
         if reason == NEEDS_ROOM:
             net = grown(net)
         elif reason == LINK_DOWN:
-            net, network = cut_link(net, network)
+            network = replace(network, ways=network.ways_without(int(net.g[at.CUT_LINK])))
+            net = net._replace(ways=network.ways.ways, choices=network.ways.choices)
+            net.g[at.PRIMED] = ROUTES_NEW
