@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.kernels.clock import lowest_bit
-from chakrasim.simulator.packet.state import FREE, LATER_COUNT, LATER_ORDER, MASK, NOTHING, NOW, SPARE, Net
+from chakrasim.simulator.packet.state import ALIVE, FREE, LATER_COUNT, LATER_ORDER, MASK, NOTHING, NOW, SPARE, Net
 
 NEVER = (1 << 63) - 1
 
@@ -46,6 +46,7 @@ def append(n: Net, item: int, time: int) -> None:
 @leaf
 def push(n: Net, item: int, time: int) -> None:
     """Schedule an item, now or later."""
+    n.g[ALIVE] += 1
     if time - n.g[NOW] <= n.g[MASK]:
         append(n, item, time)
     else:

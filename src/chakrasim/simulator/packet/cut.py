@@ -7,7 +7,7 @@ import numpy as np
 from chakrasim.jit import inner
 from chakrasim.simulator.packet.clock import free
 from chakrasim.simulator.packet.nic import serve_host
-from chakrasim.simulator.packet.pairs import code_of
+from chakrasim.simulator.packet.pairs import LEFT, code_of
 from chakrasim.simulator.packet.routes import queue_pair_ports
 from chakrasim.simulator.packet.state import BYTES_STAY, LIVE, LOST, Net
 from chakrasim.simulator.packet.switches import forget
@@ -50,6 +50,9 @@ def move_pairs(n: Net) -> None:
         f = n.flows[flow]
         if f.state == LIVE:
             queue_pair_ports(n, flow)
+            f.place = LEFT
+            if f.nic == 0:
+                continue
             p = n.ports[f.nic]
             f.place = p.pairs
             p.pairs += 1

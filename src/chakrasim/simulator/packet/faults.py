@@ -46,6 +46,8 @@ class Faults:
         a link speed without thresholds marks everything; right: it is refused
     unknown_keys_pass
         a misspelt key is passed over; right: it is refused
+    sizes_wrap
+        sizes are 32-bit numbers with a sign: messages of 2 GiB and more, with which it goes wrong, are refused
     bytes_of_cut_links_stay
         packets dropped with a link that went down stay in the buffer's accounts
     """
@@ -67,6 +69,7 @@ class Faults:
     zero_gain: bool = False
     unmarked_rates_mark_all: bool = False
     unknown_keys_pass: bool = False
+    sizes_wrap: bool = False
     bytes_of_cut_links_stay: bool = False
 
 

@@ -16,17 +16,21 @@ PORTS = 65_536
 def enter_flows(net: Net, network: Network, rows: Longs) -> None:
     """Describe flows 1, 2, ... of a net: int64[f, 6] of source, target, priority, target's port, bytes, start in ns.
 
-    The source's port counts from 10000 for each pair of hosts, in order of the rows, and begins again after 65535.
+    The source's port counts from 10000 for each pair of hosts, in order of their start, then of the rows, and begins again after 65535.
     """
     count = rows.shape[0]
     own = net.flows[1 : count + 1]
     source, target, priority, port, size, start = rows.T
     own.source, own.target, own.priority, own.bytes, own.began = source, target, priority, size, start
-    own.ports = sports(source * network.ways.hosts + target) | port << 16
+    order = np.argsort(start, kind="stable")
+    sport = np.empty(count, np.int64)
+    sport[order] = sports((source * network.ways.hosts + target)[order])
+    own.ports = sport | port << 16
     own.place = LEFT
     settings = network.settings
     trip = network.ways.round_trip_ns[source, target]
     bdp = network.bdp[source, target]
+    own.patience = np.maximum(network.ways.delay_ns[source, target], 0)
     own.trip = network.max_rtt_ns if settings.global_t else np.maximum(trip, 1)
     own.window = 0 if not settings.has_win else network.max_bdp if settings.global_t else bdp
     own.bound = own.window

@@ -10,7 +10,7 @@ from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import free, push, take
 from chakrasim.simulator.packet.control import table
 from chakrasim.simulator.packet.nic import serve_host
-from chakrasim.simulator.packet.pairs import code_of, refresh
+from chakrasim.simulator.packet.pairs import call_off, code_of, refresh
 from chakrasim.simulator.packet.routes import queue_pair_ports
 from chakrasim.simulator.packet.state import (
     ACK,
@@ -48,6 +48,8 @@ NACK_NS = 500_000
 PATIENCE_NS = 1_000_000
 """A sender that has heard nothing for so long, and a round trip, sends again; twice as long after each time."""
 MOST_PATIENCE = 64
+MOST_TRIES = 12
+"""After so many times in a row it gives up."""
 OWN_PAUSE_NS = 10_000
 OWN_PAUSE_GAP_NS = 1_000_000
 
@@ -70,8 +72,7 @@ def add_pair(n: Net, flow: int) -> None:
     table.begin(n, flow)
     if n.g[NO_RESENDING] == 0:
         if f.bytes == 0:
-            f.patience = 0
-            wait_to_resend(n, flow, n.g[NOW] + f.trip)
+            wait_to_resend(n, flow, n.g[NOW] + f.patience)
         else:
             f.patience = PATIENCE_NS + f.trip
             wait_to_resend(n, flow, n.g[NOW] + f.patience)
@@ -99,11 +100,14 @@ def on_resend(n: Net, flow: int) -> None:
         refresh(n, flow)
         serve_host(n, f.nic)
         return
-    if n.g[NOW] - f.moved >= f.patience:
+    if n.g[NOW] - f.moved >= f.patience and f.avail <= n.g[NOW]:
+        if f.tries == MOST_TRIES:
+            return
+        f.tries += 1
         f.moved = n.g[NOW]
+        f.patience = min(2 * f.patience, MOST_PATIENCE * (PATIENCE_NS + f.trip))
         if f.next > f.una:
             f.next = f.una
-            f.patience = min(2 * f.patience, MOST_PATIENCE * (PATIENCE_NS + f.trip))
             n.g[RESENT] += 1
             refresh(n, flow)
     wait_to_resend(n, flow, f.moved + f.patience)
@@ -118,7 +122,7 @@ def take_data(n: Net, port: int, item: int) -> None:
     it = n.items[item]
     f = n.flows[it.flow]
     answer = reply(n, f, it.seq, it.bytes - n.g[HEADER])
-    if answer == 0:
+    if answer == 0 or f.back == 0:
         free(n, item)
         return
     it.kind = answer
@@ -204,6 +208,9 @@ def take_ack(n: Net, item: int) -> None:
     if acked > f.una and n.g[REJECTS_ACKS] == 0:
         f.una = acked
         f.moved = n.g[NOW]
+        if f.tries > 0:
+            f.tries = 0
+            f.patience = PATIENCE_NS + f.trip
     if f.una >= f.bytes:
         finish(n, it.flow)
         if n.g[DRIVEN] != 0:
@@ -220,7 +227,7 @@ def finish(n: Net, flow: int) -> None:
     f.expected = f.acked = f.nack_until = f.nack_last = 0
     table.end(n, flow)
     if f.timer != 0:
-        n.items[f.timer].kind = 0
+        call_off(n, f.timer)
         f.timer = 0
     n.ended[n.g[ENDED]] = flow
     n.g[ENDED] += 1

@@ -14,6 +14,7 @@ from chakrasim.simulator.packet.hosts import add_pair, on_resend, react, send_ow
 from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.state import (
     ADD,
+    ALIVE,
     APP,
     BURST,
     CUT,
@@ -206,11 +207,15 @@ def run(n: Net, until: int, flows: int, events: int) -> int:
             react(n, n.g[PENDING])
         if n.g[ENDED] >= flows:
             return ALL_ENDED
+        if n.g[ALIVE] == 0:
+            return DRY
         item = pop(n, until)
         if item == 0:
             return DRY
         n.g[EVENTS] += 1
         kind = n.items[item].kind
+        if kind != NOTHING and kind != TIMER:
+            n.g[ALIVE] -= 1
         if kind == SENT:
             port = n.items[item].port
             n.ports[port].busy &= 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import push, take
 from chakrasim.simulator.packet.state import (
+    ALIVE,
     DONE,
     HELD,
     NOTHING,
@@ -74,7 +75,7 @@ def change_rate(n: Net, flow: int, rate: int) -> None:
         f.avail += serial_ns(f.last, rate) - serial_ns(f.last, f.rate)
     p = n.ports[f.nic]
     if p.wake != 0 and f.avail < p.wake_at:
-        n.items[p.wake].kind = NOTHING
+        call_off(n, p.wake)
         wake_at(n, f.nic, max(f.avail, n.g[NOW]))
     set_rate(n, flow, rate)
 
@@ -92,12 +93,23 @@ def wake_at(n: Net, port: int, time: int) -> None:
 
 @inner
 def start_timer(n: Net, flow: int, which: int, ns: int) -> int:
-    """Have a flow's congestion control called again; returns the item, for `stop_timer`."""
+    """Have a flow's congestion control called again; returns the item, for `stop_timer`.
+
+    A timer alone brings nothing about: where nothing else is to come, the run is over.
+    """
     item = take(n)
     it = n.items[item]
     it.kind, it.flow, it.bytes = TIMER, flow, which
     push(n, item, n.g[NOW] + ns)
+    n.g[ALIVE] -= 1
     return item
+
+
+@leaf
+def call_off(n: Net, item: int) -> None:
+    """Have an item that is no timer do nothing when its time comes."""
+    n.items[item].kind = NOTHING
+    n.g[ALIVE] -= 1
 
 
 @leaf

@@ -148,7 +148,8 @@ FLOW: Final = np.dtype(
         ("ended", "i8"),  # ns
         ("moved", "i8"),  # ns of the last new acknowledgement
         ("patience", "i8"),  # ns before it sends again
-        ("timer", "u4"),  # retransmission
+        ("timer", "u4"),  # retransmission,
+        ("tries", "u4"),  # and how often in a row it did
     ],
     align=True,
 )
@@ -239,7 +240,7 @@ class Net(NamedTuple):
 
 # Of `Net.g`: where the run is,
 (
-    PRIMED, NOW, FREE, SPARE, LATER_COUNT, LATER_ORDER, STARTED, ENDED, PAUSES, LOGS, PENDING,
+    PRIMED, ALIVE, NOW, FREE, SPARE, LATER_COUNT, LATER_ORDER, STARTED, ENDED, PAUSES, LOGS, PENDING,
     EVENTS, PACKETS, MARKS, DRAWS, DROPPED, NACKS, LOST, RESENT, UNROUTED, RAND,
     # and how it goes
     MASK, CUT_AT, CUT_LINK, BURST, MODE, HEADER, PAYLOAD, ACK_BYTES, STAMPED, RATE_BOUND, WINDOWS_VARY,
@@ -251,7 +252,7 @@ class Net(NamedTuple):
     # faults of the reference
     WAKE_OF_ALL, PAUSES_NOTHING, ACKS_ALIKE, INTERVAL_FROM_START, DUPLICATES_SILENT, INFINITE_IS_ZERO,
     NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS, GLOBALS,
-) = range(71)  # fmt: skip
+) = range(72)  # fmt: skip
 # Of `Net.x`.
 GAIN, U_TARGET, PINT_LOG_BASE, LINE_RATES, REAL_GLOBALS = 0, 1, 2, 3, 11
 

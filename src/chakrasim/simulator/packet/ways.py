@@ -43,15 +43,16 @@ class Ways:
         the number of columns: the highest host's number, and 1
     ways, choices
         as in `Net`
-    round_trip_ns, bandwidth, hops
-        int64[hosts, hosts]: by source and target: twice the delay and the first packet's transmission; the least rate;
-        links. -1, 0 and 0 where there is no way
+    round_trip_ns, delay_ns, bandwidth, hops
+        int64[hosts, hosts]: by source and target: twice the delay and the first packet's transmission; the delay; the
+        least rate; links. -1 and 0, 0, 0 where there is no way
     """
 
     hosts: int
     ways: Places
     choices: Places
     round_trip_ns: Longs
+    delay_ns: Longs
     bandwidth: Longs
     hops: Longs
 
@@ -98,7 +99,8 @@ def find_ways(topology: Topology, ports: Ports, payload: int, down: frozenset[in
     ways = np.zeros(topology.nodes * hosts, np.uint32)
     choices = np.zeros(1, np.uint32)
     shape = (hosts, hosts)
-    trips, width, hops = np.full(shape, -1, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    trips, delays = np.full(shape, -1, np.int64), np.zeros(shape, np.int64)
+    width, hops = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     entries = np.zeros((2, neighbours.size), np.int64)
     measures = np.zeros((5, topology.nodes), np.int64)
     links = (delay, packet_ns, rate)
@@ -121,11 +123,12 @@ def find_ways(topology: Topology, ports: Ports, payload: int, down: frozenset[in
         distance = measures[0, :hosts]
         there = (distance > 0) & is_host[:hosts]
         trips[there, host] = (2 * measures[1, :hosts] + measures[2, :hosts])[there]
+        delays[there, host] = measures[1, :hosts][there]
         width[there, host] = measures[3, :hosts][there]
         hops[there, host] = distance[there]
     if lists:
         choices = np.concatenate([[0], *lists]).astype(np.uint32)
-    return Ways(hosts, ways, choices, trips, width, hops)
+    return Ways(hosts, ways, choices, trips, delays, width, hops)
 
 
 def _neighbours(
