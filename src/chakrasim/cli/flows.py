@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         choices=("flow", "packet"),
         default="flow",
-        help="how links are shared: max-min fair (flow), or packet by packet with queues and congestion control (packet)",
+        help="how links are shared: max-min fair (flow), or by packets, queues and congestion control (packet)",
     )
     packets = parser.add_argument_group("packets (--model packet)")
     packets.add_argument("--settings", metavar="FILE", help="the configuration of hosts and switches, with --network")

@@ -48,7 +48,7 @@ def _case(options: argparse.Namespace, notes: Notes) -> Any:
             )  # fmt: skip
         return read_case(options.network, options.settings, options.flows, faults, notes)
     if given:
-        raise InputError(f"a case has its own network: --{given[0]} does not go with it", remedy="leave one of them out")
+        raise InputError(f"a case has its network: --{given[0]} does not go with it", remedy="leave one of them out")
     from chakrasim.config.decode import decode_json, printable
     from chakrasim.files.storage import read_bytes
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.simulator.packet import state as at
-from chakrasim.simulator.packet.control.hpcc import HOP_WORDS, HOPS
+from chakrasim.simulator.packet.control.hpcc import HOP_WORDS
 from chakrasim.simulator.packet.control.table import HPCC, PINT, SIZES, TIMELY
 from chakrasim.simulator.packet.faults import Faults
 from chakrasim.simulator.packet.loop import MARGIN
@@ -95,9 +95,7 @@ def network_of(
 def _check(network: Network, file: str) -> None:
     settings, faults = network.settings, network.faults
     if settings.cc_mode == HPCC and not settings.has_win:
-        raise InputError(
-            "HPCC divides by its window", file=file, place="HAS_WIN", found=0, expected="1 with CC_MODE 3"
-        )
+        raise InputError("HPCC divides by its window", file=file, place="HAS_WIN", found=0, expected="1 with CC_MODE 3")
     if not faults.unmarked_rates_mark_all and settings.enable_qcn:
         switches = set(network.topology.switches)
         for link in network.topology.links:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from chakrasim.jit import inner
 from chakrasim.simulator.packet.clock import free
 from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.pairs import LEFT, code_of
 from chakrasim.simulator.packet.routes import queue_pair_ports
-from chakrasim.simulator.packet.state import BYTES_STAY, LIVE, LOST, Net
+from chakrasim.simulator.packet.state import BYTES_STAY, LIVE, LOST, Net, whole
 from chakrasim.simulator.packet.switches import forget
 
 
@@ -17,7 +15,7 @@ from chakrasim.simulator.packet.switches import forget
 def cut(n: Net, port: int) -> None:
     """Take the link of a port down, when the ways around it are known."""
     drop_queues(n, port)
-    drop_queues(n, np.int64(n.ports[port].peer))
+    drop_queues(n, whole(n.ports[port].peer))
     move_pairs(n)
 
 

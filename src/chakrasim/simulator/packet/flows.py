@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.build import Network
 from chakrasim.simulator.packet.pairs import LEFT
 from chakrasim.simulator.packet.state import Longs, Net
@@ -16,7 +15,8 @@ PORTS = 65_536
 def enter_flows(net: Net, network: Network, rows: Longs) -> None:
     """Describe flows 1, 2, ... of a net: int64[f, 6] of source, target, priority, target's port, bytes, start in ns.
 
-    The source's port counts from 10000 for each pair of hosts, in order of their start, then of the rows, and begins again after 65535.
+    The source's port counts from 10000 for each pair of hosts, in order of their start, then of the
+    rows, and begins again after 65535.
     """
     count = rows.shape[0]
     own = net.flows[1 : count + 1]

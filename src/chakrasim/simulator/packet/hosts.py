@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import free, push, take
 from chakrasim.simulator.packet.control import table
@@ -29,7 +27,6 @@ from chakrasim.simulator.packet.state import (
     MARKED,
     NACK,
     NACKS,
-    NIC_PAUSES,
     NO_RESENDING,
     NOW,
     OVER,
@@ -40,6 +37,7 @@ from chakrasim.simulator.packet.state import (
     RESEND,
     RESENT,
     Net,
+    whole,
 )
 from chakrasim.simulator.packet.streams import next_stream
 from chakrasim.simulator.packet.switches import PAUSE_BYTES
@@ -176,7 +174,7 @@ def pause_own(n: Net, port: int, item: int) -> None:
         return
     node.pauses -= 1
     node.pause_from = n.g[NOW] + OWN_PAUSE_NS + OWN_PAUSE_GAP_NS
-    priority = np.int64(n.items[item].bits) & PRIORITY
+    priority = whole(n.items[item].bits) & PRIORITY
     send_own_pause(n, port, priority, MARKED)
     end = take(n)
     it = n.items[end]

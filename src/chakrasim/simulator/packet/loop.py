@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from chakrasim.jit import inner, kernel, leaf
 from chakrasim.simulator.packet.clock import free, pop, push, take
 from chakrasim.simulator.packet.control.table import on_timer
@@ -45,6 +43,7 @@ from chakrasim.simulator.packet.state import (
     TOKEN,
     WAKE,
     Net,
+    whole,
 )
 from chakrasim.simulator.packet.streams import advance_state
 from chakrasim.simulator.packet.switches import enter, serve_switch
@@ -113,7 +112,7 @@ def take_pause(n: Net, port: int, item: int) -> None:
     row = n.pauses[n.g[PAUSES]]
     row.time, row.port, row.stop = n.g[NOW], port, 1 if stop else 0
     n.g[PAUSES] += 1
-    bit = 1 << (np.int64(it.bits) & PRIORITY)
+    bit = 1 << (whole(it.bits) & PRIORITY)
     free(n, item)
     if stop:
         p.paused |= bit
@@ -126,7 +125,7 @@ def take_pause(n: Net, port: int, item: int) -> None:
 def receive(n: Net, item: int) -> None:
     """A packet has come to the end of a link."""
     it = n.items[item]
-    port = np.int64(it.port)
+    port = whole(it.port)
     if is_lost(n, port):
         n.g[LOST] += 1
         free(n, item)
@@ -144,7 +143,7 @@ def receive(n: Net, item: int) -> None:
 def on_other(n: Net, item: int, kind: int) -> None:
     """What is not a packet."""
     it = n.items[item]
-    port, flow = np.int64(it.port), np.int64(it.flow)
+    port, flow = whole(it.port), whole(it.flow)
     if kind == INJECT:
         inject(n, item)
         return
@@ -152,8 +151,8 @@ def on_other(n: Net, item: int, kind: int) -> None:
         it.kind = ADD
         push(n, item, n.g[NOW])
         return
-    which = np.int64(it.bytes)
-    bits = np.int64(it.bits)
+    which = whole(it.bytes)
+    bits = whole(it.bits)
     free(n, item)
     if kind == ADD:
         add_pair(n, flow)

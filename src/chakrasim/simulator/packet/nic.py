@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import NEVER, take
 from chakrasim.simulator.packet.pairs import LEFT, code_of, wake_at
@@ -18,6 +16,7 @@ from chakrasim.simulator.packet.state import (
     STAMPED,
     WAKE_OF_ALL,
     Net,
+    whole,
 )
 from chakrasim.simulator.packet.wire import serial_ns, transmit
 
@@ -48,7 +47,7 @@ def choose(n: Net, port: int) -> int:
     """The place of the queue pair whose turn it is, -1 if none may send. Those that have ended leave the list, if one
     of them was met."""
     p = n.ports[port]
-    count = np.int64(p.pairs)
+    count = whole(p.pairs)
     place = (p.served + 1) % count
     lowest = count
     chosen = -1
@@ -72,10 +71,10 @@ def choose(n: Net, port: int) -> int:
 def remove_done(n: Net, port: int, lowest: int, chosen: int) -> int:
     """Take those that have ended out of the list from a place on; returns the new place of the one chosen."""
     p = n.ports[port]
-    first = np.int64(p.first)
+    first = whole(p.first)
     kept = lowest
     n.flows[n.pairs[first + lowest]].place = LEFT
-    for place in range(lowest + 1, np.int64(p.pairs)):
+    for place in range(lowest + 1, whole(p.pairs)):
         flow = n.pairs[first + place]
         if n.codes[first + place] == DONE:
             n.flows[flow].place = LEFT
@@ -119,7 +118,7 @@ def next_time(n: Net, port: int) -> int:
     """When the next queue pair may send. The reference looks at those that wait for something else, too."""
     p = n.ports[port]
     time = NEVER
-    for place in range(np.int64(p.first), np.int64(p.first) + np.int64(p.pairs)):
+    for place in range(whole(p.first), whole(p.first) + whole(p.pairs)):
         code = n.codes[place]
         if n.g[WAKE_OF_ALL] != 0 or (code < HELD and (p.paused >> code) & 1 == 0):
             time = min(time, n.flows[n.pairs[place]].avail)

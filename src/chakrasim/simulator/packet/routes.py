@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from chakrasim.jit import inner, leaf
-from chakrasim.simulator.packet.state import DATA, HOSTS, MANY, Net
+from chakrasim.simulator.packet.state import DATA, HOSTS, MANY, Net, whole
 
 NIC_SEED = 0x8BADF00D
 WORD = 0xFFFFFFFF
@@ -39,7 +37,7 @@ def hash_of(seed: int, a: int, b: int, c: int) -> int:
 
 @inner
 def address(host: int) -> int:
-    return 0x0B000001 + (np.int64(host) >> 8) * 0x10000 + (np.int64(host) & 255) * 0x100
+    return 0x0B000001 + (whole(host) >> 8) * 0x10000 + (whole(host) & 255) * 0x100
 
 
 @leaf
@@ -47,7 +45,7 @@ def way_out(n: Net, routes: int, node: int, item: int) -> int:
     """The port through which a node sends a packet on; 0 if there is none."""
     it = n.items[item]
     f = n.flows[it.flow]
-    way = np.int64(n.ways[routes + (f.target if it.kind == DATA else f.source)])
+    way = whole(n.ways[routes + (f.target if it.kind == DATA else f.source)])
     if way < MANY:
         return way
     return among(n, way - MANY, it.flow, it.kind == DATA, node)
@@ -57,21 +55,21 @@ def way_out(n: Net, routes: int, node: int, item: int) -> int:
 def among(n: Net, at: int, flow: int, onward: bool, seed: int) -> int:
     """One of several ways, by a hash of addresses and ports; those of acknowledgements are the other way round."""
     f = n.flows[flow]
-    source, target, ports = address(f.source), address(f.target), np.int64(f.ports)
+    source, target, ports = address(f.source), address(f.target), whole(f.ports)
     if not onward:
         source, target = target, source
         ports = (ports << 16 | ports >> 16) & WORD
-    return n.choices[at + 1 + hash_of(np.int64(seed), source, target, ports) % np.int64(n.choices[at])]
+    return n.choices[at + 1 + hash_of(whole(seed), source, target, ports) % whole(n.choices[at])]
 
 
 @inner
 def port_towards(n: Net, flow: int, onward: bool) -> int:
     """The port through which a flow's source, or its target, sends its packets."""
     f = n.flows[flow]
-    own, other = np.int64(f.source), np.int64(f.target)
+    own, other = whole(f.source), whole(f.target)
     if not onward:
         own, other = other, own
-    way = np.int64(n.ways[own * n.g[HOSTS] + other])
+    way = whole(n.ways[own * n.g[HOSTS] + other])
     return way if way < MANY else among(n, way - MANY, flow, onward, NIC_SEED)
 
 

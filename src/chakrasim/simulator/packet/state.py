@@ -8,6 +8,7 @@ item p is the end of port p's transmission, for each port p.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ Places = NDArray[np.uint32]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Reals = NDArray[np.float64]
+
+whole: Callable[[Any], int] = np.int64  # type: ignore[assignment]
+"""A field of a record as an integer with a sign and 64 bits: mixed with others it would become a real number."""
 
 # Kinds of items.
 NOTHING: Final = 0

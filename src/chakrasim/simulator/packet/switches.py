@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import free, take
 from chakrasim.simulator.packet.control.table import at_dequeue
@@ -22,6 +20,7 @@ from chakrasim.simulator.packet.state import (
     UNROUTED,
     WRAPS,
     Net,
+    whole,
 )
 from chakrasim.simulator.packet.streams import first_number, next_stream
 from chakrasim.simulator.packet.wire import transmit
@@ -51,7 +50,7 @@ def enter(n: Net, port: int, item: int) -> None:
         n.g[UNROUTED] += 1
         free(n, item)
         return
-    priority = np.int64(it.bits) & PRIORITY
+    priority = whole(it.bits) & PRIORITY
     if n.g[ACKS_ALIKE] == 0 and it.kind != DATA and n.ports[port].acks == 0:
         priority = 0
     queue = n.queues[8 * out + priority]
@@ -163,7 +162,7 @@ def serve_switch(n: Net, port: int) -> None:
         return
     if ready == 0:
         return
-    priority = np.int64(p.turn)
+    priority = whole(p.turn)
     if ready != 1 << priority:
         priority = (priority + 1) & 7
         while (ready >> priority) & 1 == 0:
@@ -181,7 +180,7 @@ def serve_switch(n: Net, port: int) -> None:
 @leaf
 def give_back(n: Net, priority: int, item: int) -> int:
     """Take a packet out of the accounts of the port through which it came; returns its bytes."""
-    size, came = np.int64(n.items[item].bytes), np.int64(n.items[item].port)
+    size, came = whole(n.items[item].bytes), whole(n.items[item].port)
     source = n.queues[8 * came + priority]
     beyond = min(source.beyond, size)
     used = max(source.ingress - RESERVE, 0)
@@ -199,7 +198,7 @@ def release(n: Net, port: int, priority: int, item: int) -> None:
     p = n.ports[port]
     if queue.egress > p.low and n.g[MARKING] != 0:
         mark(n, port, item, queue.egress)
-    came = np.int64(n.items[item].port)
+    came = whole(n.items[item].port)
     source = n.queues[8 * came + priority]
     if source.stopped != 0 and source.beyond == 0:
         used = max(source.ingress - RESERVE, 0)

@@ -1,4 +1,4 @@
-"""Nodes, switches and links of a network of packets: the files of HPCC and ASTRA-sim's ns-3 (packet-network.md, 4.1)."""
+"""Nodes, switches and links of a network of packets, as HPCC's files have them (packet-network.md, 4.1)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def read_topology(text: str, file: str) -> Topology:
     if len(head) != 3 or not all(word.isdigit() for word in head):
         _refuse(file, f"line {line}", "this is no head of a topology", " ".join(head), "nodes switches links")
     nodes, count, links = map(int, head)
-    at, named = 1, []
+    at = 1
+    named: list[str] = []
     while len(named) < count and at < len(rows):
         named += rows[at][1]
         at += 1

@@ -171,7 +171,7 @@ def search(
     distance, queue = measures[0], measures[4]
     distance[host] = 0
     measures[1, host] = measures[2, host] = 0
-    measures[3, host] = (1 << 62)
+    measures[3, host] = 1 << 62
     queue[0] = host
     taken, queued, count = 0, 1, 0
     while taken < queued:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import push
-from chakrasim.simulator.packet.state import LOGGING, LOGS, NOW, PACKETS, Net
+from chakrasim.simulator.packet.state import LOGGING, LOGS, NOW, PACKETS, Net, whole
 
 
 @inner
@@ -16,17 +14,17 @@ def serial_ns(size: int, rate: int) -> int:
     With 64 bits behind the point the reciprocal is rounded down, so that an exact half is, too, unless the reciprocal
     is exact (packet-network.md, 1).
     """
-    scaled = np.int64(size) * 8_000_000_000
-    whole = scaled // rate
-    over = 2 * (scaled - whole * rate) - rate
+    scaled = whole(size) * 8_000_000_000
+    floor = scaled // rate
+    over = 2 * (scaled - floor * rate) - rate
     if over < 0:
-        return whole
+        return floor
     if over > rate // 9_000_000_000:
-        return whole + 1
+        return floor + 1
     rest = size * 8 % rate
     for _ in range(64):
         rest = 2 * rest % rate
-    return whole + 1 if rest * 2e9 <= over * 2.0**64 else whole
+    return floor + 1 if rest * 2e9 <= over * 2.0**64 else floor
 
 
 @leaf

@@ -10,10 +10,10 @@ import numpy as np
 from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.alone.case import PacketCase
 from chakrasim.simulator.packet.alone.result import PacketResult
-from chakrasim.simulator.packet.build import MARGIN, Network, Sizes, grown, new_net
+from chakrasim.simulator.packet.build import Network, Sizes, grown, new_net
 from chakrasim.simulator.packet.clock import NEVER
 from chakrasim.simulator.packet.flows import enter_flows
-from chakrasim.simulator.packet.loop import ALL_ENDED, DRY, LINK_DOWN, NEEDS_ROOM, ROUTES_NEW, run
+from chakrasim.simulator.packet.loop import ALL_ENDED, DRY, LINK_DOWN, MARGIN, NEEDS_ROOM, ROUTES_NEW, run
 from chakrasim.simulator.packet.state import Longs, Net
 
 EVENTS_A_CALL: Final = 1 << 20

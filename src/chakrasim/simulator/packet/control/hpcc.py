@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from chakrasim.jit import inner
 from chakrasim.simulator.packet.pairs import LARGE, as_rate, change_rate, within
 from chakrasim.simulator.packet.state import (
@@ -26,10 +24,11 @@ from chakrasim.simulator.packet.state import (
     U_TARGET,
     WORDS,
     Net,
+    whole,
 )
 
 TIME_BITS, BYTES_BITS, QUEUE_BITS = 24, 20, 17
-# Words of a flow, then for each hop, of which the first has the sum of all where there is one rate; USE is a real number.
+# Words of a flow, then those of each hop (where there is one rate the first has it); USE is a real number.
 UPDATED, HOPS = 0, 1
 RECORD, CURRENT, STAGE, USE, HOP_WORDS = range(5)
 
@@ -46,14 +45,14 @@ def begin(n: Net, flow: int) -> None:
 def at_dequeue(n: Net, port: int, item: int) -> None:
     """Write the port's record into a data packet: time, bytes sent, bytes waiting, and the code of its rate."""
     p, it = n.ports[port], n.items[item]
-    hop = np.int64(it.bits) >> HOPS_SHIFT
+    hop = whole(it.bits) >> HOPS_SHIFT
     unit = n.g[INT_UNIT]
     time = n.g[NOW] & ((1 << TIME_BITS) - 1)
     sent = p.carried // (128 * unit) & ((1 << BYTES_BITS) - 1)
     waiting = p.queued // (80 * unit) & ((1 << QUEUE_BITS) - 1)
     low = time | sent << TIME_BITS | waiting << (TIME_BITS + BYTES_BITS)
     at = hop % n.g[MOST_HOPS]
-    n.records[item * n.g[RECORDS] + at] = low + (np.int64(p.code) - 4) * (1 << 61)
+    n.records[item * n.g[RECORDS] + at] = low + (whole(p.code) - 4) * (1 << 61)
     if hop <= n.g[MOST_HOPS]:
         it.bits += HOP
 
@@ -64,7 +63,7 @@ def on_ack(n: Net, flow: int, item: int) -> None:
     full = n.items[item].seq > n.words[w + UPDATED]
     if not full and n.g[FAST_REACT] == 0:
         return
-    hops = np.int64(n.items[item].bits) >> HOPS_SHIFT
+    hops = whole(n.items[item].bits) >> HOPS_SHIFT
     sent = n.flows[flow].next
     if n.words[w + UPDATED] == 0:
         n.words[w + UPDATED] = sent

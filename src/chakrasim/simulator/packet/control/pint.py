@@ -71,7 +71,7 @@ def at_dequeue(n: Net, port: int, item: int) -> None:
     if p.last_size > 0:
         use += math.pow(2.0, (log_drawn(n, p.last_size) + second - speed - period) / SCALE)
     if span > gap and p.usage > 0:
-        old = int(math.floor(8192 * p.usage + 0.5))
+        old = math.floor(8192 * p.usage + 0.5)
         use += math.pow(2.0, (log_drawn(n, span - gap) + log_drawn(n, old) - period) / SCALE) / 8192
     it.value = max(it.value, encoded(n, use))
     p.usage = use
