@@ -163,6 +163,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
     x = np.zeros(at.REAL_GLOBALS)
     gain = settings.ewma_gain
     x[at.GAIN] = gain if gain is not None else 0.0 if network.faults.zero_gain else 1 / 16
+    x[at.TWO] = 2.0
     x[at.U_TARGET], x[at.PINT_LOG_BASE] = settings.u_target, settings.pint_log_base
     rates = _line_rates(network)[:8]
     x[at.LINE_RATES : at.LINE_RATES + len(rates)] = rates

@@ -258,7 +258,7 @@ class Net(NamedTuple):
     NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS, GLOBALS,
 ) = range(72)  # fmt: skip
 # Of `Net.x`.
-GAIN, U_TARGET, PINT_LOG_BASE, LINE_RATES, REAL_GLOBALS = 0, 1, 2, 3, 11
+GAIN, U_TARGET, PINT_LOG_BASE, TWO, LINE_RATES, REAL_GLOBALS = 0, 1, 2, 3, 4, 12
 
 
 def records(count: int, kind: Any) -> Any:

@@ -16,6 +16,7 @@ from chakrasim.simulator.packet.state import (
     NOW,
     PINT_LIMIT,
     PINT_LOG_BASE,
+    TWO,
     U_TARGET,
     WORDS,
     Net,
@@ -58,7 +59,10 @@ def log_exact(value: float) -> float:
 
 @inner
 def at_dequeue(n: Net, port: int, item: int) -> None:
-    """Renew the port's use, and let the packet carry the largest of its way."""
+    """Renew the port's use, and let the packet carry the largest of its way.
+
+    The base 2 is read from a table, since a compiler may make another function of a power of a constant.
+    """
     p, it = n.ports[port], n.items[item]
     span = n.g[MOST_RTT]
     gap = min(n.g[NOW] - p.last_time, span)
@@ -67,12 +71,12 @@ def at_dequeue(n: Net, port: int, item: int) -> None:
     waiting = p.queued
     if waiting >= 256:
         drawn = log_drawn(n, gap) + log_drawn(n, waiting >> 8)
-        use += math.pow(2.0, (drawn + second - speed - 2 * period) / SCALE) * 256
+        use += math.pow(n.x[TWO], (drawn + second - speed - 2 * period) / SCALE) * 256
     if p.last_size > 0:
-        use += math.pow(2.0, (log_drawn(n, p.last_size) + second - speed - period) / SCALE)
+        use += math.pow(n.x[TWO], (log_drawn(n, p.last_size) + second - speed - period) / SCALE)
     if span > gap and p.usage > 0:
         old = math.floor(8192 * p.usage + 0.5)
-        use += math.pow(2.0, (log_drawn(n, span - gap) + log_drawn(n, old) - period) / SCALE) / 8192
+        use += math.pow(n.x[TWO], (log_drawn(n, span - gap) + log_drawn(n, old) - period) / SCALE) / 8192
     it.value = max(it.value, encoded(n, use))
     p.usage = use
 
@@ -83,7 +87,7 @@ def encoded(n: Net, use: float) -> int:
     count = max(1.0, math.ceil(512 * use))
     power = math.log(count) / math.log(base)
     up, low = math.ceil(power), math.floor(power)
-    above, below = math.pow(base, up), math.pow(base, low)
+    above, below = math.pow(base, float(up)), math.pow(base, float(low))
     if above == below:
         above *= base
     drawn = c_rand(n) % 65536
@@ -101,7 +105,7 @@ def on_ack(n: Net, flow: int, item: int) -> None:
     if updated == 0:
         n.words[w + UPDATED] = f.next
         return
-    over = math.pow(n.x[PINT_LOG_BASE], n.items[item].value) / 512 / n.x[U_TARGET]
+    over = math.pow(n.x[PINT_LOG_BASE], float(n.items[item].value)) / 512 / n.x[U_TARGET]
     rate, stage = n.words[w + CURRENT] + n.g[AI], n.words[w + STAGE] + 1
     if over >= 1 or stage > n.g[MI_THRESHOLD]:
         infinite = 0 if n.g[INFINITE_IS_ZERO] != 0 else LARGE
