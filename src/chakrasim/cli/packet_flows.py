@@ -27,14 +27,14 @@ def run_packet_model(options: argparse.Namespace) -> int:
     stuck = (result.stuck_text,) if result.unfinished else ()
     tell_warnings(stuck, options)
     result = replace(result, warnings=(*notes.warnings, *stuck))
-    from chakrasim.report.tables.packets import packet_sections
+    from chakrasim.report.tables.flows import packet_sections
 
     report(options, result.to_dict, lambda: packet_sections(result))
     return STUCK if stuck and not options.compat else 0
 
 
 def _case(options: argparse.Namespace, notes: Notes) -> Any:
-    from chakrasim.simulator.packet.alone.case import case_of, is_packet_case, read_case
+    from chakrasim.simulator.packet.alone.case import load_case, read_case
     from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
 
     faults = ALL_FAULTS if options.compat else NO_FAULTS
@@ -49,12 +49,4 @@ def _case(options: argparse.Namespace, notes: Notes) -> Any:
         return read_case(options.network, options.settings, options.flows, faults, notes)
     if given:
         raise InputError(f"a case has its network: --{given[0]} does not go with it", remedy="leave one of them out")
-    from chakrasim.config.decode import decode_json, printable
-    from chakrasim.files.storage import read_bytes
-
-    name = printable(options.file)
-    content = decode_json(read_bytes(options.file, expected="a case"), name, notes)
-    if not is_packet_case(content):
-        raise InputError("this is no case of packets", file=name, place="$", expected="topology, config and flows")
-    assert isinstance(content, dict)
-    return case_of(content, name, faults, notes)
+    return load_case(options.file, faults, notes)

@@ -107,7 +107,7 @@ def test_times_of_bytes_are_those_of_the_fixed_point_numbers(size: int, rate: in
     assert plain(serial_ns)(size, rate) == exact_ns(size, rate)
 
 
-@pytest.mark.parametrize(("size", "rate", "ns"), [(1025, 400 * 10**9, 20), (1, 16 * 10**9, 1), (3, 16 * 10**9, 2)])
+@pytest.mark.parametrize(("size", "rate", "ns"), [(1025, 400 * 10**9, 20), (1, 8192, 976_563)])
 def test_halves_are_rounded_as_the_reference_does(size: int, rate: int, ns: int) -> None:
     assert plain(serial_ns)(size, rate) == exact_ns(size, rate) == ns
 

@@ -105,7 +105,7 @@ def test_a_speed_without_a_threshold_is_refused_with_the_link() -> None:
 
 def test_a_misspelt_key_is_refused_with_the_one_that_was_meant() -> None:
     case = star(2, [[0, 1, 3, 100, 1000, 0]], RATE_BOUNT=1)
-    with pytest.raises(InputError, match="RATE_BOUNT: unknown key; .*did you mean RATE_BOUND"):
+    with pytest.raises(InputError, match=r"RATE_BOUNT: unknown key; .*did you mean RATE_BOUND"):
         right(case)
     assert fct(case, ALL_FAULTS)[0] > 0
 

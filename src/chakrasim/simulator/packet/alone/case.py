@@ -9,7 +9,9 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from chakrasim.config.decode import decode_json, printable
 from chakrasim.errors import InputError, near
+from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
 from chakrasim.simulator.packet.build import Network, network_of
 from chakrasim.simulator.packet.faults import Faults
@@ -34,9 +36,15 @@ class PacketCase:
     stop_ns: int | None = None
 
 
-def is_packet_case(content: object) -> bool:
-    """Whether decoded JSON is a case of this kind."""
-    return isinstance(content, Mapping) and "topology" in content and "flows" in content
+def load_case(path: str, faults: Faults, notes: Notes) -> PacketCase:
+    """The case in a file. Raises InputError."""
+    name = printable(path)
+    content = decode_json(read_bytes(path, expected="a case"), name, notes)
+    if not isinstance(content, Mapping) or "topology" not in content:
+        raise InputError(
+            "this is no case of packets", file=name, place="$", expected=f"an object of {', '.join(CASE_KEYS)}"
+        )
+    return case_of(content, name, faults, notes)
 
 
 def case_of(content: Mapping[str, Any], file: str, faults: Faults, notes: Notes) -> PacketCase:
