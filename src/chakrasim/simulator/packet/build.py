@@ -197,6 +197,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
     net.items.kind[1:count] = at.SENT
     net.items.port[1:count] = np.arange(1, count)
     net.g[at.FREE] = 0
+    net.g[at.LISTS] = sizes.pairs
     net = net._replace(records=np.zeros(net.items.size * stride, np.int64), later=records(net.items.size, at.LATER))
     _chain(net, count)
     return net
@@ -214,6 +215,8 @@ def _chain(net: Net, first: int) -> None:
 def grown(net: Net) -> Net:
     """The same tables with room for more of what there is no room for."""
     g = net.g
+    if g[at.UNLISTED]:
+        net = _with_longer_lists(net)
     if g[at.SPARE] < g[at.BURST]:
         old = net.items.size
         size = 2 * old + int(g[at.BURST])
@@ -226,6 +229,29 @@ def grown(net: Net) -> Net:
     if g[at.LOGGING] and g[at.LOGS] + MARGIN >= net.log.size:
         net = net._replace(log=at.longer(net.log, 2 * net.log.size + 2 * MARGIN))
     return net
+
+
+def _with_longer_lists(net: Net) -> Net:
+    """The lists of queue pairs with twice the room."""
+    old, size = int(net.g[at.LISTS]), 2 * int(net.g[at.LISTS])
+    hosts = np.flatnonzero(net.ports.host)
+    places = np.zeros(hosts.size * size + 1, np.uint32)
+    codes = np.zeros(hosts.size * size + 1, np.uint8)
+    for i, port in enumerate(hosts.tolist()):
+        first = int(net.ports[port].first)
+        places[i * size : i * size + old] = net.pairs[first : first + old]
+        codes[i * size : i * size + old] = net.codes[first : first + old]
+        net.ports[port].first = i * size
+    net.g[at.LISTS] = size
+    return net._replace(pairs=places, codes=codes)
+
+
+def with_more_flows(net: Net) -> Net:
+    """The same tables with room for twice as many flows."""
+    size, words = 2 * net.flows.size, int(net.g[at.WORDS])
+    own = np.zeros(size * words, np.int64)
+    own[: net.words.size] = net.words
+    return net._replace(flows=at.longer(net.flows, size), words=own, reals=own.view(np.float64))
 
 
 def _most_hops(network: Network) -> int:

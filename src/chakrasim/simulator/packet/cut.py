@@ -47,6 +47,7 @@ def move_pairs(n: Net) -> None:
     for flow in range(1, n.flows.size):
         f = n.flows[flow]
         if f.state == LIVE:
+            f.clean = 0
             queue_pair_ports(n, flow)
             f.place = LEFT
             if f.nic == 0:

@@ -48,6 +48,8 @@ class Faults:
         a misspelt key is passed over; right: it is refused
     sizes_wrap
         sizes are 32-bit numbers with a sign: messages of 2 GiB and more, with which it goes wrong, are refused
+    receivers_learn_late
+        a message counts as received when its sender has the last acknowledgement; right: with its last byte
     bytes_of_cut_links_stay
         packets dropped with a link that went down stay in the buffer's accounts
     """
@@ -70,6 +72,7 @@ class Faults:
     unmarked_rates_mark_all: bool = False
     unknown_keys_pass: bool = False
     sizes_wrap: bool = False
+    receivers_learn_late: bool = False
     bytes_of_cut_links_stay: bool = False
 
 

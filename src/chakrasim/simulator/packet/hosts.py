@@ -22,7 +22,9 @@ from chakrasim.simulator.packet.state import (
     ENDED,
     HEADER,
     INTERVAL_FROM_START,
+    LEARNS_LATE,
     LET_GO,
+    LISTS,
     LIVE,
     MARKED,
     NACK,
@@ -33,9 +35,11 @@ from chakrasim.simulator.packet.state import (
     PAUSE,
     PENDING,
     PRIORITY,
+    RECEIVED,
     REJECTS_ACKS,
     RESEND,
     RESENT,
+    UNLISTED,
     Net,
     whole,
 )
@@ -59,9 +63,13 @@ def add_pair(n: Net, flow: int) -> None:
     queue_pair_ports(n, flow)
     if f.nic == 0 or f.back == 0:
         return
-    f.state = LIVE
-    f.began = f.avail = f.moved = n.g[NOW]
     p = n.ports[f.nic]
+    if p.pairs == n.g[LISTS]:
+        n.g[UNLISTED] = flow
+        return
+    f.state = LIVE
+    f.clean = 1
+    f.began = f.avail = f.moved = n.g[NOW]
     f.rate = f.top = p.rate
     f.place = p.pairs
     p.pairs += 1
@@ -107,6 +115,7 @@ def on_resend(n: Net, flow: int) -> None:
         if f.next > f.una:
             f.next = f.una
             n.g[RESENT] += 1
+            f.clean = 0
             refresh(n, flow)
     wait_to_resend(n, flow, f.moved + f.patience)
     serve_host(n, f.nic)
@@ -129,6 +138,9 @@ def take_data(n: Net, port: int, item: int) -> None:
     f.acked = f.expected
     queue_frame(n, f.back, item)
     serve_host(n, f.back)
+    if n.g[DRIVEN] != 0 and n.g[LEARNS_LATE] == 0 and f.told == 0 and f.expected >= f.bytes and f.state == LIVE:
+        f.told = 1
+        n.g[RECEIVED] = it.flow
 
 
 @leaf
@@ -162,6 +174,7 @@ def reply(n: Net, f: Any, seq: int, payload: int) -> int:
         if n.g[BACK_TO_ZERO] != 0:
             f.expected = f.expected // n.g[CHUNK] * n.g[CHUNK]
         n.g[NACKS] += 1
+        f.clean = 0
         return NACK
     return 0
 

@@ -19,6 +19,7 @@ from chakrasim.simulator.packet.state import (
     CUT_AT,
     CUT_LINK,
     DATA,
+    DRIVEN,
     ENDED,
     EVENTS,
     INJECT,
@@ -35,12 +36,14 @@ from chakrasim.simulator.packet.state import (
     PENDING,
     PRIMED,
     PRIORITY,
+    RECEIVED,
     RESEND,
     SENT,
     SPARE,
     STARTED,
     TIMER,
     TOKEN,
+    UNLISTED,
     WAKE,
     Net,
     whole,
@@ -58,7 +61,7 @@ ALL_ENDED: Final = 2
 LINK_DOWN: Final = 3
 """A link goes down now: routes must be found without it (`ROUTES_NEW`)."""
 TURN: Final = 4
-"""It is the turn of another queue, or of what waits for a flow that has ended (`PENDING`)."""
+"""It is the turn of another queue, or of what waits for a flow that has ended (`ENDED`) or come (`RECEIVED`)."""
 PAUSED: Final = 5
 
 ROUTES_NEW: Final = 2
@@ -194,6 +197,12 @@ def has_room(n: Net) -> bool:
 @kernel
 def run(n: Net, until: int, flows: int, events: int) -> int:
     """Run up to a time, to the end of so many flows, or for about so many events; returns why it stopped."""
+    return run_on(n, until, flows, events)
+
+
+@inner
+def run_on(n: Net, until: int, flows: int, events: int) -> int:
+    """The same, for kernels."""
     if n.g[PRIMED] == 0:
         prime(n)
     elif n.g[PRIMED] == ROUTES_NEW:
@@ -202,6 +211,10 @@ def run(n: Net, until: int, flows: int, events: int) -> int:
     for _ in range(events):
         if not has_room(n):
             return NEEDS_ROOM
+        if n.g[UNLISTED] != 0:
+            flow = n.g[UNLISTED]
+            n.g[UNLISTED] = 0
+            add_pair(n, flow)
         if n.g[PENDING] != 0:
             react(n, n.g[PENDING])
         if n.g[ENDED] >= flows:
@@ -231,6 +244,8 @@ def run(n: Net, until: int, flows: int, events: int) -> int:
             return TURN
         else:
             on_other(n, item, kind)
-        if n.g[PENDING] != 0:
+        if n.g[DRIVEN] != 0 and (n.g[ENDED] > 0 or n.g[RECEIVED] > 0):
             return TURN
+        if n.g[UNLISTED] != 0:
+            return NEEDS_ROOM
     return PAUSED

@@ -6,11 +6,15 @@ from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet.clock import NEVER, take
 from chakrasim.simulator.packet.pairs import LEFT, code_of, wake_at
 from chakrasim.simulator.packet.state import (
+    ABSENT,
     DATA,
     DONE,
+    DRIVEN,
+    FREE_FLOW,
     HEADER,
     HELD,
     NOW,
+    OVER,
     PAYLOAD,
     RATE_BOUND,
     STAMPED,
@@ -73,11 +77,11 @@ def remove_done(n: Net, port: int, lowest: int, chosen: int) -> int:
     p = n.ports[port]
     first = whole(p.first)
     kept = lowest
-    n.flows[n.pairs[first + lowest]].place = LEFT
+    leave_list(n, n.pairs[first + lowest])
     for place in range(lowest + 1, whole(p.pairs)):
         flow = n.pairs[first + place]
         if n.codes[first + place] == DONE:
-            n.flows[flow].place = LEFT
+            leave_list(n, flow)
             continue
         if place == chosen:
             chosen = kept
@@ -87,6 +91,17 @@ def remove_done(n: Net, port: int, lowest: int, chosen: int) -> int:
         kept += 1
     p.pairs = kept
     return chosen
+
+
+@inner
+def leave_list(n: Net, flow: int) -> None:
+    """A queue pair has left the list of its port; under a workload its record is used again."""
+    f = n.flows[flow]
+    f.place = LEFT
+    if n.g[DRIVEN] != 0 and f.state == OVER and f.clean != 0:
+        f.state = ABSENT
+        f.timer = n.g[FREE_FLOW]
+        n.g[FREE_FLOW] = flow
 
 
 @leaf

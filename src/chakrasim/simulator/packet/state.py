@@ -145,6 +145,8 @@ FLOW: Final = np.dtype(
         ("last", "i4"),  # bytes of its last packet
         ("priority", "u1"),
         ("state", "u1"),
+        ("told", "u1"),  # the receiver knows that all has come
+        ("clean", "u1"),  # nothing was sent twice: when it is over, nothing of it is under way
         ("window", "i8"),
         ("trip", "i8"),  # round trip, ns
         ("top", "i8"),  # highest rate
@@ -255,8 +257,10 @@ class Net(NamedTuple):
     FAST_REACT, MULTI_RATE, SAMPLE_FEEDBACK, MI_THRESHOLD, INT_UNIT, PINT_LIMIT, DCTCP_AI, MOST_HOPS,
     # faults of the reference
     WAKE_OF_ALL, PAUSES_NOTHING, ACKS_ALIKE, INTERVAL_FROM_START, DUPLICATES_SILENT, INFINITE_IS_ZERO,
-    NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS, GLOBALS,
-) = range(72)  # fmt: skip
+    NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS,
+    # driven by a workload
+    RECEIVED, LEARNS_LATE, UNLISTED, LISTS, FLOWS_USED, FREE_FLOW, GLOBALS,
+) = range(78)  # fmt: skip
 # Of `Net.x`.
 GAIN, U_TARGET, PINT_LOG_BASE, TWO, LINE_RATES, REAL_GLOBALS = 0, 1, 2, 3, 4, 12
 
