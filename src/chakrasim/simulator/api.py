@@ -272,7 +272,9 @@ def _packets(network: Any, model: NetworkModel | None, compat: bool, notes: Note
             raise InputError(f"{what} needs a network of packets", file="network", expected=expected)
         return None, network
     if model not in (None, "packet"):
-        raise InputError(f"a network of packets, which the {model} model does not know", remedy="use network model packet")
+        raise InputError(
+            f"a network of packets, which the {model} model does not know", remedy="use network model packet"
+        )
     from chakrasim.simulator.packet.system import packet_system
 
     found = packet_system(network, compat, notes)

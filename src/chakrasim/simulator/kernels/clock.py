@@ -67,7 +67,7 @@ def schedule(m: Words, time: int, kind: int, data: int) -> None:
 
 @inner
 def post(m: Words, time: int, message: int) -> None:
-    """Note for the network of packets that an event was scheduled, or a message sent: its queue has the order of all."""
+    """Note for the network of packets, whose queue orders all, that an event was scheduled or a message sent."""
     entry = allocate(m, at.POST_WORDS)
     m[entry + at.POST_NEXT] = 0
     m[entry + at.POST_TIME] = time

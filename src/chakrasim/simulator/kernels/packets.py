@@ -24,7 +24,6 @@ from chakrasim.simulator.packet.state import (
     EVENTS,
     FLOWS_USED,
     FREE_FLOW,
-    HOSTS,
     NOW,
     RECEIVED,
     SPARE,

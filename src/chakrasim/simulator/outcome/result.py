@@ -19,12 +19,12 @@ from chakrasim.text.layout import Section
 from chakrasim.text.shown import Shown, data_frame
 
 if TYPE_CHECKING:
-    from chakrasim.simulator.arena.packet_network import PacketFigures
     from pathlib import Path
 
     import pandas
 
     from chakrasim.machine import System
+    from chakrasim.simulator.arena.packet_network import PacketFigures
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.kernels.clock import lowest_bit
-from chakrasim.simulator.packet.state import ALIVE, FREE, LATER_COUNT, LATER_ORDER, MASK, NOTHING, NOW, SPARE, Net
+from chakrasim.simulator.packet.state import (
+    ALIVE,
+    FREE,
+    LATER_COUNT,
+    LATER_ORDER,
+    MASK,
+    NOTHING,
+    NOW,
+    SPARE,
+    Net,
+    whole,
+)
 
 NEVER = (1 << 63) - 1
 
@@ -128,7 +139,7 @@ def advance(n: Net, until: int) -> bool:
         return False
     n.g[NOW] = time
     while n.g[LATER_COUNT] > 0 and n.later[0].time - time <= mask:
-        append(n, n.later[0].entry, n.later[0].time)
+        append(n, whole(n.later[0].entry), n.later[0].time)
         pop_later(n)
     return True
 
@@ -141,6 +152,6 @@ def pop(n: Net, until: int) -> int:
         if not advance(n, until):
             return 0
         bucket = n.buckets[n.g[NOW] & n.g[MASK]]
-    item = bucket.head
+    item = whole(bucket.head)
     bucket.head = n.items[item].next
     return item

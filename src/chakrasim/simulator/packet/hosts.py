@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chakrasim.jit import inner, leaf
+from chakrasim.simulator.packet import state
 from chakrasim.simulator.packet.clock import free, push, take
 from chakrasim.simulator.packet.control import table
 from chakrasim.simulator.packet.nic import serve_host
@@ -26,7 +27,6 @@ from chakrasim.simulator.packet.state import (
     LET_GO,
     LISTS,
     LIVE,
-    MARKED,
     NACK,
     NACKS,
     NO_RESENDING,
@@ -82,7 +82,7 @@ def add_pair(n: Net, flow: int) -> None:
         else:
             f.patience = PATIENCE_NS + f.trip
             wait_to_resend(n, flow, n.g[NOW] + f.patience)
-    serve_host(n, f.nic)
+    serve_host(n, whole(f.nic))
 
 
 @inner
@@ -104,7 +104,7 @@ def on_resend(n: Net, flow: int) -> None:
     if f.bytes == 0:
         finish(n, flow)
         refresh(n, flow)
-        serve_host(n, f.nic)
+        serve_host(n, whole(f.nic))
         return
     if n.g[NOW] - f.moved >= f.patience and f.avail <= n.g[NOW]:
         if f.tries == MOST_TRIES:
@@ -118,7 +118,7 @@ def on_resend(n: Net, flow: int) -> None:
             f.clean = 0
             refresh(n, flow)
     wait_to_resend(n, flow, f.moved + f.patience)
-    serve_host(n, f.nic)
+    serve_host(n, whole(f.nic))
 
 
 @inner
@@ -136,8 +136,9 @@ def take_data(n: Net, port: int, item: int) -> None:
     it.bytes = n.g[ACK_BYTES]
     it.seq = f.expected
     f.acked = f.expected
-    queue_frame(n, f.back, item)
-    serve_host(n, f.back)
+    back = whole(f.back)
+    queue_frame(n, back, item)
+    serve_host(n, back)
     if n.g[DRIVEN] != 0 and n.g[LEARNS_LATE] == 0 and f.told == 0 and f.expected >= f.bytes and f.state == LIVE:
         f.told = 1
         n.g[RECEIVED] = it.flow
@@ -188,7 +189,7 @@ def pause_own(n: Net, port: int, item: int) -> None:
     node.pauses -= 1
     node.pause_from = n.g[NOW] + OWN_PAUSE_NS + OWN_PAUSE_GAP_NS
     priority = whole(n.items[item].bits) & PRIORITY
-    send_own_pause(n, port, priority, MARKED)
+    send_own_pause(n, port, priority, state.MARKED)
     end = take(n)
     it = n.items[end]
     it.kind, it.port, it.bits = LET_GO, port, priority
@@ -209,7 +210,8 @@ def send_own_pause(n: Net, port: int, priority: int, stop: int) -> None:
 def take_ack(n: Net, item: int) -> None:
     """The sender: what is acknowledged is done with; the last byte ends the flow."""
     it = n.items[item]
-    f = n.flows[it.flow]
+    flow = whole(it.flow)
+    f = n.flows[flow]
     if f.state != LIVE:
         free(n, item)
         return
@@ -223,7 +225,7 @@ def take_ack(n: Net, item: int) -> None:
             f.tries = 0
             f.patience = PATIENCE_NS + f.trip
     if f.una >= f.bytes:
-        finish(n, it.flow)
+        finish(n, flow)
         if n.g[DRIVEN] != 0:
             n.g[PENDING] = item
             return
@@ -248,11 +250,11 @@ def finish(n: Net, flow: int) -> None:
 def react(n: Net, item: int) -> None:
     """The rest of what an acknowledgement does: go back, the rate, the next packet."""
     n.g[PENDING] = 0
-    flow = n.items[item].flow
+    flow = whole(n.items[item].flow)
     f = n.flows[flow]
     if n.items[item].kind == NACK:
         f.next = f.una
     table.on_ack(n, flow, item)
     refresh(n, flow)
     free(n, item)
-    serve_host(n, f.nic)
+    serve_host(n, whole(f.nic))

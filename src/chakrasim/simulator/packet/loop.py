@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from chakrasim.jit import inner, kernel, leaf
+from chakrasim.simulator.packet import state
 from chakrasim.simulator.packet.clock import free, pop, push, take
 from chakrasim.simulator.packet.control.table import on_timer
 from chakrasim.simulator.packet.cut import cut
@@ -74,7 +75,7 @@ MARGIN: Final = 64
 def inject(n: Net, item: int) -> None:
     """Start all flows of this instant, then wait for the next."""
     while n.g[STARTED] < n.starts.size:
-        flow = n.starts[n.g[STARTED]]
+        flow = whole(n.starts[n.g[STARTED]])
         time = n.flows[flow].began
         if time > n.g[NOW]:
             push(n, item, time)
@@ -167,7 +168,7 @@ def on_other(n: Net, item: int, kind: int) -> None:
     elif kind == RESEND:
         on_resend(n, flow)
     elif kind == LET_GO:
-        send_own_pause(n, port, bits & PRIORITY, 0)
+        send_own_pause(n, port, bits & PRIORITY, state.NONE)
 
 
 @inner
@@ -175,9 +176,9 @@ def prime(n: Net) -> None:
     """Schedule what happens by itself: the first flows, and the end of a link."""
     n.g[PRIMED] = 1
     if n.starts.size > 0:
-        start_at(n, INJECT, n.flows[n.starts[0]].began)
+        start_at(n, state.INJECT, n.flows[n.starts[0]].began)
     if n.g[CUT_AT] > 0:
-        start_at(n, CUT, n.g[CUT_AT])
+        start_at(n, state.CUT, n.g[CUT_AT])
 
 
 @inner
@@ -229,7 +230,7 @@ def run_on(n: Net, until: int, flows: int, events: int) -> int:
         if kind != NOTHING and kind != TIMER:
             n.g[ALIVE] -= 1
         if kind == SENT:
-            port = n.items[item].port
+            port = whole(n.items[item].port)
             n.ports[port].busy &= 2
             serve(n, port)
         elif DATA <= kind <= PAUSE:

@@ -33,7 +33,7 @@ def serve_host(n: Net, port: int) -> None:
         return
     acks = n.queues[8 * port]
     if acks.head != 0 and (p.paused >> p.acks) & 1 == 0:
-        item = acks.head
+        item = whole(acks.head)
         acks.head = n.items[item].next
         transmit(n, port, item)
     elif p.pairs > 0:
@@ -77,9 +77,9 @@ def remove_done(n: Net, port: int, lowest: int, chosen: int) -> int:
     p = n.ports[port]
     first = whole(p.first)
     kept = lowest
-    leave_list(n, n.pairs[first + lowest])
+    leave_list(n, whole(n.pairs[first + lowest]))
     for place in range(lowest + 1, whole(p.pairs)):
-        flow = n.pairs[first + place]
+        flow = whole(n.pairs[first + place])
         if n.codes[first + place] == DONE:
             leave_list(n, flow)
             continue
@@ -109,7 +109,7 @@ def send_data(n: Net, port: int, place: int) -> None:
     """Send the next packet of the queue pair at a place of the list."""
     p = n.ports[port]
     p.served = place
-    flow = n.pairs[p.first + place]
+    flow = whole(n.pairs[p.first + place])
     f = n.flows[flow]
     item = take(n)
     it = n.items[item]

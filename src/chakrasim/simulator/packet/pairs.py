@@ -16,6 +16,7 @@ from chakrasim.simulator.packet.state import (
     WINDOWS_VARY,
     WRAPS,
     Net,
+    whole,
 )
 from chakrasim.simulator.packet.wire import serial_ns
 
@@ -72,11 +73,11 @@ def change_rate(n: Net, flow: int, rate: int) -> None:
     """Give a queue pair another rate at once: the gap behind its last packet becomes what the new rate asks for."""
     f = n.flows[flow]
     if f.rate != rate:
-        f.avail += serial_ns(f.last, rate) - serial_ns(f.last, f.rate)
+        f.avail += serial_ns(whole(f.last), rate) - serial_ns(whole(f.last), f.rate)
     p = n.ports[f.nic]
     if p.wake != 0 and f.avail < p.wake_at:
         call_off(n, p.wake)
-        wake_at(n, f.nic, max(f.avail, n.g[NOW]))
+        wake_at(n, whole(f.nic), max(f.avail, n.g[NOW]))
     set_rate(n, flow, rate)
 
 

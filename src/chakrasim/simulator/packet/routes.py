@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner, leaf
+from chakrasim.simulator.packet import state
 from chakrasim.simulator.packet.state import DATA, HOSTS, MANY, Net, whole
 
-NIC_SEED = 0x8BADF00D
 WORD = 0xFFFFFFFF
 
 
@@ -48,7 +48,7 @@ def way_out(n: Net, routes: int, node: int, item: int) -> int:
     way = whole(n.ways[routes + (f.target if it.kind == DATA else f.source)])
     if way < MANY:
         return way
-    return among(n, way - MANY, it.flow, it.kind == DATA, node)
+    return among(n, way - MANY, whole(it.flow), it.kind == DATA, node)
 
 
 @inner
@@ -59,7 +59,7 @@ def among(n: Net, at: int, flow: int, onward: bool, seed: int) -> int:
     if not onward:
         source, target = target, source
         ports = (ports << 16 | ports >> 16) & WORD
-    return n.choices[at + 1 + hash_of(whole(seed), source, target, ports) % whole(n.choices[at])]
+    return n.choices[at + 1 + hash_of(seed, source, target, ports) % whole(n.choices[at])]
 
 
 @inner
@@ -70,12 +70,12 @@ def port_towards(n: Net, flow: int, onward: bool) -> int:
     if not onward:
         own, other = other, own
     way = whole(n.ways[own * n.g[HOSTS] + other])
-    return way if way < MANY else among(n, way - MANY, flow, onward, NIC_SEED)
+    return way if way < MANY else among(n, way - MANY, flow, onward, state.NIC_SEED)
 
 
 @inner
 def queue_pair_ports(n: Net, flow: int) -> None:
     """Assign a flow to ports of its two hosts."""
     f = n.flows[flow]
-    f.nic = port_towards(n, flow, True)
-    f.back = port_towards(n, flow, False)
+    f.nic = port_towards(n, flow, state.YES)
+    f.back = port_towards(n, flow, state.NO)

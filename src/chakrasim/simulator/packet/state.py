@@ -178,6 +178,12 @@ LOGGED: Final = np.dtype(
     align=True,
 )
 """A transmission."""
+NIC_SEED: Final = 0x8BADF00D
+"""Of the hash by which a host chooses among its ports."""
+NONE: Final = 0
+YES: Final = True
+NO: Final = False
+"""Arguments of kernels are given by these names, as ``state.YES``: for every literal a function is compiled anew."""
 MANY: Final = 1 << 31
 """In the table of ways: there are several, and this is where their list begins."""
 

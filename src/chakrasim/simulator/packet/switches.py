@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner, leaf
+from chakrasim.simulator.packet import state
 from chakrasim.simulator.packet.clock import free, take
 from chakrasim.simulator.packet.control.table import at_dequeue
 from chakrasim.simulator.packet.routes import way_out
@@ -45,7 +46,7 @@ def threshold(n: Net, port: int) -> int:
 def enter(n: Net, port: int, item: int) -> None:
     """A data packet or an acknowledgement has come in through a port."""
     it = n.items[item]
-    out = way_out(n, n.ports[port].routes, n.ports[port].node, item)
+    out = way_out(n, n.ports[port].routes, whole(n.ports[port].node), item)
     if out == 0:
         n.g[UNROUTED] += 1
         free(n, item)
@@ -103,16 +104,16 @@ def pause_if_full(n: Net, port: int, priority: int) -> None:
         used = max(queue.ingress - RESERVE, 0)
         if queue.beyond > 0 or used >= threshold(n, port):
             queue.stopped = 1
-            send_pause(n, port, priority, True)
+            send_pause(n, port, priority, state.MARKED)
 
 
 @inner
-def send_pause(n: Net, port: int, priority: int, stop: bool) -> None:
-    """Send a frame that stops or lets go a priority: before all else, behind what is being sent."""
+def send_pause(n: Net, port: int, priority: int, stop: int) -> None:
+    """Send a frame that stops (MARKED) or lets go (NONE) a priority: before all else, behind what is being sent."""
     item = take(n)
     it = n.items[item]
     it.flow, it.bytes, it.kind, it.next = 0, PAUSE_BYTES, PAUSE, 0
-    it.bits = priority + (MARKED if stop else 0)
+    it.bits = priority | stop
     next_stream(n)
     p = n.ports[port]
     queue = n.queues[8 * port]
@@ -132,7 +133,7 @@ def serve_frame(n: Net, port: int) -> None:
     """Send the first packet of queue 0."""
     p = n.ports[port]
     queue = n.queues[8 * port]
-    item = queue.head
+    item = whole(queue.head)
     queue.head = n.items[item].next
     if queue.head == 0:
         p.filled &= 0xFE
@@ -169,7 +170,7 @@ def serve_switch(n: Net, port: int) -> None:
             priority = (priority + 1) & 7
         p.turn = priority
     queue = n.queues[8 * port + priority]
-    item = queue.head
+    item = whole(queue.head)
     queue.head = n.items[item].next
     if queue.head == 0:
         p.filled &= 255 ^ (1 << priority)
@@ -197,7 +198,7 @@ def release(n: Net, port: int, priority: int, item: int) -> None:
     queue.egress -= give_back(n, priority, item)
     p = n.ports[port]
     if queue.egress > p.low and n.g[MARKING] != 0:
-        mark(n, port, item, queue.egress)
+        mark(n, port, item, whole(queue.egress))
     came = whole(n.items[item].port)
     source = n.queues[8 * came + priority]
     if source.stopped != 0 and source.beyond == 0:
@@ -205,7 +206,7 @@ def release(n: Net, port: int, priority: int, item: int) -> None:
         if used == 0 or used + RESUME_GAP <= threshold(n, came):
             source.stopped = 0
             p.busy |= 1
-            send_pause(n, came, priority, False)
+            send_pause(n, came, priority, state.NONE)
 
 
 @inner

@@ -17,6 +17,7 @@ from chakrasim.simulator.packet.state import (
     RECOVERY_STAGES,
     WORDS,
     Net,
+    whole,
 )
 
 # Words of a flow; ALPHA is a real number.
@@ -51,8 +52,8 @@ def on_ack(n: Net, flow: int, item: int) -> None:
         n.words[w + STARTED] = 1
         n.reals[w + ALPHA] = 1.0
         n.words[w + SEEN] = 0
-        n.words[w + TIMERS + ALPHA_TIMER] = start_timer(n, flow, ALPHA_TIMER, n.g[ALPHA_NS])
-        n.words[w + TIMERS + DECREASE_TIMER] = start_timer(n, flow, DECREASE_TIMER, n.g[DECREASE_NS] + 1)
+        n.words[w + TIMERS + ALPHA_TIMER] = start_timer(n, flow, whole(ALPHA_TIMER), n.g[ALPHA_NS])
+        n.words[w + TIMERS + DECREASE_TIMER] = start_timer(n, flow, whole(DECREASE_TIMER), n.g[DECREASE_NS] + 1)
         n.words[w + TARGET] = n.flows[flow].rate
 
 
@@ -74,7 +75,7 @@ def on_timer(n: Net, flow: int, which: int) -> None:
         set_rate(n, flow, max(n.g[MIN_RATE], int(rate * (1 - n.reals[w + ALPHA] / 2))))
         n.words[w + STAGE] = n.words[w + CUT] = 0
         stop_timer(n, n.words[w + TIMERS + INCREASE_TIMER])
-        n.words[w + TIMERS + INCREASE_TIMER] = start_timer(n, flow, INCREASE_TIMER, n.g[RECOVERY_NS])
+        n.words[w + TIMERS + INCREASE_TIMER] = start_timer(n, flow, whole(INCREASE_TIMER), n.g[RECOVERY_NS])
 
 
 @inner

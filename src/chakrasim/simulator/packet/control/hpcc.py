@@ -98,7 +98,7 @@ def update(n: Net, flow: int, item: int, hops: int, full: bool) -> None:
         sent = sent * 128 * n.g[INT_UNIT]
         waiting = min(waiting, old >> queue_shift & ((1 << QUEUE_BITS) - 1)) * 80 * n.g[INT_UNIT]
         line = n.x[LINE_RATES + (record >> 61) + 4]
-        use = ratio(sent * 8, gap * 1e-9) / line + ratio(float(waiting) * f.top / line, f.window)
+        use = ratio(float(sent * 8), gap * 1e-9) / line + ratio(float(waiting) * f.top / line, float(f.window))
         n.words[w + RECORD] = record
         if n.g[MULTI_RATE] != 0:
             rate = min(rate, step(n, flow, w, use, min(gap, f.trip), full))

@@ -20,6 +20,7 @@ from chakrasim.simulator.packet.state import (
     U_TARGET,
     WORDS,
     Net,
+    whole,
 )
 from chakrasim.simulator.packet.streams import c_rand
 
@@ -66,14 +67,14 @@ def at_dequeue(n: Net, port: int, item: int) -> None:
     p, it = n.ports[port], n.items[item]
     span = n.g[MOST_RTT]
     gap = min(n.g[NOW] - p.last_time, span)
-    second, speed, period = log_exact(1e9), log_exact(p.rate // 8), log_exact(span)
+    second, speed, period = log_exact(1e9), log_exact(float(p.rate // 8)), log_exact(float(span))
     use = 0.0
-    waiting = p.queued
+    waiting = whole(p.queued)
     if waiting >= 256:
         drawn = log_drawn(n, gap) + log_drawn(n, waiting >> 8)
         use += math.pow(n.x[TWO], (drawn + second - speed - 2 * period) / SCALE) * 256
     if p.last_size > 0:
-        use += math.pow(n.x[TWO], (log_drawn(n, p.last_size) + second - speed - period) / SCALE)
+        use += math.pow(n.x[TWO], (log_drawn(n, whole(p.last_size)) + second - speed - period) / SCALE)
     if span > gap and p.usage > 0:
         old = math.floor(8192 * p.usage + 0.5)
         use += math.pow(n.x[TWO], (log_drawn(n, span - gap) + log_drawn(n, old) - period) / SCALE) / 8192
