@@ -46,7 +46,7 @@ def _case(options: argparse.Namespace, notes: Notes) -> Any:
                 "the network of packets is not all there", found=f"no {missing}",
                 expected="a case, or --network TOPOLOGY --settings CONFIG --flows FLOWS",
             )  # fmt: skip
-        return read_case(options.network, options.settings, options.flows, faults, notes)
+        return read_case(options.network, options.settings, options.flows, faults, notes, options.seed)
     if given:
         raise InputError(f"a case has its network: --{given[0]} does not go with it", remedy="leave one of them out")
-    return load_case(options.file, faults, notes)
+    return load_case(options.file, faults, notes, options.seed)

@@ -23,7 +23,7 @@ from chakrasim.simulator.lowering.channels import Channels
 from chakrasim.simulator.lowering.matrices import Matrix
 
 if TYPE_CHECKING:
-    from chakrasim.simulator.packet.build import Network as Packets
+    from chakrasim.simulator.packet.network import Network as Packets
 
 
 @dataclass(frozen=True)

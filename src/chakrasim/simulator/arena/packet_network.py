@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.packets import COUNT, Messages, run_packets
 from chakrasim.simulator.packet import state
-from chakrasim.simulator.packet.build import Network, Sizes, grown, new_net, with_more_flows
-from chakrasim.simulator.packet.loop import ROUTES_NEW
+from chakrasim.simulator.packet.build import Sizes, around_the_cut, grown, new_net, with_more_flows
+from chakrasim.simulator.packet.network import Network
 from chakrasim.simulator.packet.state import records
 
 Ints = NDArray[np.int64]
@@ -67,7 +67,7 @@ class PacketNetwork:
             elif reason == at.NEED_SLOTS:
                 self.net = grown(self.net)
             elif reason == at.NEED_CHANGES:
-                self._find_other_ways()
+                self.net, self.network = around_the_cut(self.net, self.network)
             else:
                 return reason
 
@@ -100,13 +100,6 @@ class PacketNetwork:
                 record=state.longer(messages.record, size), number=state.longer(messages.number, size)
             )
         self.messages = messages
-
-    def _find_other_ways(self) -> None:
-        """A link goes down: routes without it."""
-        ways = self.network.ways_without(int(self.net.g[state.CUT_LINK]))
-        self.network = replace(self.network, ways=ways)
-        self.net = self.net._replace(ways=ways.ways, choices=ways.choices)
-        self.net.g[state.PRIMED] = ROUTES_NEW
 
 
 def _no_messages(network: Network, flows: int) -> Messages:

@@ -2,135 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.control.hpcc import HOP_WORDS
-from chakrasim.simulator.packet.control.table import HPCC, PINT, SIZES, TIMELY
-from chakrasim.simulator.packet.faults import Faults
-from chakrasim.simulator.packet.loop import MARGIN
-from chakrasim.simulator.packet.settings import Settings
+from chakrasim.simulator.packet.control.table import HPCC, SIZES, TIMELY
+from chakrasim.simulator.packet.loop import MARGIN, ROUTES_NEW
+from chakrasim.simulator.packet.network import Network, line_rates, most_hops
 from chakrasim.simulator.packet.state import Longs, Net, records
 from chakrasim.simulator.packet.streams import LINKS, STATE, rand_state, stream_state
 from chakrasim.simulator.packet.switches import RESERVE
-from chakrasim.simulator.packet.topology import Topology
-from chakrasim.simulator.packet.ways import Ports, Ways, find_ways, ports_of
 
-HEADER_BYTES: Final = 36
-KNOWN_RATES: Final = tuple(gigabit * 10**9 for gigabit in (25, 50, 100, 200, 400, 1200, 2400))
-"""Those of HPCC's records; others read as the first (packet-network.md, 8.2)."""
-HOPS_KNOWN: Final = 5
-MOST_HOPS: Final = 14
 SMALLEST_RING, LARGEST_RING = 1 << 12, 1 << 16
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """A topology with its settings, ports and routes: what does not change while packets move."""
-
-    topology: Topology
-    settings: Settings
-    faults: Faults
-    ports: Ports
-    ways: Ways
-    seed: int | None = None
-    first_stream: int | None = None
-    time_stamps: bool = True
-    bdp: Longs = field(init=False)
-    int_bytes: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bdp", self.ways.bdp())
-        object.__setattr__(self, "int_bytes", _int_bytes(self.settings))
-
-    def ways_without(self, port: int) -> Ways:
-        """The routes when the link of a port is down."""
-        down = frozenset([int(self.ports.link[port])])
-        return find_ways(self.topology, self.ports, self.settings.packet_payload_size, down)
-
-    @property
-    def header_bytes(self) -> int:
-        """What a data packet has beside its payload."""
-        return HEADER_BYTES + self.int_bytes
-
-    @property
-    def ack_bytes(self) -> int:
-        """Of an acknowledgement."""
-        return max(60 - 34 - 12 - self.int_bytes, 0) + 12 + self.int_bytes + 22
-
-    @property
-    def max_rtt_ns(self) -> int:
-        """The largest base round trip of all pairs of hosts."""
-        return max(int(self.ways.round_trip_ns.max(initial=0)), 0)
-
-    @property
-    def max_bdp(self) -> int:
-        """The most bytes that a pair has under way at full rate."""
-        return int(self.bdp.max(initial=0))
-
-
-def network_of(
-    topology: Topology,
-    settings: Settings,
-    faults: Faults,
-    *,
-    seed: int | None = None,
-    first_stream: int | None = None,
-    time_stamps: bool | None = None,
-    file: str = "config",
-) -> Network:
-    """Check the settings against the topology and find the routes. Raises InputError with the key."""
-    ports = ports_of(topology)
-    ways = find_ways(topology, ports, settings.packet_payload_size)
-    stamps = time_stamps if time_stamps is not None else not faults.no_time_stamps
-    network = Network(topology, settings, faults, ports, ways, seed, first_stream, stamps)
-    _check(network, file)
-    return network
-
-
-def _check(network: Network, file: str) -> None:
-    settings, faults = network.settings, network.faults
-    if settings.cc_mode == HPCC and not settings.has_win:
-        raise InputError("HPCC divides by its window", file=file, place="HAS_WIN", found=0, expected="1 with CC_MODE 3")
-    if not faults.unmarked_rates_mark_all and settings.enable_qcn:
-        switches = set(network.topology.switches)
-        for link in network.topology.links:
-            maps = (("KMIN_MAP", settings.kmin_map), ("KMAX_MAP", settings.kmax_map), ("PMAX_MAP", settings.pmax_map))
-            for key, thresholds in maps:
-                if {link.a, link.b} & switches and link.rate not in thresholds:
-                    raise InputError(
-                        "a link's speed has no threshold for marks", file=file, place=key,
-                        found=f"link {link.a}-{link.b} of {link.rate} bit/s",
-                        expected=f"one of {', '.join(map(str, sorted(thresholds))) or 'none given'}",
-                        remedy=f"add {link.rate} and its value to {key}, or set ENABLE_QCN 0",
-                    )  # fmt: skip
-    if settings.cc_mode == HPCC and not faults.five_hops and network.ways.hops.max(initial=0) > MOST_HOPS + 1:
-        raise InputError(
-            "a way has more switches than HPCC's records", file=file, place="CC_MODE",
-            found=int(network.ways.hops.max()) - 1, expected=f"up to {MOST_HOPS}",
-        )  # fmt: skip
-    if settings.cc_mode == HPCC and not faults.unknown_rates_as_25g and len(_line_rates(network)) > 8:
-        raise InputError(
-            "HPCC's records have room for eight speeds of links", file=file, place="CC_MODE",
-            found=len(_line_rates(network)), expected="8 at most",
-        )  # fmt: skip
-
-
-def _int_bytes(settings: Settings) -> int:
-    if settings.cc_mode == PINT:
-        return 2
-    return {HPCC: 42, TIMELY: 8}.get(settings.cc_mode, 0)
-
-
-def _line_rates(network: Network) -> list[int]:
-    """Rates as HPCC's records tell them apart."""
-    if network.faults.unknown_rates_as_25g:
-        return list(KNOWN_RATES)
-    return sorted({link.rate for link in network.topology.links})
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +37,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
     ports = network.ports
     count = ports.node.size
     settings = network.settings
-    hops = _most_hops(network)
+    hops = most_hops(network)
     words = 1 + HOP_WORDS * hops if settings.cc_mode == HPCC else SIZES.get(settings.cc_mode, 1)
     words = -(-words // 8) * 8 if words <= 16 else words
     own = np.zeros((sizes.flows + 1) * words, np.int64)
@@ -165,7 +52,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
     x[at.GAIN] = gain if gain is not None else 0.0 if network.faults.zero_gain else 1 / 16
     x[at.TWO] = 2.0
     x[at.U_TARGET], x[at.PINT_LOG_BASE] = settings.u_target, settings.pint_log_base
-    rates = _line_rates(network)[:8]
+    rates = line_rates(network)[:8]
     x[at.LINE_RATES : at.LINE_RATES + len(rates)] = rates
     losses, streams, loss_of = _losses(network)
     net = Net(
@@ -188,6 +75,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
         losses=losses,
         streams=streams,
         starts=np.zeros(0, np.uint32),
+        moved=np.zeros(0, np.uint32),
         ended=np.zeros(sizes.flows + 1, np.uint32),
         pauses=records(sizes.pauses, at.PAUSED),
         log=records(sizes.log, at.LOGGED),
@@ -231,6 +119,14 @@ def grown(net: Net) -> Net:
     return net
 
 
+def around_the_cut(net: Net, network: Network) -> tuple[Net, Network]:
+    """The tables with routes around the link that goes down now, with which the run goes on."""
+    network = replace(network, ways=network.ways_without(int(net.g[at.CUT_LINK])))
+    moved = np.argsort(net.flows.source, kind="stable").astype(np.uint32)
+    net.g[at.PRIMED] = ROUTES_NEW
+    return net._replace(ways=network.ways.ways, choices=network.ways.choices, moved=moved), network
+
+
 def _with_longer_lists(net: Net) -> Net:
     """The lists of queue pairs with twice the room."""
     old, size = int(net.g[at.LISTS]), 2 * int(net.g[at.LISTS])
@@ -252,13 +148,6 @@ def with_more_flows(net: Net) -> Net:
     own = np.zeros(size * words, np.int64)
     own[: net.words.size] = net.words
     return net._replace(flows=at.longer(net.flows, size), words=own, reals=own.view(np.float64))
-
-
-def _most_hops(network: Network) -> int:
-    """Records that a data packet has room for (HPCC)."""
-    if network.faults.five_hops:
-        return HOPS_KNOWN
-    return max(HOPS_KNOWN, min(MOST_HOPS, int(network.ways.hops.max(initial=1)) - 1))
 
 
 def _times(network: Network) -> tuple[dict[int, int], Any]:
@@ -306,7 +195,7 @@ def _headroom(network: Network, link: int) -> int:
 def _port_records(network: Network, rows: dict[int, int], is_host: Any, loss_of: Any, pairs: int) -> Any:
     settings, topology, numbers = network.settings, network.topology, network.ports
     ports = records(numbers.node.size, at.PORT)
-    rates = _line_rates(network)
+    rates = line_rates(network)
     own = [port for port in range(1, numbers.node.size) if numbers.node[port] == topology.hosts[0]]
     base_rate = topology.links[int(numbers.link[own[0]])].rate if own else 1
     lists = 0
@@ -381,6 +270,8 @@ def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
         return 1000 * int(us) if faults.whole_microseconds else max(1, round(1000 * us))
 
     interval = settings.l2_ack_interval
+    if interval is None:
+        interval = 0 if faults.zero_interval_rejects else 1
     values = {
         at.MASK: ring - 1,
         at.BURST: MARGIN,
@@ -393,7 +284,7 @@ def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
         at.WINDOWS_VARY: settings.var_win,
         at.MARKING: settings.enable_qcn,
         at.CHUNK: settings.l2_chunk_size or 1 << 62,
-        at.ACK_INTERVAL: 1 if interval is None else interval,
+        at.ACK_INTERVAL: interval,
         at.BACK_TO_ZERO: settings.l2_back_to_zero and settings.l2_chunk_size > 0,
         at.HOSTS: network.ways.hosts,
         at.WORDS: words,
@@ -414,7 +305,7 @@ def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
         at.INT_UNIT: settings.int_multi,
         at.PINT_LIMIT: int(65536 * settings.pint_prob),
         at.DCTCP_AI: settings.dctcp_rate_ai,
-        at.MOST_HOPS: _most_hops(network),
+        at.MOST_HOPS: most_hops(network),
         at.WAKE_OF_ALL: faults.wakes_for_all,
         at.PAUSES_NOTHING: faults.pause_time_zero_resumes and settings.pause_time == 0,
         at.ACKS_ALIKE: faults.acks_keep_priority,

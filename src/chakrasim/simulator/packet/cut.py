@@ -39,12 +39,13 @@ def drop_queues(n: Net, port: int) -> None:
 
 @inner
 def move_pairs(n: Net) -> None:
-    """Put every live queue pair into the list of the port that leads to its target now, and let all ports try."""
+    """Put every live queue pair into the list of the port that leads to its target now, host by host, and let each try
+    to send at once."""
     for port in range(1, n.ports.size):
         if n.ports[port].host != 0:
             n.ports[port].pairs = 0
-            n.ports[port].served = 0
-    for flow in range(1, n.flows.size):
+    for i in range(n.moved.size):
+        flow = whole(n.moved[i])
         f = n.flows[flow]
         if f.state == LIVE:
             f.clean = 0
@@ -57,6 +58,4 @@ def move_pairs(n: Net) -> None:
             p.pairs += 1
             n.pairs[p.first + f.place] = flow
             n.codes[p.first + f.place] = code_of(n, flow)
-    for port in range(1, n.ports.size):
-        if n.ports[port].host != 0:
-            serve_host(n, port)
+            serve_host(n, whole(f.nic))

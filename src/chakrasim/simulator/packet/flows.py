@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.simulator.packet.build import Network
+from chakrasim.simulator.packet.network import Network
 from chakrasim.simulator.packet.pairs import LEFT
 from chakrasim.simulator.packet.state import Longs, Net
 

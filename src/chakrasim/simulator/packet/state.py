@@ -216,6 +216,8 @@ class Net(NamedTuple):
         six integers for each generator of errors, the first for marking; then the words of the C library's
     starts
         flows in order of their start
+    moved
+        flows in order of their source, when a link goes down
     ended
         flows in order of their end
     pauses, log
@@ -243,6 +245,7 @@ class Net(NamedTuple):
     losses: Any
     streams: Longs
     starts: Places
+    moved: Places
     ended: Places
     pauses: Any
     log: Any

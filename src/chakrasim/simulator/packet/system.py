@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from chakrasim.errors import InputError, near
 from chakrasim.notes import Notes
-from chakrasim.simulator.packet.build import Network, network_of
 from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+from chakrasim.simulator.packet.network import Network, network_of
 from chakrasim.simulator.packet.settings import settings_of
 from chakrasim.simulator.packet.topology import topology_of
 

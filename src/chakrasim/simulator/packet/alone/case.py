@@ -13,8 +13,8 @@ from chakrasim.config.decode import decode_json, printable
 from chakrasim.errors import InputError, near
 from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
-from chakrasim.simulator.packet.build import Network, network_of
 from chakrasim.simulator.packet.faults import Faults
+from chakrasim.simulator.packet.network import Network, network_of
 from chakrasim.simulator.packet.settings import read_pairs, settings_of
 from chakrasim.simulator.packet.state import Longs
 from chakrasim.simulator.packet.topology import Topology, read_topology, topology_of
@@ -36,18 +36,18 @@ class PacketCase:
     stop_ns: int | None = None
 
 
-def load_case(path: str, faults: Faults, notes: Notes) -> PacketCase:
-    """The case in a file. Raises InputError."""
+def load_case(path: str, faults: Faults, notes: Notes, seed: int | None = None) -> PacketCase:
+    """The case in a file; a seed gives other random numbers than the reference's. Raises InputError."""
     name = printable(path)
     content = decode_json(read_bytes(path, expected="a case"), name, notes)
     if not isinstance(content, Mapping) or "topology" not in content:
         raise InputError(
             "this is no case of packets", file=name, place="$", expected=f"an object of {', '.join(CASE_KEYS)}"
         )
-    return case_of(content, name, faults, notes)
+    return case_of(content, name, faults, notes, seed)
 
 
-def case_of(content: Mapping[str, Any], file: str, faults: Faults, notes: Notes) -> PacketCase:
+def case_of(content: Mapping[str, Any], file: str, faults: Faults, notes: Notes, seed: int | None = None) -> PacketCase:
     """The case in decoded JSON. ``stop_ns`` counts only with faults: without them a run ends by itself. Raises
     InputError."""
     for key in content:
@@ -66,6 +66,7 @@ def case_of(content: Mapping[str, Any], file: str, faults: Faults, notes: Notes)
         topology,
         settings_of(config, file, notes, silent=faults.unknown_keys_pass),
         faults,
+        seed=seed,
         first_stream=_number(content.get("first_stream"), file, "$.first_stream"),
         time_stamps=stamps if isinstance(stamps, bool) and faults.no_time_stamps else None,
         file=file,
@@ -113,12 +114,14 @@ def _checked(rows: list[Any], places: list[str], topology: Topology, faults: Fau
     return np.array(rows, np.int64).reshape(-1, 6)
 
 
-def read_case(topology: str, settings: str, flows: str, faults: Faults, notes: Notes) -> PacketCase:
+def read_case(
+    topology: str, settings: str, flows: str, faults: Faults, notes: Notes, seed: int | None = None
+) -> PacketCase:
     """The case in three files: topology, configuration, flows. Raises InputError with file and line."""
     graph = read_topology(_text(topology, "a topology"), topology)
     values = read_pairs(_text(settings, "a configuration"))
     silent = faults.unknown_keys_pass
-    network = network_of(graph, settings_of(values, settings, notes, silent=silent), faults, file=settings)
+    network = network_of(graph, settings_of(values, settings, notes, silent=silent), faults, seed=seed, file=settings)
     return PacketCase(network, read_flows(_text(flows, "flows"), flows, graph, faults))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.alone.stuck import MOST_TOLD, reasons
-from chakrasim.simulator.packet.build import Network
+from chakrasim.simulator.packet.network import Network
 from chakrasim.simulator.packet.state import Longs, Net, Reals
 from chakrasim.text.amounts import plural, time_text
 from chakrasim.text.shown import Shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy as np
 from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.alone.case import PacketCase
 from chakrasim.simulator.packet.alone.result import PacketResult
-from chakrasim.simulator.packet.build import Network, Sizes, grown, new_net
+from chakrasim.simulator.packet.build import Sizes, around_the_cut, grown, new_net
 from chakrasim.simulator.packet.clock import NEVER
 from chakrasim.simulator.packet.flows import enter_flows
-from chakrasim.simulator.packet.loop import ALL_ENDED, DRY, LINK_DOWN, MARGIN, NEEDS_ROOM, ROUTES_NEW, run
+from chakrasim.simulator.packet.loop import ALL_ENDED, DRY, LINK_DOWN, MARGIN, NEEDS_ROOM, run
+from chakrasim.simulator.packet.network import Network
 from chakrasim.simulator.packet.state import Longs, Net
 
 EVENTS_A_CALL: Final = 1 << 20
@@ -44,7 +44,7 @@ def prepare(network: Network, rows: Longs, *, log: bool = False) -> Net:
 
 def run_on(net: Net, network: Network, stop_ns: int | None) -> tuple[Net, Network]:
     """Run until all flows have ended, to a time, or until nothing more happens."""
-    until = NEVER if stop_ns is None else stop_ns
+    until = NEVER if stop_ns is None else stop_ns - 1
     while True:
         reason = run(net, until, net.starts.size, EVENTS_A_CALL)
         if reason in (DRY, ALL_ENDED):
@@ -52,6 +52,4 @@ def run_on(net: Net, network: Network, stop_ns: int | None) -> tuple[Net, Networ
         if reason == NEEDS_ROOM:
             net = grown(net)
         elif reason == LINK_DOWN:
-            network = replace(network, ways=network.ways_without(int(net.g[at.CUT_LINK])))
-            net = net._replace(ways=network.ways.ways, choices=network.ways.choices)
-            net.g[at.PRIMED] = ROUTES_NEW
+            net, network = around_the_cut(net, network)

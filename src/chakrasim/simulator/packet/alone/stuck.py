@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from chakrasim.simulator.packet import state as at
-from chakrasim.simulator.packet.build import Network
+from chakrasim.simulator.packet.network import Network
 from chakrasim.simulator.packet.state import Net
 
 MOST_TOLD: Final = 8
