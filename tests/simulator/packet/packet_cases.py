@@ -36,7 +36,11 @@ def star(hosts: int, flows: list[list[int]], **config: Any) -> dict[str, Any]:
     """Hosts around one switch, 100 Gb/s and 1 us each; the switch has the highest number."""
     links = [[hosts, host, RATE, "1us", 0] for host in range(hosts)]
     topology = {"nodes": hosts + 1, "switches": [hosts], "links": links}
-    return {"topology": topology, "config": {**MAPS, "CC_MODE": 12, **config}, "flows": flows}
+    return {
+        "topology": topology,
+        "config": {**MAPS, "CC_MODE": 12, "L2_ACK_INTERVAL": 1, "L2_CHUNK_SIZE": 4000, **config},
+        "flows": flows,
+    }
 
 
 def right(case: dict[str, Any]) -> PacketResult:

@@ -92,7 +92,7 @@ def test_buffers_never_hold_more_than_they_have(case: dict[str, Any]) -> None:
     for switch in result.network.topology.switches:
         own = range(int(numbers.first[switch]) + 1, int(numbers.first[switch + 1]) + 1)
         room = max(int(net.nodes[switch].total), 0) + sum(int(net.ports[port].headroom) * 7 + 7 * 4096 for port in own)
-        assert sum(int(net.queues.most[8 * port : 8 * port + 8].max()) for port in own) <= room
+        assert sum(int(net.queues.most[port :: net.ports.size].max()) for port in own) <= room
 
 
 @given(cases())

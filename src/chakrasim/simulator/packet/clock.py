@@ -25,6 +25,12 @@ NEVER = (1 << 63) - 1
 
 
 @leaf
+def queue_at(n: Net, port: int, priority: int) -> int:
+    """Where the queue of a priority stands: those of one priority are near one another, and queue 0 is its port's."""
+    return priority * n.ports.size + port
+
+
+@leaf
 def take(n: Net) -> int:
     """An item that is free; its content is what it was."""
     item = n.g[FREE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator.packet.clock import free
+from chakrasim.simulator.packet.clock import free, queue_at
 from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.pairs import LEFT, code_of
 from chakrasim.simulator.packet.routes import queue_pair_ports
@@ -25,7 +25,7 @@ def drop_queues(n: Net, port: int) -> None:
     p = n.ports[port]
     p.busy |= 2
     for priority in range(8):
-        queue = n.queues[8 * port + priority]
+        queue = n.queues[queue_at(n, port, priority)]
         while queue.head != 0:
             item = queue.head
             queue.head = n.items[item].next

@@ -147,7 +147,7 @@ def take_data(n: Net, port: int, item: int) -> None:
 @leaf
 def queue_frame(n: Net, port: int, item: int) -> None:
     """Put an acknowledgement or a pause frame into the queue of a host's port."""
-    queue = n.queues[8 * port]
+    queue = n.queues[port]
     n.items[item].next = 0
     if queue.head == 0:
         queue.head = item

@@ -31,7 +31,7 @@ def serve_host(n: Net, port: int) -> None:
     p = n.ports[port]
     if p.busy != 0:
         return
-    acks = n.queues[8 * port]
+    acks = n.queues[port]
     if acks.head != 0 and (p.paused >> p.acks) & 1 == 0:
         item = whole(acks.head)
         acks.head = n.items[item].next

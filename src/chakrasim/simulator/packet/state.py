@@ -118,10 +118,11 @@ QUEUE: Final = np.dtype(
         ("ingress", "i4"),  # bytes in the buffer that came in through this port,
         ("beyond", "i4"),  # and those of them in the headroom
         ("stopped", "u4"),  # whether the other end has been told to pause
+        ("unused", "u4"),
     ],
     align=True,
 )
-"""One of the eight queues of a port: number 8 port + priority. A host has its acknowledgements in queue 0."""
+"""One of the eight queues of a port (`clock.queue_at`). A host has its acknowledgements in queue 0."""
 NODE: Final = np.dtype([("shared", "i8"), ("total", "i8"), ("pauses", "i8"), ("pause_from", "i8")], align=True)
 """Bytes of the shared buffer, taken and in all; of hosts, pauses of their own still allowed, and from when."""
 FLOW: Final = np.dtype(
@@ -270,17 +271,21 @@ class Net(NamedTuple):
     # driven by a workload
     RECEIVED, LEARNS_LATE, UNLISTED, LISTS, FLOWS_USED, FREE_FLOW, GLOBALS,
 ) = range(78)  # fmt: skip
+LINE: Final = 64
+"""Bytes of a line of the cache."""
 # Of `Net.x`.
 GAIN, U_TARGET, PINT_LOG_BASE, TWO, LINE_RATES, REAL_GLOBALS = 0, 1, 2, 3, 4, 12
 
 
 def records(count: int, kind: Any) -> Any:
-    """A table of so many records, all zero."""
-    return np.zeros(count, kind).view(np.recarray)
+    """A table of so many records, all zero, that begins with a line of the cache: none of 32 bytes lies in two."""
+    raw = np.zeros(count * kind.itemsize + LINE, np.uint8)
+    first = -raw.ctypes.data % LINE
+    return raw[first : first + count * kind.itemsize].view(kind).view(np.recarray)
 
 
 def longer(table: Any, size: int) -> Any:
     """The same table with room for more."""
-    new = np.zeros(size, table.dtype)
+    new = records(size, table.dtype) if table.dtype.names else np.zeros(size, table.dtype)
     new[: table.size] = table
-    return new.view(type(table))
+    return new

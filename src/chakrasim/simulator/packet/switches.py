@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.packet import state
-from chakrasim.simulator.packet.clock import free, take
+from chakrasim.simulator.packet.clock import free, queue_at, take
 from chakrasim.simulator.packet.control.table import at_dequeue
 from chakrasim.simulator.packet.routes import way_out
 from chakrasim.simulator.packet.state import (
@@ -54,9 +54,9 @@ def enter(n: Net, port: int, item: int) -> None:
     priority = whole(it.bits) & PRIORITY
     if n.g[ACKS_ALIKE] == 0 and it.kind != DATA and n.ports[port].acks == 0:
         priority = 0
-    queue = n.queues[8 * out + priority]
+    queue = n.queues[queue_at(n, out, priority)]
     if priority > 0:
-        if not admit(n, port, 8 * port + priority, it.bytes):
+        if not admit(n, port, queue_at(n, port, priority), it.bytes):
             n.g[DROPPED] += 1
             free(n, item)
             return
@@ -99,7 +99,7 @@ def admit(n: Net, port: int, at: int, size: int) -> bool:
 
 @leaf
 def pause_if_full(n: Net, port: int, priority: int) -> None:
-    queue = n.queues[8 * port + priority]
+    queue = n.queues[queue_at(n, port, priority)]
     if queue.stopped == 0:
         used = max(queue.ingress - RESERVE, 0)
         if queue.beyond > 0 or used >= threshold(n, port):
@@ -116,7 +116,7 @@ def send_pause(n: Net, port: int, priority: int, stop: int) -> None:
     it.bits = priority | stop
     next_stream(n)
     p = n.ports[port]
-    queue = n.queues[8 * port]
+    queue = n.queues[port]
     if queue.head == 0:
         queue.head = item
         p.filled |= 1
@@ -132,7 +132,7 @@ def send_pause(n: Net, port: int, priority: int, stop: int) -> None:
 def serve_frame(n: Net, port: int) -> None:
     """Send the first packet of queue 0."""
     p = n.ports[port]
-    queue = n.queues[8 * port]
+    queue = n.queues[port]
     item = whole(queue.head)
     queue.head = n.items[item].next
     if queue.head == 0:
@@ -169,7 +169,7 @@ def serve_switch(n: Net, port: int) -> None:
         while (ready >> priority) & 1 == 0:
             priority = (priority + 1) & 7
         p.turn = priority
-    queue = n.queues[8 * port + priority]
+    queue = n.queues[queue_at(n, port, priority)]
     item = whole(queue.head)
     queue.head = n.items[item].next
     if queue.head == 0:
@@ -182,7 +182,7 @@ def serve_switch(n: Net, port: int) -> None:
 def give_back(n: Net, priority: int, item: int) -> int:
     """Take a packet out of the accounts of the port through which it came; returns its bytes."""
     size, came = whole(n.items[item].bytes), whole(n.items[item].port)
-    source = n.queues[8 * came + priority]
+    source = n.queues[queue_at(n, came, priority)]
     beyond = min(source.beyond, size)
     used = max(source.ingress - RESERVE, 0)
     source.beyond -= beyond
@@ -194,13 +194,13 @@ def give_back(n: Net, priority: int, item: int) -> int:
 @leaf
 def release(n: Net, port: int, priority: int, item: int) -> None:
     """Take a packet out of the accounts of the buffer, mark it if it leaves many behind, and let its sender go on."""
-    queue = n.queues[8 * port + priority]
+    queue = n.queues[queue_at(n, port, priority)]
     queue.egress -= give_back(n, priority, item)
     p = n.ports[port]
     if queue.egress > p.low and n.g[MARKING] != 0:
         mark(n, port, item, whole(queue.egress))
     came = whole(n.items[item].port)
-    source = n.queues[8 * came + priority]
+    source = n.queues[queue_at(n, came, priority)]
     if source.stopped != 0 and source.beyond == 0:
         used = max(source.ingress - RESERVE, 0)
         if used == 0 or used + RESUME_GAP <= threshold(n, came):
@@ -228,4 +228,4 @@ def mark(n: Net, port: int, item: int, waiting: int) -> None:
 @inner
 def forget(n: Net, port: int, priority: int, item: int) -> None:
     """Take a packet that is dropped from a queue out of the accounts of the buffer."""
-    n.queues[8 * port + priority].egress -= give_back(n, priority, item)
+    n.queues[queue_at(n, port, priority)].egress -= give_back(n, priority, item)

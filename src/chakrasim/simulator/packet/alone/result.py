@@ -111,7 +111,7 @@ class PacketResult(Shown):
     def _ports(self) -> list[list[int]]:
         """`ports`: switch, port, most bytes that waited in one priority, packets marked."""
         numbers = self.network.ports
-        most = self.net.queues.most.reshape(-1, 8).max(1)
+        most = self.net.queues.most.reshape(8, -1).max(0)
         rows = []
         for switch in sorted(self.network.topology.switches):
             first, behind = int(numbers.first[switch]), int(numbers.first[switch + 1])

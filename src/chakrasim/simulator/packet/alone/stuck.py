@@ -57,7 +57,7 @@ def pause_circle(net: Net) -> list[int]:
         for priority in range(1, 8):
             if not (p.filled & p.paused) >> priority & 1:
                 continue
-            item = int(net.queues[8 * port + priority].head)
+            item = int(net.queues[net.ports.size * priority + port].head)
             while item:
                 came = int(net.items[item].port)
                 before = int(net.ports[came].peer)
