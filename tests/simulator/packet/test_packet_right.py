@@ -35,7 +35,7 @@ def test_a_flow_shorter_than_the_interval_of_acknowledgements_ends(size: int) ->
 
 
 def test_the_interval_counts_from_the_last_acknowledgement() -> None:
-    case = star(2, [[0, 1, 3, 100, 100_000, 0]], L2_ACK_INTERVAL=10_000)
+    case = star(2, [[0, 1, 3, 100, 100_000, 0]], L2_ACK_INTERVAL=10_000, L2_CHUNK_SIZE=0)
     assert right(case).to_dict()["transmissions"] == 2 * 100 + 2 * 10
     assert run_case(case, replace(NO_FAULTS, interval_from_start=True)).to_dict()["transmissions"] == 2 * 100 + 2 * 91
 

@@ -263,6 +263,7 @@ def _port_that_ends(network: Network) -> int:
 
 
 def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
+    """What kernels read of the settings. Long because it names every word."""
     settings, faults = network.settings, network.faults
     g = np.zeros(at.GLOBALS, np.int64)
 

@@ -6,7 +6,7 @@ went straight into the same list, since it is moved as soon as its time lies wit
 
 from __future__ import annotations
 
-from chakrasim.jit import inner, leaf
+from chakrasim.jit import fetcher, inner, leaf
 from chakrasim.simulator.kernels.clock import lowest_bit
 from chakrasim.simulator.packet.state import (
     ALIVE,
@@ -22,6 +22,7 @@ from chakrasim.simulator.packet.state import (
 )
 
 NEVER = (1 << 63) - 1
+fetch = fetcher()
 
 
 @leaf
@@ -152,12 +153,17 @@ def advance(n: Net, until: int) -> bool:
 
 @leaf
 def pop(n: Net, until: int) -> int:
-    """The next item, and the clock set to its time; 0 if there is none up to `until`."""
+    """The next item, and the clock set to its time; 0 if there is none up to `until`.
+
+    The one behind it is fetched meanwhile: those of one ns lie anywhere.
+    """
     bucket = n.buckets[n.g[NOW] & n.g[MASK]]
     if bucket.head == 0:
         if not advance(n, until):
             return 0
         bucket = n.buckets[n.g[NOW] & n.g[MASK]]
     item = whole(bucket.head)
-    bucket.head = n.items[item].next
+    following = n.items[item].next
+    bucket.head = following
+    fetch(n.items, whole(following))
     return item
