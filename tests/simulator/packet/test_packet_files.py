@@ -95,6 +95,7 @@ def test_three_files_of_hpcc(tmp_path: Path) -> None:
         ({"topology": "3 1\n"}, "topology.txt: line 1: this is no head"),
         ({"topology": TOPOLOGY.replace("3 1 2", "3 1 4")}, "line 1: links are missing; found 2; expected 4"),
         ({"topology": TOPOLOGY.replace("100Gbps", "100", 1).replace("1us", "1 us", 1)}, "line 3: this is no link"),
+        ({"topology": TOPOLOGY.replace("100Gbps", "10kbps", 1)}, "line 3: this is no link.* a rate of 1Mbps or more"),
         ({"topology": TOPOLOGY.replace("2 0 ", "2 7 ")}, "line 3: this is no link"),
         ({"topology": TOPOLOGY.replace("\n2\n", "\n9\n")}, "switches: these are not the switches"),
         ({"config": "CC_MODE one\n"}, "config.txt: CC_MODE: this is no value"),

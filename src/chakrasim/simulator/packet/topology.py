@@ -10,6 +10,8 @@ from chakrasim.errors import InputError
 from chakrasim.simulator.packet.settings import delay_ns, rate_bps
 
 MOST_NODES: Final = 1 << 20
+SLOWEST_LINK: Final = 10**6
+"""Bit/s: no packet takes longer than 32 bits have room for."""
 _LINK: Final = "two nodes, rate, delay and error rate, such as 8 0 400Gbps 0.0005ms 0"
 
 
@@ -103,6 +105,8 @@ def _checked(nodes: int, switches: list[int], entries: list[tuple[str, list[str]
     for place, words in entries:
         try:
             a, b, rate, delay, error = words
+            if rate_bps(rate) < SLOWEST_LINK:
+                raise ValueError("a rate of 1Mbps or more")
             link = Link(int(a), int(b), rate_bps(rate), delay_ns(delay), float(error))
         except ValueError as fault:
             told = str(fault) if str(fault).startswith("a ") else _LINK
