@@ -11,7 +11,7 @@ from typing import Any
 from chakrasim.notes import Notes
 from chakrasim.simulator.packet.alone.case import case_of
 from chakrasim.simulator.packet.alone.result import PacketResult
-from chakrasim.simulator.packet.alone.run import run_packets
+from chakrasim.simulator.packet.alone.run import prepare, run_on, run_packets
 from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS, Faults
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "golden-packet.jsonl.gz"
@@ -46,3 +46,13 @@ def star(hosts: int, flows: list[list[int]], **config: Any) -> dict[str, Any]:
 def right(case: dict[str, Any]) -> PacketResult:
     """Run a case without faults."""
     return run_case(case, NO_FAULTS)
+
+
+def waiting_at(time_ns: int, mode: int) -> int:
+    """Bytes that wait for one host at a time, to which four send without end under a control of congestion."""
+    marks = {"KMIN_MAP": {10**11: 20}, "KMAX_MAP": {10**11: 80}, "PMAX_MAP": {10**11: 0.5}}
+    flows = [[source, 4, 3, 100, 10**8, 0] for source in range(4)]
+    how = {"GLOBAL_T": 0, "RP_TIMER": 50, "MULTI_RATE": 0, "EWMA_GAIN": 0.0625}
+    case = case_of(star(5, flows, CC_MODE=mode, **marks, **how), "case", NO_FAULTS, Notes())
+    net, _ = run_on(prepare(case.network, case.flows), case.network, time_ns)
+    return int(net.queues.egress.max())

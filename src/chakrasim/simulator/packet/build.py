@@ -10,7 +10,7 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.control.hpcc import HOP_WORDS
-from chakrasim.simulator.packet.control.table import HPCC, SIZES, TIMELY
+from chakrasim.simulator.packet.control.table import HPCC, SIZES, STAMPED
 from chakrasim.simulator.packet.loop import MARGIN, ROUTES_NEW
 from chakrasim.simulator.packet.network import Network, line_rates, most_hops
 from chakrasim.simulator.packet.state import Longs, Net, records
@@ -280,7 +280,7 @@ def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
         at.HEADER: network.header_bytes,
         at.PAYLOAD: settings.packet_payload_size,
         at.ACK_BYTES: network.ack_bytes,
-        at.STAMPED: settings.cc_mode == TIMELY and network.time_stamps,
+        at.STAMPED: settings.cc_mode in STAMPED and network.time_stamps,
         at.RATE_BOUND: settings.rate_bound,
         at.WINDOWS_VARY: settings.var_win,
         at.MARKING: settings.enable_qcn,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from chakrasim.errors import InputError
-from chakrasim.simulator.packet.control.table import DCQCN, HPCC, PINT, TIMELY
+from chakrasim.simulator.packet.control.table import DCQCN, HPCC, INT_BYTES
 from chakrasim.simulator.packet.faults import Faults
 from chakrasim.simulator.packet.settings import Settings
 from chakrasim.simulator.packet.state import Longs
@@ -38,7 +38,7 @@ class Network:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bdp", self.ways.bdp())
-        object.__setattr__(self, "int_bytes", _int_bytes(self.settings))
+        object.__setattr__(self, "int_bytes", INT_BYTES.get(self.settings.cc_mode, 0))
 
     def ways_without(self, port: int) -> Ways:
         """The routes when the link of a port is down."""
@@ -134,12 +134,6 @@ def _check_timers(settings: Settings, file: str) -> None:
                 "cut to whole us this timer comes again at once, for ever", file=file, place=key.upper(),
                 found=getattr(settings, key), expected="1 or more, or a run without the faults of the reference",
             )  # fmt: skip
-
-
-def _int_bytes(settings: Settings) -> int:
-    if settings.cc_mode == PINT:
-        return 2
-    return {HPCC: 42, TIMELY: 8}.get(settings.cc_mode, 0)
 
 
 def line_rates(network: Network) -> list[int]:

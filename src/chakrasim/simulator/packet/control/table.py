@@ -21,6 +21,10 @@ NAMES: Final = {DCQCN: "DCQCN", HPCC: "HPCC", TIMELY: "TIMELY", DCTCP: "DCTCP", 
 """Any other number is no control: the window alone holds back."""
 SIZES: Final = {DCQCN: dcqcn.SIZE, TIMELY: timely.SIZE, DCTCP: dctcp.SIZE, PINT: pint.SIZE}
 """Words of a flow; HPCC's go by the hops of the longest way."""
+INT_BYTES: Final = {HPCC: 42, TIMELY: 8, PINT: 2}
+"""What data packets and acknowledgements carry for it."""
+STAMPED: Final = {TIMELY}
+"""Those whose data packets bring along when they were sent."""
 
 
 @inner
