@@ -109,7 +109,7 @@ def new_flow(m: Words, n: Net, t: Messages, message: int) -> int:
     source, target = m[message + at.MSG_AT], m[message + at.MSG_TO]
     f = n.flows[flow]
     f.next = f.una = f.expected = f.acked = f.nack_until = f.nack_last = 0
-    f.last = f.told = f.tries = f.timer = 0
+    f.last = f.told = f.tries = f.retreats = f.timer = 0
     f.place = LEFT
     f.bytes = m[message + at.MSG_BYTES]
     f.source, f.target, f.priority = source, target, PRIORITY

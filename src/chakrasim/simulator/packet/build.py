@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from chakrasim.simulator.packet.state import Longs, Net, records
 from chakrasim.simulator.packet.streams import LINKS, STATE, rand_state, stream_state
 from chakrasim.simulator.packet.switches import RESERVE
 
+MOST_BYTES: Final = (1 << 31) - 1
+"""Of a queue."""
 SMALLEST_RING, LARGEST_RING = 1 << 12, 1 << 16
 
 
@@ -208,7 +210,7 @@ def _port_records(network: Network, rows: dict[int, int], is_host: Any, loss_of:
         p.host = is_host[node]
         p.code = rates.index(link.rate) if link.rate in rates else 0
         p.acks = 0 if settings.ack_high_prio else 3
-        p.headroom = _headroom(network, int(numbers.link[port]))
+        p.headroom = min(_headroom(network, int(numbers.link[port])), MOST_BYTES)
         shift, rate = 3, link.rate
         while rate > base_rate and shift > 0:
             shift, rate = shift - 1, rate // 2

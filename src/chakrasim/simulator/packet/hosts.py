@@ -21,6 +21,7 @@ from chakrasim.simulator.packet.state import (
     DRIVEN,
     DUPLICATES_SILENT,
     ENDED,
+    GIVEN_UP,
     HEADER,
     INTERVAL_FROM_START,
     LEARNS_LATE,
@@ -51,7 +52,9 @@ PATIENCE_NS = 1_000_000
 """A sender that has heard nothing for so long, and a round trip, sends again; twice as long after each time."""
 MOST_PATIENCE = 64
 MOST_TRIES = 12
-"""After so many times in a row it gives up."""
+"""After so many times in a row it gives up,"""
+MOST_RETREATS = 200
+"""and when it was sent back so often to the same byte."""
 OWN_PAUSE_NS = 10_000
 OWN_PAUSE_GAP_NS = 1_000_000
 
@@ -108,6 +111,7 @@ def on_resend(n: Net, flow: int) -> None:
         return
     if n.g[NOW] - f.moved >= f.patience and f.avail <= n.g[NOW]:
         if f.tries == MOST_TRIES:
+            give_up(n, flow)
             return
         f.tries += 1
         f.moved = n.g[NOW]
@@ -117,7 +121,7 @@ def on_resend(n: Net, flow: int) -> None:
             n.g[RESENT] += 1
             f.clean = 0
             refresh(n, flow)
-    wait_to_resend(n, flow, f.moved + f.patience)
+    wait_to_resend(n, flow, max(f.moved + f.patience, f.avail))
     serve_host(n, whole(f.nic))
 
 
@@ -221,6 +225,7 @@ def take_ack(n: Net, item: int) -> None:
     if acked > f.una and n.g[REJECTS_ACKS] == 0:
         f.una = acked
         f.moved = n.g[NOW]
+        f.retreats = 0
         if f.tries > 0:
             f.tries = 0
             f.patience = PATIENCE_NS + f.trip
@@ -247,6 +252,18 @@ def finish(n: Net, flow: int) -> None:
 
 
 @inner
+def give_up(n: Net, flow: int) -> None:
+    """Nothing of a flow comes through: it sends no more."""
+    f = n.flows[flow]
+    f.state = GIVEN_UP
+    table.end(n, flow)
+    if f.timer != 0:
+        call_off(n, f.timer)
+        f.timer = 0
+    refresh(n, flow)
+
+
+@inner
 def react(n: Net, item: int) -> None:
     """The rest of what an acknowledgement does: go back, the rate, the next packet."""
     n.g[PENDING] = 0
@@ -254,6 +271,9 @@ def react(n: Net, item: int) -> None:
     f = n.flows[flow]
     if n.items[item].kind == NACK:
         f.next = f.una
+        f.retreats += 1
+        if f.retreats > MOST_RETREATS and n.g[NO_RESENDING] == 0:
+            give_up(n, flow)
     table.on_ack(n, flow, item)
     refresh(n, flow)
     free(n, item)

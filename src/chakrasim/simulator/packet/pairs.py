@@ -7,6 +7,7 @@ from chakrasim.simulator.packet.clock import push, take
 from chakrasim.simulator.packet.state import (
     ALIVE,
     DONE,
+    GIVEN_UP,
     HELD,
     NOTHING,
     NOW,
@@ -27,7 +28,7 @@ LARGE = 1 << 62
 def code_of(n: Net, flow: int) -> int:
     """A queue pair's priority if it has bytes to send and room in its window, else HELD or DONE."""
     f = n.flows[flow]
-    if f.next < f.bytes:
+    if f.next < f.bytes and f.state != GIVEN_UP:
         flight = f.next - f.una
         if f.bound == 0 or (flight < f.bound and (flight >= 0 or n.g[WRAPS] == 0)):
             return f.priority

@@ -156,7 +156,8 @@ FLOW: Final = np.dtype(
         ("moved", "i8"),  # ns of the last new acknowledgement
         ("patience", "i8"),  # ns before it sends again
         ("timer", "u4"),  # retransmission,
-        ("tries", "u4"),  # and how often in a row it did
+        ("tries", "u4"),  # how often in a row it did,
+        ("retreats", "u4"),  # and how often in a row the sender was sent back
     ],
     align=True,
 )
@@ -164,6 +165,7 @@ FLOW: Final = np.dtype(
 ABSENT: Final = 0
 LIVE: Final = 1
 OVER: Final = 2
+GIVEN_UP: Final = 3
 
 # Codes of the queue pairs in a port's list: a priority where it has something to send and room in its window, or
 HELD: Final = 8

@@ -42,6 +42,8 @@ def _reason(net: Net, network: Network, flow: int) -> str:
     nic = net.ports[f.nic]
     if nic.paused >> f.priority & 1:
         return f"waits for {port_name(network, int(f.nic))}, which is told to pause priority {int(f.priority)}"
+    if f.state == at.GIVEN_UP:
+        return f"was given up: nothing behind byte {int(f.una)} came through"
     if f.next >= f.bytes:
         return f"has sent its {int(f.bytes)} bytes and waits for the acknowledgement of byte {int(f.una)}"
     if f.bound and f.next - f.una >= f.bound:
