@@ -184,3 +184,12 @@ def test_a_circle_of_pauses_is_named_by_its_ports() -> None:
     assert "flow 0 waits for host 0 port 1, which is told to pause priority 3" in result.stuck_text
     circle = result.stuck_text.split("in a circle: ")[1].split(";")[0].split(", ")
     assert sorted(circle) == [f"switch {10 + i} port {3 if i == 0 else 4}" for i in range(5)]
+
+
+def test_a_flow_that_is_always_sent_back_to_its_start_is_given_up() -> None:
+    """Chunks of 4,000 bytes in packets of 3: hardly one comes through whole."""
+    flows = [[0, 2, 3, 100, 40_000, 0], [1, 2, 3, 100, 20_000, 0]]
+    case = star(3, flows, PACKET_PAYLOAD_SIZE=3, ERROR_RATE_PER_LINK=0.02, L2_BACK_TO_ZERO=1, GLOBAL_T=0)
+    result = right(case)
+    assert result.unfinished == [0, 1]
+    assert "was given up: nothing behind byte 0 came through" in result.stuck_text
