@@ -193,3 +193,12 @@ def test_a_flow_that_is_always_sent_back_to_its_start_is_given_up() -> None:
     result = right(case)
     assert result.unfinished == [0, 1]
     assert "was given up: nothing behind byte 0 came through" in result.stuck_text
+
+
+def test_a_timer_that_would_stop_the_reference_s_clock_is_refused() -> None:
+    case = star(2, [[0, 1, 3, 100, 1000, 0]], CC_MODE=1, RP_TIMER=0.5)
+    with pytest.raises(
+        InputError, match="RP_TIMER: cut to whole us this timer comes again at once, for ever; found 0.5"
+    ):
+        run_case(case)
+    assert fct(case)[0] > 0
