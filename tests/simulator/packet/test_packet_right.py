@@ -197,8 +197,6 @@ def test_a_flow_that_is_always_sent_back_to_its_start_is_given_up() -> None:
 
 def test_a_timer_that_would_stop_the_reference_s_clock_is_refused() -> None:
     case = star(2, [[0, 1, 3, 100, 1000, 0]], CC_MODE=1, RP_TIMER=0.5)
-    with pytest.raises(
-        InputError, match="RP_TIMER: cut to whole us this timer comes again at once, for ever; found 0.5"
-    ):
+    with pytest.raises(InputError, match=r"RP_TIMER: cut to whole us this timer comes again .* found 0.5"):
         run_case(case)
     assert fct(case)[0] > 0
