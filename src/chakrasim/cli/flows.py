@@ -29,6 +29,8 @@ examples:
   chakrasim flows --machine h100 --gpus 256 --pattern all-to-all:1MiB --routing ecmp --seed 7
   chakrasim flows --network fabric.graphml --pattern incast:16x1MiB
   chakrasim flows my-flows.csv --machine h100 --gpus 64
+  chakrasim flows case.json --model packet --json out.json
+  chakrasim flows --network topology.txt --settings config.txt --flows flows.txt --model packet --compat
 
 A case brings its links along: {"links": [[from, to, bytes per ns], ...], "flows": [[start_ns, bytes, [links]], ...]}
 and, where wanted, "weights", "after" and "capacity_changes". A file of flows has the columns source, destination,
@@ -46,7 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine(inputs)
     inputs.add_argument("--network", metavar="FILE", help="a file of a network alone, instead of --machine")
     model = parser.add_argument_group("model")
-    model.add_argument("--model", choices=("flow",), default="flow", help="how links are shared: max-min fair (flow)")
+    model.add_argument(
+        "--model",
+        choices=("flow", "packet"),
+        default="flow",
+        help="how links are shared: max-min fair (flow), or by packets, queues and congestion control (packet)",
+    )
+    packets = parser.add_argument_group("packets (--model packet)")
+    packets.add_argument("--settings", metavar="FILE", help="the configuration of hosts and switches, with --network")
+    packets.add_argument("--flows", metavar="FILE", help="flows as HPCC's simulator reads them, with --network")
+    packets.add_argument("--compat", action="store_true", help="as ns-3's model does it, its faults included")
+    packets.add_argument("--packets", action="store_true", help="every transmission into the JSON, as tx")
     add_routing(model)
     model.add_argument("--changes", metavar="FILE", help="links, switches and ranks that fail, come back, change speed")
     model.add_argument("--exact", action="store_true", help="times are real numbers, not whole nanoseconds")
@@ -65,8 +77,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run and report. Raises InputError."""
+    inputs = [options.file, options.machine, options.network, options.changes, options.settings, options.flows]
+    check_targets({"--json": options.json}, inputs)
+    if options.model == "packet":
+        others = ("pattern", "machine", "changes")
+        _refuse([name for name in others if getattr(options, name) is not None], "--model packet has its own files")
+        from chakrasim.cli.packet_flows import run_packet_model
+
+        return run_packet_model(options)
+    own = [name for name in ("settings", "flows", "compat", "packets") if getattr(options, name)]
+    _refuse(own, "only --model packet has packets")
     notes = Notes()
-    check_targets({"--json": options.json}, [options.file, options.machine, options.network, options.changes])
     given = _input(options, notes)
     tell_warnings(notes.warnings, options)
     if not options.quiet:

@@ -97,6 +97,7 @@ def simulate(
     network_model: NetworkModel | None = None,
     congestion: Congestion | None = None,
     changes: Source | Sequence[Change] | None = None,
+    compat: bool = False,
     protocol: Protocol | None = None,
     fold: bool = True,
     common_start: bool = False,
@@ -133,12 +134,15 @@ def simulate(
         Number of ranks when there is one trace for all of them.
     network_model:
         How bytes share links: "unaware" and "aware" are ASTRA-sim's two networks, "flow" shares the links of a graph
-        by max-min fairness. By default what the machine names: graphs flow, others are unaware.
+        by max-min fairness, "packet" lets packets queue in switches: ``network`` is then a mapping of ``topology``,
+        ``config`` and ``logical_dims``. By default what the machine names: graphs flow, others are unaware.
     congestion:
         The same for ASTRA-sim's two, under its name there.
     changes:
         What happens to links and switches on the way, on the flow network: a file, the mapping that it holds, or
         `Change` objects.
+    compat:
+        Of the packet network: the reference's faults, each of which is described in `Faults` of the engine, too.
     protocol:
         How messages and collectives are carried out, where there is a choice.
     fold:
@@ -166,8 +170,9 @@ def simulate(
     notes, limits = Notes(), limits or Limits()
     with without_gc(), told(notes):
         groups = load_groups(comm_groups, notes)
+        packets, network = _packets(network, network_model, compat, notes)
         on = _machine(system, network, memory, machine, gpus, library, device_profile, notes)
-        model = _model(network_model, congestion, on)
+        model = _model("packet" if packets is not None else network_model, congestion, on)
         job = load_workload(workload, ranks, lenient, notes, max_bytes=limits.max_bytes)
         check_count(job, ranks, on.ranks)
         groups.check_ranks(on.ranks)
@@ -177,6 +182,7 @@ def simulate(
             groups=dict(groups.members),
             ranks=on.ranks,
             issue=on.issue,
+            packets=packets,
             **network_of(on, model, protocol or Protocol(), changes, notes),
             slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
             compute_scale=on.compute_scale,
@@ -256,6 +262,25 @@ def _run(
     return replace(result, warnings=notes.warnings)
 
 
+def _packets(network: Any, model: NetworkModel | None, compat: bool, notes: Notes) -> tuple[Any, Any]:
+    """The network of packets, if one is described, and the network as the ranks see it. Raises InputError."""
+    described = isinstance(network, Mapping) and "topology" in network and "config" in network
+    if not described:
+        if model == "packet" or compat:
+            what = "network_model packet" if model == "packet" else "compat"
+            expected = "a mapping of topology, config and logical_dims"
+            raise InputError(f"{what} needs a network of packets", file="network", expected=expected)
+        return None, network
+    if model not in (None, "packet"):
+        raise InputError(
+            f"a network of packets, which the {model} model does not know", remedy="use network model packet"
+        )
+    from chakrasim.simulator.packet.system import packet_system
+
+    found = packet_system(network, compat, notes)
+    return found.network, shape_of(found.logical_dims)
+
+
 def _model(network_model: NetworkModel | None, congestion: Congestion | None, on: Machine) -> NetworkModel:
     """The network model of a run. Raises InputError."""
     if network_model is not None and congestion is not None:
@@ -265,7 +290,7 @@ def _model(network_model: NetworkModel | None, congestion: Congestion | None, on
     is_graph = isinstance(on.network, NetworkGraph)
     model: Any = network_model or congestion or on.network_model or ("flow" if is_graph else "unaware")
     if model not in get_args(NetworkModel):
-        raise InputError("unknown network model", found=repr(model), expected="'unaware', 'aware' or 'flow'")
+        raise InputError("unknown network model", found=repr(model), expected="'unaware', 'aware', 'flow' or 'packet'")
     if is_graph and model != "flow":
         raise InputError(
             f"the network is a graph of links, which the {model} model does not know", remedy="use network model flow"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.channels import Channels
 from chakrasim.simulator.lowering.matrices import Matrix
+
+if TYPE_CHECKING:
+    from chakrasim.simulator.packet.network import Network as Packets
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Protocol:
 
 
 Replay = Literal["recorded", "transfer"]
-NetworkModel = Literal["unaware", "aware", "flow"]
+NetworkModel = Literal["unaware", "aware", "flow", "packet"]
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class Context:
     """What runs at one time on a rank."""
     graph: NetworkGraph | None = None
     """The links of the flow network."""
+    packets: Packets | None = None
+    """Hosts, switches and settings of the packet network."""
     routing: Routing = field(default_factory=Routing)
     changes: tuple[Change, ...] = ()
     """What becomes of links on the way."""

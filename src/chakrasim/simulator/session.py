@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,9 @@ from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, wai
 from chakrasim.trace import Job, TraceBuilder
 from chakrasim.trace.job.groups import JobGroups, number_groups
 
+if TYPE_CHECKING:
+    from chakrasim.simulator.arena.packet_network import PacketNetwork
+
 Ints = NDArray[np.int64]
 
 Lowered = tuple[Context, list[Graph], Ints]
@@ -63,6 +67,7 @@ class Session:
             warn_of_parts(self.graphs, context)
         self.context = context
         self.flows: FlowNetwork | None = None
+        self.packets: PacketNetwork | None = None
         self.stalls: dict[int, StallError] = {}
         """By number of the job: why it cannot end."""
         known: dict[CollectiveUse, Plan] = {}
@@ -158,7 +163,8 @@ class Session:
         self._note_stalls(m, layout, unfinished)
         self._warn_of_lost_messages(m)
         reason = _reason(folding, self.context.ranks, broken)
-        return gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows, unfinished)
+        result = gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows, unfinished)
+        return result if self.packets is None else replace(result, packets=self.packets.figures())
 
     def _note_stalls(self, m: Ints, layout: Layout, unfinished: Ints) -> None:
         """Say of each job why it cannot end, if it cannot."""
@@ -170,6 +176,8 @@ class Session:
     def _folding(self, fold: bool) -> Folding:
         if self.context.network_model == "flow":
             return Folding((), "every rank simulated: a graph of links")
+        if self.context.network_model == "packet":
+            return Folding((), "every rank simulated: a network of packets")
         if not fold:
             return Folding((), "every rank simulated: folding is switched off")
         if self.context.replay is not None:
@@ -188,11 +196,20 @@ class Session:
                 f"{nodes} nodes are simulated: their single times are not kept, so there is no timeline"
             )
         self.flows = self._flow_network()
+        self.packets = self._packet_network()
         m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
         try:
-            return engine.run(m, self.context.limits, nodes, progress, self.flows), layout
+            return engine.run(m, self.context.limits, nodes, progress, self.flows or self.packets), layout
         except engine.TimeOutOfRange as error:
             raise self._out_of_range(error) from None
+
+    def _packet_network(self) -> PacketNetwork | None:
+        """Hosts and switches of a run, without packets yet."""
+        if self.context.packets is None:
+            return None
+        from chakrasim.simulator.arena.packet_network import PacketNetwork
+
+        return PacketNetwork(self.context.packets)
 
     def _flow_network(self) -> FlowNetwork | None:
         """The links of a run on a graph, without flows yet."""

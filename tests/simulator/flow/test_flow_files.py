@@ -163,7 +163,7 @@ def test_a_rule_without_ways_says_what_it_lacks(capsys: pytest.CaptureFixture[st
         (["--machine", "h100", "--slow", "1=2", "--pattern", "incast:2x1MiB"], "--slow has no effect: flows compute"),
         (["CASE", "--pattern", "incast:2x1MiB"], "a file and --pattern are given"),
         (["CASE", "--merge", "2"], "--merge is a share of the time; found 2.0; expected from 0 to below 1"),
-        (["CASE", "--model", "packet"], "invalid choice: 'packet'"),
+        (["CASE", "--model", "fluid"], "invalid choice: 'fluid'"),
     ],
 )
 def test_options_that_do_not_go_together(

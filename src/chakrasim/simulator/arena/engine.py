@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from chakrasim.errors import InputError
 from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.context import Limits
 from chakrasim.simulator.kernels import layout as at
+
+if TYPE_CHECKING:
+    from chakrasim.simulator.arena.packet_network import PacketNetwork
 
 Ints = NDArray[np.int64]
 Progress = Callable[[int, int, int], None]
@@ -40,7 +44,11 @@ class TimeOutOfRange(Exception):
 
 
 def run(
-    m: Ints, limits: Limits, total_nodes: int = 0, progress: Progress | None = None, flows: FlowNetwork | None = None
+    m: Ints,
+    limits: Limits,
+    total_nodes: int = 0,
+    progress: Progress | None = None,
+    network: FlowNetwork | PacketNetwork | None = None,
 ) -> Ints:
     """Run a built arena until nothing moves; returns the arena, which may have grown.
 
@@ -51,7 +59,7 @@ def run(
     steps = STEPS_PER_CALL if jit.enabled() else STEPS_UNCOMPILED
     while True:
         most = min(steps, limits.max_events + 1 - int(m[at.EVENTS]))
-        reason = loop.run(m, most) if flows is None else flows.run(m, most)
+        reason = loop.run(m, most) if network is None else network.run(m, most)
         if reason == at.NEED_SPACE:
             m = _grow(m, limits)
         elif reason == at.FAILED and m[at.ERROR] == at.BROKEN_ROUTE:

@@ -28,7 +28,7 @@ MEMORY_KINDS = {
     "PER_NODE_MEMORY_EXPANSION": at.PER_NODE,
     "MEMORY_POOL": at.POOL,
 }
-MODELS = {"unaware": at.UNAWARE, "aware": at.AWARE, "flow": at.FLOW}
+MODELS = {"unaware": at.UNAWARE, "aware": at.AWARE, "flow": at.FLOW, "packet": at.PACKET}
 LOWER_BUS_GAP = 0.0038
 WORDS_PER_DELAY = 24
 """More than a node of a replay takes."""

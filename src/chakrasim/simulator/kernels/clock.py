@@ -61,6 +61,22 @@ def schedule(m: Words, time: int, kind: int, data: int) -> None:
         m[event + at.EVENT_LINEAGE] = mix(m[at.LINEAGE], m[at.NOW])
         m[event + at.EVENT_ROOT] = m[at.ROOT]
     place(m, event, time)
+    if m[at.NETWORK] == at.PACKET:
+        post(m, time, at.NONE)
+
+
+@inner
+def post(m: Words, time: int, message: int) -> None:
+    """Note for the network of packets, whose queue orders all, that an event was scheduled or a message sent."""
+    entry = allocate(m, at.POST_WORDS)
+    m[entry + at.POST_NEXT] = 0
+    m[entry + at.POST_TIME] = time
+    m[entry + at.POST_MESSAGE] = message
+    if m[at.OUTBOX] == 0:
+        m[at.OUTBOX] = entry
+    else:
+        m[m[at.OUTBOX_TAIL] + at.POST_NEXT] = entry
+    m[at.OUTBOX_TAIL] = entry
 
 
 @leaf

@@ -17,6 +17,8 @@ NO = False
 NO_REDUCTION = -1
 LOCAL_BUNDLE_NS = 10
 CONTROL_BYTES = 8192
+NO_STEPS = 0
+ONE_STEP = 1
 
 # --- header: single words at fixed places ----------------------------------------------------------------------------
 NOW = 1
@@ -40,7 +42,7 @@ INDEX_COUNT = 18
 GENERATION = 19  # of the index: cached entries of an older one are stale
 DIMS = 20
 DIM_TABLE = 21
-NETWORK = 22  # the model: UNAWARE, AWARE or FLOW
+NETWORK = 22  # the model: UNAWARE, AWARE, FLOW or PACKET
 LINK_TABLE = 23
 PORTS = 24
 RUNNING_LIMIT = 25
@@ -84,12 +86,15 @@ STARTING_TAIL = 62
 UNSETTLED = 63  # flow: 1 when rates have to be sought before the clock goes on
 MOST_HELD = 64  # streams: what communication holds of a device at most
 GROUP_DIMS = 65  # streams: dimensions of queues that each group of a graph has; else 0: all share theirs
-FREE_LISTS = 66  # FREE_LISTS + w: records of w words that can be used again
-HEADER_WORDS = 194
+OUTBOX = 66  # packet: what was scheduled or sent and the network has not been told of, in order
+OUTBOX_TAIL = 67
+FREE_LISTS = 68  # FREE_LISTS + w: records of w words that can be used again
+HEADER_WORDS = 196
 
 UNAWARE = 0
 AWARE = 1
 FLOW = 2
+PACKET = 3
 
 # --- the event queue -------------------------------------------------------------------------------------------------
 EXACT_BITS = 13
@@ -460,6 +465,11 @@ MSG_NUMBER = MSG_ANCHOR  # flow: how many were sent before
 MSG_WORDS = 9
 PAIR_BITS = 31  # of the destination in a pair of ranks
 WAY = 1 << (PAIR_BITS - 1)  # instead of a destination: a message on a way of its own
+
+POST_NEXT = 0
+POST_TIME = 1
+POST_MESSAGE = 2  # 0: an event was scheduled
+POST_WORDS = 3
 
 # --- remote memory ---------------------------------------------------------------------------------------------------
 SERVER_BUSY = 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from chakrasim.jit import inner, leaf
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.kernels.clock import Words, allocate, new_event, place_by_order, schedule
+from chakrasim.simulator.kernels.clock import Words, allocate, new_event, place_by_order, post, schedule
 from chakrasim.simulator.kernels.routes import end_of, hops_between, next_link
 from chakrasim.simulator.kernels.symmetry import meet, move
 
@@ -86,6 +86,8 @@ def inject(m: Words, source: int, destination: int, size: int, entry: int, call:
         m[message + at.MSG_ROUTE] = -1 - way
         m[message + at.MSG_NUMBER] = m[at.MESSAGES]
         to_start(m, message)
+    elif m[at.NETWORK] == at.PACKET:
+        post(m, m[at.NOW], message)
     else:
         forward(m, message)
         m[at.ROOT] = root

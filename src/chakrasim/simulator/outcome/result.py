@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas
 
     from chakrasim.machine import System
+    from chakrasim.simulator.arena.packet_network import PacketFigures
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,8 @@ class SimulationResult(Shown):
     """Ranks of jobs that cannot end: their ``finish_ns`` is when the last of the others finished."""
     roles: tuple[RoleTimes, ...] = field(default=(), repr=False)
     """Communication by role, where streams run side by side."""
+    packets: PacketFigures | None = field(default=None, repr=False)
+    """What the packet network did, and every message."""
     replay: str | None = None
     """Which measured durations took the place of the machine; None: the machine was simulated."""
 

@@ -1,0 +1,1 @@
+"""Networks of packets: hosts with queue pairs, switches with shared buffers, congestion control."""

@@ -1,0 +1,1 @@
+"""Packets of flows alone, without a workload."""

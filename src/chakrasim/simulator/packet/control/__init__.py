@@ -1,0 +1,1 @@
+"""Congestion control: one file each, registered in `table.py`."""

@@ -1,0 +1,61 @@
+"""A link goes down for good (packet-network.md, 12): packets are lost, queue pairs move to other ports."""
+
+from __future__ import annotations
+
+from chakrasim.jit import inner
+from chakrasim.simulator.packet.clock import free, queue_at
+from chakrasim.simulator.packet.nic import serve_host
+from chakrasim.simulator.packet.pairs import LEFT, code_of
+from chakrasim.simulator.packet.routes import queue_pair_ports
+from chakrasim.simulator.packet.state import BYTES_STAY, LIVE, LOST, Net, whole
+from chakrasim.simulator.packet.switches import forget
+
+
+@inner
+def cut(n: Net, port: int) -> None:
+    """Take the link of a port down, when the ways around it are known."""
+    drop_queues(n, port)
+    drop_queues(n, whole(n.ports[port].peer))
+    move_pairs(n)
+
+
+@inner
+def drop_queues(n: Net, port: int) -> None:
+    """Stop a port and drop what waits there."""
+    p = n.ports[port]
+    p.busy |= 2
+    for priority in range(8):
+        queue = n.queues[queue_at(n, port, priority)]
+        while queue.head != 0:
+            item = queue.head
+            queue.head = n.items[item].next
+            if p.host == 0 and priority > 0 and n.g[BYTES_STAY] == 0:
+                forget(n, port, priority, item)
+            n.g[LOST] += 1
+            free(n, item)
+    p.filled = 0
+    p.queued = 0
+
+
+@inner
+def move_pairs(n: Net) -> None:
+    """Put every live queue pair into the list of the port that leads to its target now, host by host, and let each try
+    to send at once."""
+    for port in range(1, n.ports.size):
+        if n.ports[port].host != 0:
+            n.ports[port].pairs = 0
+    for i in range(n.moved.size):
+        flow = whole(n.moved[i])
+        f = n.flows[flow]
+        if f.state == LIVE:
+            f.clean = 0
+            queue_pair_ports(n, flow)
+            f.place = LEFT
+            if f.nic == 0:
+                continue
+            p = n.ports[f.nic]
+            f.place = p.pairs
+            p.pairs += 1
+            n.pairs[p.first + f.place] = flow
+            n.codes[p.first + f.place] = code_of(n, flow)
+            serve_host(n, whole(f.nic))

@@ -1,0 +1,55 @@
+"""The network of a whole run as ASTRA-sim's ns-3 front end has it: topology, configuration, logical dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from chakrasim.errors import InputError, near
+from chakrasim.notes import Notes
+from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+from chakrasim.simulator.packet.network import Network, network_of
+from chakrasim.simulator.packet.settings import settings_of
+from chakrasim.simulator.packet.topology import topology_of
+
+KEYS: Final = ("topology", "config", "logical_dims", "first_stream")
+FILE: Final = "network"
+
+
+@dataclass(frozen=True, eq=False)
+class PacketSystem:
+    """A network of packets whose first hosts are the ranks, and the dimensions in which these are ordered."""
+
+    network: Network
+    logical_dims: tuple[int, ...]
+
+
+def packet_system(network: Mapping[str, Any], compat: bool, notes: Notes) -> PacketSystem:
+    """The network that a mapping describes; ``compat`` has the reference's faults. Raises InputError."""
+    for key in network:
+        if key not in KEYS:
+            raise InputError("unknown key", file=FILE, place=str(key), expected=", ".join(KEYS), remedy=near(key, KEYS))
+    faults = ALL_FAULTS if compat else NO_FAULTS
+    topology = topology_of(network["topology"], FILE)
+    dims = network.get("logical_dims")
+    if not isinstance(dims, list | tuple) or not dims or not all(_is_size(size) for size in dims):
+        raise InputError(
+            "the logical dimensions are missing", file=FILE, place="logical_dims", found=dims, expected="such as [8]"
+        )
+    sizes = tuple(int(size) for size in dims)
+    ranks = 1
+    for size in sizes:
+        ranks *= size
+    if topology.hosts[:ranks] != tuple(range(ranks)):
+        raise InputError(
+            "the ranks are not the first hosts", file=FILE, place="logical_dims", found=f"{ranks} ranks",
+            expected=f"hosts 0 to {ranks - 1}, and switches behind them",
+        )  # fmt: skip
+    settings = settings_of(network["config"], FILE, notes, silent=faults.unknown_keys_pass)
+    built = network_of(topology, settings, faults, first_stream=network.get("first_stream"), file=FILE)
+    return PacketSystem(built, sizes)
+
+
+def _is_size(size: object) -> bool:
+    return str(size).isdigit() and 1 <= int(str(size)) <= 1 << 20

@@ -1,0 +1,33 @@
+"""The engine without compilation gives the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from packet_cases import golden, run_case
+found = {}
+for case in golden():
+    if case["expected"]["transmissions"] < 1200:
+        result = run_case(case).to_dict()
+        found[case["name"]] = all(result[key] == value for key, value in case["expected"].items())
+print(json.dumps(found))
+"""
+
+
+def test_small_cases_uncompiled() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", SCRIPT, str(Path(__file__).parent)],
+        env={**os.environ, "CHAKRASIM_JIT": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert len(found) >= 5 and all(found.values()), found
