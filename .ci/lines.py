@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
-#: Lines that the main road may have.
-BUDGET = 90_000
+#: Lines that the main road may have: 90,000 before there was a network of packets, and its share.
+BUDGET = 97_000
 
 
 def lines_below(folder: Path) -> Counter[str]:
