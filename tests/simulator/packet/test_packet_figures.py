@@ -42,6 +42,20 @@ def test_a_flow_alone_has_slowdown_1(size: int) -> None:
     assert figures.ideal_ns.tolist() == figures.completion_ns.tolist()
 
 
+@pytest.mark.parametrize("control", [1, 7, 8, 12])
+@pytest.mark.parametrize("interval", [1, 1000, 4000, 10**6])
+def test_the_headers_of_a_control_and_late_acknowledgements_belong_to_the_ideal(control: int, interval: int) -> None:
+    """A lone flow is never held back by these controls. Its last packet is acknowledged, whatever the interval."""
+    case = star(2, [[0, 1, 3, 100, 20_500, 0]], CC_MODE=control, L2_ACK_INTERVAL=interval, HAS_WIN=0)
+    assert watched(case).flow_figures.slowdown.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_flow_is_faster_than_alone(name: str) -> None:
+    slowdown = run_case(CASES[name]).flow_figures.slowdown
+    assert np.nanmin(slowdown, initial=1.0) >= 1.0
+
+
 def test_the_ideal_time_of_two_packets() -> None:
     """Two packets follow one another through both links; the acknowledgement of the second goes back."""
     figures = watched(star(2, [[0, 1, 3, 100, 2000, 0]])).flow_figures
@@ -197,7 +211,7 @@ def test_flows_that_do_not_end() -> None:
     assert result.flow_figures.completion_ns[0] == -1 and np.isnan(result.flow_figures.slowdown[0])
     content = result.to_dict()
     assert content["flow_figures"]["slowdown"][0] is None
-    assert content["size_classes"][0]["flows"] == content["flows"] == 1
+    assert content["size_classes"][0]["flows"] == content["finished"] == 1
 
 
 def test_frames() -> None:

@@ -31,7 +31,7 @@ def write_packet_timeline(result: PacketResult, path: str | PathLike[str]) -> No
 
 def _events(result: PacketResult) -> Iterator[str]:
     for pid, name in PROCESSES.items():
-        yield from named(pid, 0, name, pid, process=True)
+        yield from named(pid, 1, name, pid, process=True)
     yield from _flows(result)
     yield from pause_slices(result.pauses, result.port_figures, PAUSES)
     if result.samples is not None:
@@ -44,10 +44,10 @@ def _events(result: PacketResult) -> Iterator[str]:
 
 def network_events(figures: PacketFigures, pid: int) -> Iterator[str]:
     """What switches did under a workload, as two processes beside those of the ranks."""
-    yield from named(pid, 0, PROCESSES[PAUSES], pid, process=True)
+    yield from named(pid, 1, PROCESSES[PAUSES], pid, process=True)
     yield from pause_slices(figures.paused, figures.ports, pid)
     if figures.samples is not None:
-        yield from named(pid + 1, 0, PROCESSES[QUEUES], pid + 1, process=True)
+        yield from named(pid + 1, 1, PROCESSES[QUEUES], pid + 1, process=True)
         yield from queue_counters(figures.samples, pid + 1)
 
 
@@ -94,5 +94,5 @@ def _slice(pid: int, tid: int, name: str, start: int, end: int, args: dict[str, 
 
 
 def _counter(pid: int, name: str, time: int, args: dict[str, Any]) -> str:
-    head = f'{{"ph":"C","pid":{pid},"tid":0,"ts":{micros(time)}'
+    head = f'{{"ph":"C","pid":{pid},"tid":1,"ts":{micros(time)}'
     return f'{head},"name":{json.dumps(name)},"args":{json.dumps(args)}}}'

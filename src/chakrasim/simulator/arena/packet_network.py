@@ -119,6 +119,7 @@ class PacketNetwork:
         columns = [rows[name].astype(np.int64) for name in MESSAGE.names or ()]
         g = self.net.g
         source, target, port, size = columns[:4]
+        paused = pauses_of(self.net)
         samples = None
         if self.monitor is not None:
             self.net, _ = last_look(self.net)
@@ -127,8 +128,8 @@ class PacketNetwork:
         return PacketFigures(
             messages=np.stack(columns, 1),
             ideal_ns=times_of(self.net, (source, target, port | TARGET_PORT << 16, size)),
-            ports=port_figures(self.net, self.network, 0, means),
-            paused=pauses_of(self.net),
+            ports=port_figures(self.net, self.network, 0, paused, means),
+            paused=paused,
             samples=samples,
             transmissions=int(g[state.PACKETS]),
             pauses=int(g[state.PAUSES]),

@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.alone.result import PacketResult
 from chakrasim.simulator.packet.observed.monitor import Monitor
 from chakrasim.simulator.packet.settings import Settings
@@ -59,7 +58,7 @@ def queues(result: PacketResult) -> Iterator[str]:
     order = np.lexsort((seen.queues.which, seen.queues.time_ns))
     columns = (seen.queues.time_ns[order], seen.queues.which[order], seen.queues.value[order])
     changes = list(zip(*(column.astype(np.int64).tolist() for column in columns), strict=True))
-    stop = min(settings.qlen_mon_end, int(result.net.g[at.NOW]))
+    stop = min(settings.qlen_mon_end, seen.end_ns)
     long: dict[int, int] = {}
     done, time = 0, result.monitor.from_ns
     while time <= stop and (done < len(changes) or long):

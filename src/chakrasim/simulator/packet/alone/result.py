@@ -111,7 +111,7 @@ class PacketResult(Shown):
         """Bytes, queues, marks, drops and pauses of every port."""
         seen = self.samples
         means = None if seen is None else seen.queues.means(seen.begin_ns, seen.end_ns)
-        return port_figures(self.net, self.network, self.begin_ns, means)
+        return port_figures(self.net, self.network, self.begin_ns, self.pauses, means)
 
     @cached_property
     def pauses(self) -> dict[int, Spans]:
@@ -220,7 +220,9 @@ class PacketResult(Shown):
             "begin_ns": self.begin_ns,
             "end_ns": self.end_ns,
             **_by_percentile(spread.pop(None)),
-            "size_classes": [{"up_to_bytes": most, **_by_percentile(own)} for most, own in spread.items()],
+            "size_classes": [
+                {"up_to_bytes": most, "flows": own.flows, **_by_percentile(own)} for most, own in spread.items()
+            ],
             "flow_figures": plain(self.flow_figures.columns()),
             "port_figures": plain(self.port_figures.columns()),
             **({"samples": self._samples_as_dict()} if self.samples else {}),
@@ -233,7 +235,6 @@ def _by_percentile(spread: FlowSpread) -> dict[str, Any]:
     """What `to_dict` has of some flows."""
     names = [f"{p:g}" for p in PERCENTILES]
     return {
-        "flows": spread.flows,
         "fct_percentiles_ns": dict(zip(names, spread.completion_ns, strict=False)),
         "slowdown_percentiles": dict(zip(names, spread.slowdown, strict=False)),
     }

@@ -31,7 +31,8 @@ class FlowFigures:
     completion_ns
         int64[f]: from the start to the last acknowledgement; -1 where that did not come
     ideal_ns
-        int64[f]: the same on an empty network, at full speed, whatever window and control say; -1 where there is no way
+        int64[f]: the same on an empty network, at full speed, whatever window and control say; after a link has gone
+        down, on the way around it; -1 where there is none
     slowdown
         float64[f]: completion over ideal; nan where it did not complete
     resent_bytes

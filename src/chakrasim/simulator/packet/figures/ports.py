@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chakrasim.simulator.packet import state as at
-from chakrasim.simulator.packet.figures.pauses import pauses_of
+from chakrasim.simulator.packet.figures.pauses import Spans
 from chakrasim.simulator.packet.network import Network
 from chakrasim.simulator.packet.state import Ints, Longs, Net, Reals
 from chakrasim.text.shown import data_frame
@@ -68,15 +68,19 @@ class PortFigures:
         return f"{kind} {self.node[row]} port {self.port[row]}"
 
 
-def port_figures(net: Net, network: Network, begin_ns: int, mean_bytes: Mapping[int, float] | None) -> PortFigures:
-    """Figures of all ports, of a run that began at a time; ``mean_bytes`` by port, where the monitor was on."""
+def port_figures(
+    net: Net, network: Network, begin_ns: int, spans: Mapping[int, Spans], mean_bytes: Mapping[int, float] | None
+) -> PortFigures:
+    """Figures of all ports, of a run that began at a time.
+
+    ``spans``: by port, when it was told to be still; ``mean_bytes``: by port, where the monitor was on.
+    """
     numbers = network.ports
     ports = np.arange(1, numbers.node.size)
     node = numbers.node[ports]
     own = net.ports[ports]
     span = max(int(net.g[at.NOW]) - begin_ns, 1)
     sent = own.carried.astype(np.int64)
-    spans = pauses_of(net)
     pauses, paused = np.zeros(numbers.node.size, np.int64), np.zeros(numbers.node.size, np.int64)
     for port, found in spans.items():
         pauses[port], paused[port] = len(found), sum(end - start for start, end in found)
