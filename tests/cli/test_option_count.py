@@ -23,7 +23,7 @@ COUNTS = {
     "generate collective": 9,
     "generate reference-set": 7,
     "simulate": 50,
-    "flows": 22,
+    "flows": 27,
     "replay": 14,
     "predict collective": 10,
     "estimate": 20,

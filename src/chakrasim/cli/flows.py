@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.machine_options import add_machine, add_routing, given_of, machine_of
-from chakrasim.cli.options import add_strict, real_number
+from chakrasim.cli.options import add_strict, interval, real_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
@@ -58,6 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     packets.add_argument("--settings", metavar="FILE", help="the configuration of hosts and switches, with --network")
     packets.add_argument("--flows", metavar="FILE", help="flows as HPCC's simulator reads them, with --network")
     packets.add_argument("--compat", action="store_true", help="as ns-3's model does it, its faults included")
+    packets.add_argument(
+        "--sample", type=interval, metavar="TIME", help="look at queues and rates so often: 500ns, 1us (with outputs)"
+    )
+    packets.add_argument("--files", action="store_true", help="write the files that the settings name, as ns-3 does")
     packets.add_argument("--packets", action="store_true", help="every transmission into the JSON, as tx")
     add_routing(model)
     model.add_argument("--changes", metavar="FILE", help="links, switches and ranks that fail, come back, change speed")
@@ -71,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    output.add_argument("--csv", metavar="FILE", help="packets: write queues and rates over time")
+    output.add_argument(
+        "--timeline", metavar="FILE", help="packets: write flows, pauses, queues and rates for Perfetto"
+    )
+    output.add_argument("--plot", metavar="FILE", help="packets: draw queues, pauses and rates over time, as SVG")
     output.add_argument("--quiet", action="store_true", help="no tables and no progress, only warnings and errors")
     add_strict(output)
 
@@ -78,14 +87,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run and report. Raises InputError."""
     inputs = [options.file, options.machine, options.network, options.changes, options.settings, options.flows]
-    check_targets({"--json": options.json}, inputs)
+    check_targets({f"--{name}": getattr(options, name) for name in ("json", *PICTURES)}, inputs)
     if options.model == "packet":
         others = ("pattern", "machine", "changes")
         _refuse([name for name in others if getattr(options, name) is not None], "--model packet has its own files")
         from chakrasim.cli.packet_flows import run_packet_model
 
         return run_packet_model(options)
-    own = [name for name in ("settings", "flows", "compat", "packets") if getattr(options, name)]
+    own = [
+        name
+        for name in ("settings", "flows", "compat", "packets", "sample", "files", *PICTURES)
+        if getattr(options, name)
+    ]
     _refuse(own, "only --model packet has packets")
     notes = Notes()
     given = _input(options, notes)
@@ -107,6 +120,8 @@ def run(options: argparse.Namespace) -> int:
 
 STUCK = 3
 """The exit code where some flow cannot end."""
+PICTURES = ("csv", "timeline", "plot")
+"""What shows packets over time."""
 
 
 def _input(options: argparse.Namespace, notes: Notes) -> Any:

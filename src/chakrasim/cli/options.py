@@ -100,6 +100,14 @@ def real_number(text: str) -> float:
     return value
 
 
+def interval(text: str) -> int:
+    """The type of options whose value is a time above 0: ``500ns``, ``1us``; in ns."""
+    match = re.fullmatch(r"([0-9]{1,12})(ns|us|ms|s)", text.strip(), re.ASCII)
+    if match is None or int(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a time above 0, as 500ns or 1us")
+    return int(match[1]) * {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[match[2]]
+
+
 def amount(text: str) -> int:
     """The type of options whose value is a positive amount: ``200000``, ``1e9``, ``8GiB``, ``500M``."""
     value = amount_of(text)

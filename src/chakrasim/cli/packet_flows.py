@@ -6,12 +6,14 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from chakrasim.cli.output import announce_compilation, report, tell_warnings
+from chakrasim.cli.output import announce_compilation, check_targets, check_timeline, report, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 STUCK = 3
 FILES = ("network", "settings", "flows")
+USUAL_NS = 1000
+"""Between two looks at queues and rates, where nobody says."""
 
 
 def run_packet_model(options: argparse.Namespace) -> int:
@@ -23,10 +25,11 @@ def run_packet_model(options: argparse.Namespace) -> int:
     tell_warnings(notes.warnings, options)
     if not options.quiet:
         announce_compilation("simulator")
-    result = run_packets(case, keep_packets=options.packets)
+    result = run_packets(case, keep_packets=options.packets, monitor=_monitor(options, case))
     stuck = (result.stuck_text,) if result.unfinished else ()
-    tell_warnings(stuck, options)
-    result = replace(result, warnings=(*notes.warnings, *stuck))
+    tell_warnings((*result.warnings, *stuck), options)
+    result = replace(result, warnings=(*notes.warnings, *result.warnings, *stuck))
+    _write(options, result)
     from chakrasim.report.tables.flows import packet_sections
 
     report(options, result.to_dict, lambda: packet_sections(result))
@@ -50,3 +53,45 @@ def _case(options: argparse.Namespace, notes: Notes) -> Any:
     if given:
         raise InputError(f"a case has its network: --{given[0]} does not go with it", remedy="leave one of them out")
     return load_case(options.file, faults, notes, options.seed)
+
+
+def _monitor(options: argparse.Namespace, case: Any) -> Any:
+    """When queues and rates are looked at: for outputs that show them, and for the file that the settings name."""
+    from chakrasim.simulator.packet.alone.reference_files import monitor_of
+    from chakrasim.simulator.packet.observed.monitor import Monitor
+
+    settings = case.network.settings
+    check_timeline(options.timeline)
+    if options.files:
+        names = ("fct_output_file", "pfc_output_file", "qlen_mon_file")
+        paths = {name.upper(): getattr(settings, name) for name in names if getattr(settings, name)}
+        if not paths:
+            expected = "FCT_OUTPUT_FILE, PFC_OUTPUT_FILE or QLEN_MON_FILE in the settings"
+            raise InputError("--files has nothing to write: the settings name no files", expected=expected)
+        given = {f"--{name}": getattr(options, name) for name in ("json", "csv", "timeline", "plot")}
+        check_targets(given | paths, [options.file, *(getattr(options, name) for name in FILES)])
+    if options.sample or options.csv or options.timeline or options.plot:
+        return Monitor(options.sample or USUAL_NS, int(case.flows[:, 5].min(initial=1 << 61)))
+    return monitor_of(settings) if options.files else None
+
+
+def _write(options: argparse.Namespace, result: Any) -> None:
+    """Write the outputs beside the tables and the JSON."""
+    from chakrasim.files.outputs import write_whole
+
+    if options.files:
+        from chakrasim.simulator.packet.alone.reference_files import reference_files
+
+        for path, text in reference_files(result).items():
+            write_whole(path, text.encode())
+    if options.csv:
+        lines = (",".join(map(str, row)) for row in result.samples.rows())
+        write_whole(options.csv, "\n".join(["time_ns,kind,name,value", *lines, ""]).encode())
+    if options.timeline:
+        from chakrasim.report.timeline.packets import write_packet_timeline
+
+        write_packet_timeline(result, options.timeline)
+    if options.plot:
+        from chakrasim.report.picture.queues import write_queues
+
+        write_queues(options.plot, result)

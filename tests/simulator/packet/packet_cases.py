@@ -13,6 +13,7 @@ from chakrasim.simulator.packet.alone.case import case_of
 from chakrasim.simulator.packet.alone.result import PacketResult
 from chakrasim.simulator.packet.alone.run import prepare, run_on, run_packets
 from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS, Faults
+from chakrasim.simulator.packet.observed.monitor import Monitor
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "golden-packet.jsonl.gz"
 RATE = "100Gbps"
@@ -56,3 +57,9 @@ def waiting_at(time_ns: int, mode: int) -> int:
     case = case_of(star(5, flows, CC_MODE=mode, **marks, **how), "case", NO_FAULTS, Notes())
     net, _ = run_on(prepare(case.network, case.flows), case.network, time_ns)
     return int(net.queues.egress.max())
+
+
+def watched_pair() -> dict[str, Any]:
+    """All figures of two flows into one port, with queues and rates over time."""
+    case = star(3, [[0, 2, 3, 100, 5000, 0], [1, 2, 3, 100, 4321, 0]])
+    return run_packets(case_of(case, "case", NO_FAULTS, Notes()), monitor=Monitor(300)).to_dict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def simulated(case: dict[str, Any], shared: Path | None = None, **how: Any) -> S
     return chakrasim.simulate(
         workload,
         system=case["system"],
-        network={key: case[key] for key in ("topology", "config", "logical_dims")},
+        network={key: case[key] for key in ("topology", "config", "logical_dims", "sample_ns") if key in case},
         comm_groups=str(shared / groups) if shared is not None and groups else None,
         network_model="packet",
         **{"compat": True, **how},
@@ -107,3 +108,35 @@ def test_networks_that_are_wrong(network: dict[str, Any] | None, how: dict[str, 
             network=given if network is None else base | network,
             **{"network_model": "packet", **how},
         )
+
+
+def test_looking_at_queues_changes_nothing() -> None:
+    """The monitor sees queues no longer than the longest, and the run is what it was."""
+    name = next(name for name, case in CASES.items() if case["expected"]["pfc_frames"])
+    plain, seen = simulated(CASES[name]), simulated({**CASES[name], "sample_ns": 500})
+    assert plain.packets is not None and seen.packets is not None and seen.packets.samples is not None
+    assert plain.finish_ns.tolist() == seen.finish_ns.tolist() and plain.packets.samples is None
+    assert seen.packets.messages.tolist() == plain.packets.messages.tolist()
+    ports = seen.packets.ports
+    for port, _, waiting in seen.packets.samples.queues.each():
+        assert waiting.max() <= ports.most_bytes[port - 1]
+    assert ports.mean_bytes is not None and ports.mean_bytes.max() > 0
+
+
+def test_the_summary_names_ports_with_pauses(tmp_path: Path) -> None:
+    name = next(name for name, case in CASES.items() if case["expected"]["pfc_frames"])
+    result = simulated({**CASES[name], "sample_ns": 500})
+    assert result.packets is not None
+    text = chakrasim.summary(result)
+    assert "Fullest ports" in text and "pause frames received" in text
+    longest = int(result.packets.ports.paused_ns.argmax())
+    assert result.packets.ports.name(longest) in text.split("Ports told to pause")[1]
+    content = json.loads(result.to_json())["packets"]
+    assert content["pauses"] == result.packets.pauses > 0
+    assert content["ports"]["paused_ns"][longest] == result.packets.ports.paused_ns[longest]
+    assert min(result.packets.messages[:, 5] / result.packets.ideal_ns) >= 1
+    chakrasim.write_timeline(result, tmp_path / "step.json")
+    events = json.loads((tmp_path / "step.json").read_text())["traceEvents"]
+    paused = [event for event in events if event["name"] == "paused"]
+    assert sum(event["dur"] for event in paused) == pytest.approx(result.packets.ports.paused_ns.sum() / 1000)
+    assert any(event["ph"] == "C" and "bytes" in event["args"] for event in events)

@@ -1,4 +1,5 @@
-"""Flows on a fabric, as tables: when they ended, and which links were busiest; of packets, what switches did."""
+"""Flows on a fabric, as tables: when they ended, and which links were busiest; of packets, against what they would take
+alone, and which ports were in trouble."""
 
 from __future__ import annotations
 
@@ -6,15 +7,22 @@ from typing import Final
 
 import numpy as np
 
+from chakrasim.simulator.arena.packet_network import PacketFigures
 from chakrasim.simulator.flow.alone.result import PERCENTILES, FlowResult
-from chakrasim.simulator.packet.alone.result import PERCENTILES as PACKET_PERCENTILES
+from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.alone.result import PacketResult
+from chakrasim.simulator.packet.figures.flows import PERCENTILES as PACKET_PERCENTILES
+from chakrasim.simulator.packet.figures.flows import FlowSpread
+from chakrasim.simulator.packet.figures.ports import PortFigures
 from chakrasim.text.amounts import first_of, percent_text, plural, size_text, time_text
 from chakrasim.text.layout import Section
 
 MOST_LINKS: Final = 10
 MOST_FLOWS: Final = 4
-MOST_PORTS: Final = 10
+MOST_PORTS: Final = 8
+MOST_PAUSED: Final = 5
+NO_END: Final = 1 << 62
+"""The largest size of the last class of flows."""
 NAMES: Final = {0: "fastest", 100: "slowest"}
 
 
@@ -55,42 +63,98 @@ def _links(result: FlowResult) -> Section:
 
 def packet_sections(result: PacketResult) -> list[Section]:
     """The result of `run_packets` for people."""
-    found = result.to_dict()
-    return [_packet_head(result, found), _packet_completion(result), _fullest_ports(found)]
+    ports, span_ns = result.port_figures, result.end_ns - result.begin_ns
+    return [_packet_head(result), _packet_completion(result), *port_sections(ports, span_ns)]
 
 
-def _packet_head(result: PacketResult, found: dict[str, object]) -> Section:
-    names = {
-        "transmissions": "packets sent on links",
-        "ecn_marked": "packets marked",
-        "dropped": "dropped by switches",
-        "lost_on_links": "lost on links",
-        "nacks": "refusals",
-        "retransmissions": "timeouts of senders",
+def workload_packet_sections(figures: PacketFigures, span_ns: int) -> list[Section]:
+    """Of a workload's run: packets and messages, and the ports with the most trouble."""
+    counts = {
+        "packets sent on links": figures.transmissions,
+        "packets marked": figures.marked,
+        "dropped by switches": figures.dropped,
+        "lost on links": figures.lost,
+        "refusals": figures.refused,
+        "timeouts of senders": figures.resent,
+        "pause frames received": figures.pauses,
     }
-    rows = [(name, f"{found[key]:,}") for key, name in names.items()]
-    pauses = found["pfc"]
-    assert isinstance(pauses, list)
-    rows.append(("pause frames received", f"{len(pauses):,}"))
+    rows = [(name, f"{count:,}") for name, count in counts.items() if count or count == figures.transmissions]
+    for p, x in zip(PACKET_PERCENTILES, figures.spread.slowdown, strict=False):
+        if p in (50, 99, 100):
+            rows.append((f"slowdown of {'the slowest message' if p == 100 else f'{p:g} % of messages'}", f"{x:.3g}x"))
+    return [Section("Packets", rows=tuple(rows)), *port_sections(figures.ports, span_ns)]
+
+
+def port_sections(ports: PortFigures, span_ns: int) -> list[Section]:
+    """The ports with the most trouble: the fullest, and those that were told to be still."""
+    return [_fullest(ports), _paused(ports, span_ns)]
+
+
+def _packet_head(result: PacketResult) -> Section:
+    g = result.net.g
+    names = {
+        "packets sent on links": at.PACKETS,
+        "packets marked": at.MARKS,
+        "dropped by switches": at.DROPPED,
+        "lost on links": at.LOST,
+        "refusals": at.NACKS,
+        "timeouts of senders": at.RESENT,
+        "pause frames received": at.PAUSES,
+    }
+    rows = [(name, f"{int(g[word]):,}") for name, word in names.items() if g[word] or word == at.PACKETS]
+    again = int(result.flow_figures.resent_bytes.sum())
+    rows += [("sent again", size_text(again))] if again else []
     total = size_text(float(result.flows[:, 4].sum()))
     lines = (result.stuck_text,) if result.unfinished else ()
-    title = f"{plural(len(result.flows), 'flow')} of {total} as packets"
+    title = f"{plural(len(result.flows), 'flow')} of {total} as packets: {time_text(result.end_ns - result.begin_ns)}"
     return Section(title, rows=tuple(rows), lines=lines, loud=bool(lines))
 
 
 def _packet_completion(result: PacketResult) -> Section:
-    times = result.percentiles(result.fct_ns[result.fct_ns >= 0])
-    slow = result.percentiles(result.slowdown)
-    rows = tuple(
-        (NAMES.get(p, f"{p} %"), time_text(ns), f"{factor:.3g}")
-        for p, ns, factor in zip(PACKET_PERCENTILES, times, slow, strict=False)
-    )
-    return Section("Completion, until the last acknowledgement", ("of the flows", "took at most", "slowdown"), rows)
+    """A row for all sizes and, where there are several classes of them, one for each: times, then slowdowns."""
+    found = result.flow_figures.classes()
+    shown = {most: own for most, own in found.items() if own.flows and (most is None or len(found) > 2)}
+    names = [f"{p:g} %" if p < 100 else "slowest" for p in PACKET_PERCENTILES]
+    rows = [(_class_name(most), f"{own.flows:,}", *_cells(own)) for most, own in shown.items()]
+    title = "Completion until the last acknowledgement, and slowdown against the flow alone"
+    return Section(title, ("size", "flows", *names), tuple(rows))
 
 
-def _fullest_ports(found: dict[str, object]) -> Section:
-    ports = found["ports"]
-    assert isinstance(ports, list)
-    fullest = sorted(ports, key=lambda row: (-row[2], row[0], row[1]))[:MOST_PORTS]
-    rows = tuple((f"switch {s} port {p}", size_text(most), f"{marks:,}") for s, p, most, marks in fullest)
-    return Section("Fullest ports", ("port", "most waiting", "marked"), rows)
+def _class_name(most: int | None) -> str:
+    return "all" if most is None else "larger" if most == NO_END else f"to {size_text(most)}"
+
+
+def _cells(own: FlowSpread) -> list[str]:
+    return [f"{time_text(ns)} ({x:.3g}x)" for ns, x in zip(own.completion_ns, own.slowdown, strict=True)]
+
+
+def _fullest(ports: PortFigures) -> Section:
+    """Ports that had no room for packets, then those with the longest queues, down to a hundredth of the longest."""
+    order = np.lexsort((ports.port, ports.node, -ports.most_bytes, -ports.dropped))
+    least = max(int(ports.most_bytes.max(initial=0)) // 100, 1)
+    chosen = [row for row in order.tolist() if ports.most_bytes[row] >= least or ports.dropped[row]][:MOST_PORTS]
+    columns = {
+        "port": [ports.name(row) for row in chosen],
+        "most waiting": [size_text(float(ports.most_bytes[row])) for row in chosen],
+    }
+    if ports.mean_bytes is not None:
+        columns["mean waiting"] = [size_text(float(ports.mean_bytes[row])) for row in chosen]
+    columns["sent"] = [size_text(float(ports.sent_bytes[row])) for row in chosen]
+    columns["busy"] = [percent_text(float(ports.busy_share[row])) for row in chosen]
+    for name, values in (("marked", ports.marked), ("dropped", ports.dropped)):
+        if values.any():
+            columns[name] = [f"{values[row]:,}" for row in chosen]
+    return Section("Fullest ports", tuple(columns), tuple(zip(*columns.values(), strict=True)))
+
+
+def _paused(ports: PortFigures, span_ns: int) -> Section:
+    """Ports by the time for which they were told to be still."""
+    order = np.lexsort((ports.port, ports.node, -ports.paused_ns))
+    rows = []
+    for row in order.tolist()[:MOST_PAUSED]:
+        if ports.pauses[row]:
+            paused = int(ports.paused_ns[row])
+            share = percent_text(paused / max(span_ns, 1))
+            rows.append((ports.name(row), f"{ports.pauses[row]:,}", time_text(paused), share))
+    title = f"Ports told to pause, {np.count_nonzero(ports.pauses):,} in all"
+    return Section(title, ("port", "times", "in all", "of the run"), tuple(rows))

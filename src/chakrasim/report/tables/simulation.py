@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.report.tables.cut import more_line
+from chakrasim.report.tables.flows import workload_packet_sections
 from chakrasim.report.tables.steps import step_section
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -59,6 +60,8 @@ def _sections(result: SimulationResult) -> Iterator[Section]:
     yield collectives_section(result)
     yield _links(result)
     yield graph_links_section(result)
+    if result.packets is not None:
+        yield from workload_packet_sections(result.packets, result.makespan_ns)
     yield _counts(result)
 
 

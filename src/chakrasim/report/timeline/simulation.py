@@ -19,6 +19,7 @@ from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import InputError
 from chakrasim.report.tables.simulation import class_members
 from chakrasim.report.timeline.chrome import named, rows_in_parallel, write_chrome
+from chakrasim.report.timeline.packets import network_events
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.outcome.records import NodeRecord
@@ -56,6 +57,8 @@ def _events(result: SimulationResult) -> Iterator[str]:
     for rank, record, ranks in zip(result.class_ranks.tolist(), result.records, members, strict=False):
         shown = f"rank {rank}" if len(ranks) == 1 else f"rank {rank} (for {len(ranks)}: {ranks_text(ranks.tolist())})"
         yield from _process(rank, shown, record)
+    if result.packets is not None:
+        yield from network_events(result.packets, int(result.class_ranks.max(initial=0)) + 2)
 
 
 def _process(rank: int, name: str, record: NodeRecord) -> Iterator[str]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.kernels.packets import COUNT, Messages, run_packets
+from chakrasim.simulator.kernels.packets import COUNT, TARGET_PORT, Messages, run_packets
 from chakrasim.simulator.packet import state
 from chakrasim.simulator.packet.build import Sizes, around_the_cut, grown, new_net, with_more_flows
+from chakrasim.simulator.packet.figures.flows import PERCENTILES, FlowSpread, percentiles
+from chakrasim.simulator.packet.figures.pauses import Spans, pauses_of
+from chakrasim.simulator.packet.figures.ports import PortFigures, port_figures
+from chakrasim.simulator.packet.figures.samples import Samples, samples_of
 from chakrasim.simulator.packet.network import Network
+from chakrasim.simulator.packet.observed.ideal import times_of
+from chakrasim.simulator.packet.observed.monitor import Monitor, last_look, watched
 from chakrasim.simulator.packet.state import records
 
 Ints = NDArray[np.int64]
@@ -36,6 +43,14 @@ class PacketFigures:
     transmissions, pauses, marked, dropped, lost, refused, resent
         packets put on links; frames of flow control received; packets marked; dropped by switches; lost on links;
         refusals of receivers; timeouts of senders
+    ideal_ns
+        int64[m]: what each message takes on an empty network at full speed, to its last acknowledgement
+    ports
+        what each port did
+    paused
+        by port, the spans in which it was told to be still
+    samples
+        queues over time, if they were looked at
     """
 
     messages: Ints
@@ -46,6 +61,30 @@ class PacketFigures:
     lost: int
     refused: int
     resent: int
+    ideal_ns: Ints
+    ports: PortFigures
+    paused: dict[int, Spans]
+    samples: Samples | None
+
+    @cached_property
+    def spread(self) -> FlowSpread:
+        """Percentiles of completion and slowdown of the messages that were sent between ranks and have come."""
+        done = (self.messages[:, 5] >= 0) & (self.ideal_ns > 0)
+        took = self.messages[done, 5]
+        return FlowSpread(took.size, percentiles(took), percentiles(took / self.ideal_ns[done]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a result's JSON has of it."""
+        counts = ("transmissions", "pauses", "marked", "dropped", "lost", "refused", "resent")
+        names = [f"{p:g}" for p in PERCENTILES]
+        return {
+            **{name: getattr(self, name) for name in counts},
+            "messages": len(self.messages),
+            "completion_percentiles_ns": dict(zip(names, self.spread.completion_ns, strict=False)),
+            "slowdown_percentiles": dict(zip(names, self.spread.slowdown, strict=False)),
+            "ports": self.ports.columns(),
+            **({"queues": self.samples.columns()["queues"]} if self.samples else {}),
+        }
 
 
 class PacketNetwork:
@@ -55,6 +94,9 @@ class PacketNetwork:
         self.network = network
         self.net = new_net(network, Sizes(flows=FLOWS, pairs=PAIRS))
         self.net.g[state.DRIVEN] = 1
+        self.monitor = Monitor(network.sample_ns) if network.sample_ns else None
+        if self.monitor is not None:
+            self.net = watched(self.net, self.monitor)
         self.net.g[state.LEARNS_LATE] = network.faults.receivers_learn_late
         self.messages = _no_messages(network, self.net.flows.size)
 
@@ -76,8 +118,19 @@ class PacketNetwork:
         rows = self.messages.log[: self.messages.state[COUNT]]
         columns = [rows[name].astype(np.int64) for name in MESSAGE.names or ()]
         g = self.net.g
+        source, target, port, size = columns[:4]
+        paused = pauses_of(self.net)
+        samples = None
+        if self.monitor is not None:
+            self.net, _ = last_look(self.net)
+            samples = samples_of(self.net, self.network, self.monitor)
+        means = samples.queues.means(0, samples.end_ns) if samples is not None else None
         return PacketFigures(
             messages=np.stack(columns, 1),
+            ideal_ns=times_of(self.net, (source, target, port | TARGET_PORT << 16, size)),
+            ports=port_figures(self.net, self.network, 0, paused, means),
+            paused=paused,
+            samples=samples,
             transmissions=int(g[state.PACKETS]),
             pauses=int(g[state.PAUSES]),
             marked=int(g[state.MARKS]),

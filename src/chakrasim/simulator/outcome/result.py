@@ -152,6 +152,8 @@ class SimulationResult(Shown):
         }
         if self.congestion == "flow":
             figures |= {"links": self.graph_links, "network_model": self.congestion}
+        if self.packets is not None:
+            figures |= {"packets": self.packets.to_dict(), "network_model": self.congestion}
         # Only converted traces have these, or jobs that cannot end.
         measured: dict[str, Any] = {"steps": self.steps or None, "replay": self.replay}
         measured["roles"] = self.roles or None

@@ -13,6 +13,7 @@ from chakrasim.simulator.packet.control.hpcc import HOP_WORDS
 from chakrasim.simulator.packet.control.table import HPCC, SIZES, STAMPED
 from chakrasim.simulator.packet.loop import MARGIN, ROUTES_NEW
 from chakrasim.simulator.packet.network import Network, line_rates, most_hops
+from chakrasim.simulator.packet.observed.monitor import with_room_for_samples
 from chakrasim.simulator.packet.state import Longs, Net, records
 from chakrasim.simulator.packet.streams import LINKS, STATE, rand_state, stream_state
 from chakrasim.simulator.packet.switches import RESERVE
@@ -81,6 +82,8 @@ def new_net(network: Network, sizes: Sizes) -> Net:
         ended=np.zeros(sizes.flows + 1, np.uint32),
         pauses=records(sizes.pauses, at.PAUSED),
         log=records(sizes.log, at.LOGGED),
+        samples=records(0, at.SAMPLE),
+        seen=np.zeros(0, np.int64),
         g=g,
         x=x,
     )
@@ -118,7 +121,7 @@ def grown(net: Net) -> Net:
         net = net._replace(pauses=at.longer(net.pauses, 2 * net.pauses.size))
     if g[at.LOGGING] and g[at.LOGS] + MARGIN >= net.log.size:
         net = net._replace(log=at.longer(net.log, 2 * net.log.size + 2 * MARGIN))
-    return net
+    return with_room_for_samples(net) if g[at.SAMPLE_NS] else net
 
 
 def around_the_cut(net: Net, network: Network) -> tuple[Net, Network]:

@@ -117,6 +117,7 @@ def on_resend(n: Net, flow: int) -> None:
         f.moved = n.g[NOW]
         f.patience = min(2 * f.patience, MOST_PATIENCE * (PATIENCE_NS + f.trip))
         if f.next > f.una:
+            f.resent += f.next - f.una
             f.next = f.una
             n.g[RESENT] += 1
             f.clean = 0
@@ -270,6 +271,7 @@ def react(n: Net, item: int) -> None:
     flow = whole(n.items[item].flow)
     f = n.flows[flow]
     if n.items[item].kind == NACK:
+        f.resent += max(f.next - f.una, 0)
         f.next = f.una
         f.retreats += 1
         if f.retreats > MOST_RETREATS and n.g[NO_RESENDING] == 0:

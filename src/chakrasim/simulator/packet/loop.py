@@ -11,6 +11,7 @@ from chakrasim.simulator.packet.control.table import on_timer
 from chakrasim.simulator.packet.cut import cut
 from chakrasim.simulator.packet.hosts import add_pair, on_resend, react, send_own_pause, take_ack, take_data
 from chakrasim.simulator.packet.nic import serve_host
+from chakrasim.simulator.packet.observed.sampling import start_monitor, tick
 from chakrasim.simulator.packet.state import (
     ADD,
     ALIVE,
@@ -24,6 +25,7 @@ from chakrasim.simulator.packet.state import (
     ENDED,
     EVENTS,
     INJECT,
+    KEEPING,
     LET_GO,
     LOGGING,
     LOGS,
@@ -39,6 +41,8 @@ from chakrasim.simulator.packet.state import (
     PRIORITY,
     RECEIVED,
     RESEND,
+    SAMPLE_NS,
+    SAMPLES,
     SENT,
     SPARE,
     STARTED,
@@ -114,7 +118,7 @@ def take_pause(n: Net, port: int, item: int) -> None:
     p, it = n.ports[port], n.items[item]
     stop = it.bits & MARKED != 0 and n.g[PAUSES_NOTHING] == 0
     row = n.pauses[n.g[PAUSES]]
-    row.time, row.port, row.stop = n.g[NOW], port, 1 if stop else 0
+    row.time, row.port, row.stop, row.priority = n.g[NOW], port, 1 if stop else 0, whole(it.bits) & PRIORITY
     n.g[PAUSES] += 1
     bit = 1 << (whole(it.bits) & PRIORITY)
     free(n, item)
@@ -164,7 +168,10 @@ def on_other(n: Net, item: int, kind: int) -> None:
         n.ports[port].wake = 0
         serve_host(n, port)
     elif kind == TIMER:
-        on_timer(n, flow, which)
+        if flow == 0:
+            tick(n)
+        else:
+            on_timer(n, flow, which)
     elif kind == RESEND:
         on_resend(n, flow)
     elif kind == LET_GO:
@@ -179,6 +186,8 @@ def prime(n: Net) -> None:
         start_at(n, state.INJECT, n.flows[n.starts[0]].began)
     if n.g[CUT_AT] > 0:
         start_at(n, state.CUT, n.g[CUT_AT])
+    if n.g[SAMPLE_NS] > 0:
+        start_monitor(n)
 
 
 @inner
@@ -192,7 +201,15 @@ def start_at(n: Net, kind: int, time: int) -> None:
 def has_room(n: Net) -> bool:
     if n.g[SPARE] < n.g[BURST] or n.g[PAUSES] + 1 >= n.pauses.size:
         return False
-    return n.g[LOGGING] == 0 or n.g[LOGS] + MARGIN < n.log.size
+    return n.g[KEEPING] == 0 or has_room_to_note(n)
+
+
+@inner
+def has_room_to_note(n: Net) -> bool:
+    """Whether one more event, and one more look of the monitor, fit into the tables of what is kept."""
+    if n.g[LOGGING] != 0 and n.g[LOGS] + MARGIN >= n.log.size:
+        return False
+    return n.g[SAMPLE_NS] == 0 or n.g[SAMPLES] + n.ports.size + n.flows.size <= n.samples.size
 
 
 @kernel

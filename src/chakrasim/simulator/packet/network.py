@@ -33,6 +33,8 @@ class Network:
     seed: int | None = None
     first_stream: int | None = None
     time_stamps: bool = True
+    sample_ns: int = 0
+    """Between two looks at queues under a workload; 0: none."""
     bdp: Longs = field(init=False)
     int_bytes: int = field(init=False)
 

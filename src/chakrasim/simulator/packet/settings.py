@@ -77,6 +77,10 @@ class Settings:
         MiB of a switch
     kmin_map, kmax_map, pmax_map
         by rate of a port in bit/s: kB of 1000 bytes, and a probability
+    fct_output_file, pfc_output_file, qlen_mon_file
+        paths of files that are written when they are asked for
+    qlen_mon_start, qlen_mon_end
+        ns between which queues go into the file
     """
 
     cc_mode: int = 1
@@ -117,13 +121,17 @@ class Settings:
     error_rate_per_link: float = 0.0
     nic_total_pause_time: int = 0
     link_down: LinkDown | None = None
+    fct_output_file: str = ""
+    pfc_output_file: str = ""
+    qlen_mon_file: str = ""
+    qlen_mon_start: int = 0
+    qlen_mon_end: int = 1 << 62
 
 
 _OTHER_NAMES: Final = {"KMIN": "KMIN_MAP", "KMAX": "KMAX_MAP", "PMAX": "PMAX_MAP"}
 WITHOUT_EFFECT: Final = (
-    *("TOPOLOGY_FILE", "FLOW_FILE", "TRACE_FILE", "TRACE_OUTPUT_FILE", "FCT_OUTPUT_FILE", "PFC_OUTPUT_FILE"),
-    *("QLEN_MON_FILE", "QLEN_MON_START", "QLEN_MON_END", "SIMULATOR_STOP_TIME", "ENABLE_TRACE", "DATA_RATE"),
-    *("LINK_DELAY", "USE_DYNAMIC_PFC_THRESHOLD", "PACKET_LEVEL_ECMP", "FLOW_LEVEL_ECMP"),
+    *("TOPOLOGY_FILE", "FLOW_FILE", "TRACE_FILE", "TRACE_OUTPUT_FILE", "SIMULATOR_STOP_TIME", "ENABLE_TRACE"),
+    *("DATA_RATE", "LINK_DELAY", "USE_DYNAMIC_PFC_THRESHOLD", "PACKET_LEVEL_ECMP", "FLOW_LEVEL_ECMP"),
 )
 """Keys that say where files are, or that the reference reads without effect."""
 _LIMITS: Final[Mapping[str, tuple[float, float]]] = {
@@ -174,6 +182,8 @@ def _value(key: str, value: Any, file: str) -> Any:
             return rate_bps(str(value))
         if kind.startswith("Mapping"):
             return {int(rate): _number(entry, float) for rate, entry in _pairs_of(value)}
+        if kind == "str":
+            return str(value)
         if kind == "bool":
             return bool(_number(value, int))
         number = _number(value, float if kind.startswith("float") else int)

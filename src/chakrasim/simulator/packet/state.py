@@ -106,6 +106,7 @@ PORT: Final = np.dtype(
         ("marks", "i4"),  # packets marked
         ("usage", "f8"),  # PINT
         ("loss", "u4"),  # its link's generator of errors
+        ("drops", "u4"),  # packets for which the switch had no room
     ],
     align=True,
 )
@@ -158,6 +159,7 @@ FLOW: Final = np.dtype(
         ("timer", "u4"),  # retransmission,
         ("tries", "u4"),  # how often in a row it did,
         ("retreats", "u4"),  # and how often in a row the sender was sent back
+        ("resent", "i8"),  # bytes that it went back over
     ],
     align=True,
 )
@@ -174,13 +176,23 @@ DONE: Final = 9
 BUCKET: Final = np.dtype([("head", "u4"), ("tail", "u4")], align=True)
 LATER: Final = np.dtype([("time", "i8"), ("order", "i8"), ("entry", "u4")], align=True)
 LOSS: Final = np.dtype([("rate", "f8"), ("stream", "u4")], align=True)
-PAUSED: Final = np.dtype([("time", "i8"), ("port", "u4"), ("stop", "u4")], align=True)
+PAUSED: Final = np.dtype([("time", "i8"), ("port", "u4"), ("stop", "u2"), ("priority", "u2")], align=True)
 """A pause frame that was received, and where."""
 LOGGED: Final = np.dtype(
     [("time", "i8"), ("seq", "i8"), ("port", "u4"), ("flow", "u4"), ("bytes", "u2"), ("kind", "u1"), ("bits", "u1")],
     align=True,
 )
 """A transmission."""
+SAMPLE: Final = np.dtype(
+    [
+        ("time", "i8"),
+        ("value", "i8"),  # bytes that wait, or the rate that the control allows, bit/s
+        ("una", "i8"),  # of a flow: bytes acknowledged; of a port: -1
+        ("which", "u4"),  # the port, or the flow
+    ],
+    align=True,
+)
+"""What the monitor found to be another than before."""
 NIC_SEED: Final = 0x8BADF00D
 """Of the hash by which a host chooses among its ports."""
 NONE: Final = 0
@@ -225,6 +237,8 @@ class Net(NamedTuple):
         flows in order of their end
     pauses, log
         what was received and, if wanted, sent
+    samples, seen
+        what the monitor found; and the last of it, by port, then two words (rate, bytes) by flow
     g, x
         numbers and real numbers, as below
     """
@@ -252,6 +266,8 @@ class Net(NamedTuple):
     ended: Places
     pauses: Any
     log: Any
+    samples: Any
+    seen: Longs
     g: Longs
     x: Reals
 
@@ -262,8 +278,10 @@ class Net(NamedTuple):
     EVENTS, PACKETS, MARKS, DRAWS, DROPPED, NACKS, LOST, RESENT, UNROUTED, RAND,
     # and how it goes
     MASK, CUT_AT, CUT_LINK, BURST, MODE, HEADER, PAYLOAD, ACK_BYTES, STAMPED, RATE_BOUND, WINDOWS_VARY,
-    MARKING, CHUNK, ACK_INTERVAL, BACK_TO_ZERO, NIC_PAUSES, LOGGING, HOSTS, WORDS, RECORDS, DRIVEN,
+    MARKING, CHUNK, ACK_INTERVAL, BACK_TO_ZERO, NIC_PAUSES, LOGGING, KEEPING, HOSTS, WORDS, RECORDS, DRIVEN,
     MOST_RTT, AI, HAI, MIN_RATE,
+    # the monitor
+    SAMPLE_NS, SAMPLE_FROM, SAMPLE_UNTIL, SAMPLES, SAMPLED_ENDS,
     # congestion control
     ALPHA_NS, DECREASE_NS, RECOVERY_NS, RECOVERY_STAGES, CLAMP_TARGET,
     FAST_REACT, MULTI_RATE, SAMPLE_FEEDBACK, MI_THRESHOLD, INT_UNIT, PINT_LIMIT, DCTCP_AI, MOST_HOPS,
@@ -272,7 +290,7 @@ class Net(NamedTuple):
     NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS,
     # driven by a workload
     RECEIVED, LEARNS_LATE, UNLISTED, LISTS, FLOWS_USED, FREE_FLOW, GLOBALS,
-) = range(78)  # fmt: skip
+) = range(84)  # fmt: skip
 LINE: Final = 64
 """Bytes of a line of the cache."""
 # Of `Net.x`.

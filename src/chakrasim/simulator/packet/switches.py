@@ -58,6 +58,7 @@ def enter(n: Net, port: int, item: int) -> None:
     if priority > 0:
         if not admit(n, port, queue_at(n, port, priority), it.bytes):
             n.g[DROPPED] += 1
+            n.ports[out].drops += 1
             free(n, item)
             return
         queue.egress += it.bytes
@@ -147,7 +148,6 @@ def leave(n: Net, port: int, item: int) -> None:
     p.queued -= it.bytes
     if it.kind == DATA:
         at_dequeue(n, port, item)
-    p.carried += it.bytes
     p.last_size = it.bytes
     p.last_time = n.g[NOW]
     transmit(n, port, item)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from chakrasim.errors import InputError, near
@@ -13,7 +13,7 @@ from chakrasim.simulator.packet.network import Network, network_of
 from chakrasim.simulator.packet.settings import settings_of
 from chakrasim.simulator.packet.topology import topology_of
 
-KEYS: Final = ("topology", "config", "logical_dims", "first_stream")
+KEYS: Final = ("topology", "config", "logical_dims", "first_stream", "sample_ns")
 FILE: Final = "network"
 
 
@@ -48,7 +48,10 @@ def packet_system(network: Mapping[str, Any], compat: bool, notes: Notes) -> Pac
         )  # fmt: skip
     settings = settings_of(network["config"], FILE, notes, silent=faults.unknown_keys_pass)
     built = network_of(topology, settings, faults, first_stream=network.get("first_stream"), file=FILE)
-    return PacketSystem(built, sizes)
+    every = network.get("sample_ns", 0)
+    if type(every) is not int or not 0 <= every < 1 << 40:
+        raise InputError("no time between looks", file=FILE, place="sample_ns", found=every, expected="ns, 0 for none")
+    return PacketSystem(replace(built, sample_ns=every), sizes)
 
 
 def _is_size(size: object) -> bool:

@@ -34,6 +34,7 @@ def transmit(n: Net, port: int, item: int) -> None:
     it = n.items[item]
     sent = n.g[NOW] + n.times[p.row + it.bytes]
     p.busy |= 1
+    p.carried += it.bytes
     n.g[PACKETS] += 1
     if n.g[LOGGING] != 0:
         note(n, port, item)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.alone.stuck import MOST_TOLD, reasons
+from chakrasim.simulator.packet.figures.flows import PERCENTILES, FlowFigures, FlowSpread, flow_figures
+from chakrasim.simulator.packet.figures.pauses import Spans, pauses_of
+from chakrasim.simulator.packet.figures.ports import PortFigures, most_waiting, port_figures
+from chakrasim.simulator.packet.figures.samples import Samples, samples_of
 from chakrasim.simulator.packet.network import Network
-from chakrasim.simulator.packet.state import Longs, Net, Reals
+from chakrasim.simulator.packet.observed.monitor import Monitor
+from chakrasim.simulator.packet.state import Longs, Net
 from chakrasim.text.amounts import plural, time_text
 from chakrasim.text.shown import Shown
 
-PERCENTILES: Final = (0, 50, 90, 99, 100)
+if TYPE_CHECKING:
+    import pandas
+
 KINDS: Final = {at.DATA: "data", at.ACK: "ack", at.NACK: "nack", at.PAUSE: "pfc"}
 HEADER_OF_STANDALONE: Final = 48
 
@@ -32,6 +40,8 @@ class PacketResult(Shown):
         int64[f, 6]: source, target, priority, target's port, bytes, start in ns
     net
         the tables of the run
+    monitor
+        when queues and rates were looked at, if they were
     warnings
         what was guessed or left out
     """
@@ -39,6 +49,7 @@ class PacketResult(Shown):
     network: Network
     flows: Longs
     net: Net
+    monitor: Monitor | None = None
     warnings: tuple[str, ...] = field(default=())
 
     @cached_property
@@ -81,25 +92,49 @@ class PacketResult(Shown):
         return f"{plural(len(left), 'flow')} did not finish: {'; '.join(reasons(self.net, self.network, left))}{more}"
 
     @property
-    def slowdown(self) -> Reals:
-        """float64: by flow that finished, its time over the standalone time."""
-        done = self.fct_ns >= 0
-        return np.asarray(self.fct_ns[done] / np.maximum(self.standalone_ns[done], 1))
+    def begin_ns(self) -> int:
+        """When the first flow started."""
+        return int(self.flows[:, 5].min(initial=self.end_ns))
 
-    def percentiles(self, values: Any) -> list[float]:
-        """Of the flows that finished: the values below which `PERCENTILES` of them lie."""
-        if not len(values):
-            return []
-        return [float(value) for value in np.percentile(values, PERCENTILES, method="inverted_cdf")]
+    @property
+    def end_ns(self) -> int:
+        """When the run ended."""
+        return int(self.net.g[at.NOW])
 
-    def _completions(self) -> list[list[int]]:
+    @cached_property
+    def flow_figures(self) -> FlowFigures:
+        """Completion, ideal time, slowdown, bytes sent again and last rate of every flow."""
+        return flow_figures(self.net, self.network, self.flows, self.fct_ns)
+
+    @cached_property
+    def port_figures(self) -> PortFigures:
+        """Bytes, queues, marks, drops and pauses of every port."""
+        seen = self.samples
+        means = None if seen is None else seen.queues.means(seen.begin_ns, seen.end_ns)
+        return port_figures(self.net, self.network, self.begin_ns, self.pauses, means)
+
+    @cached_property
+    def pauses(self) -> dict[int, Spans]:
+        """By port, the spans in which it was told to be still."""
+        return pauses_of(self.net)
+
+    @cached_property
+    def samples(self) -> Samples | None:
+        """Queues and rates over time, if they were looked at."""
+        return None if self.monitor is None else samples_of(self.net, self.network, self.monitor)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row a flow; `port_figures` and `samples` have frames of their own. Raises InputError without pandas."""
+        return self.flow_figures.to_frame()
+
+    def completions(self) -> list[list[int]]:
         """`fct`: source, target, ports, bytes, start, time and standalone time in the order of their ends."""
         own = self.net.flows[self.order + 1]
         columns = (own.source, own.target, own.ports & 0xFFFF, own.ports >> 16, own.bytes, own.began)
         rows = np.stack([*(column.astype(np.int64) for column in columns), own.ended - own.began], 1)
         return np.concatenate([rows, self.standalone_ns[self.order][:, None]], 1).tolist()
 
-    def _pauses(self) -> list[list[int]]:
+    def pause_frames(self) -> list[list[int]]:
         """`pfc`: time, node, 1 for a switch, port, 1 for a pause and 0 for its end."""
         rows = self.net.pauses[: self.net.g[at.PAUSES]]
         numbers = self.network.ports
@@ -111,7 +146,7 @@ class PacketResult(Shown):
     def _ports(self) -> list[list[int]]:
         """`ports`: switch, port, most bytes that waited in one priority, packets marked."""
         numbers = self.network.ports
-        most = self.net.queues.most.reshape(8, -1).max(0)
+        most = most_waiting(self.net)
         rows = []
         for switch in sorted(self.network.topology.switches):
             first, behind = int(numbers.first[switch]), int(numbers.first[switch + 1])
@@ -146,6 +181,11 @@ class PacketResult(Shown):
             rows.append([*head, *ends, int(f.ports) & 0xFFFF, int(row.seq), marked])
         return rows
 
+    def _samples_as_dict(self) -> dict[str, Any]:
+        assert self.samples is not None
+        series = {name: plain(columns) for name, columns in self.samples.columns().items()}
+        return {name: getattr(self.samples, name) for name in ("every_ns", "begin_ns", "end_ns")} | series
+
     def _in_short(self) -> dict[str, str]:
         done = self.fct_ns[self.fct_ns >= 0]
         return {
@@ -159,10 +199,10 @@ class PacketResult(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Plain values: what ``chakrasim flows --model packet --json`` writes."""
         g = self.net.g
-        done = self.fct_ns[self.fct_ns >= 0]
+        spread = self.flow_figures.classes()
         return {
-            "fct": self._completions(),
-            "pfc": self._pauses(),
+            "fct": self.completions(),
+            "pfc": self.pause_frames(),
             "ports": self._ports(),
             "routes": self._routes(),
             "max_rtt_ns": self.network.max_rtt_ns,
@@ -177,8 +217,32 @@ class PacketResult(Shown):
             "lost_on_links": int(g[at.LOST]),
             "unrouted": int(g[at.UNROUTED]),
             "retransmissions": int(g[at.RESENT]),
-            "fct_percentiles_ns": dict(zip(map(str, PERCENTILES), self.percentiles(done), strict=False)),
-            "slowdown_percentiles": dict(zip(map(str, PERCENTILES), self.percentiles(self.slowdown), strict=False)),
+            "begin_ns": self.begin_ns,
+            "end_ns": self.end_ns,
+            **_by_percentile(spread.pop(None)),
+            "size_classes": [
+                {"up_to_bytes": most, "flows": own.flows, **_by_percentile(own)} for most, own in spread.items()
+            ],
+            "flow_figures": plain(self.flow_figures.columns()),
+            "port_figures": plain(self.port_figures.columns()),
+            **({"samples": self._samples_as_dict()} if self.samples else {}),
             **({"tx": self.transmissions()} if g[at.LOGGING] else {}),
             "warnings": list(self.warnings),
         }
+
+
+def _by_percentile(spread: FlowSpread) -> dict[str, Any]:
+    """What `to_dict` has of some flows."""
+    names = [f"{p:g}" for p in PERCENTILES]
+    return {
+        "fct_percentiles_ns": dict(zip(names, spread.completion_ns, strict=False)),
+        "slowdown_percentiles": dict(zip(names, spread.slowdown, strict=False)),
+    }
+
+
+def plain(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Columns as lists, with None for what is no number."""
+    return {
+        name: [None if value != value else value for value in np.asarray(column).tolist()]
+        for name, column in columns.items()
+    }

@@ -14,20 +14,27 @@ from chakrasim.simulator.packet.clock import NEVER
 from chakrasim.simulator.packet.flows import enter_flows
 from chakrasim.simulator.packet.loop import ALL_ENDED, DRY, LINK_DOWN, MARGIN, NEEDS_ROOM, run
 from chakrasim.simulator.packet.network import Network
+from chakrasim.simulator.packet.observed.monitor import Monitor, last_look, watched
 from chakrasim.simulator.packet.state import Longs, Net
 
 EVENTS_A_CALL: Final = 1 << 20
 """How long the kernel runs at a time, about: signals wait for it to return."""
 
 
-def run_packets(case: PacketCase, *, keep_packets: bool = False) -> PacketResult:
+def run_packets(case: PacketCase, *, keep_packets: bool = False, monitor: Monitor | None = None) -> PacketResult:
     """Let the flows of a case run on its network of packets.
 
-    ``keep_packets``: every transmission is kept, for `PacketResult.transmissions`.
+    ``keep_packets``: every transmission is kept, for `PacketResult.transmissions`; ``monitor``: when queues and rates
+    are looked at, for `PacketResult.samples`.
     """
     net = prepare(case.network, case.flows, log=keep_packets)
+    if monitor is not None:
+        net = watched(net, monitor)
     net, _ = run_on(net, case.network, case.stop_ns)
-    return PacketResult(case.network, case.flows, net)
+    told: tuple[str, ...] = ()
+    if monitor is not None:
+        net, told = last_look(net)
+    return PacketResult(case.network, case.flows, net, monitor, told)
 
 
 def prepare(network: Network, rows: Longs, *, log: bool = False) -> Net:
@@ -37,7 +44,7 @@ def prepare(network: Network, rows: Longs, *, log: bool = False) -> Net:
     lists = int(np.bincount(rows[:, 0]).max()) if rows.size else 0
     sizes = Sizes(flows=rows.shape[0], items=(1 << 13) + 2 * burst, log=(1 << 12) if log else 0, pairs=lists + 1)
     net = new_net(network, sizes)
-    net.g[at.BURST], net.g[at.LOGGING] = burst, log
+    net.g[at.BURST], net.g[at.LOGGING], net.g[at.KEEPING] = burst, log, log
     enter_flows(net, network, rows)
     return net._replace(starts=(np.argsort(rows[:, 5], kind="stable") + 1).astype(np.uint32))
 
