@@ -34,6 +34,7 @@ from chakrasim.simulator.packet.state import (
     NOW,
     OVER,
     PAUSE,
+    PAUSES_HELD,
     PENDING,
     PRIORITY,
     RECEIVED,
@@ -78,7 +79,7 @@ def add_pair(n: Net, flow: int) -> None:
     p.pairs += 1
     n.pairs[p.first + f.place] = flow
     n.codes[p.first + f.place] = code_of(n, flow)
-    table.begin(n, flow)
+    table.begin(n, flow, 0)
     if n.g[NO_RESENDING] == 0:
         if f.bytes == 0:
             wait_to_resend(n, flow, n.g[NOW] + f.patience)
@@ -164,8 +165,8 @@ def queue_frame(n: Net, port: int, item: int) -> None:
 @inner
 def reply(n: Net, f: Any, seq: int, payload: int) -> int:
     """ACK, NACK or 0 (nothing) for a packet."""
-    if seq == f.expected:
-        f.expected += payload
+    if seq == f.expected or (seq < f.expected < seq + payload and n.g[DUPLICATES_SILENT] == 0):
+        f.expected = seq + payload
         if n.g[INTERVAL_FROM_START] != 0:
             if f.expected >= n.g[ACK_INTERVAL] or f.expected % n.g[CHUNK] == 0:
                 return ACK
@@ -207,8 +208,27 @@ def send_own_pause(n: Net, port: int, priority: int, stop: int) -> None:
     it = n.items[item]
     it.flow, it.bytes, it.kind, it.bits = 0, PAUSE_BYTES, PAUSE, priority | stop
     next_stream(n)
-    queue_frame(n, port, item)
+    if n.g[PAUSES_HELD] != 0:
+        queue_frame(n, port, item)
+    else:
+        queue_pause(n, port, item)
     serve_host(n, port)
+
+
+@inner
+def queue_pause(n: Net, port: int, item: int) -> None:
+    """Put a pause frame in front of the acknowledgements of a host's port, behind other pause frames."""
+    queue = n.queues[port]
+    behind, ahead = whole(queue.head), 0
+    while behind != 0 and n.items[behind].kind == PAUSE:
+        ahead, behind = behind, whole(n.items[behind].next)
+    n.items[item].next = behind
+    if ahead == 0:
+        queue.head = item
+    else:
+        n.items[ahead].next = item
+    if behind == 0:
+        queue.tail = item
 
 
 @inner
@@ -244,7 +264,7 @@ def finish(n: Net, flow: int) -> None:
     f.state = OVER
     f.ended = n.g[NOW]
     f.expected = f.acked = f.nack_until = f.nack_last = 0
-    table.end(n, flow)
+    table.end(n, flow, 0)
     if f.timer != 0:
         call_off(n, f.timer)
         f.timer = 0
