@@ -55,7 +55,7 @@ def random_config(draw: random.Random, speeds: list[str]) -> dict[str, Any]:
         "PINT_PROB": (0.3, 1.0),
         "RATE_AI": ("5Mbps", "50Mb/s", "1Gbps"),
         "RATE_HAI": ("10Mbps", "2Gbps"),
-        "MIN_RATE": ("100Mb/s", "1Gbps"),
+        "MIN_RATE": ("1Mb/s", "100Mb/s", "1Gbps"),
         "EWMA_GAIN": (0.00390625, 0.5),
         "ALPHA_RESUME_INTERVAL": (1, 55.5),
         "RATE_DECREASE_INTERVAL": (4, 0.5),

@@ -8,6 +8,7 @@ import pytest
 from packet_cases import right, run_case, star
 
 from chakrasim.errors import InputError
+from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS, Faults
 
 
@@ -168,6 +169,28 @@ def test_a_buffer_that_admits_no_packet_is_refused() -> None:
     case["config"]["PACKET_PAYLOAD_SIZE"] = 1500
     with pytest.raises(InputError, match="the buffer of switch 3 is too small for its 3 ports"):
         right(case)
+
+
+def test_a_rate_so_low_that_the_next_packet_is_later_than_the_timer() -> None:
+    """Marks cut the rate to 1 Mb/s: 8 ms from packet to packet, while a timer runs out in 1."""
+    flows = [[source, 4, 3, 100, 200_000, 0] for source in range(4)]
+    marks = {"KMIN_MAP": {10**11: 1}, "KMAX_MAP": {10**11: 2}, "PMAX_MAP": {10**11: 1.0}}
+    case = star(5, flows, CC_MODE=1, MIN_RATE="1Mb/s", RP_TIMER=10_000, **marks)
+    result = right(case)
+    assert not result.unfinished and result.net.g[at.EVENTS] < 100_000
+
+
+def test_what_waits_in_a_long_queue_is_not_sent_twice() -> None:
+    flows = [[source, 8, 3, 100, 4_000_000, 0] for source in range(8)]
+    case = star(9, flows, HAS_WIN=0, ENABLE_QCN=0, BUFFER_SIZE=32)
+    result = right(case)
+    assert result.fct_ns.max() > 2_000_000, "longer than the timer"
+    assert result.to_dict()["transmissions"] == 4 * 8 * 4000 + result.to_dict()["pfc"].__len__()
+
+
+def test_an_interval_longer_than_the_window_is_the_window() -> None:
+    case = star(2, [[0, 1, 3, 100, 1_000_000, 0]], L2_ACK_INTERVAL=10_000_000, L2_CHUNK_SIZE=0)
+    assert fct(case)[0] < 2 * fct(star(2, [[0, 1, 3, 100, 1_000_000, 0]]))[0]
 
 
 def test_two_hosts_that_pause_each_other_go_on() -> None:

@@ -40,7 +40,7 @@ def watched(case: dict[str, Any], until_ns: int, step_ns: int = 2000) -> tuple[A
 def on_one_bottleneck(senders: int, **config: Any) -> dict[str, Any]:
     """Flows without an end from hosts of 100 Gb/s to one behind 25 Gb/s, each 400 us after the last."""
     flows = [[1 + sender, 0, 3, 100, 10**9, 400_000 * sender] for sender in range(senders)]
-    case = star(senders + 1, flows, CC_MODE=20, HAS_WIN=0, ENABLE_QCN=0, RATE_AI="200Mb/s", **config)
+    case = star(senders + 1, flows, CC_MODE=20, HAS_WIN=0, ENABLE_QCN=0, **config)
     case["topology"]["links"][0][2] = "25Gbps"
     return case
 
@@ -49,34 +49,39 @@ def on_one_bottleneck(senders: int, **config: Any) -> dict[str, Any]:
 def test_the_delay_comes_to_its_target_and_stays_there(senders: int) -> None:
     waits, acked = watched(on_one_bottleneck(senders), 20_000_000)
     late = waits[len(waits) // 2 :]
-    assert swift.WAITING_NS * 0.4 < np.median(late) < swift.WAITING_NS * 1.4
-    assert late.max() < 3 * swift.WAITING_NS
+    assert abs(np.median(late) - swift.WAITING_NS) < 1500 and late.max() < 1.5 * swift.WAITING_NS
     rate = (acked[-1] - acked[len(acked) // 2]).sum() * 8 / 10_000_000
-    assert rate > 0.95 * 25 * 1000 / 1044, "Gb/s of the 25, less headers"
+    assert rate > 0.99 * 25 * 1000 / 1044, "Gb/s of the 25, less headers"
 
 
 @pytest.mark.parametrize("senders", [2, 4, 8])
 def test_flows_that_begin_at_different_times_come_to_share(senders: int) -> None:
     _, acked = watched(on_one_bottleneck(senders), 40_000_000, 20_000)
     sent = (acked[-1] - acked[len(acked) // 2]).astype(float)
-    assert sent.sum() ** 2 / (senders * (sent**2).sum()) > 0.95, "Jain's index of fairness"
+    assert sent.sum() ** 2 / (senders * (sent**2).sum()) > 0.98, "Jain's index of fairness"
 
 
-def test_an_incast_waits_less_than_with_windows_alone() -> None:
-    flows = [[1 + sender, 0, 3, 100, 500_000, 0] for sender in range(8)]
-    most = {
-        mode: run_case(star(9, flows, CC_MODE=mode, ENABLE_QCN=0), NO_FAULTS).net.queues.most.max() for mode in (12, 20)
-    }
-    assert most[20] <= most[12]
-    late = watched(star(9, [[*flow[:4], 10**9, 0] for flow in flows], CC_MODE=20, ENABLE_QCN=0, HAS_WIN=0), 10_000_000)
-    assert np.median(late[0][len(late[0]) // 2 :]) < 2 * swift.WAITING_NS
+def test_an_incast_waits_no_longer_than_its_target_after_a_while() -> None:
+    flows = [[1 + sender, 0, 3, 100, 10**9, 0] for sender in range(16)]
+    waits, _ = watched(star(17, flows, CC_MODE=20, ENABLE_QCN=0), 10_000_000)
+    assert np.median(waits[len(waits) // 2 :]) < 1.5 * swift.WAITING_NS
 
 
-def test_a_packet_that_is_missing_cuts_the_rate_by_half_at_most() -> None:
-    case = star(2, [[0, 1, 3, 100, 3_000_000, 0]], CC_MODE=20, HAS_WIN=0, ERROR_RATE_PER_LINK=0.001)
+def test_more_flows_than_packets_under_way_wait_for_their_turn() -> None:
+    """200 flows on a short link: a window below one packet becomes a rate."""
+    flows = [[1 + sender % 4, 0, 3, 100, 10**8, sender] for sender in range(200)]
+    waits, acked = watched(star(5, flows, CC_MODE=20, ENABLE_QCN=0, MIN_RATE="1Mb/s"), 10_000_000, 20_000)
+    assert np.median(waits[len(waits) // 2 :]) < 2 * swift.WAITING_NS
+    sent = (acked[-1] - acked[len(acked) // 2]).astype(float)
+    assert sent.sum() * 8 / 5_000_000 > 0.8 * 100 * 1000 / 1044
+    assert sent.min() > 0
+
+
+def test_a_packet_that_is_missing_cuts_the_window() -> None:
+    case = star(2, [[0, 1, 3, 100, 3_000_000, 0]], CC_MODE=20, ERROR_RATE_PER_LINK=0.001)
     result = run_case(case, NO_FAULTS)
     assert not result.unfinished
-    assert result.net.g[at.NACKS] and result.net.flows[1].rate < result.net.flows[1].top
+    assert result.net.g[at.NACKS] and result.net.flows[1].bound < result.network.max_bdp
 
 
 def test_with_the_faults_of_the_reference_its_number_is_no_control() -> None:

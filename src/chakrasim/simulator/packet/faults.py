@@ -23,7 +23,8 @@ class Faults:
     pause_time_zero_resumes
         a frame with PAUSE_TIME 0 lets go what it should stop
     interval_from_start
-        L2_ACK_INTERVAL counts from the first byte of a flow, and its end is not acknowledged otherwise
+        L2_ACK_INTERVAL counts from the first byte of a flow, and its end is not acknowledged otherwise, nor a window
+        that is smaller
     duplicates_unacknowledged
         a packet received twice is not acknowledged, so that a lost last acknowledgement leaves a flow unfinished; nor
         is one that brings new bytes behind old ones

@@ -19,6 +19,7 @@ from chakrasim.simulator.packet.state import (
     CHUNK,
     CHUNKED_END,
     DRIVEN,
+    DROPPED,
     DUPLICATES_SILENT,
     ENDED,
     GIVEN_UP,
@@ -28,6 +29,7 @@ from chakrasim.simulator.packet.state import (
     LET_GO,
     LISTS,
     LIVE,
+    LOST,
     NACK,
     NACKS,
     NO_RESENDING,
@@ -42,6 +44,8 @@ from chakrasim.simulator.packet.state import (
     RESEND,
     RESENT,
     UNLISTED,
+    UNROUTED,
+    WRAPS,
     Net,
     whole,
 )
@@ -100,7 +104,10 @@ def wait_to_resend(n: Net, flow: int, time: int) -> None:
 
 @inner
 def on_resend(n: Net, flow: int) -> None:
-    """The retransmission timer: go back if nothing was acknowledged for long; a flow without bytes ends."""
+    """The retransmission timer: go back if nothing was acknowledged for long; a flow without bytes ends.
+
+    While no packet at all has been lost the sender is taken to know it: what waits in long queues is not sent twice.
+    """
     f = n.flows[flow]
     f.timer = 0
     if f.state != LIVE:
@@ -110,20 +117,22 @@ def on_resend(n: Net, flow: int) -> None:
         refresh(n, flow)
         serve_host(n, whole(f.nic))
         return
-    if n.g[NOW] - f.moved >= f.patience and f.avail <= n.g[NOW]:
+    if n.g[NOW] - max(f.moved, f.avail) >= f.patience:
+        lost = n.g[DROPPED] + n.g[LOST] + n.g[UNROUTED] > 0
         if f.tries == MOST_TRIES:
-            give_up(n, flow)
+            if lost:
+                give_up(n, flow)
             return
         f.tries += 1
         f.moved = n.g[NOW]
         f.patience = min(2 * f.patience, MOST_PATIENCE * (PATIENCE_NS + f.trip))
-        if f.next > f.una:
+        if f.next > f.una and lost:
             f.resent += f.next - f.una
             f.next = f.una
             n.g[RESENT] += 1
             f.clean = 0
             refresh(n, flow)
-    wait_to_resend(n, flow, max(f.moved + f.patience, f.avail))
+    wait_to_resend(n, flow, max(f.moved, f.avail) + f.patience)
     serve_host(n, whole(f.nic))
 
 
@@ -168,11 +177,11 @@ def reply(n: Net, f: Any, seq: int, payload: int) -> int:
     if seq == f.expected or (seq < f.expected < seq + payload and n.g[DUPLICATES_SILENT] == 0):
         f.expected = seq + payload
         if n.g[INTERVAL_FROM_START] != 0:
-            if f.expected >= n.g[ACK_INTERVAL] or f.expected % n.g[CHUNK] == 0:
-                return ACK
-        elif f.expected - f.acked >= n.g[ACK_INTERVAL] or f.expected % n.g[CHUNK] == 0 or f.expected >= f.bytes:
-            return ACK
-        return 0
+            due = f.expected >= n.g[ACK_INTERVAL]
+        else:
+            new = f.expected - f.acked
+            due = new >= n.g[ACK_INTERVAL] or f.expected >= f.bytes or new >= f.bound > 0
+        return ACK if due or f.expected % n.g[CHUNK] == 0 else 0
     if seq < f.expected:
         return 0 if n.g[DUPLICATES_SILENT] != 0 else ACK
     if n.g[NOW] >= f.nack_until or f.nack_last != f.expected:
@@ -250,6 +259,10 @@ def take_ack(n: Net, item: int) -> None:
         if f.tries > 0:
             f.tries = 0
             f.patience = PATIENCE_NS + f.trip
+            if f.timer == 0 and n.g[NO_RESENDING] == 0:
+                wait_to_resend(n, flow, f.moved + f.patience)
+        if f.next < f.una and n.g[WRAPS] == 0:
+            f.next = f.una
     if f.una >= f.bytes:
         finish(n, flow)
         if n.g[DRIVEN] != 0:

@@ -60,6 +60,13 @@ def set_rate(n: Net, flow: int, rate: int) -> None:
         refresh(n, flow)
 
 
+@leaf
+def set_window(n: Net, flow: int, window: int) -> None:
+    """Let a queue pair have so many bytes under way, 1 at least."""
+    n.flows[flow].bound = max(window, n.g[LEAST_WINDOW], 1)
+    refresh(n, flow)
+
+
 @inner
 def scaled_window(window: int, rate: int, top: int) -> int:
     """floor(window rate / top), 1 at least."""
