@@ -26,6 +26,7 @@ from chakrasim.simulator.packet.state import (
     HEADER,
     INTERVAL_FROM_START,
     LEARNS_LATE,
+    LEAST_WINDOW,
     LET_GO,
     LISTS,
     LIVE,
@@ -83,7 +84,7 @@ def add_pair(n: Net, flow: int) -> None:
     p.pairs += 1
     n.pairs[p.first + f.place] = flow
     n.codes[p.first + f.place] = code_of(n, flow)
-    table.begin(n, flow, 0)
+    table.begin(n, flow, state.NONE)
     if n.g[NO_RESENDING] == 0:
         if f.bytes == 0:
             wait_to_resend(n, flow, n.g[NOW] + f.patience)
@@ -180,7 +181,7 @@ def reply(n: Net, f: Any, seq: int, payload: int) -> int:
             due = f.expected >= n.g[ACK_INTERVAL]
         else:
             new = f.expected - f.acked
-            due = new >= n.g[ACK_INTERVAL] or f.expected >= f.bytes or new >= f.bound > 0
+            due = new >= n.g[ACK_INTERVAL] or f.expected >= f.bytes or new + n.g[LEAST_WINDOW] >= f.bound > 0
         return ACK if due or f.expected % n.g[CHUNK] == 0 else 0
     if seq < f.expected:
         return 0 if n.g[DUPLICATES_SILENT] != 0 else ACK
@@ -277,7 +278,7 @@ def finish(n: Net, flow: int) -> None:
     f.state = OVER
     f.ended = n.g[NOW]
     f.expected = f.acked = f.nack_until = f.nack_last = 0
-    table.end(n, flow, 0)
+    table.end(n, flow, state.NONE)
     if f.timer != 0:
         call_off(n, f.timer)
         f.timer = 0
@@ -290,7 +291,7 @@ def give_up(n: Net, flow: int) -> None:
     """Nothing of a flow comes through: it sends no more."""
     f = n.flows[flow]
     f.state = GIVEN_UP
-    table.end(n, flow)
+    table.end(n, flow, state.NONE)
     if f.timer != 0:
         call_off(n, f.timer)
         f.timer = 0
