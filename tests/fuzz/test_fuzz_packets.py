@@ -177,12 +177,12 @@ def worse(name: str, chosen: Files, draw: random.Random) -> bytes:
     return "\n".join(lines).encode()
 
 
-def not_too_long(case: PacketCase, *, keep_packets: bool = False) -> Any:
+def not_too_long(case: PacketCase, **how: Any) -> Any:
     """`run_packets`, where the flows are not too large."""
     packets = -(-case.flows[:, 4] // case.network.settings.packet_payload_size)
     if packets.sum() > MOST_PACKETS:
         raise InputError(LONG)
-    result = RUN(case, keep_packets=keep_packets)
+    result = RUN(case, **how)
     assert result.net.g[at.EVENTS] < 10_000_000
     return result
 
