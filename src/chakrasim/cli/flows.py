@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         choices=("flow", "packet", "flow,packet"),
         default="flow",
-        help="how links are shared: max-min fair (flow), by packets, queues and congestion control (packet), or both",
+        metavar="MODEL",
+        help="how links are shared: flow, max-min fair (default); packet, by queues and congestion control; flow,packet",
     )
     packets = parser.add_argument_group("packets (--model packet)")
     packets.add_argument("--settings", metavar="FILE", help="the configuration of hosts and switches, with --network")
