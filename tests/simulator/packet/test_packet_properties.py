@@ -60,7 +60,7 @@ def test_random_networks(draw: random.Random) -> None:
 @pytest.mark.parametrize("thousand", range(5))
 def test_thousands_of_random_networks(thousand: int) -> None:
     seen = Counter(word for seed in range(1000 * thousand, 1000 * thousand + 1000) for word in of_seed(seed).split())
-    assert min(seen[word] for word in ("lost", "dropped", "paused", "marked", "resent", "quiet")) > 0, seen
+    assert min(seen[word] for word in ("lost", "paused", "marked", "resent", "quiet")) > 0, seen
 
 
 @pytest.mark.parametrize("switches", [5, 6])
