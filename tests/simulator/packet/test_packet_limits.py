@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from packet_cases import right, run_case, star
 
 from chakrasim.errors import InputError
+from chakrasim.report.tables.flows import packet_sections
 from chakrasim.simulator.packet.faults import NO_FAULTS
+from chakrasim.text.layout import plain_text
 
 FLOW = [0, 1, 3, 100, 1000, 0]
 
@@ -50,3 +53,14 @@ def test_what_is_under_way_on_the_longest_links_is_counted(delay: str, rate: str
     trip = 2 * ns + 8000 * 10**9 // bps
     assert result.network.max_bdp == trip * bps // 10**9 // 8
     assert result.fct_ns[0] >= 2 * ns
+
+
+def test_a_flow_that_ended_before_its_link_went_down_has_no_time_alone() -> None:
+    """It has a completion, and the JSON has no figure that is none."""
+    case = star(2, [[0, 1, 3, 100, 1000, 0]], LINK_DOWN="1 2 1")
+    case["flows"].append([1, 0, 3, 100, 1000, 2_000_500_000])
+    result = right(case)
+    assert result.unfinished == [1] and result.fct_ns[0] > 0
+    found = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert found["slowdown_percentiles"] == {} and found["fct_percentiles_ns"]["50"] == result.fct_ns[0]
+    assert "x)" not in plain_text(packet_sections(result))

@@ -128,7 +128,8 @@ def _class_name(most: int | None) -> str:
 
 
 def _cells(own: FlowSpread) -> list[str]:
-    return [f"{time_text(ns)} ({x:.3g}x)" for ns, x in zip(own.completion_ns, own.slowdown, strict=True)]
+    slow = [f" ({x:.3g}x)" for x in own.slowdown] or [""] * len(own.completion_ns)
+    return [f"{time_text(ns)}{x}" for ns, x in zip(own.completion_ns, slow, strict=True)]
 
 
 def _fullest(ports: PortFigures) -> Section:
