@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("flow", "packet", "flow,packet"),
         default="flow",
         metavar="MODEL",
-        help="how links are shared: flow, max-min fair (default); packet, by queues and congestion control; flow,packet",
+        help="how links are shared: flow, max-min fair (default); packet, by queues and control; flow,packet: both",
     )
     packets = parser.add_argument_group("packets (--model packet)")
     packets.add_argument("--settings", metavar="FILE", help="the configuration of hosts and switches, with --network")
