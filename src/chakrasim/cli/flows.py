@@ -30,6 +30,7 @@ examples:
   chakrasim flows --network fabric.graphml --pattern incast:16x1MiB
   chakrasim flows my-flows.csv --machine h100 --gpus 64
   chakrasim flows case.json --model packet --json out.json
+  chakrasim flows case.json --model flow,packet
   chakrasim flows --network topology.txt --settings config.txt --flows flows.txt --model packet --compat
 
 A case brings its links along: {"links": [[from, to, bytes per ns], ...], "flows": [[start_ns, bytes, [links]], ...]}
@@ -50,9 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model")
     model.add_argument(
         "--model",
-        choices=("flow", "packet"),
+        choices=("flow", "packet", "flow,packet"),
         default="flow",
-        help="how links are shared: max-min fair (flow), or by packets, queues and congestion control (packet)",
+        metavar="MODEL",
+        help="how links are shared: flow, max-min fair (default); packet, by queues and control; flow,packet: both",
     )
     packets = parser.add_argument_group("packets (--model packet)")
     packets.add_argument("--settings", metavar="FILE", help="the configuration of hosts and switches, with --network")
@@ -88,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     """Run and report. Raises InputError."""
     inputs = [options.file, options.machine, options.network, options.changes, options.settings, options.flows]
     check_targets({f"--{name}": getattr(options, name) for name in ("json", *PICTURES)}, inputs)
-    if options.model == "packet":
+    if options.model != "flow":
         others = ("pattern", "machine", "changes")
         _refuse([name for name in others if getattr(options, name) is not None], "--model packet has its own files")
         from chakrasim.cli.packet_flows import run_packet_model

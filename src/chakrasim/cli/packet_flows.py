@@ -30,9 +30,16 @@ def run_packet_model(options: argparse.Namespace) -> int:
     tell_warnings((*result.warnings, *stuck), options)
     result = replace(result, warnings=(*notes.warnings, *result.warnings, *stuck))
     _write(options, result)
-    from chakrasim.report.tables.flows import packet_sections
+    if options.model == "flow,packet":
+        from chakrasim.report.tables.flows import beside_sections
+        from chakrasim.simulator.packet.alone.beside import beside
 
-    report(options, result.to_dict, lambda: packet_sections(result))
+        both = beside(case, result)
+        report(options, both.to_dict, lambda: beside_sections(both))
+    else:
+        from chakrasim.report.tables.flows import packet_sections
+
+        report(options, result.to_dict, lambda: packet_sections(result))
     return STUCK if stuck and not options.compat else 0
 
 

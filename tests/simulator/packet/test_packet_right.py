@@ -8,6 +8,7 @@ import pytest
 from packet_cases import right, run_case, star
 
 from chakrasim.errors import InputError
+from chakrasim.simulator.packet import state as at
 from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS, Faults
 
 
@@ -145,16 +146,80 @@ def test_hpcc_without_a_window_is_refused() -> None:
 
 def test_pauses_last_whatever_their_time_says() -> None:
     flows = [[source, 8, 3, 100, 300_000, 0] for source in range(8)]
-    case = star(9, flows, HAS_WIN=0, BUFFER_SIZE=1, PAUSE_TIME=0, HEADROOM_FACTOR=20)
+    case = star(9, flows, HAS_WIN=0, BUFFER_SIZE=1, PAUSE_TIME=0, HEADROOM_FACTOR=6)
     assert right(case).to_dict()["dropped"] == 0
     assert run_case(case, replace(NO_FAULTS, pause_time_zero_resumes=True)).to_dict()["dropped"] > 0
 
 
-def test_a_buffer_smaller_than_its_headrooms_shares_nothing() -> None:
+def test_a_buffer_smaller_than_its_headrooms_is_refused() -> None:
     flows = [[source, 8, 3, 100, 300_000, 0] for source in range(8)]
     case = star(9, flows, HAS_WIN=0, BUFFER_SIZE=0)
-    wrapped = run_case(case, replace(NO_FAULTS, thresholds_wrap=True)).to_dict()
-    assert wrapped["pfc"] == [] and right(case).to_dict()["pfc"] != []
+    assert run_case(case, replace(NO_FAULTS, thresholds_wrap=True)).to_dict()["pfc"] == []
+    found = "the buffer of switch 9 is too small for its 9 ports; found 0 MiB; expected 1 MiB, of which 337,500 bytes"
+    with pytest.raises(InputError, match=f"BUFFER_SIZE: {found}"):
+        right(case)
+
+
+def test_a_buffer_that_admits_no_packet_is_refused() -> None:
+    """Beside 1,025,000 bytes kept for a long link, an eighth of 11,288 bytes is no packet of 1,536."""
+    case = star(3, [[0, 1, 3, 100, 1000, 0]], HEADROOM_FACTOR=41, BUFFER_SIZE=1)
+    delays = ("2us", "0ns", "0ns")
+    case["topology"]["links"] = [[3, host, "100Gbps", delay, 0] for host, delay in enumerate(delays)]
+    assert not right(case).unfinished
+    case["config"]["PACKET_PAYLOAD_SIZE"] = 1500
+    with pytest.raises(InputError, match="the buffer of switch 3 is too small for its 3 ports"):
+        right(case)
+
+
+def test_a_rate_so_low_that_the_next_packet_is_later_than_the_timer() -> None:
+    """Marks cut the rate to 1 Mb/s: 8 ms from packet to packet, while a timer runs out in 1."""
+    flows = [[source, 4, 3, 100, 200_000, 0] for source in range(4)]
+    marks = {"KMIN_MAP": {10**11: 1}, "KMAX_MAP": {10**11: 2}, "PMAX_MAP": {10**11: 1.0}}
+    case = star(5, flows, CC_MODE=1, MIN_RATE="1Mb/s", RP_TIMER=10_000, **marks)
+    result = right(case)
+    assert not result.unfinished and result.net.g[at.EVENTS] < 100_000
+
+
+def test_what_waits_in_a_long_queue_is_not_sent_twice() -> None:
+    flows = [[source, 8, 3, 100, 4_000_000, 0] for source in range(8)]
+    case = star(9, flows, HAS_WIN=0, ENABLE_QCN=0, BUFFER_SIZE=32)
+    result = right(case)
+    assert result.fct_ns.max() > 2_000_000, "longer than the timer"
+    assert result.to_dict()["transmissions"] == 4 * 8 * 4000 + result.to_dict()["pfc"].__len__()
+
+
+def test_an_interval_longer_than_the_window_is_the_window() -> None:
+    case = star(2, [[0, 1, 3, 100, 1_000_000, 0]], L2_ACK_INTERVAL=10_000_000, L2_CHUNK_SIZE=0)
+    assert fct(case)[0] < 2 * fct(star(2, [[0, 1, 3, 100, 1_000_000, 0]]))[0]
+
+
+def test_two_hosts_that_pause_each_other_go_on() -> None:
+    """Their frames do not wait behind acknowledgements that the other one has paused."""
+    flows = [[at, 1 - at, 3, 100, 50_000, 0] for at in (0, 1)] * 2
+    case = star(1, flows, NIC_TOTAL_PAUSE_TIME=2)
+    case["topology"] = {"nodes": 2, "switches": [], "links": [[0, 1, "100Gbps", "500ns", 0]]}
+    result = right(case)
+    assert not result.unfinished and len(result.to_dict()["pfc"]) == 4
+    assert run_case(case, replace(NO_FAULTS, pauses_are_held=True)).unfinished
+
+
+def test_errors_of_links_do_not_take_pauses_away() -> None:
+    flows = [[source, 8, 3, 100, 100_000, 0] for source in range(8)]
+    case = star(9, flows, HAS_WIN=0, BUFFER_SIZE=1, ENABLE_QCN=0, HEADROOM_FACTOR=8, ERROR_RATE_PER_LINK=0.02)
+    result = right(case)
+    assert not result.unfinished and result.to_dict()["pfc"] and result.to_dict()["lost_on_links"]
+
+
+def test_a_window_below_a_chunk_does_not_hold_a_flow_that_is_acknowledged_by_chunks() -> None:
+    for vary in (0, 1):
+        case = star(2, [[0, 1, 3, 100, 30_000, 0]], L2_BACK_TO_ZERO=1, L2_CHUNK_SIZE=100_000, VAR_WIN=vary, CC_MODE=1)
+        assert not right(case).unfinished
+        assert run_case(case, replace(NO_FAULTS, chunked_end=True)).unfinished
+
+
+def test_flows_behind_a_link_that_went_down_are_told_to_have_no_way() -> None:
+    case = star(2, [[0, 1, 3, 100, 1000, 2_000_010_000]], LINK_DOWN="1 2 1")
+    assert right(case).stuck_text == "1 flow did not finish: flow 0 has no way from host 0 to host 1"
 
 
 def test_a_cut_link_gives_its_bytes_back() -> None:

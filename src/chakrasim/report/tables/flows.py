@@ -10,6 +10,7 @@ import numpy as np
 from chakrasim.simulator.arena.packet_network import PacketFigures
 from chakrasim.simulator.flow.alone.result import PERCENTILES, FlowResult
 from chakrasim.simulator.packet import state as at
+from chakrasim.simulator.packet.alone.beside import BothModels
 from chakrasim.simulator.packet.alone.result import PacketResult
 from chakrasim.simulator.packet.figures.flows import PERCENTILES as PACKET_PERCENTILES
 from chakrasim.simulator.packet.figures.flows import FlowSpread
@@ -24,6 +25,8 @@ MOST_PAUSED: Final = 5
 NO_END: Final = 1 << 62
 """The largest size of the last class of flows."""
 NAMES: Final = {0: "fastest", 100: "slowest"}
+MOST_BESIDE: Final = 12
+SPREAD: Final = {0: "least", 50: "half of the flows", 100: "most"}
 
 
 def flow_sections(result: FlowResult) -> list[Section]:
@@ -125,7 +128,8 @@ def _class_name(most: int | None) -> str:
 
 
 def _cells(own: FlowSpread) -> list[str]:
-    return [f"{time_text(ns)} ({x:.3g}x)" for ns, x in zip(own.completion_ns, own.slowdown, strict=True)]
+    slow = [f" ({x:.3g}x)" for x in own.slowdown] or [""] * len(own.completion_ns)
+    return [f"{time_text(ns)}{x}" for ns, x in zip(own.completion_ns, slow, strict=True)]
 
 
 def _fullest(ports: PortFigures) -> Section:
@@ -158,3 +162,41 @@ def _paused(ports: PortFigures, span_ns: int) -> Section:
             rows.append((ports.name(row), f"{ports.pauses[row]:,}", time_text(paused), share))
     title = f"Ports told to pause, {np.count_nonzero(ports.pauses):,} in all"
     return Section(title, ("port", "times", "in all", "of the run"), tuple(rows))
+
+
+def beside_sections(result: BothModels) -> list[Section]:
+    """What `beside` found, for people: all flows where they are few, those that differ most of many."""
+    return [*packet_sections(result.packets), _last_end(result), _by_flow(result)]
+
+
+def _percent(share: float) -> str:
+    return "" if np.isnan(share) else f"{100 * share:+.1f} %"
+
+
+def _time(ns: float) -> str:
+    return "does not end" if np.isnan(ns) else time_text(ns)
+
+
+def _last_end(result: BothModels) -> Section:
+    known = ~np.isnan(result.difference)
+    if not known.any():
+        return Section("Flow beside packet", lines=("no flow has a time in both models",))
+    starts = result.packets.flows[known, 5]
+    ends = [float((starts + times[known]).max() - starts.min()) for times in (result.flow_ns, result.packet_ns)]
+    rows = [("all flows, first start to last end", *map(time_text, ends), _percent(ends[1] / ends[0] - 1))]
+    shares = np.percentile(result.difference[known], tuple(SPREAD), method="inverted_cdf")
+    rows += [(f"difference: {SPREAD[p]}", "", "", _percent(share)) for p, share in zip(SPREAD, shares, strict=True)]
+    return Section("Flow beside packet", ("", "flow", "packet", "packet is longer by"), tuple(rows))
+
+
+def _by_flow(result: BothModels) -> Section:
+    order = np.argsort(-np.abs(np.nan_to_num(result.difference)), kind="stable")
+    chosen = sorted(order[:MOST_BESIDE].tolist())
+    rows = []
+    for flow in chosen:
+        source, target, _, _, size, _ = result.packets.flows[flow].tolist()
+        times = [_time(float(ns[flow])) for ns in (result.flow_ns, result.packet_ns)]
+        rows.append((str(flow), f"{source} to {target}", size_text(size), *times, _percent(result.difference[flow])))
+    count = len(result.packets.flows)
+    title = "By flow" if count <= MOST_BESIDE else f"The {MOST_BESIDE} that differ most, of {plural(count, 'flow')}"
+    return Section(title, ("flow", "from", "size", "flow", "packet", "packet is longer by"), tuple(rows), (0, 1))

@@ -17,7 +17,7 @@ from chakrasim.simulator.packet.figures.flows import PERCENTILES, FlowSpread, pe
 from chakrasim.simulator.packet.figures.pauses import Spans, pauses_of
 from chakrasim.simulator.packet.figures.ports import PortFigures, port_figures
 from chakrasim.simulator.packet.figures.samples import Samples, samples_of
-from chakrasim.simulator.packet.network import Network
+from chakrasim.simulator.packet.network import Network, least_window
 from chakrasim.simulator.packet.observed.ideal import times_of
 from chakrasim.simulator.packet.observed.monitor import Monitor, last_look, watched
 from chakrasim.simulator.packet.state import records
@@ -164,7 +164,7 @@ def _no_messages(network: Network, flows: int) -> Messages:
     log: Any = records(MESSAGES, MESSAGE)
     return Messages(
         trips=trips,
-        windows=windows if settings.has_win else np.zeros_like(windows),
+        windows=np.maximum(windows, least_window(network)) if settings.has_win else np.zeros_like(windows),
         delays=ways.delay_ns,
         sent=np.zeros_like(trips),
         record=np.zeros(flows, np.int64),

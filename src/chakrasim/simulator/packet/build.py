@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from chakrasim.errors import InputError
 from chakrasim.simulator.packet import state as at
-from chakrasim.simulator.packet.control.hpcc import HOP_WORDS
-from chakrasim.simulator.packet.control.table import HPCC, SIZES, STAMPED
+from chakrasim.simulator.packet.buffers import MOST_BYTES
+from chakrasim.simulator.packet.control.table import TIMELY
 from chakrasim.simulator.packet.loop import MARGIN, ROUTES_NEW
-from chakrasim.simulator.packet.network import Network, line_rates, most_hops
+from chakrasim.simulator.packet.network import Network, least_window, line_rates, most_hops, port_that_ends
 from chakrasim.simulator.packet.observed.monitor import with_room_for_samples
 from chakrasim.simulator.packet.state import Longs, Net, records
 from chakrasim.simulator.packet.streams import LINKS, STATE, rand_state, stream_state
-from chakrasim.simulator.packet.switches import RESERVE
 
-MOST_BYTES: Final = (1 << 31) - 1
-"""Of a queue."""
 SMALLEST_RING, LARGEST_RING = 1 << 12, 1 << 16
 
 
@@ -41,10 +37,11 @@ def new_net(network: Network, sizes: Sizes) -> Net:
     count = ports.node.size
     settings = network.settings
     hops = most_hops(network)
-    words = 1 + HOP_WORDS * hops if settings.cc_mode == HPCC else SIZES.get(settings.cc_mode, 1)
+    control = network.control
+    words = 1 if control is None else control.words + control.words_a_hop * hops
     words = -(-words // 8) * 8 if words <= 16 else words
     own = np.zeros((sizes.flows + 1) * words, np.int64)
-    stride = hops if settings.cc_mode == HPCC else 0
+    stride = hops if control is not None and control.words_a_hop else 0
     is_host = np.ones(network.topology.nodes, np.bool_)
     is_host[list(network.topology.switches)] = False
     rows, times = _times(network)
@@ -179,30 +176,24 @@ def _ring(network: Network, times: Any) -> int:
 
 
 def _node_records(network: Network, is_host: Any) -> Any:
-    settings, ports = network.settings, network.ports
+    settings = network.settings
     nodes = records(network.topology.nodes, at.NODE)
+    buffers = network.buffers
     for node in range(network.topology.nodes):
         if is_host[node]:
             nodes[node].pauses = settings.nic_total_pause_time
             continue
-        own = range(int(ports.first[node]) + 1, int(ports.first[node + 1]) + 1)
-        rooms = sum(_headroom(network, int(ports.link[port])) for port in own)
-        nodes[node].total = settings.buffer_size * (1 << 20) - rooms - RESERVE * len(own)
+        nodes[node].total = buffers.shared_bytes(node)
+        nodes[node].room = settings.buffer_size << 20
     return nodes
-
-
-def _headroom(network: Network, link: int) -> int:
-    """Bytes that may arrive on a link before a pause holds, and then some."""
-    entry = network.topology.links[link]
-    return entry.rate * entry.delay_ns // 8 // 10**9 * network.settings.headroom_factor
 
 
 def _port_records(network: Network, rows: dict[int, int], is_host: Any, loss_of: Any, pairs: int) -> Any:
     settings, topology, numbers = network.settings, network.topology, network.ports
     ports = records(numbers.node.size, at.PORT)
     rates = line_rates(network)
-    own = [port for port in range(1, numbers.node.size) if numbers.node[port] == topology.hosts[0]]
-    base_rate = topology.links[int(numbers.link[own[0]])].rate if own else 1
+    buffers = network.buffers
+    shift = buffers.shifts()
     lists = 0
     for port in range(1, numbers.node.size):
         p, link = ports[port], topology.links[int(numbers.link[port])]
@@ -213,13 +204,10 @@ def _port_records(network: Network, rows: dict[int, int], is_host: Any, loss_of:
         p.host = is_host[node]
         p.code = rates.index(link.rate) if link.rate in rates else 0
         p.acks = 0 if settings.ack_high_prio else 3
-        p.headroom = min(_headroom(network, int(numbers.link[port])), MOST_BYTES)
-        shift, rate = 3, link.rate
-        while rate > base_rate and shift > 0:
-            shift, rate = shift - 1, rate // 2
-        p.shift = shift
-        p.low = int(settings.kmin_map.get(link.rate, 0) * 1000)
-        p.high = int(settings.kmax_map.get(link.rate, 0) * 1000)
+        p.headroom = buffers.headroom(port)
+        p.shift = shift[port]
+        p.low = min(max(int(settings.kmin_map.get(link.rate, 0) * 1000), -MOST_BYTES), MOST_BYTES)
+        p.high = min(max(int(settings.kmax_map.get(link.rate, 0) * 1000), -MOST_BYTES), MOST_BYTES)
         p.chance = settings.pmax_map.get(link.rate, 0.0)
         if p.host:
             p.first = lists
@@ -249,24 +237,6 @@ def _losses(network: Network) -> tuple[Any, Any, Any]:
     return losses, streams, loss_of
 
 
-def _port_that_ends(network: Network) -> int:
-    """One of the two ports of the link that goes down. Raises InputError if there is none."""
-    down = network.settings.link_down
-    if down is None:
-        return 0
-    numbers = network.ports
-    found = [
-        port
-        for port in range(int(numbers.node.size) - 1, 0, -1)
-        if (numbers.node[port], numbers.node[numbers.peer[port]]) == (down.a, down.b)
-    ]
-    if not found:
-        raise InputError(
-            "there is no such link", place="LINK_DOWN", found=f"{down.a} {down.b}", expected="the two ends of a link"
-        )
-    return found[0]
-
-
 def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
     """What kernels read of the settings. Long because it names every word."""
     settings, faults = network.settings, network.faults
@@ -281,11 +251,13 @@ def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
     values = {
         at.MASK: ring - 1,
         at.BURST: MARGIN,
-        at.MODE: settings.cc_mode,
+        at.MODE: network.mode,
         at.HEADER: network.header_bytes,
         at.PAYLOAD: settings.packet_payload_size,
         at.ACK_BYTES: network.ack_bytes,
-        at.STAMPED: settings.cc_mode in STAMPED and network.time_stamps,
+        at.STAMPED: network.control is not None
+        and network.control.stamped
+        and (network.mode != TIMELY or network.time_stamps),
         at.RATE_BOUND: settings.rate_bound,
         at.WINDOWS_VARY: settings.var_win,
         at.MARKING: settings.enable_qcn,
@@ -322,8 +294,10 @@ def _numbers(network: Network, words: int, stride: int, ring: int) -> Longs:
         at.WRAPS: faults.thresholds_wrap,
         at.CHUNKED_END: faults.chunked_end,
         at.BYTES_STAY: faults.bytes_of_cut_links_stay,
-        at.CUT_LINK: _port_that_ends(network),
+        at.CUT_LINK: port_that_ends(network),
         at.CUT_AT: settings.link_down.at_ns if settings.link_down else 0,
+        at.PAUSES_HELD: faults.pauses_are_held,
+        at.LEAST_WINDOW: least_window(network),
         at.REJECTS_ACKS: faults.zero_interval_rejects and interval == 0,
     }
     for word, value in values.items():

@@ -8,7 +8,7 @@ from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.pairs import LEFT, code_of
 from chakrasim.simulator.packet.routes import queue_pair_ports
 from chakrasim.simulator.packet.state import BYTES_STAY, LIVE, LOST, Net, whole
-from chakrasim.simulator.packet.switches import forget
+from chakrasim.simulator.packet.switches import forget, take_out
 
 
 @inner
@@ -29,6 +29,8 @@ def drop_queues(n: Net, port: int) -> None:
         while queue.head != 0:
             item = queue.head
             queue.head = n.items[item].next
+            if p.host == 0:
+                take_out(n, port, item)
             if p.host == 0 and priority > 0 and n.g[BYTES_STAY] == 0:
                 forget(n, port, priority, item)
             n.g[LOST] += 1

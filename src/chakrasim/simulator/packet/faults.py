@@ -18,16 +18,18 @@ class Faults:
     acks_keep_priority
         ACK_HIGH_PRIO does not reach switches; right: acknowledgements take queue 0 there
     thresholds_wrap
-        a switch whose headrooms exceed its buffer has an endless one; right: nothing is left to share. Bytes in flight
-        that are negative, after a second retreat, hold the window shut
+        a switch whose headrooms exceed its buffer has an endless one; right: it is refused. Bytes in flight that are
+        negative, after a second retreat, hold the window shut
     pause_time_zero_resumes
         a frame with PAUSE_TIME 0 lets go what it should stop
     interval_from_start
-        L2_ACK_INTERVAL counts from the first byte of a flow, and its end is not acknowledged otherwise
+        L2_ACK_INTERVAL counts from the first byte of a flow, and its end is not acknowledged otherwise, nor a window
+        that is smaller
     duplicates_unacknowledged
-        a packet received twice is not acknowledged, so that a lost last acknowledgement leaves a flow unfinished
+        a packet received twice is not acknowledged, so that a lost last acknowledgement leaves a flow unfinished; nor
+        is one that brings new bytes behind old ones
     chunked_end
-        with L2_BACK_TO_ZERO, a flow that is no multiple of the chunk does not end
+        with L2_BACK_TO_ZERO, a flow that is no multiple of the chunk, or whose window is less than one, does not end
     no_retransmission_timer
         a lost tail leaves a flow unfinished, and one of no bytes does not end
     zero_interval_rejects
@@ -52,6 +54,14 @@ class Faults:
         a message counts as received when its sender has the last acknowledgement; right: with its last byte
     bytes_of_cut_links_stay
         packets dropped with a link that went down stay in the buffer's accounts
+    priorities_overfill
+        each priority of a port has the whole headroom of the port and priority 0 no limit at all, so that a switch
+        holds more than its buffer; right: what goes beyond that is dropped
+    only_its_controls
+        numbers of CC_MODE that the reference does not know are no control; right: 20 is Swift
+    pauses_are_held
+        frames of NIC_TOTAL_PAUSE_TIME wait behind acknowledgements that are paused, so that two hosts stop each other
+        for good; and a link with errors may lose the frame that lets a port go on
     """
 
     whole_microseconds: bool = False
@@ -74,6 +84,9 @@ class Faults:
     sizes_wrap: bool = False
     receivers_learn_late: bool = False
     bytes_of_cut_links_stay: bool = False
+    priorities_overfill: bool = False
+    only_its_controls: bool = False
+    pauses_are_held: bool = False
 
 
 NO_FAULTS = Faults()

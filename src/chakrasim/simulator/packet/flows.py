@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.simulator.packet.network import Network
+from chakrasim.simulator.packet.network import Network, least_window
 from chakrasim.simulator.packet.pairs import LEFT
-from chakrasim.simulator.packet.state import Longs, Net
+from chakrasim.simulator.packet.state import WEIGHED, Longs, Net
 
 FIRST_PORT = 10_000
 PORTS = 65_536
@@ -27,13 +27,16 @@ def enter_flows(net: Net, network: Network, rows: Longs) -> None:
     sport[order] = sports((source * network.ways.hosts + target)[order])
     own.ports = sport | port << 16
     own.place = LEFT
+    # Of one priority a switch cannot hold more than its buffer: thresholds see to that.
+    several = np.unique(priority).size > 1 or (priority == 0).any()
+    net.g[WEIGHED] = several and not network.faults.priorities_overfill
     settings = network.settings
     trip = network.ways.round_trip_ns[source, target]
     bdp = network.bdp[source, target]
     own.patience = np.maximum(network.ways.delay_ns[source, target], 0)
     own.trip = network.max_rtt_ns if settings.global_t else np.maximum(trip, 1)
     own.window = 0 if not settings.has_win else network.max_bdp if settings.global_t else bdp
-    own.bound = own.window
+    own.bound = np.where(own.window > 0, np.maximum(own.window, least_window(network)), 0)
 
 
 def sports(pair: Longs) -> Longs:

@@ -19,21 +19,25 @@ from chakrasim.simulator.packet.state import (
     CHUNK,
     CHUNKED_END,
     DRIVEN,
+    DROPPED,
     DUPLICATES_SILENT,
     ENDED,
     GIVEN_UP,
     HEADER,
     INTERVAL_FROM_START,
     LEARNS_LATE,
+    LEAST_WINDOW,
     LET_GO,
     LISTS,
     LIVE,
+    LOST,
     NACK,
     NACKS,
     NO_RESENDING,
     NOW,
     OVER,
     PAUSE,
+    PAUSES_HELD,
     PENDING,
     PRIORITY,
     RECEIVED,
@@ -41,6 +45,8 @@ from chakrasim.simulator.packet.state import (
     RESEND,
     RESENT,
     UNLISTED,
+    UNROUTED,
+    WRAPS,
     Net,
     whole,
 )
@@ -78,7 +84,7 @@ def add_pair(n: Net, flow: int) -> None:
     p.pairs += 1
     n.pairs[p.first + f.place] = flow
     n.codes[p.first + f.place] = code_of(n, flow)
-    table.begin(n, flow)
+    table.begin(n, flow, state.NONE)
     if n.g[NO_RESENDING] == 0:
         if f.bytes == 0:
             wait_to_resend(n, flow, n.g[NOW] + f.patience)
@@ -99,7 +105,10 @@ def wait_to_resend(n: Net, flow: int, time: int) -> None:
 
 @inner
 def on_resend(n: Net, flow: int) -> None:
-    """The retransmission timer: go back if nothing was acknowledged for long; a flow without bytes ends."""
+    """The retransmission timer: go back if nothing was acknowledged for long; a flow without bytes ends.
+
+    While no packet at all has been lost the sender is taken to know it: what waits in long queues is not sent twice.
+    """
     f = n.flows[flow]
     f.timer = 0
     if f.state != LIVE:
@@ -109,20 +118,22 @@ def on_resend(n: Net, flow: int) -> None:
         refresh(n, flow)
         serve_host(n, whole(f.nic))
         return
-    if n.g[NOW] - f.moved >= f.patience and f.avail <= n.g[NOW]:
+    if n.g[NOW] - max(f.moved, f.avail) >= f.patience:
+        lost = n.g[DROPPED] + n.g[LOST] + n.g[UNROUTED] > 0
         if f.tries == MOST_TRIES:
-            give_up(n, flow)
+            if lost:
+                give_up(n, flow)
             return
         f.tries += 1
         f.moved = n.g[NOW]
         f.patience = min(2 * f.patience, MOST_PATIENCE * (PATIENCE_NS + f.trip))
-        if f.next > f.una:
+        if f.next > f.una and lost:
             f.resent += f.next - f.una
             f.next = f.una
             n.g[RESENT] += 1
             f.clean = 0
             refresh(n, flow)
-    wait_to_resend(n, flow, max(f.moved + f.patience, f.avail))
+    wait_to_resend(n, flow, max(f.moved, f.avail) + f.patience)
     serve_host(n, whole(f.nic))
 
 
@@ -164,14 +175,14 @@ def queue_frame(n: Net, port: int, item: int) -> None:
 @inner
 def reply(n: Net, f: Any, seq: int, payload: int) -> int:
     """ACK, NACK or 0 (nothing) for a packet."""
-    if seq == f.expected:
-        f.expected += payload
+    if seq == f.expected or (seq < f.expected < seq + payload and n.g[DUPLICATES_SILENT] == 0):
+        f.expected = seq + payload
         if n.g[INTERVAL_FROM_START] != 0:
-            if f.expected >= n.g[ACK_INTERVAL] or f.expected % n.g[CHUNK] == 0:
-                return ACK
-        elif f.expected - f.acked >= n.g[ACK_INTERVAL] or f.expected % n.g[CHUNK] == 0 or f.expected >= f.bytes:
-            return ACK
-        return 0
+            due = f.expected >= n.g[ACK_INTERVAL]
+        else:
+            new = f.expected - f.acked
+            due = new >= n.g[ACK_INTERVAL] or f.expected >= f.bytes or new + n.g[LEAST_WINDOW] >= f.bound > 0
+        return ACK if due or f.expected % n.g[CHUNK] == 0 else 0
     if seq < f.expected:
         return 0 if n.g[DUPLICATES_SILENT] != 0 else ACK
     if n.g[NOW] >= f.nack_until or f.nack_last != f.expected:
@@ -207,8 +218,27 @@ def send_own_pause(n: Net, port: int, priority: int, stop: int) -> None:
     it = n.items[item]
     it.flow, it.bytes, it.kind, it.bits = 0, PAUSE_BYTES, PAUSE, priority | stop
     next_stream(n)
-    queue_frame(n, port, item)
+    if n.g[PAUSES_HELD] != 0:
+        queue_frame(n, port, item)
+    else:
+        queue_pause(n, port, item)
     serve_host(n, port)
+
+
+@inner
+def queue_pause(n: Net, port: int, item: int) -> None:
+    """Put a pause frame in front of the acknowledgements of a host's port, behind other pause frames."""
+    queue = n.queues[port]
+    behind, ahead = whole(queue.head), 0
+    while behind != 0 and n.items[behind].kind == PAUSE:
+        ahead, behind = behind, whole(n.items[behind].next)
+    n.items[item].next = behind
+    if ahead == 0:
+        queue.head = item
+    else:
+        n.items[ahead].next = item
+    if behind == 0:
+        queue.tail = item
 
 
 @inner
@@ -230,6 +260,10 @@ def take_ack(n: Net, item: int) -> None:
         if f.tries > 0:
             f.tries = 0
             f.patience = PATIENCE_NS + f.trip
+            if f.timer == 0 and n.g[NO_RESENDING] == 0:
+                wait_to_resend(n, flow, f.moved + f.patience)
+        if f.next < f.una and n.g[WRAPS] == 0:
+            f.next = f.una
     if f.una >= f.bytes:
         finish(n, flow)
         if n.g[DRIVEN] != 0:
@@ -244,7 +278,7 @@ def finish(n: Net, flow: int) -> None:
     f.state = OVER
     f.ended = n.g[NOW]
     f.expected = f.acked = f.nack_until = f.nack_last = 0
-    table.end(n, flow)
+    table.end(n, flow, state.NONE)
     if f.timer != 0:
         call_off(n, f.timer)
         f.timer = 0
@@ -257,7 +291,7 @@ def give_up(n: Net, flow: int) -> None:
     """Nothing of a flow comes through: it sends no more."""
     f = n.flows[flow]
     f.state = GIVEN_UP
-    table.end(n, flow)
+    table.end(n, flow, state.NONE)
     if f.timer != 0:
         call_off(n, f.timer)
         f.timer = 0

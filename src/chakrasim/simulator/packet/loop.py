@@ -35,6 +35,7 @@ from chakrasim.simulator.packet.state import (
     NOW,
     PAUSE,
     PAUSES,
+    PAUSES_HELD,
     PAUSES_NOTHING,
     PENDING,
     PRIMED,
@@ -93,12 +94,12 @@ def inject(n: Net, item: int) -> None:
 
 
 @leaf
-def is_lost(n: Net, port: int) -> bool:
+def is_lost(n: Net, port: int, kind: int) -> bool:
     """Whether a packet that has come to a port is lost on its link."""
     p = n.ports[port]
     if p.busy >= 2:
         return True
-    if p.loss == 0:
+    if p.loss == 0 or (kind == PAUSE and n.g[PAUSES_HELD] == 0):
         return False
     loss = n.losses[p.loss]
     return loss.rate > 0.0 and advance_state(n, loss.stream) < loss.rate
@@ -134,7 +135,7 @@ def receive(n: Net, item: int) -> None:
     """A packet has come to the end of a link."""
     it = n.items[item]
     port = whole(it.port)
-    if is_lost(n, port):
+    if is_lost(n, port, it.kind):
         n.g[LOST] += 1
         free(n, item)
     elif it.kind == PAUSE:

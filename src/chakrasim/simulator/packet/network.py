@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from chakrasim.errors import InputError
-from chakrasim.simulator.packet.control.table import DCQCN, HPCC, INT_BYTES
+from chakrasim.simulator.packet.buffers import Buffers
+from chakrasim.simulator.packet.control.control import Control
+from chakrasim.simulator.packet.control.table import CONTROLS, DCQCN, HPCC, OURS
 from chakrasim.simulator.packet.faults import Faults
 from chakrasim.simulator.packet.settings import Settings
 from chakrasim.simulator.packet.state import Longs
@@ -36,16 +38,29 @@ class Network:
     sample_ns: int = 0
     """Between two looks at queues under a workload; 0: none."""
     bdp: Longs = field(init=False)
-    int_bytes: int = field(init=False)
+    mode: int = field(init=False)
+    control: Control | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bdp", self.ways.bdp())
-        object.__setattr__(self, "int_bytes", INT_BYTES.get(self.settings.cc_mode, 0))
+        mode = self.settings.cc_mode
+        object.__setattr__(self, "mode", 0 if self.faults.only_its_controls and mode in OURS else mode)
+        object.__setattr__(self, "control", CONTROLS.get(self.mode))
 
     def ways_without(self, port: int) -> Ways:
         """The routes when the link of a port is down."""
         down = frozenset([int(self.ports.link[port])])
         return find_ways(self.topology, self.ports, self.settings.packet_payload_size, down)
+
+    @property
+    def buffers(self) -> Buffers:
+        """How the switches' buffers are divided."""
+        return Buffers(self.topology, self.settings, self.ports)
+
+    @property
+    def int_bytes(self) -> int:
+        """What congestion control takes along in each packet."""
+        return 0 if self.control is None else self.control.header_bytes
 
     @property
     def header_bytes(self) -> int:
@@ -90,6 +105,7 @@ def network_of(
 
 def _check(network: Network, file: str) -> None:
     settings, faults = network.settings, network.faults
+    port_that_ends(network, file)
     if faults.whole_microseconds:
         _check_timers(settings, file)
     if settings.cc_mode == HPCC and not settings.has_win:
@@ -116,6 +132,8 @@ def _check(network: Network, file: str) -> None:
             "HPCC's records have room for eight speeds of links", file=file, place="CC_MODE",
             found=len(line_rates(network)), expected="8 at most",
         )  # fmt: skip
+    if not faults.thresholds_wrap:
+        network.buffers.check(settings.packet_payload_size + network.header_bytes, file)
 
 
 def _check_room(topology: Topology) -> None:
@@ -136,6 +154,31 @@ def _check_timers(settings: Settings, file: str) -> None:
                 "cut to whole us this timer comes again at once, for ever", file=file, place=key.upper(),
                 found=getattr(settings, key), expected="1 or more, or a run without the faults of the reference",
             )  # fmt: skip
+
+
+def least_window(network: Network) -> int:
+    """Bytes without which a flow does not get on: where whole chunks are acknowledged, a chunk."""
+    settings = network.settings
+    return settings.l2_chunk_size if settings.l2_back_to_zero and not network.faults.chunked_end else 0
+
+
+def port_that_ends(network: Network, file: str = "config") -> int:
+    """One of the two ports of the link that goes down. Raises InputError if there is none."""
+    down = network.settings.link_down
+    if down is None:
+        return 0
+    numbers = network.ports
+    found = [
+        port
+        for port in range(int(numbers.node.size) - 1, 0, -1)
+        if (numbers.node[port], numbers.node[numbers.peer[port]]) == (down.a, down.b)
+    ]
+    if not found:
+        raise InputError(
+            "there is no such link", file=file, place="LINK_DOWN", found=f"{down.a} {down.b}",
+            expected="the two ends of a link",
+        )  # fmt: skip
+    return found[0]
 
 
 def line_rates(network: Network) -> list[int]:

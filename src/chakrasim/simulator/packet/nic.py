@@ -15,6 +15,8 @@ from chakrasim.simulator.packet.state import (
     HELD,
     NOW,
     OVER,
+    PAUSE,
+    PAUSES_HELD,
     PAYLOAD,
     RATE_BOUND,
     STAMPED,
@@ -32,7 +34,7 @@ def serve_host(n: Net, port: int) -> None:
     if p.busy != 0:
         return
     acks = n.queues[port]
-    if acks.head != 0 and (p.paused >> p.acks) & 1 == 0:
+    if acks.head != 0 and ((p.paused >> p.acks) & 1 == 0 or passes(n, acks.head)):
         item = whole(acks.head)
         acks.head = n.items[item].next
         transmit(n, port, item)
@@ -44,6 +46,12 @@ def serve_host(n: Net, port: int) -> None:
             time = next_time(n, port)
             if n.g[NOW] < time < NEVER:
                 wake_at(n, port, time)
+
+
+@leaf
+def passes(n: Net, item: int) -> bool:
+    """Whether the first of a host's frames may leave while acknowledgements are paused."""
+    return n.items[item].kind == PAUSE and n.g[PAUSES_HELD] == 0
 
 
 @inner

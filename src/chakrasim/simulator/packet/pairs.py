@@ -9,6 +9,7 @@ from chakrasim.simulator.packet.state import (
     DONE,
     GIVEN_UP,
     HELD,
+    LEAST_WINDOW,
     NOTHING,
     NOW,
     OVER,
@@ -55,8 +56,15 @@ def set_rate(n: Net, flow: int, rate: int) -> None:
         return
     f.rate = rate
     if n.g[WINDOWS_VARY] != 0 and f.window > 0:
-        f.bound = scaled_window(f.window, rate, f.top)
+        f.bound = max(scaled_window(f.window, rate, f.top), n.g[LEAST_WINDOW])
         refresh(n, flow)
+
+
+@leaf
+def set_window(n: Net, flow: int, window: int) -> None:
+    """Let a queue pair have so many bytes under way, 1 at least."""
+    n.flows[flow].bound = max(window, n.g[LEAST_WINDOW], 1)
+    refresh(n, flow)
 
 
 @inner

@@ -22,9 +22,11 @@ RATE_UNITS: Final = {
 """Bit/s of one of each unit."""
 DELAY_UNITS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 _AMOUNT: Final = re.compile(r"([0-9]{1,30}\.?[0-9]{0,30}(?:[eE][+-]?[0-9]{1,2})?)\s*([A-Za-z/]{0,5})", re.ASCII)
+_DIGITS: Final = re.compile("[0-9]{1,18}")
 FASTEST: Final = 1 << 44
 """Bit/s; what is faster leaves no room for products."""
 SLOWEST: Final = 1000
+LATEST_US: Final = 10**15
 
 
 def rate_bps(text: str) -> int:
@@ -36,6 +38,11 @@ def rate_bps(text: str) -> int:
     if not SLOWEST <= rate <= FASTEST:
         raise ValueError("a rate from 1kbps to 17000Gbps")
     return rate
+
+
+def whole_number(word: str) -> int | None:
+    """A number of up to 18 digits, or None."""
+    return int(word) if _DIGITS.fullmatch(word) else None
 
 
 def delay_ns(text: str) -> int:
@@ -68,7 +75,7 @@ class Settings:
     Attributes
     ----------
     cc_mode
-        1 DCQCN, 3 HPCC, 7 TIMELY, 8 DCTCP, 10 HPCC-PINT, any other: no control but the window
+        1 DCQCN, 3 HPCC, 7 TIMELY, 8 DCTCP, 10 HPCC-PINT, 20 Swift, any other: no control but the window
     rate_ai, rate_hai, min_rate, dctcp_rate_ai
         bit/s
     alpha_resume_interval, rate_decrease_interval, rp_timer
@@ -216,16 +223,16 @@ def _pairs_of(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         return [(_number(rate, int), entry) for rate, entry in value.items()]
     words = str(value).split()
-    if not words or not words[0].isdigit() or len(words) != 2 * int(words[0]) + 1:
+    if not words or (count := whole_number(words[0])) is None or len(words) != 2 * count + 1:
         raise ValueError("the number of rates, then each rate in bit/s with its value")
     return [(_number(rate, int), entry) for rate, entry in zip(words[1::2], words[2::2], strict=True)]
 
 
 def _link_down(value: Any) -> LinkDown | None:
-    words = str(value).split()
-    if len(words) != 3 or not all(word.isdigit() for word in words):
+    numbers = [whole_number(word) for word in str(value).split()]
+    if len(numbers) != 3 or None in numbers or max(filter(None, numbers), default=0) > LATEST_US:
         raise ValueError("three whole numbers: us after 2 s, and the two nodes")
-    time, a, b = map(int, words)
+    time, a, b = (number or 0 for number in numbers)
     return LinkDown(2_000_000_000 + 1000 * time, a, b) if time else None
 
 
@@ -236,8 +243,8 @@ def read_pairs(text: str) -> dict[str, str]:
     at = 0
     while at < len(words):
         key, taken = words[at], 1
-        if key in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP") and at + 1 < len(words) and words[at + 1].isdigit():
-            taken = 1 + 2 * int(words[at + 1])
+        if key in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP") and at + 1 < len(words):
+            taken = 1 + 2 * (whole_number(words[at + 1]) or 0)
         elif key == "LINK_DOWN":
             taken = 3
         elif key not in _FIELDS and key not in WITHOUT_EFFECT:

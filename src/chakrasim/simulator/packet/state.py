@@ -124,8 +124,12 @@ QUEUE: Final = np.dtype(
     align=True,
 )
 """One of the eight queues of a port (`clock.queue_at`). A host has its acknowledgements in queue 0."""
-NODE: Final = np.dtype([("shared", "i8"), ("total", "i8"), ("pauses", "i8"), ("pause_from", "i8")], align=True)
-"""Bytes of the shared buffer, taken and in all; of hosts, pauses of their own still allowed, and from when."""
+NODE: Final = np.dtype(
+    [("shared", "i8"), ("total", "i8"), ("pauses", "i8"), ("pause_from", "i8"), ("held", "i8"), ("room", "i8")],
+    align=True,
+)
+"""Bytes of the shared buffer, taken and in all; of hosts, pauses of their own still allowed, and from when. Where
+g[WEIGHED] is set, bytes in the whole buffer, and its size."""
 FLOW: Final = np.dtype(
     [
         ("next", "i8"),  # sequence of the next byte to send
@@ -287,10 +291,10 @@ class Net(NamedTuple):
     FAST_REACT, MULTI_RATE, SAMPLE_FEEDBACK, MI_THRESHOLD, INT_UNIT, PINT_LIMIT, DCTCP_AI, MOST_HOPS,
     # faults of the reference
     WAKE_OF_ALL, PAUSES_NOTHING, ACKS_ALIKE, INTERVAL_FROM_START, DUPLICATES_SILENT, INFINITE_IS_ZERO,
-    NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS,
+    NO_RESENDING, WRAPS, CHUNKED_END, BYTES_STAY, REJECTS_ACKS, PAUSES_HELD, LEAST_WINDOW, WEIGHED,
     # driven by a workload
     RECEIVED, LEARNS_LATE, UNLISTED, LISTS, FLOWS_USED, FREE_FLOW, GLOBALS,
-) = range(84)  # fmt: skip
+) = range(87)  # fmt: skip
 LINE: Final = 64
 """Bytes of a line of the cache."""
 # Of `Net.x`.

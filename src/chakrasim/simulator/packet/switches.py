@@ -19,6 +19,7 @@ from chakrasim.simulator.packet.state import (
     PAUSE,
     PRIORITY,
     UNROUTED,
+    WEIGHED,
     WRAPS,
     Net,
     whole,
@@ -54,11 +55,17 @@ def enter(n: Net, port: int, item: int) -> None:
     priority = whole(it.bits) & PRIORITY
     if n.g[ACKS_ALIKE] == 0 and it.kind != DATA and n.ports[port].acks == 0:
         priority = 0
+    if n.g[WEIGHED] != 0 and not fits(n, n.ports[port].node, it.bytes):
+        n.g[DROPPED] += 1
+        n.ports[out].drops += 1
+        free(n, item)
+        return
     queue = n.queues[queue_at(n, out, priority)]
     if priority > 0:
         if not admit(n, port, queue_at(n, port, priority), it.bytes):
             n.g[DROPPED] += 1
             n.ports[out].drops += 1
+            take_out(n, port, item)
             free(n, item)
             return
         queue.egress += it.bytes
@@ -75,6 +82,23 @@ def enter(n: Net, port: int, item: int) -> None:
     p.queued += it.bytes
     if p.busy == 0:
         serve_switch(n, out)
+
+
+@inner
+def fits(n: Net, node: int, size: int) -> bool:
+    """Account for a packet in the whole buffer; False if it is full."""
+    switch = n.nodes[node]
+    if switch.held + size > switch.room:
+        return False
+    switch.held += size
+    return True
+
+
+@leaf
+def take_out(n: Net, port: int, item: int) -> None:
+    """Account for a packet that leaves the buffer."""
+    if n.g[WEIGHED] != 0 and n.items[item].kind != PAUSE:
+        n.nodes[n.ports[port].node].held -= n.items[item].bytes
 
 
 @leaf
@@ -146,6 +170,7 @@ def leave(n: Net, port: int, item: int) -> None:
     """Send a packet that has been taken from a queue."""
     p, it = n.ports[port], n.items[item]
     p.queued -= it.bytes
+    take_out(n, port, item)
     if it.kind == DATA:
         at_dequeue(n, port, item)
     p.last_size = it.bytes
@@ -200,13 +225,20 @@ def release(n: Net, port: int, priority: int, item: int) -> None:
     if queue.egress > p.low and n.g[MARKING] != 0:
         mark(n, port, item, whole(queue.egress))
     came = whole(n.items[item].port)
+    if n.queues[queue_at(n, came, priority)].stopped != 0 and may_go_on(n, came, priority):
+        p.busy |= 1
+        send_pause(n, came, priority, state.NONE)
+
+
+@inner
+def may_go_on(n: Net, came: int, priority: int) -> bool:
+    """Whether there is room again for what was told to pause; it then counts as let go."""
     source = n.queues[queue_at(n, came, priority)]
-    if source.stopped != 0 and source.beyond == 0:
-        used = max(source.ingress - RESERVE, 0)
-        if used == 0 or used + RESUME_GAP <= threshold(n, came):
-            source.stopped = 0
-            p.busy |= 1
-            send_pause(n, came, priority, state.NONE)
+    used = max(source.ingress - RESERVE, 0)
+    if source.beyond == 0 and (used == 0 or used + RESUME_GAP <= threshold(n, came)):
+        source.stopped = 0
+        return True
+    return False
 
 
 @inner
@@ -227,5 +259,8 @@ def mark(n: Net, port: int, item: int, waiting: int) -> None:
 
 @inner
 def forget(n: Net, port: int, priority: int, item: int) -> None:
-    """Take a packet that is dropped from a queue out of the accounts of the buffer."""
+    """Take a packet that is dropped from a queue out of the accounts of the buffer, and let its sender go on."""
     n.queues[queue_at(n, port, priority)].egress -= give_back(n, priority, item)
+    came = whole(n.items[item].port)
+    if n.queues[queue_at(n, came, priority)].stopped != 0 and may_go_on(n, came, priority):
+        send_pause(n, came, priority, state.NONE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from chakrasim.errors import InputError
-from chakrasim.simulator.packet.settings import delay_ns, rate_bps
+from chakrasim.simulator.packet.settings import delay_ns, rate_bps, whole_number
 
 MOST_NODES: Final = 1 << 20
 SLOWEST_LINK: Final = 10**6
@@ -47,9 +47,10 @@ def read_topology(text: str, file: str) -> Topology:
     if not rows:
         raise InputError("the file is empty", file=file, expected="a topology")
     line, head = rows[0]
-    if len(head) != 3 or not all(word.isdigit() for word in head):
-        _refuse(file, f"line {line}", "this is no head of a topology", " ".join(head), "nodes switches links")
-    nodes, count, links = map(int, head)
+    numbers = _numbers(head)
+    if len(numbers) != 3:
+        _refuse(file, f"line {line}", "this is no head of a topology", " ".join(head)[:60], "nodes switches links")
+    nodes, count, links = numbers
     at = 1
     named: list[str] = []
     while len(named) < count and at < len(rows):
@@ -58,13 +59,14 @@ def read_topology(text: str, file: str) -> Topology:
     while at < len(rows) and len(rows[at][1]) == 1:
         named += rows[at][1]
         at += 1
-    if len(named) != count or not all(word.isdigit() for word in named):
+    switches = _numbers(named)
+    if len(named) != count or len(switches) != count:
         _refuse(file, f"line {line + 1}", "these are not the switches", " ".join(named)[:60], f"{count} numbers")
     found = rows[at : at + links]
     if len(found) < links:
         _refuse(file, f"line {line}", "links are missing", str(len(found)), f"{links}, as the head says")
     entries = [(f"line {number}", words) for number, words in found]
-    return _checked(nodes, [int(word) for word in named], entries, file)
+    return _checked(nodes, switches, entries, file)
 
 
 def topology_of(value: Any, file: str) -> Topology:
@@ -85,6 +87,11 @@ def topology_of(value: Any, file: str) -> Topology:
             _refuse(file, where, "this is no link", str(link)[:60], _LINK)
         entries.append((where, [str(word) for word in link]))
     return _checked(nodes, switches, entries, file)
+
+
+def _numbers(words: list[str]) -> list[int]:
+    """Those of the words that are whole numbers."""
+    return [number for word in words if (number := whole_number(word)) is not None]
 
 
 def _is_count(value: object) -> bool:
@@ -116,4 +123,9 @@ def _checked(nodes: int, switches: list[int], entries: list[tuple[str, list[str]
         links.append(link)
     if len(switches) == nodes:
         _refuse(file, "switches", "there is no host", f"{nodes} switches", "a node that is no switch")
+    joined = {end for link in links for end in (link.a, link.b)}
+    if len(joined) < nodes:
+        alone = next(node for node in range(nodes) if node not in joined)
+        found = f"node {alone}" + (f" and {nodes - len(joined) - 1} more" if nodes - len(joined) > 1 else "")
+        _refuse(file, "links", "a node has no link", found, f"links of all nodes, 0 to {nodes - 1}")
     return Topology(nodes, tuple(switches), tuple(links))

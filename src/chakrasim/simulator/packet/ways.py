@@ -67,8 +67,9 @@ class Ways:
     def bdp(self) -> Longs:
         """int64[hosts, hosts]: the bytes that are under way on a pair's way at its full rate."""
         trips = np.maximum(self.round_trip_ns, 0)
+        seconds, left = np.divmod(trips, 10**9)
         giga, rest = np.divmod(self.bandwidth, 10**9)
-        return (trips * giga + trips * rest // 10**9) // 8
+        return (seconds * self.bandwidth + left * giga + left * rest // 10**9) // 8
 
 
 def ports_of(topology: Topology) -> Ports:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -15,7 +14,7 @@ from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
 from chakrasim.simulator.packet.faults import Faults
 from chakrasim.simulator.packet.network import Network, network_of
-from chakrasim.simulator.packet.settings import read_pairs, settings_of
+from chakrasim.simulator.packet.settings import read_pairs, settings_of, whole_number
 from chakrasim.simulator.packet.state import Longs
 from chakrasim.simulator.packet.topology import Topology, read_topology, topology_of
 
@@ -127,18 +126,18 @@ def read_case(
 
 def _text(path: str, expected: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a text"
-        raise InputError(f"cannot be read ({reason})", file=path, expected=expected) from None
+        return read_bytes(path, expected=expected).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start}"
+        raise InputError("this is no text in UTF-8", file=path, place=place, expected=expected) from None
 
 
 def read_flows(text: str, file: str, topology: Topology, faults: Faults) -> Longs:
     """Flows in a file's text: their number, then `source target priority port bytes start` a line, start in seconds."""
     lines = [(at, line.split()) for at, line in enumerate(text.splitlines(), 1) if line.split()]
-    if not lines or len(lines[0][1]) != 1 or not lines[0][1][0].isdigit():
+    count = whole_number(lines[0][1][0]) if lines and len(lines[0][1]) == 1 else None
+    if count is None:
         _refuse(file, "line 1", "the number of flows is missing", text[:40], "a number, then a flow a line")
-    count = int(lines[0][1][0])
     rows, places = [], []
     for at, words in lines[1 : count + 1]:
         try:

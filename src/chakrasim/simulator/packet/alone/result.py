@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = {at.DATA: "data", at.ACK: "ack", at.NACK: "nack", at.PAUSE: "pfc"}
 HEADER_OF_STANDALONE: Final = 48
+LONGEST_NS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,8 +35,8 @@ class PacketResult(Shown):
 
     Attributes
     ----------
-    network, routes_of
-        the network; with the routes of its beginning
+    network, last
+        the network with the routes of its beginning, and with those of its end: a link may have gone down
     flows
         int64[f, 6]: source, target, priority, target's port, bytes, start in ns
     net
@@ -47,6 +48,7 @@ class PacketResult(Shown):
     """
 
     network: Network
+    last: Network
     flows: Longs
     net: Net
     monitor: Monitor | None = None
@@ -75,7 +77,7 @@ class PacketResult(Shown):
             packets = (count - 1) // payload + 1
             rate = max(int(ways.bandwidth[a, b]), 1)
             found.append(int(ways.round_trip_ns[a, b]) + (count + HEADER_OF_STANDALONE * packets) * 8 * 10**9 // rate)
-        return np.array(found, np.int64)
+        return np.array([min(ns, LONGEST_NS) for ns in found], np.int64)
 
     @property
     def unfinished(self) -> list[int]:
@@ -89,7 +91,7 @@ class PacketResult(Shown):
         if not left:
             return ""
         more = f"; and {len(left) - MOST_TOLD} more" if len(left) > MOST_TOLD else ""
-        return f"{plural(len(left), 'flow')} did not finish: {'; '.join(reasons(self.net, self.network, left))}{more}"
+        return f"{plural(len(left), 'flow')} did not finish: {'; '.join(reasons(self.net, self.last, left))}{more}"
 
     @property
     def begin_ns(self) -> int:

@@ -30,11 +30,11 @@ def run_packets(case: PacketCase, *, keep_packets: bool = False, monitor: Monito
     net = prepare(case.network, case.flows, log=keep_packets)
     if monitor is not None:
         net = watched(net, monitor)
-    net, _ = run_on(net, case.network, case.stop_ns)
+    net, last = run_on(net, case.network, case.stop_ns)
     told: tuple[str, ...] = ()
     if monitor is not None:
         net, told = last_look(net)
-    return PacketResult(case.network, case.flows, net, monitor, told)
+    return PacketResult(case.network, last, case.flows, net, monitor, told)
 
 
 def prepare(network: Network, rows: Longs, *, log: bool = False) -> Net:

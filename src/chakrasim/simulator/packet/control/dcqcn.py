@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner
+from chakrasim.simulator.packet.control.control import Control
 from chakrasim.simulator.packet.pairs import is_over, set_rate, start_timer, stop_timer
 from chakrasim.simulator.packet.state import (
     AI,
@@ -25,17 +26,16 @@ ALPHA, TARGET, STAGE, SEEN, CUT, STARTED = range(6)
 TIMERS = 6
 """The items of its three timers, which are numbered:"""
 ALPHA_TIMER, DECREASE_TIMER, INCREASE_TIMER = range(3)
-SIZE = 9
 
 
 @inner
-def begin(n: Net, flow: int) -> None:
+def begin(n: Net, flow: int, _: int) -> None:
     w = flow * n.g[WORDS]
     n.words[w + TARGET] = n.flows[flow].rate
 
 
 @inner
-def end(n: Net, flow: int) -> None:
+def end(n: Net, flow: int, _: int) -> None:
     w = flow * n.g[WORDS] + TIMERS
     for timer in range(3):
         stop_timer(n, n.words[w + timer])
@@ -87,3 +87,6 @@ def increase(n: Net, flow: int, w: int) -> None:
         n.words[w + TARGET] = min(n.words[w + TARGET] + step, n.flows[flow].top)
     set_rate(n, flow, n.flows[flow].rate // 2 + n.words[w + TARGET] // 2)
     n.words[w + STAGE] = stage + 1
+
+
+CONTROL = Control("DCQCN", begin, on_ack, on_timer, end, words=9)

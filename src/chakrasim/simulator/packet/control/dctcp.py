@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner
+from chakrasim.simulator.packet.control.control import Control
 from chakrasim.simulator.packet.pairs import set_rate
 from chakrasim.simulator.packet.state import DCTCP_AI, GAIN, MARKED, MIN_RATE, PAYLOAD, WORDS, Net
 
 # Words of a flow; ALPHA is a real number.
 UPDATED, MARKS, BATCH, REDUCED, HIGH, ALPHA = range(6)
-SIZE = 6
 
 
 @inner
-def begin(n: Net, flow: int) -> None:
+def begin(n: Net, flow: int, _: int) -> None:
     n.reals[flow * n.g[WORDS] + ALPHA] = 1.0
 
 
@@ -44,3 +44,6 @@ def on_ack(n: Net, flow: int, item: int) -> None:
     if n.words[w + REDUCED] == 0 and new:
         rate = min(n.flows[flow].top, rate + n.g[DCTCP_AI])
     set_rate(n, flow, rate)
+
+
+CONTROL = Control("DCTCP", begin, on_ack, words=6)

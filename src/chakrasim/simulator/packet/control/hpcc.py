@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from chakrasim.jit import inner
+from chakrasim.simulator.packet.control.control import Control
 from chakrasim.simulator.packet.pairs import LARGE, as_rate, change_rate, within
 from chakrasim.simulator.packet.state import (
     AI,
@@ -28,13 +29,15 @@ from chakrasim.simulator.packet.state import (
 )
 
 TIME_BITS, BYTES_BITS, QUEUE_BITS = 24, 20, 17
+HEADER_BYTES = 42
+"""Room for five records, and their number."""
 # Words of a flow, then those of each hop (where there is one rate the first has it); USE is a real number.
 UPDATED, HOPS = 0, 1
 RECORD, CURRENT, STAGE, USE, HOP_WORDS = range(5)
 
 
 @inner
-def begin(n: Net, flow: int) -> None:
+def begin(n: Net, flow: int, _: int) -> None:
     w = flow * n.g[WORDS] + HOPS
     for hop in range(n.g[MOST_HOPS]):
         n.words[w + HOP_WORDS * hop + CURRENT] = n.flows[flow].rate
@@ -134,3 +137,8 @@ def ratio(a: float, b: float) -> float:
     if b == 0.0:
         return math.inf if a > 0.0 else math.nan
     return a / b
+
+
+CONTROL = Control(
+    "HPCC", begin, on_ack, at_dequeue=at_dequeue, words=HOPS, words_a_hop=HOP_WORDS, header_bytes=HEADER_BYTES
+)

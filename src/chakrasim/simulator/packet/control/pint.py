@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from chakrasim.jit import inner
+from chakrasim.simulator.packet.control.control import Control
 from chakrasim.simulator.packet.control.hpcc import ratio
 from chakrasim.simulator.packet.pairs import LARGE, as_rate, change_rate, within
 from chakrasim.simulator.packet.state import (
@@ -29,11 +30,10 @@ NO_LOG = -2147483648.0
 """What the logarithm of 0 is, cut to an integer: so little that its power is 0."""
 # Words of a flow.
 UPDATED, CURRENT, STAGE = range(3)
-SIZE = 3
 
 
 @inner
-def begin(n: Net, flow: int) -> None:
+def begin(n: Net, flow: int, _: int) -> None:
     n.words[flow * n.g[WORDS] + CURRENT] = n.flows[flow].rate
 
 
@@ -117,3 +117,6 @@ def on_ack(n: Net, flow: int, item: int) -> None:
     if full:
         n.words[w + CURRENT], n.words[w + STAGE] = rate, stage
         n.words[w + UPDATED] = max(updated, f.next)
+
+
+CONTROL = Control("HPCC-PINT", begin, on_ack, at_dequeue=at_dequeue, words=3, header_bytes=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chakrasim.jit import inner
+from chakrasim.simulator.packet.control.control import Control
 from chakrasim.simulator.packet.pairs import set_rate
 from chakrasim.simulator.packet.state import AI, HAI, MIN_RATE, NOW, WORDS, Net
 
@@ -15,11 +16,10 @@ STEPS = 5
 
 # Words of a flow; GRADIENT is a real number: the smoothed difference of round trips.
 UPDATED, ROUND_TRIP, CURRENT, STAGE, GRADIENT = range(5)
-SIZE = 5
 
 
 @inner
-def begin(n: Net, flow: int) -> None:
+def begin(n: Net, flow: int, _: int) -> None:
     n.words[flow * n.g[WORDS] + CURRENT] = n.flows[flow].rate
 
 
@@ -52,3 +52,6 @@ def adjust(n: Net, flow: int, w: int, trip: int) -> None:
         n.words[w + STAGE] = 0
     n.words[w + CURRENT] = current
     set_rate(n, flow, current)
+
+
+CONTROL = Control("TIMELY", begin, on_ack, words=5, header_bytes=8, stamped=True)

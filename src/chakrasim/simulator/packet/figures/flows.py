@@ -34,7 +34,7 @@ class FlowFigures:
         int64[f]: the same on an empty network, at full speed, whatever window and control say; after a link has gone
         down, on the way around it; -1 where there is none
     slowdown
-        float64[f]: completion over ideal; nan where it did not complete
+        float64[f]: completion over ideal; nan where one is not known
     resent_bytes
         int64[f]: what the sender went back over
     rate_bps
@@ -87,8 +87,8 @@ class FlowSpread:
 
 
 def percentiles(values: Any) -> tuple[float, ...]:
-    """The values that `PERCENTILES` of them do not exceed: each is one of them."""
-    ordered = np.sort(values)
+    """The values that `PERCENTILES` of those that are known do not exceed: each is one of them."""
+    ordered = np.sort(values[~np.isnan(values)])
     places = [-(-round(10 * p) * ordered.size // 1000) - 1 for p in PERCENTILES]
     return tuple(float(ordered[place]) for place in places) if ordered.size else ()
 
