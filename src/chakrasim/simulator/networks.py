@@ -53,8 +53,8 @@ def described_packets(
     network: Any, model: NetworkModel | None, options: PacketOptions, notes: Notes
 ) -> tuple[Any, Any]:
     """The network of packets, if one is described as ns-3's, and the network as the ranks see it. Raises InputError."""
-    from chakrasim.simulator.packet.files import is_configuration, packet_files
-    from chakrasim.simulator.packet.system import packet_system
+    from chakrasim.simulator.packet.ns3.files import is_configuration, packet_files
+    from chakrasim.simulator.packet.ns3.system import packet_system
 
     as_mapping = isinstance(network, Mapping) and "topology" in network and "config" in network
     if not as_mapping and not is_configuration(network):
@@ -165,9 +165,9 @@ def _packets_of(
 ) -> dict[str, Any]:
     """A machine's links as a network of packets; collectives run message by message."""
     from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
-    from chakrasim.simulator.packet.files import values_of
     from chakrasim.simulator.packet.graph.network import network_of_graph
     from chakrasim.simulator.packet.graph.ways import followed
+    from chakrasim.simulator.packet.ns3.files import values_of
 
     graph, courses, shape = _links_of(on, protocol)
     values, file = (

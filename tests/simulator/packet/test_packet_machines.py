@@ -264,7 +264,7 @@ def test_buffers_hold_twice_the_headrooms() -> None:
     """Sixteen ports of 800 Gb/s with 10 us: 3 MB of headroom each."""
     network = packets_of(star(16, 800.0, 10_000.0).build())
     assert network.settings.buffer_size == -(-2 * 16 * (3_000_000 + 2 * (PAYLOAD + 128) + 4096) // MIB)
-    assert packets_of(star(16, 800.0, 10_000.0).build(), BUFFER_SIZE=8).settings.buffer_size == 8
+    assert packets_of(star(16, 800.0, 10_000.0).build(), BUFFER_SIZE=64).settings.buffer_size == 64
 
 
 def test_settings_come_from_the_machine_and_before_it_from_a_file(tmp_path: Path) -> None:

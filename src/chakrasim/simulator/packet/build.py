@@ -85,8 +85,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
         g=g,
         x=x,
     )
-    net.items.kind[1:count] = at.SENT
-    net.items.port[1:count] = np.arange(1, count)
+    net.items.kind[1:count], net.items.port[1:count] = at.SENT, np.arange(1, count)
     net.g[at.FREE] = 0
     net.g[at.LISTS] = sizes.pairs
     net = net._replace(records=np.zeros(net.items.size * stride, np.int64), later=records(net.items.size, at.LATER))

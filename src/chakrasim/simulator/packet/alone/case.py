@@ -13,8 +13,8 @@ from chakrasim.errors import InputError, near
 from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
 from chakrasim.simulator.packet.faults import Faults
-from chakrasim.simulator.packet.files import text_of
 from chakrasim.simulator.packet.network import Network, network_of
+from chakrasim.simulator.packet.ns3.files import text_of
 from chakrasim.simulator.packet.settings import read_pairs, settings_of, whole_number
 from chakrasim.simulator.packet.state import Longs
 from chakrasim.simulator.packet.topology import Topology, read_topology, topology_of

@@ -14,8 +14,8 @@ from chakrasim.files import storage
 from chakrasim.notes import Notes
 from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
 from chakrasim.simulator.packet.network import network_of
+from chakrasim.simulator.packet.ns3.system import PacketSystem, dims_of
 from chakrasim.simulator.packet.settings import is_key, read_pairs, settings_of
-from chakrasim.simulator.packet.system import PacketSystem, dims_of
 from chakrasim.simulator.packet.topology import read_topology
 
 LOGICAL: Final = '{"logical-dims": ["8"]}'
