@@ -171,9 +171,9 @@ FLOW: Final = np.dtype(
 ABSENT: Final = 0
 LIVE: Final = 1
 OVER: Final = 2
-WAITING: Final = 3
-"""There was no way to its target when it was to begin."""
 GIVEN_UP: Final = 3
+WAITING: Final = 4
+"""There was no way to its target when it was to begin."""
 
 # Codes of the queue pairs in a port's list: a priority where it has something to send and room in its window, or
 HELD: Final = 8
