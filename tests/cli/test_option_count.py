@@ -22,7 +22,7 @@ COUNTS = {
     "generate transformer": 8,
     "generate collective": 9,
     "generate reference-set": 7,
-    "simulate": 50,
+    "simulate": 53,
     "flows": 27,
     "replay": 14,
     "predict collective": 10,

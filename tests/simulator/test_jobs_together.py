@@ -299,7 +299,7 @@ def test_wrong_files_are_told_what_and_where(
         (["sub/step"], "a prefix does not go with --jobs"),
         (["--ranks", "4"], "--ranks does not go with --jobs: the file says it of each job"),
         (["--comm-group", "g.json"], "--comm-group does not go with --jobs: the file says it of each job"),
-        (["--network-model", "aware"], "--jobs runs on the flow network, not on aware"),
+        (["--network-model", "aware"], "--jobs runs on flow or packet, not on aware"),
         (["--no-fold"], "--no-fold does not go with --jobs"),
         (["--check"], "--check does not go with --jobs"),
         (["--json", "sub/jobs.yaml"], "--json would replace an input"),

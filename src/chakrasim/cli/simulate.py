@@ -37,6 +37,7 @@ examples:
   chakrasim simulate one.et --ranks 64 --machine my-machine.yaml --timeline step.json.gz
   chakrasim simulate traces/step --system system.json --network network.yml --congestion aware --json result.json
   chakrasim simulate traces/step --machine h100 --gpus 256 --nic 200G --slow 5=1.3
+  chakrasim simulate traces/step --machine h100 --gpus 16 --network-model packet
   chakrasim simulate --jobs jobs.yaml --machine h100 --gpus 64 --changes failures.yaml
   chakrasim simulate traces/step --machine hgx-h100-8 --check --strict
   chakrasim simulate traces/step --machine hgx-h100-8 --set network[0].latency='1 us' --slow 5=1.3
@@ -46,6 +47,8 @@ examples:
 ASTRA-sim's own options, and its lines instead of the tables:
   chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
       --network-configuration network.yml --remote-memory-configuration memory.json --compat-log
+  chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
+      --network-configuration config.txt --logical-topology-configuration logical.json --compat
 
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank or job can never finish; 130 interrupted
 """
@@ -54,12 +57,14 @@ SCALES = ("compute_scale", "comm_scale")
 BESIDE_JOBS = {
     ("prefix", "workload_configuration"): "the file names the traces of each job",
     ("ranks", "comm_group"): "the file says it of each job",
-    ("system", "network", "memory", "congestion"): "jobs share the links of a --machine",
+    ("system", "network", "logical_topology", "memory", "congestion", "compat"): "jobs share the links of a --machine",
     ("device_profile",): "the machine file names the profile",
     ("replay_durations", "common_start", "no_fold"): "every rank is simulated, from the start of its job",
     ("check", "compat_log", "memory_trace"): "it is of one job",
 }
 """Options that make no sense with several jobs, and why."""
+NETWORK = ("network_model", "congestion", "changes")
+PACKETS = ("logical_topology", "settings", "compat")
 NO_EFFECT = ("logging_configuration", "logging_folder", "path", "run_name", "total_stat_rows", "stat_row")
 
 
@@ -87,9 +92,10 @@ def _input_arguments(parser: argparse.ArgumentParser) -> None:
     inputs.add_argument(
         "--system", "--system-configuration", metavar="FILE", help="ASTRA-sim's system JSON, instead of --machine"
     )
-    inputs.add_argument(
-        "--network", "--network-configuration", metavar="FILE", help="ASTRA-sim's network YAML, instead of --machine"
-    )
+    what = "ASTRA-sim's network, instead of --machine: a YAML, or the configuration of its ns-3 back end"
+    inputs.add_argument("--network", "--network-configuration", metavar="FILE", help=what)
+    what = "beside the latter, the JSON with logical-dims, in which the ranks stand"
+    inputs.add_argument("--logical-topology", "--logical-topology-configuration", metavar="FILE", help=what)
     inputs.add_argument(
         "--memory", "--remote-memory-configuration", metavar="FILE", help="ASTRA-sim's remote-memory JSON"
     )
@@ -153,15 +159,21 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
 def _network_arguments(model: argparse._ArgumentGroup) -> None:
     model.add_argument(
         "--network-model",
-        choices=("unaware", "aware", "flow"),
-        help="how bytes share links: ASTRA-sim's two networks, or max-min fair flows on a graph of links; default: "
-        "flow for boards and graphs, else unaware",
+        choices=("unaware", "aware", "flow", "packet"),
+        help="how bytes share links: ASTRA-sim's two networks, max-min fair flows on a graph of links, or packets that "
+        "queue in switches; default: flow for boards and graphs, packet for a configuration of ns-3, else unaware",
     )
+    what = "of the packet network of a --machine: keys and values as in ns-3's configuration, such as CC_MODE 3"
+    model.add_argument("--settings", metavar="FILE", help=what)
+    what = "packets as ns-3's model has them, its faults included"
+    model.add_argument("--compat", action="store_true", help=what)
     model.add_argument(
         "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
     )
     add_routing(model)
-    what = "who runs the collectives on flow, as it would: nccl, nccl-2.27.7, rccl, none; default: the machine's"
+    what = (
+        "who runs the collectives on flow or packet, as it would: nccl, nccl-2.27.7, rccl, none; default: the machine's"
+    )
     model.add_argument("--library", metavar="NAME", help=what)
     model.add_argument(
         "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
@@ -251,6 +263,8 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
         options.jobs,
         machine=machine,
         changes=options.changes,
+        network_model=options.network_model,
+        settings=options.settings,
         protocol=_protocol(options),
         limits=_limits(options, notes),
         lenient=options.lenient,
@@ -271,8 +285,8 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
 
 def _refuse_beside_jobs(options: argparse.Namespace) -> None:
     """Complain about options that say what a jobs file says for each job, or what is not there for several."""
-    if options.network_model not in (None, "flow"):
-        raise InputError(f"--jobs runs on the flow network, not on {options.network_model}", remedy="leave it out")
+    if options.network_model not in (None, "flow", "packet"):
+        raise InputError(f"--jobs runs on flow or packet, not on {options.network_model}", remedy="leave it out")
     for names, why in BESIDE_JOBS.items():
         for name in names:
             if getattr(options, name) not in (None, False):
@@ -299,7 +313,7 @@ def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
 
         told = [HAS_NO_MACHINE] * any(value is not None for value in machine.values())
         return given | {"how": options.replay_durations, "notes": Notes(*told)}
-    network = {name: getattr(options, name) for name in ("network_model", "congestion", "changes")}
+    network = {name: getattr(options, name) for name in (*NETWORK, *PACKETS)}
     return given | machine | network | {"protocol": _protocol(options)}
 
 
@@ -392,6 +406,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     inputs = [
         *(options.prefix, options.workload_configuration, options.machine, options.device_profile),
         *(options.system, options.network, options.memory, options.comm_group, options.jobs, options.changes),
+        *(options.logical_topology, options.settings),
     ]
     check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)
     check_timeline(options.timeline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
@@ -40,9 +41,10 @@ class Machine(Shown):
     of a graph during a run. ``library`` runs the collectives (None: the algorithms of ``system``), with ``settings``
     from its environment, sees GPUs and CPUs of ``make``, and is as fast as ``calibrated`` says (None: as on machines
     like it). ``issue`` says what runs at one time on a rank: one GPU operation and one communication, as in ASTRA-sim,
-    or ``streams`` side by side. ``profile`` times compute nodes, if there is one; ``compute_scale`` multiplies the
-    times of compute nodes, ``comm_scale`` the sizes of collectives and messages; ``name`` and ``source`` (where the
-    figures come from) are for people; ``warnings`` are those of the machine file.
+    or ``streams`` side by side. ``packets`` are keys of the packet network's configuration. ``profile`` times compute
+    nodes, if there is one; ``compute_scale`` multiplies the times of compute nodes, ``comm_scale`` the sizes of
+    collectives and messages; ``name`` and ``source`` (where the figures come from) are for people; ``warnings`` are
+    those of the machine file.
 
     Raises :class:`chakrasim.InputError` when built with a scale that is no number from 0 to 10^9, a model that does not
     go with the network, or slow ranks that are not there.
@@ -65,6 +67,7 @@ class Machine(Shown):
     make: Make = field(default_factory=Make)
     calibrated: Calibrated | None = None
     issue: Issue = "astra-sim"
+    packets: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -162,6 +162,7 @@ def _load(section: Section) -> Machine:
             make,
             calibrated,
             values["issue"],
+            values["packets"],
         )
     except InputError as error:
         place = "slow" if error.file == "slow" else "network"

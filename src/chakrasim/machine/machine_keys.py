@@ -81,6 +81,11 @@ def _environment(section: Section, key: str) -> Settings:
                    remedy=error.remedy or "")  # fmt: skip
 
 
+def _packets(section: Section, key: str) -> Mapping[str, object]:
+    below = section.below(key, ("keys such as CC_MODE",))
+    return {name: dict(value) if isinstance(value, Mapping) else str(value) for name, value in below.entries.items()}
+
+
 _LIBRARY: Final = Kind(_library, "text", {"type": "string"})
 _ENVIRONMENT: Final = Kind(_environment, "mapping", {"type": "object"})
 _NS: Final = whole_quantity(TIME, "ns", '"10 ns"', INT32_MAX, "time, whole ns")
@@ -220,6 +225,9 @@ MACHINE: Final = (
     Key("issue", choice(ISSUES), "astra-sim", "what runs at one time on a rank: `astra-sim`, one GPU operation and one "
         "communication, or `streams`, [side by side](explanation-engine.md#streams)",
         shown="`astra-sim`; of boards `streams`"),
+    Key("packets", Kind(_packets, "mapping", {"type": "object"}), {},
+        "keys of [the packet network](explanation-packet-network.md), as in the configuration of ASTRA-sim's ns-3 back "
+        "end, such as `CC_MODE: 3`", shown="none"),
     Key("placeholders", Kind(lambda section, key: section.below(key, ()), "mapping", {"type": "object"}), None,
         "by place (`memory.bandwidth`, `network[0].latency`): why the figure there is none of the machine; each is a "
         "warning in every run"),

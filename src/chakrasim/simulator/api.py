@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import wraps
 from os import PathLike
-from typing import Any, Final, Literal, ParamSpec, cast, get_args
+from typing import Any, Final, ParamSpec
 
 from chakrasim.config.section import Source
 from chakrasim.errors import ChakrasimError, InputError
@@ -27,17 +27,20 @@ from chakrasim.machine import (
     load_network,
     load_system,
 )
-from chakrasim.machine.graph.changes import Change, load_changes
-from chakrasim.machine.graph.graph import NetworkGraph
-from chakrasim.machine.graph.routing import Routing
+from chakrasim.machine.graph.changes import Change
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.context import Context, Limits, NetworkModel, Protocol, Replay
-from chakrasim.simulator.lowering.activities import Activities
-from chakrasim.simulator.lowering.channels import Channels
-from chakrasim.simulator.lowering.library import Courses
 from chakrasim.simulator.lowering.workload import Workload, check_count, check_memory, load_workload
+from chakrasim.simulator.networks import (
+    Congestion,
+    PacketOptions,
+    SettingsSource,
+    described_packets,
+    model_of,
+    network_of,
+)
 from chakrasim.simulator.outcome.gather import empty_result
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.steps import delay_only_warnings
@@ -45,7 +48,6 @@ from chakrasim.simulator.session import Session
 from chakrasim.startup import without_gc
 from chakrasim.trace import Job
 
-Congestion = Literal["aware", "unaware"]
 P = ParamSpec("P")
 HAS_NO_MACHINE: Final = "the machine has no effect: measured durations are replayed"
 _OF_MACHINES: Final = ("system", "network", "memory", "machine", "device_profile")
@@ -87,6 +89,7 @@ def simulate(
     *,
     system: Source | System | None = None,
     network: Source | Network | None = None,
+    logical_topology: Source | None = None,
     memory: Source | RemoteMemory | None = None,
     comm_groups: GroupSource | CommGroups | None = None,
     machine: Source | Machine | None = None,
@@ -98,6 +101,7 @@ def simulate(
     congestion: Congestion | None = None,
     changes: Source | Sequence[Change] | None = None,
     compat: bool = False,
+    settings: SettingsSource | None = None,
     protocol: Protocol | None = None,
     fold: bool = True,
     common_start: bool = False,
@@ -134,8 +138,11 @@ def simulate(
         Number of ranks when there is one trace for all of them.
     network_model:
         How bytes share links: "unaware" and "aware" are ASTRA-sim's two networks, "flow" shares the links of a graph
-        by max-min fairness, "packet" lets packets queue in switches: ``network`` is then a mapping of ``topology``,
-        ``config`` and ``logical_dims``. By default what the machine names: graphs flow, others are unaware.
+        by max-min fairness, "packet" lets packets queue in switches, on any machine, or on the network of ASTRA-sim's
+        ns-3 front end: ``network`` is then its configuration file, or a mapping of ``topology``, ``config`` and
+        ``logical_dims``. By default what the machine names: graphs flow, others are unaware.
+    logical_topology:
+        Beside ns-3's configuration: the file, or mapping, of ``logical-dims``, in which the ranks stand.
     congestion:
         The same for ASTRA-sim's two, under its name there.
     changes:
@@ -143,6 +150,9 @@ def simulate(
         `Change` objects.
     compat:
         Of the packet network: the reference's faults, each of which is described in `Faults` of the engine, too.
+    settings:
+        Of the packet network on a machine: keys and values of ns-3's configuration, a file or a mapping, which come
+        before those of the machine.
     protocol:
         How messages and collectives are carried out, where there is a choice.
     fold:
@@ -170,9 +180,10 @@ def simulate(
     notes, limits = Notes(), limits or Limits()
     with without_gc(), told(notes):
         groups = load_groups(comm_groups, notes)
-        packets, network = _packets(network, network_model, compat, notes)
+        options = PacketOptions(compat, logical_topology, settings)
+        packets, network = described_packets(network, network_model, options, notes)
         on = _machine(system, network, memory, machine, gpus, library, device_profile, notes)
-        model = _model("packet" if packets is not None else network_model, congestion, on)
+        model = model_of("packet" if packets is not None else network_model, congestion, on)
         job = load_workload(workload, ranks, lenient, notes, max_bytes=limits.max_bytes)
         check_count(job, ranks, on.ranks)
         groups.check_ranks(on.ranks)
@@ -182,8 +193,7 @@ def simulate(
             groups=dict(groups.members),
             ranks=on.ranks,
             issue=on.issue,
-            packets=packets,
-            **network_of(on, model, protocol or Protocol(), changes, notes),
+            **network_of(on, model, protocol or Protocol(), changes, notes, options, packets),
             slow={rank: factor for rank, factor in enumerate(on.compute_factors.tolist()) if factor != 1.0},
             compute_scale=on.compute_scale,
             comm_scale=on.comm_scale,
@@ -260,88 +270,6 @@ def _run(
         notes.warn(*delay_only_warnings(result.steps))
     notes.refuse(strict)
     return replace(result, warnings=notes.warnings)
-
-
-def _packets(network: Any, model: NetworkModel | None, compat: bool, notes: Notes) -> tuple[Any, Any]:
-    """The network of packets, if one is described, and the network as the ranks see it. Raises InputError."""
-    described = isinstance(network, Mapping) and "topology" in network and "config" in network
-    if not described:
-        if model == "packet" or compat:
-            what = "network_model packet" if model == "packet" else "compat"
-            expected = "a mapping of topology, config and logical_dims"
-            raise InputError(f"{what} needs a network of packets", file="network", expected=expected)
-        return None, network
-    if model not in (None, "packet"):
-        raise InputError(
-            f"a network of packets, which the {model} model does not know", remedy="use network model packet"
-        )
-    from chakrasim.simulator.packet.system import packet_system
-
-    found = packet_system(network, compat, notes)
-    return found.network, shape_of(found.logical_dims)
-
-
-def _model(network_model: NetworkModel | None, congestion: Congestion | None, on: Machine) -> NetworkModel:
-    """The network model of a run. Raises InputError."""
-    if network_model is not None and congestion is not None:
-        raise InputError("network_model and congestion say the same thing twice", remedy="give network_model only")
-    if congestion not in (None, "aware", "unaware"):
-        raise InputError("unknown congestion model", found=repr(congestion), expected="'aware' or 'unaware'")
-    is_graph = isinstance(on.network, NetworkGraph)
-    model: Any = network_model or congestion or on.network_model or ("flow" if is_graph else "unaware")
-    if model not in get_args(NetworkModel):
-        raise InputError("unknown network model", found=repr(model), expected="'unaware', 'aware', 'flow' or 'packet'")
-    if is_graph and model != "flow":
-        raise InputError(
-            f"the network is a graph of links, which the {model} model does not know", remedy="use network model flow"
-        )
-    return cast(NetworkModel, model)
-
-
-def network_of(
-    on: Machine,
-    model: NetworkModel,
-    protocol: Protocol,
-    changes: Source | Sequence[Change] | None,
-    notes: Notes,
-) -> dict[str, Any]:
-    """The network as a run needs it: the shape of the ranks, and the links of a graph."""
-    if model != "flow":
-        if on.library is not None:
-            what = f"{on.library.asked} runs collectives as activities of links, which the {model} network has not"
-            raise InputError(what, remedy="use network model flow")
-        if changes is not None:
-            raise InputError(f"links of the {model} network do not change", remedy="use network model flow")
-        idle = {"messages": protocol.messages, "channels": protocol.channels, "routing": on.routing != Routing()}
-        why = f"has no effect on the {model} network: use network model flow"
-        notes.warn(*(f"{name} {why}" for name, given in idle.items() if given))
-        return {"network": on.network, "network_model": model, "protocol": protocol}
-    if protocol.group_dimensions:
-        raise InputError("the flow network has no dimensions to give to groups", remedy="leave group_dimensions out")
-    graph = on.graph
-    courses = None if on.library is None else Courses(on)
-    if courses is not None and protocol.channels:
-        remedy = "set NCCL_MAX_NCHANNELS in its environment, or run without one: --library none"
-        raise InputError("channels are the library's to choose", remedy=remedy)
-    return {
-        "network": on.network if isinstance(on.network, Network) else shape_of(graph.logical),
-        "network_model": model,
-        "protocol": protocol,
-        "graph": graph,
-        "routing": on.routing,
-        "changes": (*on.changes, *(() if changes is None else load_changes(changes, graph, notes, on.changes))),
-        "activities": None if protocol.messages else Activities(graph, on.routing, protocol.channels, courses),
-        "alone": Activities(graph, on.routing, courses=courses) if protocol.messages and courses else None,
-        "channels": Channels(graph, on.routing, protocol.channels)
-        if protocol.messages and graph is on.network
-        else None,
-    }
-
-
-def shape_of(logical: Sequence[int]) -> Network:
-    """Dimensions that say how ranks are ordered, and no more: nobody asks for their links."""
-    counts = tuple(count for count in logical if count > 1) or (2,)
-    return Network(("Switch",) * len(counts), counts, (1.0,) * len(counts), (0.0,) * len(counts))
 
 
 def _session(context: Context, job: Job) -> Session:

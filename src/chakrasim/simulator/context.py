@@ -109,6 +109,8 @@ class Context:
     """Where collectives run message by message on a graph of links: the rings that they take."""
     alone: Activities | None = None
     """Where a library's collectives run message by message: what each would be as one activity."""
+    unswitched: Activities | None = None
+    """The same on the packet network, as the library would run them if switches could not add up."""
     matrices: tuple[Matrix, ...] = ()
     """Of all-to-alls whose parts differ: who has what for whom."""
     protocol: Protocol = Protocol()

@@ -32,6 +32,7 @@ from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.parts import put_together, warn_of_parts
 from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
+from chakrasim.simulator.network_changes import LinkStates
 from chakrasim.simulator.outcome.gather import SKIPPED, gather
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
@@ -60,7 +61,7 @@ class Session:
         if context.replay == "transfer":
             self.graphs, self.graph_of, meetings = hold_meetings(self.graphs, self.graph_of, context)
             context = replace(context, meetings=meetings)
-        if context.network_model == "flow":
+        if context.graph is not None:
             self.graphs, matrices = put_together(self.graphs, self.graph_of, context)
             context = replace(context, matrices=matrices)
         else:
@@ -209,7 +210,8 @@ class Session:
             return None
         from chakrasim.simulator.arena.packet_network import PacketNetwork
 
-        return PacketNetwork(self.context.packets)
+        states = LinkStates(self.context.graph, self.context.changes) if self.context.graph is not None else None
+        return PacketNetwork(self.context.packets, self.context.channels, states)
 
     def _flow_network(self) -> FlowNetwork | None:
         """The links of a run on a graph, without flows yet."""

@@ -9,17 +9,17 @@ from os import PathLike
 import numpy as np
 
 from chakrasim.config.section import Source
-from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
 from chakrasim.machine import Machine, load_machine
 from chakrasim.machine.graph.changes import Change
 from chakrasim.notes import Notes
-from chakrasim.simulator.api import network_of, told
+from chakrasim.simulator.api import told
 from chakrasim.simulator.arena.engine import Progress
 from chakrasim.simulator.arena.flow_network import FlowNetwork
-from chakrasim.simulator.context import Context, Limits, Protocol
+from chakrasim.simulator.context import Context, Limits, NetworkModel, Protocol
 from chakrasim.simulator.jobs import JobFigures, PlacedJob, SharedLink
 from chakrasim.simulator.jobs_file import load_jobs
+from chakrasim.simulator.networks import PacketOptions, SettingsSource, network_of
 from chakrasim.simulator.outcome.json_form import json_text
 from chakrasim.simulator.outcome.records import PARTS
 from chakrasim.simulator.outcome.result import SimulationResult
@@ -50,13 +50,15 @@ def simulate_jobs(
     machine: Source | Machine,
     gpus: int | None = None,
     changes: Source | Sequence[Change] | None = None,
+    network_model: NetworkModel | None = None,
+    settings: SettingsSource | None = None,
     protocol: Protocol | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
     lenient: bool = False,
     strict: bool = False,
 ) -> JobsResult:
-    """Simulate several training jobs on one machine's flow network, together and each alone on the same ranks.
+    """Simulate several training jobs on one machine's links, by flows or packets, together and each alone.
 
     Parameters
     ----------
@@ -64,12 +66,15 @@ def simulate_jobs(
         A jobs file, the mapping that it holds, or jobs that are placed.
 
     The others are those of `chakrasim.simulate`, and so are the errors, but that a job which cannot end stops no other:
-    its figures say why. Alone, jobs meet the same changes of the network.
+    its figures say why. Alone, jobs have the same ranks and meet the same changes of the network. On the packet network
+    the figures have no shared links.
     """
     notes, limits = Notes(), limits or Limits()
     with without_gc(), told(notes):
         on = load_machine(machine, notes, gpus=gpus)
-        network = network_of(on, "flow", protocol or Protocol(), changes, notes)
+        model: NetworkModel = "packet" if (network_model or on.network_model) == "packet" else "flow"
+        options = PacketOptions(settings=settings)
+        network = network_of(on, model, protocol or Protocol(), changes, notes, options)
         placed = load_jobs(jobs, on.places, notes, lenient=lenient, max_bytes=limits.max_bytes)
         context = Context(
             system=on.system,
@@ -103,19 +108,25 @@ def _run(
 
 def _anew(context: Context) -> Context:
     """The same setting for another run, whose warnings and counts nobody asks for."""
-    activities, alone = (None if one is None else one.empty() for one in (context.activities, context.alone))
+    activities, alone, unswitched = (
+        None if one is None else one.empty() for one in (context.activities, context.alone, context.unswitched)
+    )
     channels = None if context.channels is None else context.channels.empty()
     return replace(
-        context, activities=activities, alone=alone, channels=channels, notes=Notes(), counts=type(context.counts)()
+        context,
+        activities=activities,
+        alone=alone,
+        unswitched=unswitched,
+        channels=channels,
+        notes=Notes(),
+        counts=type(context.counts)(),
     )
 
 
 def _figures(
     jobs: Sequence[PlacedJob], together: SimulationResult, alone: Sequence[SimulationResult], session: Session
 ) -> tuple[JobFigures, ...]:
-    if session.flows is None:
-        raise InputError("several jobs need a network of links", remedy="use network model flow")
-    shared = _shared_links(jobs, session.flows)
+    shared = [] if session.flows is None else _shared_links(jobs, session.flows)
     figures = []
     for number, (job, single) in enumerate(zip(jobs, alone, strict=True)):
         took, own = _took(job, together), _took(job, single)

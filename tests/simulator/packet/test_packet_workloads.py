@@ -93,8 +93,10 @@ def test_messages_that_cannot_come_stall_the_run() -> None:
         ({"logical_dims": [8]}, {}, "the ranks are not the first hosts; found 8 ranks"),
         ({"logical": [2]}, {}, "logical: unknown key"),
         ({}, {"network_model": "flow"}, "a network of packets, which the flow model does not know"),
-        (None, {}, "network_model packet needs a network of packets"),
-        (None, {"network_model": None, "compat": True}, "compat needs a network of packets"),
+        (None, {"network_model": None, "compat": True}, "compat has no effect: the unaware network has no packets"),
+        (None, {"network_model": "aware", "settings": {}}, "settings has no effect: the aware network has no packets"),
+        (None, {"logical_topology": {}}, "a logical topology stands beside a configuration of ns-3"),
+        ({}, {"settings": {"CC_MODE": 3}}, "the network has a configuration of its own"),
     ],
 )
 def test_networks_that_are_wrong(network: dict[str, Any] | None, how: dict[str, Any], message: str) -> None:

@@ -459,7 +459,9 @@ MSG_CALL = 5  # what its arrival means to the sender
 MSG_PLACE = 6  # at a switch: its place in the dimension, else 0
 MSG_ROOT = 7  # folded: in the frame of the sender
 MSG_ANCHOR = 8  # the NPU whose link it waits for
-MSG_ROUTE = MSG_PLACE  # flow: its route when the latency is paid, else -1 less the number of its way
+MSG_ROUTE = (
+    MSG_PLACE  # flow: its route when the latency is paid, else -1 less the number of its way; packet: that number
+)
 MSG_BEHIND = MSG_ROOT  # flow: the message that waits for its end, on the same route
 MSG_NUMBER = MSG_ANCHOR  # flow: how many were sent before
 MSG_WORDS = 9

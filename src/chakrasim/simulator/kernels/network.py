@@ -87,6 +87,7 @@ def inject(m: Words, source: int, destination: int, size: int, entry: int, call:
         m[message + at.MSG_NUMBER] = m[at.MESSAGES]
         to_start(m, message)
     elif m[at.NETWORK] == at.PACKET:
+        m[message + at.MSG_ROUTE] = way
         post(m, m[at.NOW], message)
     else:
         forward(m, message)

@@ -25,12 +25,14 @@ from chakrasim.simulator.packet.state import (
     FLOWS_USED,
     FREE_FLOW,
     NOW,
+    PAYLOAD,
     RECEIVED,
     SPARE,
     TOKEN,
     WORDS,
     Longs,
     Net,
+    Reals,
 )
 
 PRIORITY = 3
@@ -50,10 +52,21 @@ class Messages(NamedTuple):
     ----------
     trips, windows, delays
         int64[hosts, hosts]: by source and target: base round trip in ns, window in bytes (0: none), delay in ns
+    packets
+        int64[hosts, hosts]: ns in which one packet crosses all links, their delay apart
     sent
         int64[hosts, hosts]: messages so far
     record, number
         int64[flows]: by flow, the engine's message, and its place in the log
+    way_ns, way_rate, way_wire
+        int64[w], int64[w], float64[w]: by the number of a message's own way (0: none), the ns from its sending to its
+        arrival beside its transmission, as the library takes them, the most bit/s (0: as links allow), and the bytes on
+        links for each of its bytes
+    way_free
+        int64[w]: when the messages before have gone out at that rate, ns; -1 where several ranks have ways of a number
+    way_at, way_port
+        int64[w + 1], int64[p]: of ways of their own, the port of the source less the first, from ``way_at`` on: one, or
+        one for each rank
     log
         records of all messages in the order of sending
     state
@@ -63,9 +76,16 @@ class Messages(NamedTuple):
     trips: Longs
     windows: Longs
     delays: Longs
+    packets: Longs
     sent: Longs
     record: Longs
     number: Longs
+    way_ns: Longs
+    way_rate: Longs
+    way_wire: Reals
+    way_free: Longs
+    way_at: Longs
+    way_port: Longs
     log: Any
     state: Longs
 
@@ -79,6 +99,7 @@ def tell_network(m: Words, n: Net, t: Messages) -> bool:
             return False
         message = m[entry + at.POST_MESSAGE]
         item = 0
+        time = m[entry + at.POST_TIME]
         if message == 0:
             item = take(n)
             n.items[item].kind = TOKEN
@@ -89,10 +110,30 @@ def tell_network(m: Words, n: Net, t: Messages) -> bool:
             item = take(n)
             n.items[item].kind = APP
             n.items[item].flow = flow
-        push(n, item, m[entry + at.POST_TIME])
+            time = start_ns(m, n, t, flow, time)
+            t.log[t.number[flow]].start = time
+        push(n, item, time)
         m[at.OUTBOX] = m[entry + at.POST_NEXT]
         release(m, entry, at.POST_WORDS)
     return True
+
+
+@inner
+def start_ns(m: Words, n: Net, t: Messages, flow: int, time: int) -> int:
+    """When a message is sent that is ready at a time: so late that it takes as long as its own way says, if links are
+    faster, and behind those before it on that way."""
+    way = m[t.record[flow] + at.MSG_ROUTE]
+    f = n.flows[flow]
+    early = t.way_ns[way] - f.patience
+    if t.way_rate[way] > 0:
+        # The last packet is as fast as the links, not as the rate.
+        last = min(f.bytes, (f.bytes - 1) % n.g[PAYLOAD] + 1)
+        early += int(8e9 * last / t.way_rate[way]) - t.packets[f.source, f.target] * last // n.g[PAYLOAD]
+    time += max(0, early)
+    if t.way_free[way] >= 0:
+        time = max(time, t.way_free[way])
+        t.way_free[way] = time + int(8e9 * f.bytes / t.way_rate[way])
+    return time
 
 
 @inner
@@ -111,12 +152,18 @@ def new_flow(m: Words, n: Net, t: Messages, message: int) -> int:
     f.next = f.una = f.expected = f.acked = f.nack_until = f.nack_last = 0
     f.last = f.told = f.tries = f.retreats = f.timer = 0
     f.place = LEFT
-    f.bytes = m[message + at.MSG_BYTES]
+    way = m[message + at.MSG_ROUTE]
+    f.bytes = int(m[message + at.MSG_BYTES] * t.way_wire[way])
+    f.top = t.way_rate[way]
     f.source, f.target, f.priority = source, target, PRIORITY
     f.window = f.bound = t.windows[source, target]
     f.trip, f.patience = t.trips[source, target], t.delays[source, target]
-    port = FIRST_PORT + t.sent[source, target] % (PORTS - FIRST_PORT)
-    t.sent[source, target] += 1
+    port = FIRST_PORT
+    if t.way_at[way] < t.way_at[way + 1]:
+        port += t.way_port[t.way_at[way] + (source if t.way_at[way] + 1 < t.way_at[way + 1] else 0)]
+    else:
+        port += t.sent[source, target] % (PORTS - FIRST_PORT)
+        t.sent[source, target] += 1
     f.ports = port | TARGET_PORT << 16
     for word in range(flow * n.g[WORDS], (flow + 1) * n.g[WORDS]):
         n.words[word] = 0

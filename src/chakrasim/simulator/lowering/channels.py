@@ -55,6 +55,16 @@ class WaysOfMessages(NamedTuple):
     cap: Floats
 
 
+class Limits(NamedTuple):
+    """By number of a way, the first 0 (any message's): float64[w] ns in all beside transmission (0: as links say), the
+    most bytes per ns (infinite: as links allow), bytes on links for each byte, and bool[w]: one rank alone has it."""
+
+    latency_ns: Floats
+    cap: Floats
+    wire: Floats
+    single: NDArray[np.bool_]
+
+
 class Channels:
     """The rings of a run's collectives, of equal ranks once; ``wanted`` of them, or as many as `channels_of` says; and
     all ways that messages have of their own."""
@@ -114,6 +124,25 @@ class Channels:
         return WaysOfMessages(
             source | WAY | number, source | target, routes, np.concatenate(latency), np.concatenate(caps)
         )
+
+    def limits(self) -> Limits:
+        """What ways of one number have in common, whatever links they take."""
+        ways = self._ways + 1
+        found = Limits(np.zeros(ways), np.full(ways, np.inf), np.ones(ways), np.zeros(ways, np.bool_))
+        for own in self._own:
+            found.single[own.number] = np.bincount(own.number, minlength=ways)[own.number] == 1
+            crossing = np.diff(own.routes.first) > 0
+            found.wire[own.number[crossing]] = own.routes.coefficient[own.routes.first[:-1][crossing]]
+            if own.latency_ns is not None:
+                found.latency_ns[own.number] = own.latency_ns
+            if own.cap is not None:
+                found.cap[own.number] = own.cap
+        return found
+
+    @property
+    def own(self) -> Sequence[OwnWays]:
+        """All ways, as they were added; their numbers count from 1."""
+        return self._own
 
 
 def rings_of(

@@ -36,12 +36,21 @@ FIRST_TAG: Final = 1 << 20
 """Messages of the program's own have lower ones, mostly."""
 
 
+SWITCHED: Final = ("nvls", "collnet")
+"""How algorithms begin in which switches add up."""
+
+
+def is_switched(pattern: Pattern) -> bool:
+    """Whether switches add up or hand out what is sent once."""
+    algorithm = pattern.algorithm
+    return algorithm.startswith(SWITCHED) or (algorithm in SYMMETRIC and "MC" in algorithm)
+
+
 def refuse_switched(pattern: Pattern) -> None:
     """Refuse what adds up in switches, which takes no messages."""
-    algorithm = pattern.algorithm
-    if algorithm.startswith(("nvls", "collnet")) or (algorithm in SYMMETRIC and "MC" in algorithm):
+    if is_switched(pattern):
         raise InputError(
-            f"the library runs this collective by {algorithm}, in which switches add up: these are no messages",
+            f"the library runs this collective by {pattern.algorithm}, in which switches add up: these are no messages",
             remedy="leave --messages out, name another algorithm (collectives.environment: {NCCL_ALGO: Ring}), or run "
             "without the library (--library none)",
         )

@@ -23,7 +23,14 @@ from chakrasim.simulator.lowering.activities import Activities
 from chakrasim.simulator.lowering.attributes import TOO_LARGE
 from chakrasim.simulator.lowering.channels import Channels, Rings
 from chakrasim.simulator.lowering.communication import CollectiveUse
-from chakrasim.simulator.lowering.library_messages import course_of_messages, programs_of, refuse_switched, sends_round
+from chakrasim.simulator.lowering.library import Pattern
+from chakrasim.simulator.lowering.library_messages import (
+    course_of_messages,
+    is_switched,
+    programs_of,
+    refuse_switched,
+    sends_round,
+)
 from chakrasim.simulator.lowering.matrices import Matrix
 
 Ints = NDArray[np.int64]
@@ -193,6 +200,10 @@ def _as_library_messages(
     _root_index(replace(use, root=root), members)
     number = activities.number_of(use.type, root, members, use.size_bytes, matrix)
     pattern = activities.pattern(number)
+    if context.unswitched is not None and is_switched(pattern):
+        activities = context.unswitched
+        number = activities.number_of(use.type, root, members, use.size_bytes, matrix)
+        pattern = _without_switches(activities, number, pattern, context)
     refuse_switched(pattern)
     course = course_of_messages(activities, number, use.size_bytes)
     if not sends_round(pattern, use.type):
@@ -202,6 +213,20 @@ def _as_library_messages(
     latency_ns = course.startup_ns / course.hops.steps
     first = context.channels.add_rings(ChannelRings(orders, routes), latency_ns, float(course.cap[0]))
     return _on_rings(use, Rings(orders, first), RING, root, 1, context)
+
+
+def _without_switches(activities: Activities, number: int, asked: Pattern, context: Context) -> Pattern:
+    """What the library runs where switches cannot add up, told. Raises InputError where nothing else may be chosen."""
+    try:
+        pattern = activities.pattern(number)
+    except InputError:
+        return asked
+    if not is_switched(pattern):
+        context.notes.warn(
+            f"the library would run some collectives by {asked.algorithm}, in which switches add up: packets know no "
+            f"such sums, so that these run as without it, by {pattern.algorithm}"
+        )
+    return pattern
 
 
 def _flat(use: CollectiveUse, members: tuple[int, ...], name: str, channels: Channels, context: Context) -> Plan | None:

@@ -106,7 +106,7 @@ class SimulationResult(Shown):
     @property
     def network(self) -> str:
         """How bytes shared links, in words."""
-        return self.congestion if self.congestion == "flow" else f"congestion-{self.congestion}"
+        return self.congestion if self.congestion in ("flow", "packet") else f"congestion-{self.congestion}"
 
     def _in_short(self) -> dict[str, str]:
         shares = [share_text(mean, self.makespan_ns) for mean in self.parts_ns.mean(axis=0).tolist()]

@@ -8,11 +8,20 @@ from typing import Final
 from chakrasim.errors import InputError
 from chakrasim.simulator.packet.settings import Settings
 from chakrasim.simulator.packet.switches import RESERVE
-from chakrasim.simulator.packet.topology import Topology
+from chakrasim.simulator.packet.topology import Link, Topology
 from chakrasim.simulator.packet.ways import Ports
 
 MOST_BYTES: Final = (1 << 31) - 1
 """Of thresholds and of room for one queue."""
+
+
+LARGEST_HEADER: Final = 128
+
+
+def headroom_of(link: Link, settings: Settings) -> int:
+    """Bytes that may arrive over a link before a pause holds, and then some."""
+    packets = settings.headroom_packets * (settings.packet_payload_size + LARGEST_HEADER)
+    return min(link.rate * link.delay_ns // 8 // 10**9 * settings.headroom_factor + packets, MOST_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +34,7 @@ class Buffers:
 
     def headroom(self, port: int) -> int:
         """Bytes that may arrive through a port before a pause holds, and then some."""
-        link = self.topology.links[int(self.ports.link[port])]
-        return min(link.rate * link.delay_ns // 8 // 10**9 * self.settings.headroom_factor, MOST_BYTES)
+        return headroom_of(self.topology.links[int(self.ports.link[port])], self.settings)
 
     def shared_bytes(self, switch: int) -> int:
         """What a switch's buffer has beside what is kept for each port."""

@@ -75,6 +75,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
         losses=losses,
         streams=streams,
         starts=np.zeros(0, np.uint32),
+        changed=np.zeros(0, np.int64),
         moved=np.zeros(0, np.uint32),
         ended=np.zeros(sizes.flows + 1, np.uint32),
         pauses=records(sizes.pauses, at.PAUSED),
@@ -84,8 +85,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
         g=g,
         x=x,
     )
-    net.items.kind[1:count] = at.SENT
-    net.items.port[1:count] = np.arange(1, count)
+    net.items.kind[1:count], net.items.port[1:count] = at.SENT, np.arange(1, count)
     net.g[at.FREE] = 0
     net.g[at.LISTS] = sizes.pairs
     net = net._replace(records=np.zeros(net.items.size * stride, np.int64), later=records(net.items.size, at.LATER))
@@ -123,10 +123,20 @@ def grown(net: Net) -> Net:
 
 def around_the_cut(net: Net, network: Network) -> tuple[Net, Network]:
     """The tables with routes around the link that goes down now, with which the run goes on."""
-    network = replace(network, ways=network.ways_without(int(net.g[at.CUT_LINK])))
+    port = int(net.g[at.CUT_LINK])
+    network = replace(network, ways=network.ways_without(port))
+    return with_changes(net, network, np.array([port], np.int64), 0), network
+
+
+def with_changes(net: Net, network: Network, changed: Longs, then: int) -> Net:
+    """The tables with the routes of the network, and ports as of `Net.changed`; links change again at ``then`` ns (0:
+    not any more)."""
     moved = np.argsort(net.flows.source, kind="stable").astype(np.uint32)
+    waiting = int(np.count_nonzero(net.flows.state == at.WAITING))
+    net.g[at.BURST] = max(int(net.g[at.BURST]), MARGIN + waiting)
+    net.g[at.CUT_AT] = then
     net.g[at.PRIMED] = ROUTES_NEW
-    return net._replace(ways=network.ways.ways, choices=network.ways.choices, moved=moved), network
+    return grown(net)._replace(ways=network.ways.ways, choices=network.ways.choices, moved=moved, changed=changed)
 
 
 def _with_longer_lists(net: Net) -> Net:

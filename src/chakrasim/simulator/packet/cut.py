@@ -1,22 +1,38 @@
-"""A link goes down for good (packet-network.md, 12): packets are lost, queue pairs move to other ports."""
+"""Links go down (packet-network.md, 12): packets are lost, queue pairs move to other ports. Links may come back."""
 
 from __future__ import annotations
 
 from chakrasim.jit import inner
-from chakrasim.simulator.packet.clock import free, queue_at
+from chakrasim.simulator.packet.clock import free, push, queue_at, take
 from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.pairs import LEFT, code_of
 from chakrasim.simulator.packet.routes import queue_pair_ports
-from chakrasim.simulator.packet.state import BYTES_STAY, LIVE, LOST, Net, whole
+from chakrasim.simulator.packet.state import ADD, BYTES_STAY, LIVE, LOST, NOW, WAITING, Net, whole
 from chakrasim.simulator.packet.switches import forget, take_out
 
 
 @inner
-def cut(n: Net, port: int) -> None:
-    """Take the link of a port down, when the ways around it are known."""
-    drop_queues(n, port)
-    drop_queues(n, whole(n.ports[port].peer))
+def change_links(n: Net) -> None:
+    """Take links down or bring them back, and let queue pairs go the ways that are known now."""
+    for i in range(n.changed.size):
+        port = n.changed[i]
+        if port > 0:
+            drop_queues(n, port)
+            drop_queues(n, whole(n.ports[port].peer))
+        else:
+            mend(n, -port)
+            mend(n, whole(n.ports[-port].peer))
     move_pairs(n)
+
+
+@inner
+def mend(n: Net, port: int) -> None:
+    """Let a port send again. What its two ends have told each other to stop is forgotten."""
+    p = n.ports[port]
+    p.busy &= 1
+    p.paused = 0
+    for priority in range(8):
+        n.queues[queue_at(n, port, priority)].stopped = 0
 
 
 @inner
@@ -49,7 +65,12 @@ def move_pairs(n: Net) -> None:
     for i in range(n.moved.size):
         flow = whole(n.moved[i])
         f = n.flows[flow]
-        if f.state == LIVE:
+        if f.state == WAITING:
+            item = take(n)
+            n.items[item].kind = ADD
+            n.items[item].flow = flow
+            push(n, item, n.g[NOW])
+        elif f.state == LIVE:
             f.clean = 0
             queue_pair_ports(n, flow)
             f.place = LEFT

@@ -52,6 +52,8 @@ class Faults:
         sizes are 32-bit numbers with a sign: messages of 2 GiB and more, with which it goes wrong, are refused
     receivers_learn_late
         a message counts as received when its sender has the last acknowledgement; right: with its last byte
+    last_of_parallel_links
+        of several links between two nodes the last alone carries; right: each is a way of its own
     bytes_of_cut_links_stay
         packets dropped with a link that went down stay in the buffer's accounts
     priorities_overfill
@@ -83,6 +85,7 @@ class Faults:
     unknown_keys_pass: bool = False
     sizes_wrap: bool = False
     receivers_learn_late: bool = False
+    last_of_parallel_links: bool = False
     bytes_of_cut_links_stay: bool = False
     priorities_overfill: bool = False
     only_its_controls: bool = False

@@ -46,6 +46,7 @@ from chakrasim.simulator.packet.state import (
     RESENT,
     UNLISTED,
     UNROUTED,
+    WAITING,
     WRAPS,
     Net,
     whole,
@@ -71,6 +72,7 @@ def add_pair(n: Net, flow: int) -> None:
     f = n.flows[flow]
     queue_pair_ports(n, flow)
     if f.nic == 0 or f.back == 0:
+        f.state = WAITING
         return
     p = n.ports[f.nic]
     if p.pairs == n.g[LISTS]:
@@ -79,7 +81,8 @@ def add_pair(n: Net, flow: int) -> None:
     f.state = LIVE
     f.clean = 1
     f.began = f.avail = f.moved = n.g[NOW]
-    f.rate = f.top = p.rate
+    f.top = p.rate if f.top == 0 else min(whole(f.top), p.rate)
+    f.rate = f.top
     f.place = p.pairs
     p.pairs += 1
     n.pairs[p.first + f.place] = flow

@@ -8,7 +8,7 @@ from chakrasim.jit import inner, kernel, leaf
 from chakrasim.simulator.packet import state
 from chakrasim.simulator.packet.clock import free, pop, push, take
 from chakrasim.simulator.packet.control.table import on_timer
-from chakrasim.simulator.packet.cut import cut
+from chakrasim.simulator.packet.cut import change_links
 from chakrasim.simulator.packet.hosts import add_pair, on_resend, react, send_own_pause, take_ack, take_data
 from chakrasim.simulator.packet.nic import serve_host
 from chakrasim.simulator.packet.observed.sampling import start_monitor, tick
@@ -19,7 +19,6 @@ from chakrasim.simulator.packet.state import (
     BURST,
     CUT,
     CUT_AT,
-    CUT_LINK,
     DATA,
     DRIVEN,
     ENDED,
@@ -65,7 +64,7 @@ NEEDS_ROOM: Final = 1
 ALL_ENDED: Final = 2
 """As many flows have ended as were to be waited for."""
 LINK_DOWN: Final = 3
-"""A link goes down now: routes must be found without it (`ROUTES_NEW`)."""
+"""Links change now: routes must be found with those that there are (`ROUTES_NEW`)."""
 TURN: Final = 4
 """It is the turn of another queue, or of what waits for a flow that has ended (`ENDED`) or come (`RECEIVED`)."""
 PAUSED: Final = 5
@@ -225,8 +224,10 @@ def run_on(n: Net, until: int, flows: int, events: int) -> int:
     if n.g[PRIMED] == 0:
         prime(n)
     elif n.g[PRIMED] == ROUTES_NEW:
-        cut(n, n.g[CUT_LINK])
+        change_links(n)
         n.g[PRIMED] = 1
+        if n.g[CUT_AT] > n.g[NOW]:
+            start_at(n, state.CUT, n.g[CUT_AT])
     for _ in range(events):
         if not has_room(n):
             return NEEDS_ROOM

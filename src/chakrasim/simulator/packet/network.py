@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from chakrasim.errors import InputError
@@ -13,7 +15,7 @@ from chakrasim.simulator.packet.faults import Faults
 from chakrasim.simulator.packet.settings import Settings
 from chakrasim.simulator.packet.state import Longs
 from chakrasim.simulator.packet.topology import Topology
-from chakrasim.simulator.packet.ways import Ports, Ways, find_ways, ports_of
+from chakrasim.simulator.packet.ways import Down, Ports, Ways, find_ways, ports_of
 
 HEADER_BYTES: Final = 36
 KNOWN_RATES: Final = tuple(gigabit * 10**9 for gigabit in (25, 50, 100, 200, 400, 1200, 2400))
@@ -21,6 +23,8 @@ KNOWN_RATES: Final = tuple(gigabit * 10**9 for gigabit in (25, 50, 100, 200, 400
 HOPS_KNOWN: Final = 5
 MOST_HOPS: Final = 14
 MOST_PAIRS: Final = 1 << 26
+Find = Callable[[Down], Ways]
+"""Finds the routes while links are down."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +36,14 @@ class Network:
     faults: Faults
     ports: Ports
     ways: Ways
+    find: Find
     seed: int | None = None
     first_stream: int | None = None
     time_stamps: bool = True
     sample_ns: int = 0
     """Between two looks at queues under a workload; 0: none."""
+    link_ports: Longs | None = None
+    """Of a graph, int64[l]: the port through which each of its links is left."""
     bdp: Longs = field(init=False)
     mode: int = field(init=False)
     control: Control | None = field(init=False)
@@ -49,8 +56,7 @@ class Network:
 
     def ways_without(self, port: int) -> Ways:
         """The routes when the link of a port is down."""
-        down = frozenset([int(self.ports.link[port])])
-        return find_ways(self.topology, self.ports, self.settings.packet_payload_size, down)
+        return self.find(frozenset([int(self.ports.link[port])]))
 
     @property
     def buffers(self) -> Buffers:
@@ -91,14 +97,17 @@ def network_of(
     seed: int | None = None,
     first_stream: int | None = None,
     time_stamps: bool | None = None,
+    find: Find | None = None,
     file: str = "config",
 ) -> Network:
-    """Check the settings against the topology and find the routes. Raises InputError with the key."""
+    """Check the settings against the topology and find the routes. ``find`` does, where a breadth-first search is not
+    wanted. Raises InputError with the key."""
     _check_room(topology)
     ports = ports_of(topology)
-    ways = find_ways(topology, ports, settings.packet_payload_size)
+    parallel = not faults.last_of_parallel_links
+    found = find or partial(find_ways, topology, ports, settings.packet_payload_size, parallel=parallel)
     stamps = time_stamps if time_stamps is not None else not faults.no_time_stamps
-    network = Network(topology, settings, faults, ports, ways, seed, first_stream, stamps)
+    network = Network(topology, settings, faults, ports, found(frozenset()), found, seed, first_stream, stamps)
     _check(network, file)
     return network
 

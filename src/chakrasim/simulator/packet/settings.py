@@ -82,6 +82,8 @@ class Settings:
         us, fractions too
     buffer_size
         MiB of a switch
+    headroom_packets
+        ours: packets that a headroom holds beside what its link has under way, some times over
     kmin_map, kmax_map, pmax_map
         by rate of a port in bit/s: kB of 1000 bytes, and a probability
     fct_output_file, pfc_output_file, qlen_mon_file
@@ -125,6 +127,7 @@ class Settings:
     pmax_map: Mapping[int, float] = field(default_factory=dict)
     pause_time: int = 5
     headroom_factor: int = 3
+    headroom_packets: int = 0
     error_rate_per_link: float = 0.0
     nic_total_pause_time: int = 0
     link_down: LinkDown | None = None
@@ -151,10 +154,16 @@ _LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "BUFFER_SIZE": (0, 2047),
     "ERROR_RATE_PER_LINK": (0, 1),
     "HEADROOM_FACTOR": (0, 1000),
+    "HEADROOM_PACKETS": (0, 1000),
     "NIC_TOTAL_PAUSE_TIME": (0, 1 << 30),
 }
 _FIELDS: Final = {entry.name.upper(): str(entry.type) for entry in fields(Settings)}
 _RATES: Final = ("RATE_AI", "RATE_HAI", "MIN_RATE", "DCTCP_RATE_AI")
+
+
+def is_key(word: str) -> bool:
+    """Whether a word is a key of a configuration."""
+    return word in _FIELDS or word in WITHOUT_EFFECT or word in _OTHER_NAMES
 
 
 def settings_of(values: Mapping[str, Any], file: str, notes: Notes, *, silent: bool = False) -> Settings:

@@ -172,6 +172,8 @@ ABSENT: Final = 0
 LIVE: Final = 1
 OVER: Final = 2
 GIVEN_UP: Final = 3
+WAITING: Final = 4
+"""There was no way to its target when it was to begin."""
 
 # Codes of the queue pairs in a port's list: a priority where it has something to send and room in its window, or
 HELD: Final = 8
@@ -235,6 +237,8 @@ class Net(NamedTuple):
         six integers for each generator of errors, the first for marking; then the words of the C library's
     starts
         flows in order of their start
+    changed
+        ports whose links go down now or, with a minus, come back
     moved
         flows in order of their source, when a link goes down
     ended
@@ -266,6 +270,7 @@ class Net(NamedTuple):
     losses: Any
     streams: Longs
     starts: Places
+    changed: Longs
     moved: Places
     ended: Places
     pauses: Any

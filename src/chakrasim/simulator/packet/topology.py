@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NoReturn
 
 from chakrasim.errors import InputError
@@ -34,7 +35,7 @@ class Topology:
     switches: tuple[int, ...]
     links: tuple[Link, ...]
 
-    @property
+    @cached_property
     def hosts(self) -> tuple[int, ...]:
         """The nodes that are no switches."""
         switches = set(self.switches)

@@ -87,12 +87,29 @@ def ports_of(topology: Topology) -> Ports:
     return Ports(first, node, peer, link)
 
 
-def find_ways(topology: Topology, ports: Ports, payload: int, down: frozenset[int] = frozenset()) -> Ways:
-    """All routes, over the links that are not down."""
+Down = frozenset[int]
+"""Numbers of links."""
+
+
+def find_ways(
+    topology: Topology,
+    ports: Ports,
+    payload: int,
+    down: Down = frozenset(),
+    *,
+    parallel: bool = True,
+    first: Down = frozenset(),
+) -> Ways:
+    """All routes, over the links that are not down.
+
+    ``parallel``: each of several links between two nodes is a way of its own, else the last alone. ``first``: nodes
+    that stand before all others; where some ways lead over such a one, the others are left out.
+    """
     is_host = np.ones(topology.nodes, np.bool_)
     is_host[list(topology.switches)] = False
     hosts = int(np.flatnonzero(is_host)[-1]) + 1
-    neighbours, starts, back = _neighbours(topology, ports, is_host, down)
+    neighbours, starts, back = _neighbours(topology, ports, is_host, down, parallel, first)
+    preferred = np.isin(ports.node[ports.peer], list(first))
     rate = np.array([0, *(topology.links[link].rate for link in ports.link[1:])], np.int64)
     delay = np.array([0, *(topology.links[link].delay_ns for link in ports.link[1:])], np.int64)
     packet_ns = np.zeros_like(rate)
@@ -110,6 +127,9 @@ def find_ways(topology: Topology, ports: Ports, payload: int, down: frozenset[in
     for host in np.flatnonzero(is_host).tolist():
         count = search(host, starts, neighbours, back, is_host, *links, entries, measures)
         node, port = entries[:, :count]
+        if first:
+            kept = preferred[port] | ~np.isin(node, node[preferred[port]])
+            node, port = node[kept], port[kept]
         order = np.argsort(node, kind="stable")
         targets, begin, several = np.unique(node[order], return_index=True, return_counts=True)
         sorted_ports = port[order]
@@ -133,22 +153,29 @@ def find_ways(topology: Topology, ports: Ports, payload: int, down: frozenset[in
 
 
 def _neighbours(
-    topology: Topology, ports: Ports, is_host: np.ndarray[tuple[int], np.dtype[np.bool_]], down: frozenset[int]
+    topology: Topology,
+    ports: Ports,
+    is_host: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    down: Down,
+    parallel: bool,
+    first: Down,
 ) -> tuple[Longs, Longs, Longs]:
-    """The neighbours of each node in the order of visits, and the port of each back to the node. Of several links to
-    the same neighbour the last counts."""
+    """The neighbours of each node in the order of visits, one for each link, and the port of each back to the node."""
     found: list[int] = []
     back: list[int] = []
     starts = [0]
     for node in range(topology.nodes):
-        last = {}
+        last: dict[int, list[int]] = {}
         for port in range(int(ports.first[node]) + 1, int(ports.first[node + 1]) + 1):
             if int(ports.link[port]) not in down:
                 peer = int(ports.peer[port])
-                last[int(ports.node[peer])] = peer
-        order = sorted(last, key=lambda other: (0, other) if is_host[other] else (1, -other))
-        found += order
-        back += [last[other] for other in order]
+                other = int(ports.node[peer])
+                last[other] = [*last.get(other, ()), peer] if parallel else [peer]
+        hosts = sorted(other for other in last if is_host[other])
+        switches = sorted((other for other in last if not is_host[other]), reverse=True)
+        for other in sorted(hosts + switches, key=lambda one: one not in first):
+            found += [other] * len(last[other])
+            back += last[other]
         starts.append(len(found))
     return np.array(found, np.int64), np.array(starts, np.int64), np.array(back, np.int64)
 

@@ -14,6 +14,7 @@ from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
 from chakrasim.simulator.packet.faults import Faults
 from chakrasim.simulator.packet.network import Network, network_of
+from chakrasim.simulator.packet.ns3.files import text_of
 from chakrasim.simulator.packet.settings import read_pairs, settings_of, whole_number
 from chakrasim.simulator.packet.state import Longs
 from chakrasim.simulator.packet.topology import Topology, read_topology, topology_of
@@ -117,19 +118,11 @@ def read_case(
     topology: str, settings: str, flows: str, faults: Faults, notes: Notes, seed: int | None = None
 ) -> PacketCase:
     """The case in three files: topology, configuration, flows. Raises InputError with file and line."""
-    graph = read_topology(_text(topology, "a topology"), topology)
-    values = read_pairs(_text(settings, "a configuration"))
+    graph = read_topology(text_of(topology, "a topology"), topology)
+    values = read_pairs(text_of(settings, "a configuration"))
     silent = faults.unknown_keys_pass
     network = network_of(graph, settings_of(values, settings, notes, silent=silent), faults, seed=seed, file=settings)
-    return PacketCase(network, read_flows(_text(flows, "flows"), flows, graph, faults))
-
-
-def _text(path: str, expected: str) -> str:
-    try:
-        return read_bytes(path, expected=expected).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        place = f"byte {error.start}"
-        raise InputError("this is no text in UTF-8", file=path, place=place, expected=expected) from None
+    return PacketCase(network, read_flows(text_of(flows, "flows"), flows, graph, faults))
 
 
 def read_flows(text: str, file: str, topology: Topology, faults: Faults) -> Longs:

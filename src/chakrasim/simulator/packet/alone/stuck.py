@@ -31,7 +31,7 @@ def reasons(net: Net, network: Network, unfinished: list[int]) -> list[str]:
 def _reason(net: Net, network: Network, flow: int) -> str:
     f = net.flows[flow]
     source, target = int(f.source), int(f.target)
-    if f.state == at.ABSENT:
+    if f.state in (at.ABSENT, at.WAITING):
         if network.ways.round_trip_ns[source, target] < 0:
             return f"has no way from host {source} to host {target}"
         return f"waits for its start at {int(f.began)} ns"

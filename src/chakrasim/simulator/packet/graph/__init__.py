@@ -1,0 +1,1 @@
+"""Machines and graphs of links as networks of packets."""
