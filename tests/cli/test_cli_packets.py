@@ -75,7 +75,12 @@ def test_three_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (("--model", "packet"), "no --network, --settings, --flows"),
         (("--model", "packet", "--network", "t"), "no --settings, --flows"),
         (("CASE", "--model", "packet", "--flows", "f"), "a case has its network: --flows does not go with it"),
-        (("--model", "packet", "--pattern", "incast:2x1KiB"), "--model packet has its own files: --pattern"),
+        (("--model", "packet", "--pattern", "incast:2x1KiB"), "no network is given"),
+        (
+            ("--model", "packet", "--machine", "h100", "--flows", "f"),
+            "a machine or graph has flows in FILE or by --pattern: --flows",
+        ),
+        (("CASE", "--model", "packet", "--changes", "f"), "--model packet knows no changes: --changes"),
         (("CASE", "--compat"), "only --model packet has packets: --compat does not go with it"),
         (("LIST", "--model", "packet"), "this is no case of packets"),
         (("nowhere.json", "--model", "packet"), "nowhere.json"),
@@ -189,3 +194,24 @@ def test_the_picture_in_the_documentation_is_that_of_its_command(tmp_path: Path)
     path = write(tmp_path, json.loads(case))
     assert run(path, "--model", "packet", "--sample", "1us", "--plot", tmp_path / "a.svg", "--quiet") == 0
     assert (tmp_path / "a.svg").read_text() == (docs / "img" / "queues.svg").read_text()
+
+
+def test_flows_on_a_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Packets of the size that the machine file says, or --settings before it."""
+    network = {"ranks": 2, "switches": ["s"], "cables": [
+        {"between": ["0", "s"], "bandwidth": "100 Gb/s"}, {"between": ["1", "s"], "bandwidth": "100 Gb/s"},
+    ]}  # fmt: skip
+    machine, flows, settings = tmp_path / "m.json", tmp_path / "f.csv", tmp_path / "s.txt"
+    machine.write_text(json.dumps({"network": {"graph": network}, "packets": {"PACKET_PAYLOAD_SIZE": 1000}}))
+    flows.write_text("source,destination,size_bytes\n0,1,10000\n")
+    settings.write_text("PACKET_PAYLOAD_SIZE 5000\n")
+    words = (str(flows), "--machine", str(machine), "--model", "packet", "--json", "-")
+    assert run(*words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row[:2] + row[4:5] for row in found["fct"]] == [[0, 1, 10000]]
+    assert found["transmissions"] == 40
+    assert run(*words, "--settings", str(settings)) == 0
+    assert json.loads(capsys.readouterr().out)["transmissions"] == 8
+    flows.write_text("source,destination,size_bytes,weight\n0,1,10000,2\n")
+    assert run(*words) == 2
+    assert "flow 0 has a weight, of which packets know nothing" in capsys.readouterr().err

@@ -31,6 +31,7 @@ examples:
   chakrasim flows my-flows.csv --machine h100 --gpus 64
   chakrasim flows case.json --model packet --json out.json
   chakrasim flows case.json --model flow,packet
+  chakrasim flows --machine h100 --gpus 64 --pattern permutation:4MiB --model flow,packet
   chakrasim flows --network topology.txt --settings config.txt --flows flows.txt --model packet --compat
 
 A case brings its links along: {"links": [[from, to, bytes per ns], ...], "flows": [[start_ns, bytes, [links]], ...]}
@@ -57,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how links are shared: flow, max-min fair (default); packet, by queues and control; flow,packet: both",
     )
     packets = parser.add_argument_group("packets (--model packet)")
-    packets.add_argument("--settings", metavar="FILE", help="the configuration of hosts and switches, with --network")
+    packets.add_argument(
+        "--settings", metavar="FILE", help="the configuration of hosts and switches, with --network or --machine"
+    )
     packets.add_argument("--flows", metavar="FILE", help="flows as HPCC's simulator reads them, with --network")
     packets.add_argument("--compat", action="store_true", help="as ns-3's model does it, its faults included")
     packets.add_argument(
@@ -91,11 +94,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = [options.file, options.machine, options.network, options.changes, options.settings, options.flows]
     check_targets({f"--{name}": getattr(options, name) for name in ("json", *PICTURES)}, inputs)
     if options.model != "flow":
-        others = ("pattern", "machine", "changes")
-        _refuse([name for name in others if getattr(options, name) is not None], "--model packet has its own files")
-        from chakrasim.cli.packet_flows import run_packet_model
-
-        return run_packet_model(options)
+        return _as_packets(options)
     own = [
         name
         for name in ("settings", "flows", "compat", "packets", "sample", "files", *PICTURES)
@@ -118,6 +117,27 @@ def run(options: argparse.Namespace) -> int:
 
     report(options, result.to_dict, lambda: flow_sections(result))
     return STUCK if result.stuck.size else 0
+
+
+def _as_packets(options: argparse.Namespace) -> int:
+    """The same on a network of packets: of a machine or a graph, or of files of its own."""
+    from chakrasim.cli.packet_flows import run_packet_model
+
+    _refuse(["changes"] if options.changes is not None else [], "--model packet knows no changes")
+    notes = Notes()
+    with_flows = options.pattern is not None or (options.file is not None and options.network is not None)
+    if options.machine is None and not with_flows:
+        return run_packet_model(options, notes, None)
+    _refuse(["flows"] if options.flows is not None else [], "a machine or graph has flows in FILE or by --pattern")
+    given = _input(options, notes)
+    if not isinstance(given, tuple):
+        raise InputError("a case of links has no hosts", file=options.file, expected="flows: source, destination, "
+                         "size_bytes", remedy="use --model flow")  # fmt: skip
+    from chakrasim.simulator.flow.alone.api import check_ranks
+
+    check_ranks(given[0], given[3])
+    own = {} if options.machine is None else machine_of(options, Notes()).packets
+    return run_packet_model(options, notes, (own, *given))
 
 
 STUCK = 3

@@ -16,12 +16,13 @@ USUAL_NS = 1000
 """Between two looks at queues and rates, where nobody says."""
 
 
-def run_packet_model(options: argparse.Namespace) -> int:
-    """Run and report; 3 if flows did not finish, unless faults of the reference are wanted. Raises InputError."""
+def run_packet_model(options: argparse.Namespace, notes: Notes, on_graph: tuple[Any, ...] | None) -> int:
+    """Run and report; 3 if flows did not finish, unless faults of the reference are wanted. ``on_graph``: keys of a
+    configuration, a graph, how routes are found on it, what happens to it, and the flows; None: all come as files of
+    packets. Raises InputError."""
     from chakrasim.simulator.packet.alone.run import run_packets
 
-    notes = Notes()
-    case = _case(options, notes)
+    case = _case(options, notes) if on_graph is None else _case_on(on_graph, options, notes)
     tell_warnings(notes.warnings, options)
     if not options.quiet:
         announce_compilation("simulator")
@@ -41,6 +42,19 @@ def run_packet_model(options: argparse.Namespace) -> int:
 
         report(options, result.to_dict, lambda: packet_sections(result))
     return STUCK if stuck and not options.compat else 0
+
+
+def _case_on(given: tuple[Any, ...], options: argparse.Namespace, notes: Notes) -> Any:
+    from chakrasim.simulator.packet.alone.case import case_on
+    from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+    from chakrasim.simulator.packet.ns3.files import values_of
+
+    own, graph, routing, changes, flows = given
+    if changes:
+        raise InputError("links of this network change on the way, which flows as packets do not know",
+                         remedy="use --model flow, or simulate a workload with --network-model packet")  # fmt: skip
+    values, file = ({}, graph.name or "graph") if options.settings is None else values_of(options.settings)
+    return case_on(graph, routing, flows, {**own, **values}, file, ALL_FAULTS if options.compat else NO_FAULTS, notes)
 
 
 def _case(options: argparse.Namespace, notes: Notes) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from chakrasim.config.decode import decode_json, printable
 from chakrasim.errors import InputError, near
 from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
+from chakrasim.simulator.flow.alone.flows import NONE, Flows
 from chakrasim.simulator.packet.faults import Faults
 from chakrasim.simulator.packet.network import Network, network_of
 from chakrasim.simulator.packet.ns3.files import text_of
@@ -19,11 +20,17 @@ from chakrasim.simulator.packet.settings import read_pairs, settings_of, whole_n
 from chakrasim.simulator.packet.state import Longs
 from chakrasim.simulator.packet.topology import Topology, read_topology, topology_of
 
+if TYPE_CHECKING:
+    from chakrasim.machine.graph.graph import NetworkGraph
+    from chakrasim.machine.graph.routing import Routing
+
 CASE_KEYS: Final = ("name", "topology", "config", "flows", "first_stream", "stop_ns", "timestamped")
 SILENT_KEYS: Final = ("expected", "reference", "tx")
 """Of a case: what is known of its outcome."""
 LARGEST: Final = 1 << 50
 REFERENCE_LIMIT: Final = 1 << 31
+_AS_MESSAGES: Final = (3, 100)
+"""Priority and target's port that ASTRA-sim gives all messages."""
 _FLOW: Final = "[source, target, priority, target's port, bytes, start_ns]"
 
 
@@ -123,6 +130,27 @@ def read_case(
     silent = faults.unknown_keys_pass
     network = network_of(graph, settings_of(values, settings, notes, silent=silent), faults, seed=seed, file=settings)
     return PacketCase(network, read_flows(text_of(flows, "flows"), flows, graph, faults))
+
+
+def case_on(
+    graph: NetworkGraph, routing: Routing, flows: Flows, values: Mapping[str, Any], file: str, faults: Faults,
+    notes: Notes,
+) -> PacketCase:  # fmt: skip
+    """Flows on a graph of links, by a routing that packets follow; ``values`` are keys of a configuration, from
+    ``file``. Raises InputError."""
+    from chakrasim.simulator.packet.graph.network import network_of_graph
+    from chakrasim.simulator.packet.graph.ways import followed
+
+    for is_so, what in ((flows.after != NONE, "follows another"), (flows.weight != 1.0, "has a weight")):
+        if is_so.any():
+            raise InputError(f"flow {int(np.argmax(is_so))} {what}, of which packets know nothing",
+                             remedy="use --model flow")  # fmt: skip
+    network = network_of_graph(graph, followed(routing, notes), values, file, faults, notes)
+    rows = np.empty((len(flows), 6), np.int64)
+    rows[:, 0], rows[:, 1], rows[:, 2:4] = flows.source, flows.destination, _AS_MESSAGES
+    rows[:, 4], rows[:, 5] = np.ceil(flows.size_bytes), np.rint(flows.start_ns)
+    places = [f"flow {number}" for number in range(len(flows))]
+    return PacketCase(network, _checked(rows.tolist(), places, network.topology, faults, "flows"))
 
 
 def read_flows(text: str, file: str, topology: Topology, faults: Faults) -> Longs:
