@@ -73,7 +73,7 @@ def test_flops_are_six_per_parameter_and_token() -> None:
     assert summary("ddp").flops["gemm"] == 6 * matrices * tokens + attention
 
 
-@pytest.mark.parametrize("plan", ["zero2", "zero3"])
+@pytest.mark.parametrize("plan", [pytest.param("zero2", marks=pytest.mark.slow), "zero3"])
 def test_sharding_parameters_does_not_change_the_work(plan: str) -> None:
     assert summary(plan).flops["gemm"] == summary("ddp").flops["gemm"]
 

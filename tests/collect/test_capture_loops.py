@@ -36,7 +36,7 @@ def products(trace: Trace) -> int:
     return sum(trace.name(node) == "aten::mm" for node in range(len(trace)))
 
 
-@pytest.mark.parametrize("batch", [4, 256])
+@pytest.mark.parametrize("batch", [4, pytest.param(256, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "done",
     [
