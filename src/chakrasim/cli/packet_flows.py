@@ -46,7 +46,7 @@ def run_packet_model(options: argparse.Namespace, notes: Notes, on_graph: tuple[
 
 def _case_on(given: tuple[Any, ...], options: argparse.Namespace, notes: Notes) -> Any:
     from chakrasim.simulator.packet.alone.case import case_on
-    from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+    from chakrasim.simulator.packet.faults import faults_of
     from chakrasim.simulator.packet.ns3.files import values_of
 
     own, graph, routing, changes, flows = given
@@ -54,14 +54,14 @@ def _case_on(given: tuple[Any, ...], options: argparse.Namespace, notes: Notes) 
         raise InputError("links of this network change on the way, which flows as packets do not know",
                          remedy="use --model flow, or simulate a workload with --network-model packet")  # fmt: skip
     values, file = ({}, graph.name or "graph") if options.settings is None else values_of(options.settings)
-    return case_on(graph, routing, flows, {**own, **values}, file, ALL_FAULTS if options.compat else NO_FAULTS, notes)
+    return case_on(graph, routing, flows, {**own, **values}, file, faults_of(options.compat), notes)
 
 
 def _case(options: argparse.Namespace, notes: Notes) -> Any:
     from chakrasim.simulator.packet.alone.case import load_case, read_case
-    from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+    from chakrasim.simulator.packet.faults import faults_of
 
-    faults = ALL_FAULTS if options.compat else NO_FAULTS
+    faults = faults_of(options.compat)
     given = [name for name in FILES if getattr(options, name) is not None]
     if options.file is None:
         if len(given) < len(FILES):

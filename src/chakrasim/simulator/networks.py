@@ -164,7 +164,7 @@ def _packets_of(
     on: Machine, protocol: Protocol, changes: Source | Sequence[Change] | None, notes: Notes, options: PacketOptions
 ) -> dict[str, Any]:
     """A machine's links as a network of packets; collectives run message by message."""
-    from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+    from chakrasim.simulator.packet.faults import faults_of
     from chakrasim.simulator.packet.graph.network import network_of_graph
     from chakrasim.simulator.packet.graph.ways import followed
     from chakrasim.simulator.packet.ns3.files import values_of
@@ -176,8 +176,8 @@ def _packets_of(
     routing = followed(on.routing, notes)
     if courses is not None and np.unique(graph.island[: graph.ranks]).size > 1 and routing.rule not in WITHOUT_PXN:
         routing = replace(routing, pxn=True)
-    faults = ALL_FAULTS if options.compat else NO_FAULTS
-    packets = network_of_graph(graph, routing, {**on.packets, **values}, file, faults, notes)
+    given = {**on.packets, **values}
+    packets = network_of_graph(graph, routing, given, file, faults_of(options.compat), notes)
     plain = None if courses is None else Courses(replace(on, settings=_unswitched(on.settings)))
     return {
         "network": shape,

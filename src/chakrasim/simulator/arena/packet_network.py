@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.kernels.packets import COUNT, FIRST_PORT, PORTS, TARGET_PORT, Messages, run_packets
+from chakrasim.simulator.kernels.packets import COUNT, Messages, run_packets
 from chakrasim.simulator.lowering.channels import Channels, Limits
 from chakrasim.simulator.network_changes import LinkStates
 from chakrasim.simulator.packet import state
@@ -19,6 +19,7 @@ from chakrasim.simulator.packet.figures.flows import PERCENTILES, FlowSpread, pe
 from chakrasim.simulator.packet.figures.pauses import Spans, pauses_of
 from chakrasim.simulator.packet.figures.ports import PortFigures, port_figures
 from chakrasim.simulator.packet.figures.samples import Samples, samples_of
+from chakrasim.simulator.packet.flows import FIRST_PORT, PORTS, TARGET_PORT
 from chakrasim.simulator.packet.graph.steer import Steering
 from chakrasim.simulator.packet.network import Network, least_window
 from chakrasim.simulator.packet.observed.ideal import times_of

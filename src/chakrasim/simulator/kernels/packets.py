@@ -16,6 +16,7 @@ from chakrasim.simulator.kernels.clock import Words, release
 from chakrasim.simulator.kernels.loop import arrive, run_call, run_on, short_of_space
 from chakrasim.simulator.packet import loop as packets
 from chakrasim.simulator.packet.clock import NEVER, push, take
+from chakrasim.simulator.packet.flows import FIRST_PORT, PORTS, PRIORITY, TARGET_PORT
 from chakrasim.simulator.packet.pairs import LEFT
 from chakrasim.simulator.packet.state import (
     APP,
@@ -34,11 +35,6 @@ from chakrasim.simulator.packet.state import (
     Net,
     Reals,
 )
-
-PRIORITY = 3
-TARGET_PORT = 100
-FIRST_PORT = 10_000
-PORTS = 65_536
 
 # Whose turn it is: `Messages.state[TURN_OF]`.
 TURN_OF, COUNT = 0, 1

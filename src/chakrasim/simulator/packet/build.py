@@ -15,6 +15,7 @@ from chakrasim.simulator.packet.network import Network, least_window, line_rates
 from chakrasim.simulator.packet.observed.monitor import with_room_for_samples
 from chakrasim.simulator.packet.state import Longs, Net, records
 from chakrasim.simulator.packet.streams import LINKS, STATE, rand_state, stream_state
+from chakrasim.simulator.packet.switches import PAUSE_BYTES
 
 SMALLEST_RING, LARGEST_RING = 1 << 12, 1 << 16
 
@@ -42,8 +43,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
     words = -(-words // 8) * 8 if words <= 16 else words
     own = np.zeros((sizes.flows + 1) * words, np.int64)
     stride = hops if control is not None and control.words_a_hop else 0
-    is_host = np.ones(network.topology.nodes, np.bool_)
-    is_host[list(network.topology.switches)] = False
+    is_host = network.topology.is_host
     rows, times = _times(network)
     ring = _ring(network, times)
     g = _numbers(network, words, stride, ring)
@@ -55,20 +55,21 @@ def new_net(network: Network, sizes: Sizes) -> Net:
     rates = line_rates(network)[:8]
     x[at.LINE_RATES : at.LINE_RATES + len(rates)] = rates
     losses, streams, loss_of = _losses(network)
+    items = max(sizes.items, 4 * count + 4 * MARGIN)
     net = Net(
-        items=records(max(sizes.items, 4 * count + 4 * MARGIN), at.ITEM),
+        items=records(items, at.ITEM),
         ports=_port_records(network, rows, is_host, loss_of, sizes.pairs),
         queues=records(8 * count, at.QUEUE),
         nodes=_node_records(network, is_host),
         flows=records(sizes.flows + 1, at.FLOW),
         buckets=records(ring, at.BUCKET),
         filled=np.zeros(ring // 32, np.int64),
-        later=records(1 << 10, at.LATER),
+        later=records(items, at.LATER),
         pairs=np.zeros(int(np.count_nonzero(is_host[ports.node])) * sizes.pairs + 1, np.uint32),
         codes=np.zeros(int(np.count_nonzero(is_host[ports.node])) * sizes.pairs + 1, np.uint8),
         words=own,
         reals=own.view(np.float64),
-        records=np.zeros(0, np.int64),
+        records=np.zeros(items * stride, np.int64),
         ways=network.ways.ways,
         choices=network.ways.choices,
         times=times,
@@ -86,9 +87,7 @@ def new_net(network: Network, sizes: Sizes) -> Net:
         x=x,
     )
     net.items.kind[1:count], net.items.port[1:count] = at.SENT, np.arange(1, count)
-    net.g[at.FREE] = 0
     net.g[at.LISTS] = sizes.pairs
-    net = net._replace(records=np.zeros(net.items.size * stride, np.int64), later=records(net.items.size, at.LATER))
     _chain(net, count)
     return net
 
@@ -164,7 +163,7 @@ def with_more_flows(net: Net) -> Net:
 
 def _times(network: Network) -> tuple[dict[int, int], Any]:
     """The time of every size at every rate of a link, a row a rate; and where each row begins."""
-    largest = max(network.settings.packet_payload_size + network.header_bytes, network.ack_bytes, 31) + 1
+    largest = max(network.settings.packet_payload_size + network.header_bytes, network.ack_bytes, PAUSE_BYTES) + 1
     rows: dict[int, int] = {}
     times = []
     for link in network.topology.links:
@@ -242,8 +241,6 @@ def _losses(network: Network) -> tuple[Any, Any, Any]:
     run = 1 if network.seed is None else 1 + network.seed
     marks, errors = stream_state(first, run), stream_state(LINKS, run)
     streams = np.concatenate([marks, np.tile(errors, len(own) + 1), rand_state(run)])
-    if not own and shared == 0:
-        loss_of[:] = 0
     return losses, streams, loss_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chakrasim.jit import inner
 from chakrasim.simulator.packet.clock import free, push, queue_at, take
 from chakrasim.simulator.packet.nic import serve_host
-from chakrasim.simulator.packet.pairs import LEFT, code_of
+from chakrasim.simulator.packet.pairs import LEFT, join_list
 from chakrasim.simulator.packet.routes import queue_pair_ports
 from chakrasim.simulator.packet.state import ADD, BYTES_STAY, LIVE, LOST, NOW, WAITING, Net, whole
 from chakrasim.simulator.packet.switches import forget, take_out
@@ -76,9 +76,5 @@ def move_pairs(n: Net) -> None:
             f.place = LEFT
             if f.nic == 0:
                 continue
-            p = n.ports[f.nic]
-            f.place = p.pairs
-            p.pairs += 1
-            n.pairs[p.first + f.place] = flow
-            n.codes[p.first + f.place] = code_of(n, flow)
+            join_list(n, flow)
             serve_host(n, whole(f.nic))

@@ -94,3 +94,8 @@ class Faults:
 
 NO_FAULTS = Faults()
 ALL_FAULTS = Faults(**{fault.name: True for fault in fields(Faults)})
+
+
+def faults_of(compat: bool) -> Faults:
+    """All that the reference has, or none."""
+    return ALL_FAULTS if compat else NO_FAULTS

@@ -10,6 +10,9 @@ from chakrasim.simulator.packet.state import WEIGHED, Longs, Net
 
 FIRST_PORT = 10_000
 PORTS = 65_536
+PRIORITY = 3
+TARGET_PORT = 100
+"""What ASTRA-sim gives all messages."""
 
 
 def enter_flows(net: Net, network: Network, rows: Longs) -> None:

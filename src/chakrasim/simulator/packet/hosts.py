@@ -9,7 +9,7 @@ from chakrasim.simulator.packet import state
 from chakrasim.simulator.packet.clock import free, push, take
 from chakrasim.simulator.packet.control import table
 from chakrasim.simulator.packet.nic import serve_host
-from chakrasim.simulator.packet.pairs import call_off, code_of, refresh
+from chakrasim.simulator.packet.pairs import call_off, join_list, refresh
 from chakrasim.simulator.packet.routes import queue_pair_ports
 from chakrasim.simulator.packet.state import (
     ACK,
@@ -83,10 +83,7 @@ def add_pair(n: Net, flow: int) -> None:
     f.began = f.avail = f.moved = n.g[NOW]
     f.top = p.rate if f.top == 0 else min(whole(f.top), p.rate)
     f.rate = f.top
-    f.place = p.pairs
-    p.pairs += 1
-    n.pairs[p.first + f.place] = flow
-    n.codes[p.first + f.place] = code_of(n, flow)
+    join_list(n, flow)
     table.begin(n, flow, state.NONE)
     if n.g[NO_RESENDING] == 0:
         if f.bytes == 0:
@@ -281,23 +278,26 @@ def finish(n: Net, flow: int) -> None:
     f.state = OVER
     f.ended = n.g[NOW]
     f.expected = f.acked = f.nack_until = f.nack_last = 0
-    table.end(n, flow, state.NONE)
-    if f.timer != 0:
-        call_off(n, f.timer)
-        f.timer = 0
+    stop_timers(n, flow)
     n.ended[n.g[ENDED]] = flow
     n.g[ENDED] += 1
 
 
 @inner
-def give_up(n: Net, flow: int) -> None:
-    """Nothing of a flow comes through: it sends no more."""
+def stop_timers(n: Net, flow: int) -> None:
+    """Call off what a flow's control and its retransmission wait for."""
     f = n.flows[flow]
-    f.state = GIVEN_UP
     table.end(n, flow, state.NONE)
     if f.timer != 0:
         call_off(n, f.timer)
         f.timer = 0
+
+
+@inner
+def give_up(n: Net, flow: int) -> None:
+    """Nothing of a flow comes through: it sends no more."""
+    n.flows[flow].state = GIVEN_UP
+    stop_timers(n, flow)
     refresh(n, flow)
 
 

@@ -44,6 +44,17 @@ def refresh(n: Net, flow: int) -> None:
         n.codes[n.ports[f.nic].first + f.place] = code_of(n, flow)
 
 
+@leaf
+def join_list(n: Net, flow: int) -> None:
+    """Put a queue pair behind the others of its port."""
+    f = n.flows[flow]
+    p = n.ports[f.nic]
+    f.place = p.pairs
+    p.pairs += 1
+    n.pairs[p.first + f.place] = flow
+    n.codes[p.first + f.place] = code_of(n, flow)
+
+
 LEFT = 0xFFFFFFFF
 """The place of a queue pair that is in no list."""
 
@@ -135,15 +146,10 @@ def is_over(n: Net, flow: int) -> bool:
 
 
 @leaf
-def as_rate(n: Net, value: float, infinite: int) -> int:
+def as_rate(value: float, infinite: int) -> int:
     """A double as a rate, truncated. ``infinite`` is what stands for what no rate can be."""
     if value != value:
         return LARGE
     if value >= 1.8446744073709552e19:
         return infinite
     return LARGE if value >= LARGE else int(value)
-
-
-@leaf
-def within(n: Net, rate: int, least: int, most: int) -> int:
-    return min(max(rate, least), most)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chakrasim.jit import inner, leaf
+from chakrasim.jit import inner, kernel, leaf
 from chakrasim.simulator.packet import state
-from chakrasim.simulator.packet.state import DATA, HOSTS, MANY, Net, whole
+from chakrasim.simulator.packet.state import HOSTS, MANY, Longs, Net, whole
 
 WORD = 0xFFFFFFFF
 
@@ -35,20 +35,28 @@ def hash_of(seed: int, a: int, b: int, c: int) -> int:
     return h ^ h >> 16
 
 
-@inner
-def address(host: int) -> int:
+def address_of(host: int) -> int:
+    """A host's address, of 32 bits (packet-network.md, 4.1)."""
     return 0x0B000001 + (whole(host) >> 8) * 0x10000 + (whole(host) & 255) * 0x100
 
 
+address = inner(address_of)
+
+
+@kernel
+def hashes_of(seed: int, source: int, target: int, ports: Longs, found: Longs) -> None:
+    """Into ``found``: by ports of a flow from one host to another, what the node with this seed chooses its way by."""
+    for i in range(ports.size):
+        found[i] = hash_of(seed, address(source), address(target), ports[i])
+
+
 @leaf
-def way_out(n: Net, routes: int, node: int, item: int) -> int:
-    """The port through which a node sends a packet on; 0 if there is none."""
-    it = n.items[item]
-    f = n.flows[it.flow]
-    way = whole(n.ways[routes + (f.target if it.kind == DATA else f.source)])
-    if way < MANY:
-        return way
-    return among(n, way - MANY, whole(it.flow), it.kind == DATA, node)
+def way_out(n: Net, port: int, flow: int, onward: bool) -> int:
+    """The port through which a switch sends on a flow's packet that came in through a port, or, not ``onward``, its
+    acknowledgement; 0 if there is none."""
+    p, f = n.ports[port], n.flows[flow]
+    way = whole(n.ways[p.routes + (f.target if onward else f.source)])
+    return way if way < MANY else among(n, way - MANY, flow, onward, whole(p.node))
 
 
 @inner

@@ -47,7 +47,7 @@ def threshold(n: Net, port: int) -> int:
 def enter(n: Net, port: int, item: int) -> None:
     """A data packet or an acknowledgement has come in through a port."""
     it = n.items[item]
-    out = way_out(n, n.ports[port].routes, whole(n.ports[port].node), item)
+    out = way_out(n, port, whole(it.flow), it.kind == DATA)
     if out == 0:
         n.g[UNROUTED] += 1
         free(n, item)

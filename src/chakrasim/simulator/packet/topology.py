@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chakrasim.errors import InputError
 from chakrasim.simulator.packet.settings import delay_ns, rate_bps, whole_number
 
@@ -36,10 +39,16 @@ class Topology:
     links: tuple[Link, ...]
 
     @cached_property
+    def is_host(self) -> NDArray[np.bool_]:
+        """bool[nodes]: whether each is no switch."""
+        found = np.ones(self.nodes, np.bool_)
+        found[list(self.switches)] = False
+        return found
+
+    @cached_property
     def hosts(self) -> tuple[int, ...]:
         """The nodes that are no switches."""
-        switches = set(self.switches)
-        return tuple(node for node in range(self.nodes) if node not in switches)
+        return tuple(np.flatnonzero(self.is_host).tolist())
 
 
 def read_topology(text: str, file: str) -> Topology:

@@ -105,8 +105,7 @@ def find_ways(
     ``parallel``: each of several links between two nodes is a way of its own, else the last alone. ``first``: nodes
     that stand before all others; where some ways lead over such a one, the others are left out.
     """
-    is_host = np.ones(topology.nodes, np.bool_)
-    is_host[list(topology.switches)] = False
+    is_host = topology.is_host
     hosts = int(np.flatnonzero(is_host)[-1]) + 1
     neighbours, starts, back = _neighbours(topology, ports, is_host, down, parallel, first)
     preferred = np.isin(ports.node[ports.peer], list(first))

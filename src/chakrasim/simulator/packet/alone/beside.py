@@ -15,8 +15,8 @@ from chakrasim.simulator.flow.alone.flows import Floats, Flows
 from chakrasim.simulator.packet.alone.case import PacketCase
 from chakrasim.simulator.packet.alone.result import PacketResult
 from chakrasim.simulator.packet.alone.run import prepare
-from chakrasim.simulator.packet.routes import among, queue_pair_ports
-from chakrasim.simulator.packet.state import MANY, Longs, Net, whole
+from chakrasim.simulator.packet.routes import queue_pair_ports, way_out
+from chakrasim.simulator.packet.state import Longs, Net, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +95,12 @@ def ports_on_way(n: Net, flow: int, onward: bool, found: Longs) -> int:
     queue_pair_ports(n, flow)
     f = n.flows[flow]
     port = whole(f.nic) if onward else whole(f.back)
-    target = whole(f.target) if onward else whole(f.source)
     count = 0
     while port != 0:
         found[count] = port
         count += 1
-        p = n.ports[n.ports[port].peer]
-        if p.host != 0:
+        peer = whole(n.ports[port].peer)
+        if n.ports[peer].host != 0:
             return count
-        way = whole(n.ways[whole(p.routes) + target])
-        port = way if way < MANY else among(n, way - MANY, flow, onward, whole(p.node))
+        port = way_out(n, peer, flow, onward)
     return 0

@@ -14,6 +14,7 @@ from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
 from chakrasim.simulator.flow.alone.flows import NONE, Flows
 from chakrasim.simulator.packet.faults import Faults
+from chakrasim.simulator.packet.flows import PRIORITY, TARGET_PORT
 from chakrasim.simulator.packet.network import Network, network_of
 from chakrasim.simulator.packet.ns3.files import text_of
 from chakrasim.simulator.packet.settings import read_pairs, settings_of, whole_number
@@ -29,8 +30,6 @@ SILENT_KEYS: Final = ("expected", "reference", "tx")
 """Of a case: what is known of its outcome."""
 LARGEST: Final = 1 << 50
 REFERENCE_LIMIT: Final = 1 << 31
-_AS_MESSAGES: Final = (3, 100)
-"""Priority and target's port that ASTRA-sim gives all messages."""
 _FLOW: Final = "[source, target, priority, target's port, bytes, start_ns]"
 
 
@@ -101,15 +100,13 @@ def _number(value: object, file: str, place: str) -> int | None:
 
 def _checked(rows: list[Any], places: list[str], topology: Topology, faults: Faults, file: str) -> Longs:
     """Flows in an array, each within its limits."""
-    is_host = np.zeros(topology.nodes, np.bool_)
-    is_host[list(topology.hosts)] = True
     most = REFERENCE_LIMIT if faults.sizes_wrap else LARGEST
     for row, place in zip(rows, places, strict=True):
         if not isinstance(row, list) or len(row) != 6 or not all(type(value) is int for value in row):
             _refuse(file, place, "this is no flow", row, _FLOW)
         source, target, priority, port, size, start = row
         for host in (source, target):
-            if not 0 <= host < topology.nodes or not is_host[host]:
+            if not 0 <= host < topology.nodes or not topology.is_host[host]:
                 _refuse(file, place, "this is no host", host, "a node that is no switch")
         if source == target:
             _refuse(file, place, "a flow to its own host", row, "two hosts")
@@ -147,7 +144,7 @@ def case_on(
                              remedy="use --model flow")  # fmt: skip
     network = network_of_graph(graph, followed(routing, notes), values, file, faults, notes)
     rows = np.empty((len(flows), 6), np.int64)
-    rows[:, 0], rows[:, 1], rows[:, 2:4] = flows.source, flows.destination, _AS_MESSAGES
+    rows[:, 0], rows[:, 1], rows[:, 2:4] = flows.source, flows.destination, (PRIORITY, TARGET_PORT)
     rows[:, 4], rows[:, 5] = np.ceil(flows.size_bytes), np.rint(flows.start_ns)
     places = [f"flow {number}" for number in range(len(flows))]
     return PacketCase(network, _checked(rows.tolist(), places, network.topology, faults, "flows"))

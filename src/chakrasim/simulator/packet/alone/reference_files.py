@@ -9,6 +9,7 @@ import numpy as np
 
 from chakrasim.simulator.packet.alone.result import PacketResult
 from chakrasim.simulator.packet.observed.monitor import Monitor
+from chakrasim.simulator.packet.routes import address_of
 from chakrasim.simulator.packet.settings import Settings
 
 QLEN_NS: Final = 100
@@ -38,11 +39,7 @@ def reference_files(result: PacketResult) -> dict[str, str]:
 def completions(result: PacketResult) -> Iterator[str]:
     """Addresses, ports, bytes, start, time and standalone time of each flow, in order of their ends."""
     for source, target, *rest in result.completions():
-        yield f"{_address(source)} {_address(target)} {' '.join(map(str, rest))}"
-
-
-def _address(host: int) -> str:
-    return f"{0x0B000001 + (host >> 8) * 0x10000 + (host & 255) * 0x100:08x}"
+        yield f"{address_of(source):08x} {address_of(target):08x} {' '.join(map(str, rest))}"
 
 
 def pauses(result: PacketResult) -> Iterator[str]:

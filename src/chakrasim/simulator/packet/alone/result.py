@@ -141,7 +141,7 @@ class PacketResult(Shown):
         rows = self.net.pauses[: self.net.g[at.PAUSES]]
         numbers = self.network.ports
         node = numbers.node[rows.port]
-        is_switch = np.isin(node, self.network.topology.switches)
+        is_switch = ~self.network.topology.is_host[node]
         columns = (rows.time, node, is_switch, rows.port - numbers.first[node], rows.stop)
         return np.stack([np.asarray(column, np.int64) for column in columns], 1).tolist()
 

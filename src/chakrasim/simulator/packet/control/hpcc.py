@@ -6,7 +6,7 @@ import math
 
 from chakrasim.jit import inner
 from chakrasim.simulator.packet.control.control import Control
-from chakrasim.simulator.packet.pairs import LARGE, as_rate, change_rate, within
+from chakrasim.simulator.packet.pairs import LARGE, as_rate, change_rate
 from chakrasim.simulator.packet.state import (
     AI,
     FAST_REACT,
@@ -120,15 +120,21 @@ def step(n: Net, flow: int, w: int, use: float, gap: int, full: bool) -> int:
     f = n.flows[flow]
     n.reals[w + USE] = (n.reals[w + USE] * (f.trip - gap) + use * gap) / float(f.trip)
     over = n.reals[w + USE] / n.x[U_TARGET]
-    rate, stage = n.words[w + CURRENT] + n.g[AI], n.words[w + STAGE] + 1
-    if over >= 1 or stage > n.g[MI_THRESHOLD]:
-        infinite = 0 if n.g[INFINITE_IS_ZERO] != 0 else LARGE
-        rate = as_rate(n, ratio(float(n.words[w + CURRENT]), over), infinite) + n.g[AI]
-        stage = 0
-    rate = within(n, rate, n.g[MIN_RATE], f.top)
+    rate, stage = aimed(n, n.words[w + CURRENT], n.words[w + STAGE], over, f.top)
     if full:
         n.words[w + CURRENT], n.words[w + STAGE] = rate, stage
     return rate
+
+
+@inner
+def aimed(n: Net, current: int, stage: int, over: float, top: int) -> tuple[int, int]:
+    """The rate and the stage behind a base rate and its stage, where the use is so many times the wanted one."""
+    rate, stage = current + n.g[AI], stage + 1
+    if over >= 1 or stage > n.g[MI_THRESHOLD]:
+        infinite = 0 if n.g[INFINITE_IS_ZERO] != 0 else LARGE
+        rate = as_rate(ratio(float(current), over), infinite) + n.g[AI]
+        stage = 0
+    return min(max(rate, n.g[MIN_RATE]), top), stage
 
 
 @inner

@@ -6,13 +6,9 @@ import math
 
 from chakrasim.jit import inner
 from chakrasim.simulator.packet.control.control import Control
-from chakrasim.simulator.packet.control.hpcc import ratio
-from chakrasim.simulator.packet.pairs import LARGE, as_rate, change_rate, within
+from chakrasim.simulator.packet.control.hpcc import aimed
+from chakrasim.simulator.packet.pairs import change_rate
 from chakrasim.simulator.packet.state import (
-    AI,
-    INFINITE_IS_ZERO,
-    MI_THRESHOLD,
-    MIN_RATE,
     MOST_RTT,
     NOW,
     PINT_LIMIT,
@@ -107,12 +103,7 @@ def on_ack(n: Net, flow: int, item: int) -> None:
         n.words[w + UPDATED] = f.next
         return
     over = math.pow(n.x[PINT_LOG_BASE], float(n.items[item].value)) / 512 / n.x[U_TARGET]
-    rate, stage = n.words[w + CURRENT] + n.g[AI], n.words[w + STAGE] + 1
-    if over >= 1 or stage > n.g[MI_THRESHOLD]:
-        infinite = 0 if n.g[INFINITE_IS_ZERO] != 0 else LARGE
-        rate = as_rate(n, ratio(float(n.words[w + CURRENT]), over), infinite) + n.g[AI]
-        stage = 0
-    rate = within(n, rate, n.g[MIN_RATE], f.top)
+    rate, stage = aimed(n, n.words[w + CURRENT], n.words[w + STAGE], over, f.top)
     change_rate(n, flow, rate)
     if full:
         n.words[w + CURRENT], n.words[w + STAGE] = rate, stage

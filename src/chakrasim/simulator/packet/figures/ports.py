@@ -87,7 +87,7 @@ def port_figures(
     return PortFigures(
         node=node.astype(np.int64),
         port=ports - numbers.first[node],
-        is_switch=np.isin(node, network.topology.switches),
+        is_switch=~network.topology.is_host[node],
         sent_bytes=sent,
         busy_share=sent * 8e9 / own.rate / span,
         most_bytes=most_waiting(net)[ports].astype(np.int64),

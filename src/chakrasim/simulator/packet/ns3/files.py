@@ -12,7 +12,7 @@ from chakrasim.config.section import Source, resolve
 from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.notes import Notes
-from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+from chakrasim.simulator.packet.faults import faults_of
 from chakrasim.simulator.packet.network import network_of
 from chakrasim.simulator.packet.ns3.system import PacketSystem, dims_of
 from chakrasim.simulator.packet.settings import is_key, read_pairs, settings_of
@@ -69,7 +69,7 @@ def packet_files(config: str | os.PathLike[str], logical: Source | None, compat:
     InputError with the file.
     """
     values, file = values_of(config)
-    faults = ALL_FAULTS if compat else NO_FAULTS
+    faults = faults_of(compat)
     settings = settings_of(values, file, notes, silent=faults.unknown_keys_pass)
     named = values.get("TOPOLOGY_FILE")
     if not named:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from chakrasim.errors import InputError, near
 from chakrasim.notes import Notes
-from chakrasim.simulator.packet.faults import ALL_FAULTS, NO_FAULTS
+from chakrasim.simulator.packet.faults import faults_of
 from chakrasim.simulator.packet.network import Network, network_of
 from chakrasim.simulator.packet.settings import settings_of
 from chakrasim.simulator.packet.topology import Topology, topology_of
@@ -31,7 +31,7 @@ def packet_system(network: Mapping[str, Any], compat: bool, notes: Notes) -> Pac
     for key in network:
         if key not in KEYS:
             raise InputError("unknown key", file=FILE, place=str(key), expected=", ".join(KEYS), remedy=near(key, KEYS))
-    faults = ALL_FAULTS if compat else NO_FAULTS
+    faults = faults_of(compat)
     topology = topology_of(network["topology"], FILE)
     sizes = dims_of(network.get("logical_dims"), topology, FILE, "logical_dims")
     settings = settings_of(network["config"], FILE, notes, silent=faults.unknown_keys_pass)

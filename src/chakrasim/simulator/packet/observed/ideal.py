@@ -6,8 +6,8 @@ import numpy as np
 
 from chakrasim.jit import inner, kernel
 from chakrasim.simulator.packet import state
-from chakrasim.simulator.packet.routes import among, port_towards
-from chakrasim.simulator.packet.state import ACK_BYTES, ACK_INTERVAL, HEADER, MANY, PAYLOAD, Longs, Net, whole
+from chakrasim.simulator.packet.routes import port_towards, way_out
+from chakrasim.simulator.packet.state import ACK_BYTES, ACK_INTERVAL, HEADER, PAYLOAD, Longs, Net, whole
 
 NO_WAY = -1
 LONGEST_WAY = 64
@@ -64,15 +64,7 @@ def time_alone(n: Net, flow: int) -> int:
             last_at += end + p.delay
             if n.ports[p.peer].host != 0:
                 break
-            port = next_port(n, flow, onward, whole(p.peer))
+            port = way_out(n, whole(p.peer), flow, onward)
         else:
             return NO_WAY
     return last_at
-
-
-@inner
-def next_port(n: Net, flow: int, onward: bool, came: int) -> int:
-    """Where a switch sends a flow's packets, or their acknowledgements, that came in through a port."""
-    f, p = n.flows[flow], n.ports[came]
-    way = whole(n.ways[p.routes + (f.target if onward else f.source)])
-    return way if way < MANY else whole(among(n, way - MANY, flow, onward, p.node))
