@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
-#: Lines that the main road may have: 90,000 before there was a network of packets, and its share.
-BUDGET = 97_000
+#: Lines that the main road may have: 90,000, a network of packets, and the answers to why and what if.
+BUDGET = 104_000
 
 
 def lines_below(folder: Path) -> Counter[str]:
