@@ -37,9 +37,13 @@ class Slopes:
     faster_until: Floats
 
 
-def slopes(graph: EventGraph, group: Indices, groups: int, last: Indices) -> Slopes:
-    """Derivatives of the latest of the ``last`` events by ``groups`` groups; ``group`` int32[activities], -1: none."""
-    total: Floats = np.bincount(group[group >= 0], graph.duration[group >= 0], groups).astype(np.float64)
+def slopes(graph: EventGraph, group: Indices, total: Floats, last: Indices) -> Slopes:
+    """Derivatives of the latest of the ``last`` events by groups of activities.
+
+    ``group`` int32[activities], -1: none. ``total`` float64[groups] is what the activities of each count as together,
+    of which added time is a share: their sum, or less where several stand for one.
+    """
+    groups = len(total)
     share = np.zeros(len(graph.duration))
     share[group >= 0] = graph.duration[group >= 0] / np.where(total > 0, total, 1.0)[group[group >= 0]]
     found = [np.full(groups, np.nan) for _ in range(4)]

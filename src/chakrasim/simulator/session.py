@@ -34,6 +34,7 @@ from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
 from chakrasim.simulator.network_changes import LinkStates
 from chakrasim.simulator.outcome.gather import SKIPPED, gather
+from chakrasim.simulator.outcome.records import SimulatedJob
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
 from chakrasim.trace import Job, TraceBuilder
@@ -165,7 +166,8 @@ class Session:
         self._warn_of_lost_messages(m)
         reason = _reason(folding, self.context.ranks, broken)
         result = gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows, unfinished)
-        return result if self.packets is None else replace(result, packets=self.packets.figures())
+        job = SimulatedJob(self.graphs, self.graph_of, self.plans, self.context)
+        return replace(result, job=job, packets=None if self.packets is None else self.packets.figures())
 
     def _note_stalls(self, m: Ints, layout: Layout, unfinished: Ints) -> None:
         """Say of each job why it cannot end, if it cannot."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.simulator.lowering.graph import Graph
+
+if TYPE_CHECKING:
+    from chakrasim.simulator.context import Context
+    from chakrasim.simulator.lowering.plans import Plan
 
 Ints = NDArray[np.int64]
 
@@ -34,6 +40,17 @@ class NodeRecord:
     start_ns: Ints
     end_ns: Ints
     issued: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedJob:
+    """What ran: the graph and the collectives' plans of each rank, and the setting, for those who ask why."""
+
+    graphs: Sequence[Graph]
+    graph_of: Ints
+    """int64[ranks]: which of ``graphs`` each rank runs."""
+    plans: Sequence[Sequence[Plan]]
+    context: Context
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,15 @@ from chakrasim.files.outputs import write_whole
 from chakrasim.moved import moved_methods
 from chakrasim.simulator.outcome.graph_links import GraphLink
 from chakrasim.simulator.outcome.json_form import json_text
-from chakrasim.simulator.outcome.records import PARTS, CollectiveFigures, Ints, LinkFigures, NodeRecord, RoleTimes
+from chakrasim.simulator.outcome.records import (
+    PARTS,
+    CollectiveFigures,
+    Ints,
+    LinkFigures,
+    NodeRecord,
+    RoleTimes,
+    SimulatedJob,
+)
 from chakrasim.simulator.outcome.steps import StepTime, step_times
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.layout import Section
@@ -81,6 +89,8 @@ class SimulationResult(Shown):
     """Communication by role, where streams run side by side."""
     packets: PacketFigures | None = field(default=None, repr=False)
     """What the packet network did, and every message."""
+    job: SimulatedJob | None = field(default=None, repr=False)
+    """What ran; None where nothing did."""
     replay: str | None = None
     """Which measured durations took the place of the machine; None: the machine was simulated."""
 

@@ -1,0 +1,192 @@
+"""``chakrasim.explain``: where the time of a simulated job goes, over all ranks, and what would move it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from chakrasim.event_graph.graph import NONE, Floats, Indices, Ints
+from chakrasim.event_graph.lanes import lanes_of
+from chakrasim.event_graph.path import Decided, decided, delay_costs, path_to, slack, targets
+from chakrasim.event_graph.slopes import Slopes, slopes
+from chakrasim.explanation import families
+from chakrasim.explanation.families import Family
+from chakrasim.explanation.job_events import JobEvents, job_events
+from chakrasim.explanation.result import CHANGES, Explanation, PathPiece, Share
+from chakrasim.simulator.outcome.result import SimulationResult
+
+MOST_GROUPS: Final = 200
+"""So many groups of a family get derivatives, those with the least slack first."""
+
+
+def explain(result: SimulationResult) -> Explanation:
+    """Why a simulated job takes as long as it does.
+
+    The figures are those of the job's events in the order in which they came (`JobEvents`): exact as long as no change
+    makes nodes take a resource in another order, or bytes contend otherwise. Raises InputError for results without the
+    times of nodes.
+    """
+    job = result.job
+    events = job_events(result)
+    assert job is not None
+    ended = decided(events.graph, events.owner)
+    duration = events.graph.duration
+    by_family = {
+        "ranks": families.ranks(events.nodes, duration),
+        "links": families.links(events.nodes, job, duration),
+        "kinds": families.kinds(events.nodes, duration),
+        "op_classes": families.op_classes(events.nodes, duration),
+        "modules": families.modules(events.nodes, duration),
+    }
+    view = _View(events, ended)
+    return Explanation(
+        makespan_ns=result.makespan_ns,
+        path=view.path(),
+        **{name: view.shares(family, name) for name, family in by_family.items()},
+        rank_classes=result.classes if events.folded else None,
+        warnings=result.warnings,
+        fixed_order=result.congestion == "unaware",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """By node: ns on the path, slack, waiting suffered, waiting caused."""
+
+    on_path: Floats
+    slack: Floats
+    waiting: Floats
+    cost: Floats
+
+
+class _View:
+    """What is asked of the events of one job."""
+
+    def __init__(self, events: JobEvents, ended: Decided) -> None:
+        self.events, self.ended = events, ended
+        self.nodes, self.graph = events.nodes, events.graph
+        self.target = targets(self.graph)
+        finish = events.last[np.argmax(ended.at[events.last])] if events.last.size else 0
+        self.edges = path_to(ended, int(finish))
+        self.node_of_edge = self._node_of_edge()
+        self.measured = self._measured()
+
+    def _node_of_edge(self) -> Indices:
+        """The node whose time each edge is: its activity's, else the one that it leads to or comes from."""
+        known = self.events.node_of_event
+        after, before = known[self.target], known[self.graph.source]
+        return np.where(self.graph.activity >= 0, self.graph.activity, np.where(after >= 0, after, before))
+
+    def _measured(self) -> _Measured:
+        nodes, graph, at = self.nodes, self.graph, self.ended.at
+        count = len(nodes.kind)
+        on_path = np.zeros(count)
+        np.add.at(on_path, self.node_of_edge[self.edges], self._lengths(self.edges))
+        free = slack(graph, at, self.events.last)
+        least = np.full(count, np.inf)
+        own = graph.activity >= 0
+        np.minimum.at(least, graph.activity[own], free[own])
+        waits = np.flatnonzero(self.events.met >= 0)
+        copies = nodes.copies[nodes.owner[waits]].astype(np.float64)
+        cost, waited = delay_costs(self.ended, self.events.begin[waits], self.events.met[waits], copies)
+        waiting, caused = np.zeros(count), np.zeros(count)
+        waiting[waits] = waited * copies
+        np.add.at(caused, self.node_of_edge, cost)
+        return _Measured(on_path, least, waiting, caused)
+
+    def _lengths(self, edges: Ints) -> Floats:
+        return self.ended.at[self.target[edges]] - self.ended.at[self.graph.source[edges]]
+
+    def path(self) -> tuple[PathPiece, ...]:
+        """The critical path, piece by piece."""
+        at, nodes = self.ended.at, self.nodes
+        pieces = []
+        for edge in self.edges.tolist():
+            node = int(self.node_of_edge[edge])
+            graph, number = nodes.graphs[nodes.owner[node]], int(nodes.number[node])
+            position = int(graph.order[number])
+            met = int(self.events.met[node])
+            works = self.graph.activity[edge] >= 0
+            waited = at[met] - at[self.events.begin[node]] if met >= 0 and works else 0.0
+            pieces.append(
+                PathPiece(
+                    rank=int(nodes.ranks[nodes.owner[node]]),
+                    node=int(graph.trace.ids[position]),
+                    name=graph.trace.name(position),
+                    kind=self._kind(node, graph, works),
+                    start_ns=int(at[self.graph.source[edge]]),
+                    end_ns=int(at[self.target[edge]]),
+                    waited_ns=max(int(waited), 0),
+                )
+            )
+        return tuple(pieces)
+
+    def _kind(self, node: int, graph: Any, works: bool) -> str:
+        if not works:
+            return "launch" if self.nodes.launched[node] else "delay"
+        return families.kind_of(graph, int(self.nodes.number[node]))
+
+    def shares(self, family: Family, name: str) -> tuple[Share, ...]:
+        """A row for each group of a family, those with most time on the path first."""
+        every = name == "ranks"
+        member = self.nodes.owner if every else family.group
+        count = len(family.names)
+        inside = member >= 0
+        sums = {
+            key: np.bincount(member[inside], column[inside], count)
+            for key, column in vars(self.measured).items()
+            if key != "slack"
+        }
+        least = np.full(count, np.inf)
+        np.minimum.at(least, member[inside], self.measured.slack[inside])
+        rising = self._slopes(family, least)
+        finite = self._finite(family, count)
+        rows = [
+            Share(
+                name=family.names[i],
+                total_ns=float(family.total_ns[i]),
+                on_path_ns=int(sums["on_path"][i]),
+                slack_ns=None if np.isinf(least[i]) else int(least[i]),
+                waiting_ns=int(sums["waiting"][i]),
+                delay_cost_ns=int(sums["cost"][i]),
+                slower=_number(rising.slower[i]),
+                faster=_number(rising.faster[i]),
+                slower_until_ns=_number(rising.slower_until[i]),
+                faster_until_ns=_number(rising.faster_until[i]),
+                changes_ns=tuple(finite[:, i].tolist()),
+            )
+            for i in range(count)
+        ]
+        return tuple(rows) if every else tuple(sorted(rows, key=lambda row: (-row.on_path_ns, -row.total_ns)))
+
+    def _slopes(self, family: Family, least: Floats) -> Slopes:
+        """Derivatives of those groups that have the least slack."""
+        groups = len(family.names)
+        chosen = np.argsort(least, kind="stable")[:MOST_GROUPS]
+        place = np.full(groups + 1, NONE, np.int32)
+        place[chosen] = np.arange(len(chosen))
+        found = slopes(self.graph, place[family.group], family.total_ns[chosen], self.events.last)
+        spread = [np.full(groups, np.nan) for _ in range(4)]
+        for to, one in zip(spread, vars(found).values(), strict=True):
+            to[chosen] = one
+        return Slopes(*spread)
+
+    def _finite(self, family: Family, groups: int) -> Floats:
+        """float64[changes, groups]: change of the end if all of a group's nodes take so much longer or shorter."""
+        base = self.graph.duration
+        lanes = groups * len(CHANGES)
+
+        def durations(part: slice) -> Floats:
+            lane = np.arange(part.start, part.stop)
+            own = family.group[:, None] == lane[None, :] // len(CHANGES)
+            return np.where(own, base[:, None] * (1 + np.array(CHANGES)[lane % len(CHANGES)]), base[:, None])
+
+        ends = lanes_of(self.graph, durations, lanes, self.events.last.astype(np.int64)).max(axis=0, initial=0.0)
+        moved: Floats = ends - self.ended.at.max(initial=0.0)
+        return moved.reshape(groups, len(CHANGES)).T
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) or np.isinf(value) else float(value)
