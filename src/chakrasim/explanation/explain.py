@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -14,9 +15,12 @@ from chakrasim.event_graph.slopes import Slopes, slopes
 from chakrasim.explanation import families
 from chakrasim.explanation.families import Family
 from chakrasim.explanation.job_events import JobEvents, job_events
+from chakrasim.explanation.rerun import Rerun, Slope
 from chakrasim.explanation.result import CHANGES, Explanation, PathPiece, Share
 from chakrasim.simulator.outcome.result import SimulationResult
 
+CHECK_S: Final = 5.0
+"""Seconds that simulations with other durations may take, for each of two families."""
 MOST_GROUPS: Final = 200
 """So many groups of a family get derivatives, those with the least slack first."""
 
@@ -41,14 +45,44 @@ def explain(result: SimulationResult) -> Explanation:
         "modules": families.modules(events.nodes, duration),
     }
     view = _View(events, ended)
+    shares = {name: view.shares(family, name) for name, family in by_family.items()}
+    if not events.folded and Rerun.knows(job):
+        again = Rerun(events.nodes, job, result.makespan_ns)
+        for name in ("ranks", "op_classes"):
+            shares[name] = _checked(shares[name], by_family[name], again)
     return Explanation(
         makespan_ns=result.makespan_ns,
         path=view.path(),
-        **{name: view.shares(family, name) for name, family in by_family.items()},
+        **shares,
         rank_classes=result.classes if events.folded else None,
         warnings=result.warnings,
         fixed_order=result.congestion == "unaware",
     )
+
+
+def _checked(rows: tuple[Share, ...], family: Family, again: Rerun) -> tuple[Share, ...]:
+    """Derivatives that the engine agrees with, those of most time on the path first, while there is time."""
+    place = {name: i for i, name in enumerate(family.names)}
+    checked = dict(enumerate(rows))
+    begin = perf_counter()
+    for i in sorted(checked, key=lambda i: -rows[i].on_path_ns):
+        row = rows[i]
+        chosen = np.flatnonzero((family.group == place[row.name]) & again.nodes.computes)
+        if row.slower is None or row.faster is None or len(chosen) < (family.group == place[row.name]).sum():
+            continue
+        if perf_counter() - begin > CHECK_S:
+            break
+        slower = again.check(chosen, row.total_ns, 1, Slope(row.slower, row.slower_until_ns))
+        faster = again.check(chosen, row.total_ns, -1, Slope(row.faster, row.faster_until_ns))
+        checked[i] = replace(
+            row,
+            slower=slower.slope,
+            slower_until_ns=slower.until_ns,
+            faster=faster.slope,
+            faster_until_ns=row.total_ns if faster.until_ns is None else faster.until_ns,
+            by_engine=True,
+        )
+    return tuple(checked.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +189,7 @@ class _View:
                 faster=_number(rising.faster[i]),
                 slower_until_ns=_number(rising.slower_until[i]),
                 faster_until_ns=_number(rising.faster_until[i]),
+                by_engine=False,
                 changes_ns=tuple(finite[:, i].tolist()),
             )
             for i in range(count)

@@ -36,8 +36,8 @@ class Family:
 
 
 def ranks(nodes: Nodes, duration: Floats) -> Family:
-    """By rank, what it does without others."""
-    own = np.isin(nodes.kind, LOCAL)
+    """By rank, what it computes: what ``--slow`` makes longer."""
+    own = nodes.computes
     group = np.where(own, nodes.owner, -1).astype(np.int32)
     return Family(group, tuple(nodes.ranks.tolist()), _totals(group, len(nodes.ranks), nodes, duration))
 

@@ -14,6 +14,7 @@ from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.outcome.records import NodeRecord, SimulatedJob
 from chakrasim.simulator.outcome.result import SimulationResult
+from chakrasim.trace import NodeType
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -38,6 +39,8 @@ class Nodes:
         wait for it there, and whether it waits. ``members`` int64[n]: how many ranks a collective has, 1 for others.
     messages:
         Pairs of a send and the receive that gets it.
+    computes:
+        Whether a node is compute, of the device or its host.
     launched, launch_ns, work_ns:
         Whether the host launches it at a time of its own, when that is (-1: not known), how long compute takes alone.
     """
@@ -57,6 +60,7 @@ class Nodes:
     waits: Mask
     members: Ints
     messages: tuple[Ints, Ints]
+    computes: Mask
     launched: Mask
     launch_ns: Ints
     work_ns: Ints
@@ -78,6 +82,8 @@ def nodes_of(result: SimulationResult, job: SimulatedJob, ranks: Ints) -> Nodes:
         _joined([getattr(record, name)[own] for record, own in zip(records, ran, strict=True)])
         for name in ("start_ns", "end_ns")
     )
+    types = _joined([graph.trace.types[graph.order[own]] for graph, own in zip(graphs, ran, strict=True)])
+    offset = _joined([_is_offset(graph, own) for graph, own in zip(graphs, ran, strict=True)]) != 0
     base = np.concatenate([[0], np.cumsum([len(one) for one in ran])])
     before, after = _orders(graphs, records, ran, base, job.context.issue == "astra-sim")
     turn = _turns(records, ran)
@@ -104,10 +110,15 @@ def nodes_of(result: SimulationResult, job: SimulatedJob, ranks: Ints) -> Nodes:
         waits=waits,
         members=members,
         messages=_messages(column, turn, owner, graphs, ranks, classes if folded else np.arange(len(classes))),
+        computes=(types == NodeType.COMP_NODE) & ~offset & np.isin(column["kind"], (at.RUN_DELAY, at.RUN_WORK)),
         launched=launch > 0,
         launch_ns=np.where((launch > 0) & ~np.asarray(host_waits), begins[owner] + launch - 1, -1),
         work_ns=np.where(column["kind"] == at.RUN_WORK, column["a"], end - start),
     )
+
+
+def _is_offset(graph: Graph, numbers: Ints) -> Ints:
+    return graph.trace.attr("is_start_offset").integers()[graph.order[numbers]]
 
 
 def _joined(parts: list[Any]) -> Ints:

@@ -53,7 +53,10 @@ class Share:
         Change of the makespan per ns that is added to ``total_ns``, or taken away, in proportion to what each node
         takes. None where there is nothing to change.
     slower_until_ns, faster_until_ns:
-        That holds up to so much; None: for ever.
+        That holds up to so much; None: for ever, or to twice the time where the engine was asked.
+    by_engine:
+        Whether simulations with other durations agree, or have given the derivatives and how far they hold. Else they
+        are those of the order in which events came.
     changes_ns:
         Change of the makespan for each of `CHANGES`.
     """
@@ -68,6 +71,7 @@ class Share:
     faster: float | None
     slower_until_ns: float | None
     faster_until_ns: float | None
+    by_engine: bool
     changes_ns: tuple[float, ...]
 
     def to_dict(self, key: str) -> dict[str, Any]:
