@@ -39,6 +39,7 @@ COMMANDS: Final = (
     "retarget",
     "generate",
     "simulate",
+    "explain",
     "flows",
     "replay",
     "predict",

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from chakrasim.cli.machine_options import add_machine, add_routing, changes_machine, machine_of
-from chakrasim.cli.options import add_reading, amount, real_number, truth, whole_number
+from chakrasim.cli.job_options import (
+    add_inputs,
+    add_limits,
+    add_model,
+    limits_of,
+    protocol_of,
+    scaled_machine,
+    settings_of,
+)
 from chakrasim.cli.output import (
     announce_compilation,
     check_targets,
@@ -27,7 +33,6 @@ from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.estimation.result import StepEstimate
-    from chakrasim.simulator.context import Protocol
     from chakrasim.simulator.outcome.result import SimulationResult
 
 SUMMARY = "Simulate Chakra traces on a machine"
@@ -53,7 +58,6 @@ ASTRA-sim's own options, and its lines instead of the tables:
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank or job can never finish; 130 interrupted
 """
 
-SCALES = ("compute_scale", "comm_scale")
 BESIDE_JOBS = {
     ("prefix", "workload_configuration"): "the file names the traces of each job",
     ("ranks", "comm_group"): "the file says it of each job",
@@ -63,129 +67,15 @@ BESIDE_JOBS = {
     ("check", "compat_log", "memory_trace"): "it is of one job",
 }
 """Options that make no sense with several jobs, and why."""
-NETWORK = ("network_model", "congestion", "changes")
-PACKETS = ("logical_topology", "settings", "compat")
-NO_EFFECT = ("logging_configuration", "logging_folder", "path", "run_name", "total_stat_rows", "stat_row")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
-    _input_arguments(parser)
-    _model_arguments(parser)
-    _output_arguments(parser)
-    _limit_arguments(parser)
-
-
-def _input_arguments(parser: argparse.ArgumentParser) -> None:
-    inputs = parser.add_argument_group("input")
-    what = "traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), or a job: PREFIX.ranks.json"
-    inputs.add_argument("prefix", nargs="?", metavar="PREFIX", help=what)
-    inputs.add_argument("--workload-configuration", metavar="PREFIX", help="the same under ASTRA-sim's name")
+    inputs = add_inputs(parser)
     inputs.add_argument("--jobs", metavar="FILE", help="several jobs and where each runs, instead of PREFIX")
-    inputs.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="run one trace on N ranks")
-    add_machine(inputs)
-    inputs.add_argument(
-        "--device-profile",
-        metavar="NAME|FILE",
-        help="a shipped device or a profile: it times the compute nodes that say what they compute",
-    )
-    inputs.add_argument(
-        "--system", "--system-configuration", metavar="FILE", help="ASTRA-sim's system JSON, instead of --machine"
-    )
-    what = "ASTRA-sim's network, instead of --machine: a YAML, or the configuration of its ns-3 back end"
-    inputs.add_argument("--network", "--network-configuration", metavar="FILE", help=what)
-    what = "beside the latter, the JSON with logical-dims, in which the ranks stand"
-    inputs.add_argument("--logical-topology", "--logical-topology-configuration", metavar="FILE", help=what)
-    inputs.add_argument(
-        "--memory", "--remote-memory-configuration", metavar="FILE", help="ASTRA-sim's remote-memory JSON"
-    )
-    inputs.add_argument(
-        "--comm-group",
-        "--comm-group-configuration",
-        metavar="FILE",
-        help="ASTRA-sim's communicator-group JSON; a name that contains 'empty' means none, as in ASTRA-sim",
-    )
-    add_reading(inputs)
-
-
-def _model_arguments(parser: argparse.ArgumentParser) -> None:
-    model = parser.add_argument_group("model")
-    _network_arguments(model)
-    model.add_argument(
-        "--num-queues-per-dim",
-        type=whole_number(1, 1 << 16),
-        default=1,
-        metavar="N",
-        help="scheduling queues per network dimension; default: %(default)s",
-    )
-    model.add_argument(
-        "--injection-scale",
-        type=real_number,
-        default=1.0,
-        metavar="X",
-        help="factor of the system's endpoint delay; default: 1",
-    )
-    model.add_argument(
-        "--rendezvous-protocol",
-        type=truth,
-        default=False,
-        metavar="true|false",
-        help="handshake before point-to-point messages; the option alone means true, a value needs '='",
-    )
-    model.add_argument(
-        "--physics", action="store_true", help="run broadcasts as real collectives, not their recorded duration"
-    )
-    model.add_argument(
-        "--replay-durations",
-        nargs="?",
-        choices=("recorded", "transfer"),
-        const="recorded",
-        metavar="recorded|transfer",
-        help="replay measured durations instead of simulating a machine: as recorded (the option alone; one rank of a "
-        "larger job runs by itself), or with collectives that begin when their last rank has come",
-    )
-    model.add_argument(
-        "--common-start", action="store_true", help="let all ranks start at once, whatever the traces say"
-    )
-    model.add_argument("--no-fold", action="store_true", help="simulate every rank, also those that do the same")
-    for name, what in (("compute", "times of compute nodes"), ("comm", "sizes of collectives and messages")):
-        text = f"factor of the {what}, with --machine; without effect with ASTRA-sim's files, as there"
-        model.add_argument(f"--{name}-scale", type=real_number, metavar="X", help=text)
-    ignored = "accepted for ASTRA-sim's sake, without effect"
-    for name in NO_EFFECT:
-        model.add_argument(f"--{name.replace('_', '-')}", metavar="X", help=ignored)
-
-
-def _network_arguments(model: argparse._ArgumentGroup) -> None:
-    model.add_argument(
-        "--network-model",
-        choices=("unaware", "aware", "flow", "packet"),
-        help="how bytes share links: ASTRA-sim's two networks, max-min fair flows on a graph of links, or packets that "
-        "queue in switches; default: flow for boards and graphs, packet for a configuration of ns-3, else unaware",
-    )
-    what = "of the packet network of a --machine: keys and values as in ns-3's configuration, such as CC_MODE 3"
-    model.add_argument("--settings", metavar="FILE", help=what)
-    what = "packets as ns-3's model has them, its faults included"
-    model.add_argument("--compat", action="store_true", help=what)
-    model.add_argument(
-        "--congestion", choices=("aware", "unaware"), help="the first two under their name in ASTRA-sim's binaries"
-    )
-    add_routing(model)
-    what = (
-        "who runs the collectives on flow or packet, as it would: nccl, nccl-2.27.7, rccl, none; default: the machine's"
-    )
-    model.add_argument("--library", metavar="NAME", help=what)
-    model.add_argument(
-        "--messages", action="store_true", help="collectives message by message on flow, not as one activity each"
-    )
-    model.add_argument(
-        "--group-dimensions",
-        action="store_true",
-        help="groups that are a product of coordinates take the network's dimensions, as all ranks do, not one ring",
-    )
-    what = "rings of each collective on flow, of at most 32; default: as many as a board has NICs for its ranks"
-    model.add_argument("--channels", type=whole_number(1, 32), default=0, metavar="N", help=what)
-    model.add_argument("--changes", metavar="FILE", help="links and switches that fail, come back or change speed")
+    add_model(parser)
+    _output_arguments(parser)
+    add_limits(parser)
 
 
 def _output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -204,24 +94,12 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--compat-log", action="store_true", help="print ASTRA-sim's lines instead of the tables")
 
 
-def _limit_arguments(parser: argparse.ArgumentParser) -> None:
-    limits = parser.add_argument_group("limits that end absurd inputs")
-    limits.add_argument("--max-events", type=amount, metavar="N", help="events, for instance 1e9")
-    limits.add_argument(
-        "--max-bytes",
-        type=amount,
-        metavar="N",
-        help="memory of the simulation and of reading a trace: 8GiB",
-    )
-    limits.add_argument("--max-nodes", type=amount, metavar="N", help="graph nodes over all simulated ranks")
-
-
 def run(options: argparse.Namespace) -> int:
     """Simulate and report. Raises InputError and StallError."""
     notes = Notes()
     if options.jobs is not None:
         return _run_jobs(options, notes)
-    settings = _settings(options, notes)
+    settings = settings_of(options, notes)
     _check_outputs(options)
     tell_warnings(notes.warnings, options)
     if not options.quiet:
@@ -249,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
 def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
     """Several jobs beside each other and alone."""
     _refuse_beside_jobs(options)
-    machine = _scaled(options, notes)
+    machine = scaled_machine(options, notes)
     if machine is None:
         raise InputError("no machine is given", expected="--machine NAME", remedy="see chakrasim machines")
     _check_outputs(options)
@@ -265,8 +143,8 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
         changes=options.changes,
         network_model=options.network_model,
         settings=options.settings,
-        protocol=_protocol(options),
-        limits=_limits(options, notes),
+        protocol=protocol_of(options),
+        limits=limits_of(options, notes),
         lenient=options.lenient,
         strict=options.strict,
     )
@@ -292,106 +170,6 @@ def _refuse_beside_jobs(options: argparse.Namespace) -> None:
             if getattr(options, name) not in (None, False):
                 said = "a prefix" if name == "prefix" else f"--{name.replace('_', '-')}"
                 raise InputError(f"{said} does not go with --jobs: {why}", remedy="leave one of them out")
-
-
-def _settings(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
-    """The arguments of `simulate` or `replay_recorded`; options without effect add warnings."""
-    workload, machine = _workload(options), _machine(options, notes)
-    given = {
-        "workload": workload,
-        "comm_groups": _groups(options.comm_group, notes),
-        "ranks": options.ranks,
-        "fold": not options.no_fold,
-        "common_start": options.common_start,
-        "limits": _limits(options, notes),
-        "check": options.check,
-        "lenient": options.lenient,
-        "strict": options.strict,
-    }
-    if options.replay_durations is not None:
-        from chakrasim.simulator.api import HAS_NO_MACHINE
-
-        told = [HAS_NO_MACHINE] * any(value is not None for value in machine.values())
-        return given | {"how": options.replay_durations, "notes": Notes(*told)}
-    network = {name: getattr(options, name) for name in (*NETWORK, *PACKETS)}
-    return given | machine | network | {"protocol": _protocol(options)}
-
-
-def _protocol(options: argparse.Namespace) -> Protocol:
-    from chakrasim.simulator.context import Protocol
-
-    return Protocol(
-        num_queues_per_dim=options.num_queues_per_dim,
-        injection_scale=options.injection_scale,
-        rendezvous=options.rendezvous_protocol,
-        physics=options.physics,
-        messages=options.messages,
-        channels=options.channels,
-        group_dimensions=options.group_dimensions,
-    )
-
-
-def _workload(options: argparse.Namespace) -> str:
-    given = [prefix for prefix in (options.prefix, options.workload_configuration) if prefix is not None]
-    if len(given) == 2:
-        raise InputError(
-            "the workload is given twice",
-            found=f"{given[0]!r} and --workload-configuration {given[1]!r}",
-            remedy="leave one of them out",
-        )
-    if not given:
-        raise InputError("no workload is given", expected="a prefix: chakrasim simulate PREFIX --machine NAME")
-    return str(given[0])
-
-
-def _machine(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
-    parts = {"--system": options.system, "--network": options.network}
-    if options.machine is not None:
-        extra = [name for name, value in parts.items() if value is not None]
-        if extra:
-            raise InputError(
-                f"--machine cannot be combined with {' and '.join(extra)}", remedy="give one machine, or both parts"
-            )
-    missing = [name for name, value in parts.items() if value is None]
-    if options.machine is None and missing and options.replay_durations is None:
-        named = "no machine is given" if len(missing) == 2 else f"{missing[0]} is missing"
-        raise InputError(
-            named, expected="--machine NAME, or --system FILE and --network FILE", remedy="see chakrasim machines"
-        )
-    names = ("system", "network", "memory", "device_profile")
-    return {"machine": _scaled(options, notes), **{name: getattr(options, name) for name in names}}
-
-
-def _scaled(options: argparse.Namespace, notes: Notes) -> Any:
-    """The machine with the scales that are given; ASTRA-sim's files have none, and a replay needs none."""
-    given = {name: getattr(options, name) for name in SCALES if getattr(options, name) is not None}
-    if not given and not changes_machine(options):
-        return options.machine
-    if changes_machine(options) and options.replay_durations is None:
-        return replace(machine_of(options), **given)
-    if options.machine is None or options.replay_durations is not None:
-        notes.warn(*(f"--{name.replace('_', '-')} has no effect" for name in given))
-        return options.machine
-    return replace(machine_of(options), **given)
-
-
-def _groups(path: str | None, notes: Notes) -> str | None:
-    """The communicator-group file; any name that contains "empty" means none (astra-system.md 1.1)."""
-    if path is None or "empty" not in path:
-        return path
-    if os.path.exists(path):
-        notes.warn(f"--comm-group {path!r} is not read: a name that contains 'empty' means no groups, as in ASTRA-sim")
-    return None
-
-
-def _limits(options: argparse.Namespace, notes: Notes) -> Any:
-    from chakrasim.simulator.context import Limits
-
-    for name in NO_EFFECT:
-        if getattr(options, name) is not None:
-            notes.warn(f"--{name.replace('_', '-')} has no effect")
-    names = ("max_events", "max_bytes", "max_nodes")
-    return Limits(**{name: getattr(options, name) for name in names if getattr(options, name) is not None})
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
