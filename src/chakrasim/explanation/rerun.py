@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.event_graph.graph import Ints
+from chakrasim.event_graph.graph import Floats, Ints
 from chakrasim.explanation.nodes import Nodes
 from chakrasim.notes import Notes
 from chakrasim.simulator.outcome.records import SimulatedJob
@@ -44,16 +44,18 @@ class Rerun:
         """Whether the job can be run again as it is: on ASTRA-sim's networks."""
         return job.context.replay is None and job.context.graph is None and job.context.packets is None
 
-    def makespan(self, chosen: Ints, factor: float) -> int:
-        """The makespan if the ``chosen`` nodes take ``factor`` times as long, in whole ns."""
+    def makespan(self, chosen: Ints, factor: float | Floats) -> int:
+        """The makespan if the ``chosen`` nodes take ``factor`` times as long (one for all, or each its own), in whole
+        ns."""
+        factors = np.broadcast_to(factor, chosen.shape)
         graphs, graph_of = list(self.job.graphs), self.job.graph_of.copy()
         for owner in np.unique(self.nodes.owner[chosen]).tolist():
             rank = int(self.nodes.ranks[owner])
             graph = self.job.graphs[self.job.graph_of[rank]]
-            own = chosen[(chosen >= self.first[owner]) & (chosen < self.first[owner + 1])]
+            inside = (chosen >= self.first[owner]) & (chosen < self.first[owner + 1])
             a = graph.a.copy()
-            numbers = self.nodes.number[own]
-            a[numbers] = np.rint(a[numbers] * factor).astype(np.int64)
+            numbers = self.nodes.number[chosen[inside]]
+            a[numbers] = np.rint(a[numbers] * factors[inside]).astype(np.int64)
             graph_of[rank] = len(graphs)
             graphs.append(replace(graph, a=a, shared=None))
         context = replace(self.job.context, notes=Notes(), counts=Counter())
