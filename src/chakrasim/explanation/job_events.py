@@ -58,20 +58,21 @@ class JobEvents:
         return found
 
 
-def job_events(result: SimulationResult) -> JobEvents:
+def job_events(result: SimulationResult, unfolded_nodes: int = UNFOLDED_NODES) -> JobEvents:
     """The events of a finished simulation.
 
     A node begins when the last it depends on has ended (where one resource is used by one node at a time also: when the
     one before it has), or when the host has launched it. A collective takes what passed since its last rank had come; a
     message what passed since it was sent. So durations hold what contention made of them in this run. Raises
-    InputError for results without the times of nodes.
+    InputError for results without the times of nodes. Up to ``unfolded_nodes`` over all ranks, every rank has events of
+    its own.
     """
     job = result.job
     if job is None or not result.records:
         raise InputError("nothing was simulated node by node, so nothing can be explained",
                          remedy="simulate fewer nodes, or let more be folded")  # fmt: skip
     total = sum(len(job.graphs[g]) for g in job.graph_of.tolist())
-    folded = total > UNFOLDED_NODES and len(result.records) < len(result.classes)
+    folded = total > unfolded_nodes and len(result.records) < len(result.classes)
     nodes = nodes_of(result, job, result.class_ranks if folded else np.arange(len(result.classes)))
     return _Draft(nodes, job, folded).made()
 

@@ -15,7 +15,7 @@ from chakrasim.event_graph.graph import Floats, Ints
 from chakrasim.event_graph.lanes import lanes_of
 from chakrasim.explanation import families
 from chakrasim.explanation.families import Family
-from chakrasim.explanation.job_events import JobEvents, job_events
+from chakrasim.explanation.job_events import UNFOLDED_NODES, JobEvents, job_events
 from chakrasim.explanation.rerun import Rerun
 from chakrasim.scenarios.asked import Asked
 from chakrasim.simulator.kernels import layout as at
@@ -52,13 +52,14 @@ class Outcome:
 class SimulatedScenarios:
     """A simulated job and what could be otherwise. Raises InputError for results without the times of nodes."""
 
-    def __init__(self, result: SimulationResult) -> None:
+    def __init__(self, result: SimulationResult, unfolded_nodes: int = UNFOLDED_NODES) -> None:
         self.result = result
-        self.events: JobEvents = job_events(result)
+        self.events: JobEvents = job_events(result, unfolded_nodes)
         self.nodes, self.graph = self.events.nodes, self.events.graph
 
     @cached_property
-    def _families(self) -> dict[str, Family]:
+    def families(self) -> dict[str, Family]:
+        """Nodes by class of operator (``op``), kind of communication, link and module."""
         job, duration = self.result.job, self.graph.duration
         assert job is not None
         return {
@@ -95,7 +96,7 @@ class SimulatedScenarios:
         return np.isin(self.nodes.kind, families.LOCAL) & ~self._is("kind")
 
     def _is(self, family: str) -> Mask:
-        own: Mask = self._families[family].group >= 0
+        own: Mask = self.families[family].group >= 0
         return own
 
     def chosen(self, asked: Asked) -> Mask:
@@ -107,14 +108,14 @@ class SimulatedScenarios:
             return self._of_ranks(asked)
         if asked.family == "node":
             own = self._named(asked)
-        elif asked.family in self._families:
-            family = self._families[asked.family]
+        elif asked.family in self.families:
+            family = self.families[asked.family]
             which = [i for i, name in enumerate(family.names) if asked.names(str(name))]
             own = np.isin(family.group, which)
         else:
             raise asked.refusal("no such target", asked.target, ", ".join(TARGETS), near(asked.target, WORDS) or None)
         if not own.any():
-            known = self._families[asked.family].names if asked.family in self._families else ("names of nodes",)
+            known = self.families[asked.family].names if asked.family in self.families else ("names of nodes",)
             raise asked.refusal(f"the job has no such {asked.family}", asked.name, ", ".join(map(str, known[:20])))
         return own
 
