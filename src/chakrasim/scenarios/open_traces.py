@@ -171,12 +171,14 @@ def _kinds(table: Any, file: str) -> Ints:
     inner = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     text = pyarrow.types.is_string(inner) or pyarrow.types.is_large_string(inner)
     column = _column(table, "optype", file, text, "names of operations").unify_dictionaries()
-    coded = column.combine_chunks() if pyarrow.types.is_dictionary(kind) else column.dictionary_encode().combine_chunks()
+    coded = (
+        column.combine_chunks() if pyarrow.types.is_dictionary(kind) else column.dictionary_encode().combine_chunks()
+    )
     if isinstance(coded, pyarrow.ChunkedArray):  # some versions of pyarrow give one for no rows, or several
         coded = coded.chunk(0)
     names = coded.dictionary.to_pylist()
     number = {name: KINDS.index(name) if name in KINDS else -1 for name in names}
-    kinds = np.array([number[name] for name in names], np.int64)[coded.indices.to_numpy()]
+    kinds: Ints = np.array([number[name] for name in names], np.int64)[coded.indices.to_numpy()]
     if kinds.min() < 0:
         row = int(np.argmin(kinds))
         word = str(names[int(coded.indices[row].as_py())])

@@ -123,8 +123,8 @@ def arranged(rows: Operations) -> Steps:
     if len(twice):
         row, other = int(order[twice[0] + 1]), int(order[twice[0]])
         _fail(
-            rows, "an operation stands there twice", place=f"row {row}", found=f"{_named(rows, row)}, as in row {other}",
-            expected="each seq_id once for a kind, worker and step",
+            rows, "an operation stands there twice", place=f"row {row}",
+            found=f"{_named(rows, row)}, as in row {other}", expected="each seq_id once for a kind, worker and step",
         )  # fmt: skip
     own = own[order]
     _check_equal(rows, step_of[order], rows.dp_rank[order], own, len(step), replicas)

@@ -131,11 +131,11 @@ def _graph(steps: Steps, rules: Dependencies, replicas: int) -> tuple[EventGraph
             edges.append((met + which, _stride(rules, which), 1 + each, own, each))
     table = np.array(edges, np.int64)
     replica = np.arange(replicas)[:, None]
-    source, target = table[:, 0] + replica * table[:, 1], table[:, 2] + replica * table[:, 3]
+    begin, end = table[:, 0] + replica * table[:, 1], table[:, 2] + replica * table[:, 3]
     activity = np.where(table[:, 4] < 0, -1, table[:, 4] + replica * own)
     events = met + len(rules.meetings) * replicas
     try:
-        return event_graph(events, source.ravel(), target.ravel(), 0.0, activity.ravel(), np.zeros(own * replicas))
+        return event_graph(events, begin.ravel(), end.ravel(), 0.0, activity.ravel(), np.zeros(own * replicas))
     except Circular as told:
         raise InputError(
             "operations wait for each other in a circle", file=steps.file, place=f"step {steps.step[0]}, dp_rank 0",

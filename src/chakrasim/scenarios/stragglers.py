@@ -1,8 +1,8 @@
 """What the slow ones cost: the what-if analysis of stragglers of OSDI 2025 (Lin et al.), on recorded steps.
 
-Every recorded step is replayed with some of its operations as they were and the others ideal: all of a kind equal, as if
-work were spread evenly and no transfer were slow. A share of the slowdown that a set explains is told twice, by taking
-the set away (removal) and by putting it alone into ideal steps (addition); shares do not sum to one.
+Every recorded step is replayed with some of its operations as they were and the others ideal: all of a kind equal, as
+if work were spread evenly and no transfer were slow. A share of the slowdown that a set explains is told twice, by
+taking the set away (removal) and by putting it alone into ideal steps (addition); shares do not sum to one.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Stragglers:
                 name: {"removal": _number(share.removal), "addition": _number(share.addition)}
                 for name, share in (("last_stage", self.last_stage), ("worst_workers", self.worst))
             },
-            "worst_workers": [dict(zip(("dp_rank", "stage", "rank"), each, strict=True)) for each in self.worst_workers],
+            "worst_workers": [
+                {"dp_rank": replica, "stage": stage, "rank": rank} for replica, stage, rank in self.worst_workers
+            ],
         }  # fmt: skip
 
 
@@ -134,9 +136,7 @@ def _worst_workers(
     score, rank = np.minimum(replica[:, None], stage), replay.steps.rank
     count = -(-score.size * _WORST[0] // _WORST[1])
     order = np.lexsort((rank.ravel(), -score.ravel()))[:count]
-    found = tuple(
-        (each, own, int(rank[each, own])) for each, own in (divmod(int(one), len(stage)) for one in order)
-    )
+    found = tuple((each, own, int(rank[each, own])) for each, own in (divmod(int(one), len(stage)) for one in order))
     chosen = np.zeros(score.shape, np.bool_)
     chosen.flat[order] = True
     return chosen[replay.dp_rank, replay.stage], found
