@@ -47,6 +47,7 @@ COMMANDS: Final = (
     "calibrate",
     "validate",
     "analyze",
+    "what-if",
     "info",
     "jsonize",
     "draw",
@@ -241,7 +242,8 @@ def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     parsers = {}
     for name in names:
-        module = import_module(f"chakrasim.cli.{name}{'.main' if name == 'analyze' else ''}")
+        package = ".main" if name in ("analyze", "what-if") else ""
+        module = import_module(f"chakrasim.cli.{name.replace('-', '_')}{package}")
         summary, details = module.SUMMARY, module.EXAMPLES
         parsers[name] = commands.add_parser(name, help=summary, description=f"{summary}.", epilog=details)
         module.add_arguments(parsers[name])

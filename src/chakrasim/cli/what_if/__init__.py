@@ -1,0 +1,1 @@
+"""``chakrasim what-if``: one command, a module for each kind of input."""
