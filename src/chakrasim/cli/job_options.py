@@ -27,14 +27,14 @@ PACKETS = ("logical_topology", "settings", "compat")
 NO_EFFECT = ("logging_configuration", "logging_folder", "path", "run_name", "total_stat_rows", "stat_row")
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def add_inputs(parser: argparse.ArgumentParser, *, settings: bool = True) -> argparse._ArgumentGroup:
     """Traces and the machine; returns their group."""
     inputs = parser.add_argument_group("input")
     what = "traces: PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), or a job: PREFIX.ranks.json"
     inputs.add_argument("prefix", nargs="?", metavar="PREFIX", help=what)
     inputs.add_argument("--workload-configuration", metavar="PREFIX", help="the same under ASTRA-sim's name")
     inputs.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="run one trace on N ranks")
-    add_machine(inputs)
+    add_machine(inputs, settings=settings)
     inputs.add_argument(
         "--device-profile",
         metavar="NAME|FILE",

@@ -17,18 +17,20 @@ SIZE = ("gpus", "nic", "fabric", "oversubscription")
 _WAYS = {"routing": "rule", "seed": "seed"}
 
 
-def add_machine(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """The machine, and what changes it."""
+def add_machine(parser: argparse.ArgumentParser | argparse._ArgumentGroup, *, settings: bool = True) -> None:
+    """The machine, and what changes it; without ``settings``, ``--set`` is left to the command."""
     what = "a preset or board (see chakrasim machines), or a machine file"
     parser.add_argument("--machine", metavar="NAME|FILE", help=what)
     add_size(parser)
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        help="change a figure of the machine file: network[0].latency='1 us', network.graph.parts.nics.pcie='16 GB/s'",
-    )
+    if settings:
+        parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="PATH=VALUE",
+            help="change a figure of the machine file: network[0].latency='1 us', "
+            "network.graph.parts.nics.pcie='16 GB/s'",
+        )
     parser.add_argument(
         "--slow",
         action="append",

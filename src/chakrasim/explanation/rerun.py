@@ -41,8 +41,8 @@ class Rerun:
 
     @staticmethod
     def knows(job: SimulatedJob) -> bool:
-        """Whether the job can be run again as it is: on ASTRA-sim's networks."""
-        return job.context.replay is None and job.context.graph is None and job.context.packets is None
+        """Whether the job can be run again as it is: no replay, no packets, no all-to-alls whose parts differ."""
+        return job.context.replay is None and job.context.packets is None and not job.context.matrices
 
     def makespan(self, chosen: Ints, factor: float | Floats) -> int:
         """The makespan if the ``chosen`` nodes take ``factor`` times as long (one for all, or each its own), in whole

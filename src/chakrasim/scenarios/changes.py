@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.errors import InputError, near
+from chakrasim.scenarios.asked import asked_of
 from chakrasim.scenarios.operations import COMMUNICATION, COMPUTATION, KINDS, Ints
 from chakrasim.scenarios.recorded_steps import Mask, Replay, Times
 
-IDEAL: Final = "ideal"
 _WORDS: Final = ("all", "computation", "communication", *KINDS)
 _PLACES: Final = "stage:N, dp_rank:N, worker:DP/STAGE"
 
@@ -63,14 +63,12 @@ def changed(replay: Replay, asked: Sequence[str]) -> Changed:
     """
     ideal, factor = np.zeros(len(replay.kind), np.bool_), np.ones(len(replay.kind))
     for text in asked:
-        target, sign, value = text.partition("=")
-        if not sign:
-            raise InputError("no change", file="--set", found=repr(text[:60]), expected="TARGET=FACTOR")
-        own = _chosen(replay, target.strip(), text)
-        if value.strip() == IDEAL:
+        one = asked_of(text)
+        own = _chosen(replay, one.target, text)
+        if one.factor is None:
             ideal |= own
         else:
-            factor = np.where(own, factor * _factor(value, text), factor)
+            factor = np.where(own, factor * one.factor, factor)
             ideal &= ~own
     return Changed(tuple(asked), ideal, factor, replay.ideal_s)
 
@@ -79,17 +77,6 @@ def with_changes(replay: Replay, change: Changed) -> Beside:
     """Every recorded step, replayed without and with the changes."""
     recorded = np.ascontiguousarray(replay.duration_s.T)
     return Beside(change.asked, replay.steps.step, replay.times_s(recorded), replay.times_s(change(recorded)))
-
-
-def _factor(text: str, whole: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e9:
-        raise InputError("no factor", file="--set", place=whole[:60], found=repr(text[:40]),
-                         expected=f"a number from 0 on, or {IDEAL}")  # fmt: skip
-    return value
 
 
 def _chosen(replay: Replay, target: str, whole: str) -> Mask:

@@ -16,13 +16,13 @@ import numpy as np
 
 from chakrasim.event_graph.lanes import lanes_of
 from chakrasim.scenarios.operations import Ints
+from chakrasim.scenarios.quantiles import LEVELS, Quantile, quantile
 from chakrasim.scenarios.recorded_steps import Replay, Times
 
 Change = Callable[[Times], Times]
 """What a scenario makes of durations float64[n, lanes]; never in place."""
 
 BLOCKS: Final = ("worker", "replica", "step")
-LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 BATCH: Final = 200
 MOST: Final = 20_000
 NEAR: Final = 0.005
@@ -31,17 +31,6 @@ NEAR: Final = 0.005
 _TRIED: Final = 400
 _SPREADS: Final = 0.8, 1.25
 """How far the spread of drawn steps may be from that of the recorded ones, as a ratio."""
-_DEVIATIONS: Final = 1.96
-
-
-@dataclass(frozen=True)
-class Quantile:
-    """A step takes at most ``value_s`` with this probability; ``low_s`` to ``high_s`` holds it in 95 of 100 sets of
-    draws, by order statistics."""
-
-    value_s: float
-    low_s: float
-    high_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,23 +48,16 @@ class StepDistribution:
         levels of a distribution learned from few steps lie further out than those of the draws; beyond the shortest and
         the longest nothing is known.
         """
-        n, draws = self.learned, len(self.time_s)
+        n = self.learned
         level = min(max((probability * (n + 1) - 1) / (n - 1), 0.0), 1.0) if n > 1 else probability
-        ordered = np.sort(self.time_s)
-        around = _DEVIATIONS * np.sqrt(draws * level * (1 - level))
-        low, high = np.clip((np.floor(draws * level - around), np.ceil(draws * level + around)), 0, draws - 1)
-        return Quantile(float(np.quantile(ordered, level)), float(ordered[int(low)]), float(ordered[int(high)]))
+        return quantile(np.sort(self.time_s), level)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        quantiles = {level: self.quantile(level) for level in LEVELS}
         return {
             "mean_s": float(self.time_s.mean()),
             "sd_s": float(self.time_s.std(ddof=1)) if len(self.time_s) > 1 else 0.0,
-            "quantiles": {
-                f"{level:g}": {"value_s": each.value_s, "low_s": each.low_s, "high_s": each.high_s}
-                for level, each in quantiles.items()
-            },
+            "quantiles": {f"{level:g}": self.quantile(level).to_dict("s") for level in LEVELS},
             "draws": len(self.time_s),
             "learned_steps": self.learned,
             "block": self.block,
@@ -105,7 +87,7 @@ class StepModel:
             drawn = np.concatenate((drawn, self._batch(seed, len(drawn) // BATCH, change)))
             found = StepDistribution(drawn, len(self.learned), self.block)
             middle = found.quantile(0.5)
-            if middle.high_s - middle.low_s < NEAR * middle.value_s or len(drawn) >= MOST:
+            if middle.high - middle.low < NEAR * middle.value or len(drawn) >= MOST:
                 return found
 
     def _batch(self, seed: int, batch: int, change: Change | None) -> Times:

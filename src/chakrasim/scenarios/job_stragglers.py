@@ -14,11 +14,10 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.event_graph.graph import Floats, Ints
+from chakrasim.scenarios.quantiles import LEVELS, quantile
 from chakrasim.scenarios.simulated import Mask, SimulatedScenarios
 
-WORST: Final = 0.03
-LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
-_NORMAL_95: Final = 1.96
+_WORST: Final = 3, 100
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def job_stragglers(job: SimulatedScenarios) -> JobStragglers:
     ideal, real = float(ends[0]), float(ends[1])
     ratios = iter((ends[2:] / ideal).tolist() if ideal else [1.0] * len(masks))
     only = {name: {label: next(ratios) for label in own} for name, own in sets.items()}
-    count = -(-len(nodes.ranks) * 3 // 100)
+    count = -(-len(nodes.ranks) * _WORST[0] // _WORST[1])
     worst = sorted(only["rank"], key=lambda rank: -only["rank"][rank])[:count]
     own = np.isin(nodes.ranks[nodes.owner], [int(rank) for rank in worst])
     without, alone = _ends(job, [~own, own]).tolist()
@@ -126,15 +125,9 @@ class Drawn:
 
     def to_dict(self) -> dict[str, Any]:
         """Mean, deviation and quantiles, each with its interval of 95 %, by order statistics."""
-        ordered = np.sort(self.makespan_ns)
-        count = len(ordered)
-        quantiles = {}
-        for level in LEVELS:
-            around = _NORMAL_95 * np.sqrt(count * level * (1 - level))
-            low, high = np.clip((np.floor(count * level - around), np.ceil(count * level + around)), 0, count - 1)
-            own = float(np.quantile(ordered, level)), float(ordered[int(low)]), float(ordered[int(high)])
-            quantiles[f"{level:g}"] = dict(zip(("value_ns", "low_ns", "high_ns"), own, strict=True))
+        ordered, count = np.sort(self.makespan_ns), len(self.makespan_ns)
         deviation = float(ordered.std(ddof=1)) if count > 1 else 0.0
+        quantiles = {f"{level:g}": quantile(ordered, level).to_dict("ns") for level in LEVELS}
         return {"mean_ns": float(ordered.mean()), "sd_ns": deviation, "quantiles": quantiles, "draws": count}
 
 

@@ -1,48 +1,97 @@
-"""``chakrasim what-if``: what would be if something were faster, slower or ideal."""
+"""``chakrasim what-if``: what would be if something were faster, slower, ideal, or elsewhere."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any, Final
 
-from chakrasim.cli.options import add_strict, whole_number
+from chakrasim.cli.job_options import add_inputs, add_limits, add_model
+from chakrasim.cli.options import real_number, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
-from chakrasim.cli.what_if import stragglers
+from chakrasim.cli.what_if import simulated, stragglers
 from chakrasim.notes import Notes
 
-SUMMARY = "Ask what would be if something were faster, slower or ideal"
+SUMMARY = "Ask what would be if something were faster, slower, ideal, or on another machine"
 EXAMPLES = """\
 examples:
-  chakrasim what-if steps.parquet --meta job.yaml --json stragglers.json
-  chakrasim what-if steps.parquet --meta job.yaml --set backward-compute=0.5 --set worker:1/3=ideal
-  chakrasim what-if steps.parquet --meta job.yaml --draws 600 --seed 1
+  chakrasim what-if traces/step --machine hgx-h100-8 --set rank:0-7=1.2             # a node is 20 % slower
+  chakrasim what-if traces/step --machine hgx-h100-8 --set network[0].bandwidth='900 GB/s'
+  chakrasim what-if traces/step --machine hgx-h100-8 --set op:gemm=0.5 --set kind:all-reduce=0
+  chakrasim what-if traces/step --machine h100 --gpus 64 --slow 5=1.3 --stragglers  # S, S_x, M
+  chakrasim what-if traces/step --machine hgx-h100-8 --jitter 0.03 --fail-slow 0.005=1.1 --draws 1000
+  chakrasim what-if recorded --set machine=hgx-h100-8                               # what was recorded, elsewhere
+  chakrasim what-if steps.parquet --meta job.yaml --json stragglers.json            # the open straggler traces
+  chakrasim what-if steps.parquet --meta job.yaml --set backward-compute=0.5 --draws 600 --seed 1
 
-exit codes: 0 done; 2 unusable input (or, with --strict, any warning)
+TARGET of a simulated or replayed job: all, compute, communication, rank:0-7,16, stage:N, op:CLASS, kind:all-reduce,
+link:'dim 0', module:NAME, node:NAME (* for any letters), or another machine: a place of its file, machine=NAME,
+device=NAME. Of straggler traces: kinds of operations, stage:N, dp_rank:N, worker:DP/STAGE. FACTOR is how many times as
+long it takes, or ideal: what equal ones take in the mean.
+
+exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank can never finish; 130 interrupted
 """
+MOST_DRAWS: Final = 1_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("trace", metavar="FILE", help="recorded steps as Parquet")
-    parser.add_argument(
+    add_inputs(parser, settings=False)
+    question = parser.add_argument_group("question")
+    question.add_argument(
         "--set", action="append", default=[], metavar="TARGET=FACTOR",
-        help="how many times as long something takes, or ideal, for instance stage:3=0.9; may be repeated",
+        help="what is different, all of it at once; see below",
     )  # fmt: skip
-    stragglers.add_arguments(parser)
-    parser.add_argument("--seed", type=whole_number(0), default=0, metavar="N", help="of what is drawn; default: 0")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
-    add_strict(parser)
-    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    question.add_argument(
+        "--scenarios", metavar="FILE", help="many questions: a scenario a line, its changes separated by ';'"
+    )
+    question.add_argument(
+        "--stragglers", action="store_true", help="what unequal times of equal nodes cost: S, S_x and M (OSDI 2025)"
+    )
+    question.add_argument(
+        "--jitter", type=real_number, metavar="X",
+        help="each rank computes faster or slower by chance: the deviation of its factor's logarithm, 0.03, say",
+    )  # fmt: skip
+    question.add_argument("--fail-slow", metavar="SHARE=FACTOR", help="so large a share of ranks is so much slower")
+    question.add_argument(
+        "--draws", type=_draws, metavar="N|auto",
+        help="a distribution from so many draws; auto: until the median is known to 0.5 %% (of recorded steps)",
+    )  # fmt: skip
+    question.add_argument("--meta", metavar="FILE", help="of straggler traces: the job's sizes; default: as found")
+    add_model(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    output.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+    add_limits(parser)
+
+
+def _draws(text: str) -> int:
+    """How many; 0 stands for auto."""
+    return 0 if text == "auto" else whole_number(1, MOST_DRAWS)(text)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answer and print. Raises InputError."""
-    check_targets({"--json": options.json}, [options.trace, options.meta])
-    if not options.quiet:
-        announce_compilation("event_graph")
-    from chakrasim.report.tables.stragglers import straggler_sections
-
+    """Answer and print. Raises InputError and StallError."""
+    inputs = [options.prefix, options.meta, options.scenarios, options.machine, options.comm_group, options.changes]
+    check_targets({"--json": options.json}, inputs)
     notes = Notes()
-    found = stragglers.run(options, notes)
+    answer, sections = _answer(options, notes)
     tell_warnings(notes.warnings, options)
-    report(options, found.to_dict, lambda: straggler_sections(found))
+    report(options, answer.to_dict, lambda: sections(answer))
     return 0
+
+
+def _answer(options: argparse.Namespace, notes: Notes) -> tuple[Any, Any]:
+    """The answer and what makes tables of it, by what the input is."""
+    from chakrasim.report.tables import stragglers as straggler_tables
+    from chakrasim.report.tables.what_if import simulated_sections
+
+    if stragglers.takes(options.prefix):
+        _announce(options, "event_graph")
+        return stragglers.run(options, notes), straggler_tables.straggler_sections
+    _announce(options, "trace", "simulator", "event_graph")
+    return simulated.run(options, notes), simulated_sections
+
+
+def _announce(options: argparse.Namespace, *rooms: str) -> None:
+    if not options.quiet:
+        announce_compilation(*rooms)

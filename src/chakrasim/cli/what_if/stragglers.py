@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-from chakrasim.cli.options import whole_number
 from chakrasim.notes import Notes
 from chakrasim.scenarios.straggler_answer import StragglerAnswer
 
-MOST_DRAWS = 1_000_000
+_MAGIC = b"PAR1"
 
 
-def add_arguments(parser: argparse._ActionsContainer) -> None:
-    """The options that only these traces have."""
-    parser.add_argument("--meta", metavar="FILE", help="the job's sizes as YAML; default: as found in the trace")
-    parser.add_argument(
-        "--draws", type=_draws, metavar="N|auto",
-        help="a step's time as a distribution, from so many drawn steps; auto: until the median is known to 0.5 %%",
-    )  # fmt: skip
-
-
-def _draws(text: str) -> int:
-    """How many; 0 stands for auto."""
-    return 0 if text == "auto" else whole_number(1, MOST_DRAWS)(text)
+def takes(path: str | None) -> bool:
+    """Whether this is (or is named as) a Parquet file."""
+    if path is None or not os.path.isfile(path):
+        return path is not None and path.endswith(".parquet")
+    with open(path, "rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC or path.endswith(".parquet")
 
 
 def run(options: argparse.Namespace, notes: Notes) -> StragglerAnswer:
@@ -31,5 +25,5 @@ def run(options: argparse.Namespace, notes: Notes) -> StragglerAnswer:
     from chakrasim.scenarios.straggler_answer import answer_stragglers
 
     sizes = None if options.meta is None else read_sizes(options.meta, notes)
-    rows = read_open_trace(options.trace, sizes)
-    return answer_stragglers(rows, changes=options.set, draws=options.draws, seed=options.seed, notes=notes)
+    rows = read_open_trace(options.prefix, sizes)
+    return answer_stragglers(rows, changes=options.set, draws=options.draws, seed=options.seed or 0, notes=notes)

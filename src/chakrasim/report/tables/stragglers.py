@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.scenarios.distribution import LEVELS, StepDistribution
+from chakrasim.scenarios.distribution import StepDistribution
+from chakrasim.scenarios.quantiles import LEVELS
 from chakrasim.scenarios.straggler_answer import StragglerAnswer
 from chakrasim.scenarios.stragglers import Share, Stragglers
 from chakrasim.text.amounts import plural, time_text
@@ -86,7 +87,7 @@ def _distribution(drawn: StepDistribution, after: StepDistribution | None) -> Se
     ]
     for level in LEVELS:
         found = [each.quantile(level) for each in every]
-        texts = [f"{_seconds(one.value_s)} ({_seconds(one.low_s)} to {_seconds(one.high_s)})" for one in found]
+        texts = [f"{_seconds(one.value)} ({_seconds(one.low)} to {_seconds(one.high)})" for one in found]
         rows.append((f"{100 * level:g} %", *texts))
     columns = ("at most", "time (95 % interval)") if after is None else ("at most", "before", "after")
     lines = (f"drawn in blocks: what a {drawn.block} did belongs together" if drawn.block != "step" else
