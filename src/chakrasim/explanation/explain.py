@@ -174,7 +174,8 @@ class _View:
             if key != "slack"
         }
         least = np.full(count, np.inf)
-        np.minimum.at(least, member[inside], self.measured.slack[inside])
+        own = family.group >= 0
+        np.minimum.at(least, family.group[own], self.measured.slack[own])
         rising = self._slopes(family, least)
         finite = self._finite(family, count)
         rows = [

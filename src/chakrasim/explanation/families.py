@@ -65,8 +65,8 @@ def links(nodes: Nodes, job: SimulatedJob, duration: Floats) -> Family:
 
 def module_of(name: str) -> str:
     """The module that a node belongs to, by its name; "other" for names that say nothing of it."""
-    before, colon, _ = name.partition(":")
-    return (_PASS.sub("", before).strip() or OTHER) if colon and not before.endswith(("aten", "c10d")) else OTHER
+    before, colon, _ = name.partition(": ")
+    return (_PASS.sub("", before).strip() or OTHER) if colon else OTHER
 
 
 def kind_of(graph: Graph, node: int) -> str:

@@ -44,7 +44,8 @@ class Share:
     on_path_ns:
         So much of the critical path is of its nodes; over all ranks these sum to the makespan.
     slack_ns:
-        The longest that any one of its nodes could take more without moving the end; None if nothing is known of it.
+        The least that any one of its nodes could take more without moving the end, of a rank's what it computes; None
+        where there is none.
     waiting_ns:
         How long its nodes waited for other ranks, over all ranks.
     delay_cost_ns:

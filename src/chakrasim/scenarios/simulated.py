@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from chakrasim.explanation.rerun import Rerun
 from chakrasim.scenarios.asked import Asked
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.outcome.result import SimulationResult
+from chakrasim.simulator.outcome.steps import StepMark, step_marks
 
 Mask = NDArray[np.bool_]
 WORDS: Final = ("all", "compute", "communication")
@@ -37,16 +38,22 @@ class Outcome:
     before_ns: int
     after_ns: float
     by_engine: bool
+    steps: tuple[tuple[int, float, float], ...] = ()
+    """Of recorded jobs that are replayed: the number of each step, and what it takes before and after, in ns, the mean
+    over ranks, by the order in which things happened."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return {
+        found = {
             "set": list(self.asked),
             "before_ns": self.before_ns,
             "after_ns": self.after_ns,
             "change": self.after_ns / self.before_ns - 1 if self.before_ns else 0.0,
             "by_engine": self.by_engine,
         }
+        if self.steps:
+            found["steps"] = [dict(zip(("step", "before_ns", "after_ns"), row, strict=True)) for row in self.steps]
+        return found
 
 
 class SimulatedScenarios:
@@ -100,7 +107,12 @@ class SimulatedScenarios:
         return own
 
     def chosen(self, asked: Asked) -> Mask:
-        """bool[nodes]: the nodes that a change is of. Raises InputError."""
+        """bool[nodes]: the nodes that a change is of; of several targets with ``&``, those that all are of. Raises
+        InputError."""
+        if "&" in asked.target:
+            parts = [replace(asked, target=part.strip()) for part in asked.target.split("&")]
+            both: Mask = np.logical_and.reduce([self.chosen(part) for part in parts])
+            return both
         if asked.target in WORDS:
             every = np.ones(len(self.computes), np.bool_)
             return {"all": every, "compute": self.computes, "communication": self._is("kind")}[asked.target]
@@ -181,10 +193,35 @@ class SimulatedScenarios:
         """What each scenario makes of the makespan; with ``engine``, those that only change what is computed are
         simulated again where the network allows it. Raises InputError."""
         ends = self.makespans(scenarios)
+        texts = [tuple(one.text for one in asked) for asked in scenarios]
         return [
-            Outcome(tuple(one.text for one in asked), self.result.makespan_ns, *self._end(asked, float(end), engine))
-            for asked, end in zip(scenarios, ends.tolist(), strict=True)
+            Outcome(text, self.result.makespan_ns, *self._end(asked, float(end), engine), self.steps(asked))
+            for text, asked, end in zip(texts, scenarios, ends.tolist(), strict=True)
         ]
+
+    def steps(self, asked: Sequence[Asked]) -> tuple[tuple[int, float, float], ...]:
+        """As `Outcome.steps`. Raises InputError."""
+        marks = self._marks
+        if not marks:
+            return ()
+        both = [self.graph.times()[self.events.end], self.graph.times(self.durations(asked))[self.events.end]]
+        sums: dict[int, list[float]] = {}
+        for mark, base in marks:
+            own = sums.setdefault(mark.step, [0.0, 0.0, 0.0])
+            own[2] += 1
+            for i, ends in enumerate(both):
+                own[i] += ends[base + mark.last] - mark.last_ns - (ends[base + mark.first] - mark.first_ns)
+        return tuple((step, before / ranks, after / ranks) for step, (before, after, ranks) in sorted(sums.items()))
+
+    @cached_property
+    def _marks(self) -> list[tuple[StepMark, int]]:
+        """The steps of each rank, and where its nodes begin; none for jobs that are not replayed as recorded."""
+        if self.result.replay is None:
+            return []
+        first = np.searchsorted(self.nodes.owner, np.arange(len(self.nodes.ranks)))
+        records = [self.result.records[c] for c in self.result.classes[self.nodes.ranks].tolist()]
+        return [(mark, base) for record, base in zip(records, first.tolist(), strict=True)
+                if (record.start_ns >= 0).all() for mark in step_marks(record)]  # fmt: skip
 
     def _end(self, asked: Sequence[Asked], end: float, engine: bool) -> tuple[float, bool]:
         job = self.result.job

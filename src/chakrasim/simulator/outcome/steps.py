@@ -45,8 +45,22 @@ def step_times(records: Sequence[NodeRecord], classes: Ints) -> tuple[StepTime, 
     )
 
 
-def _of_record(record: NodeRecord) -> Iterator[tuple[int | None, int, int, float | None]]:
-    """(step, measured, simulated, share of delays) of the ranks of one record."""
+@dataclass(frozen=True)
+class StepMark:
+    """Where a step is in a rank's nodes: it begins ``first_ns`` before the end of node number ``first``, and ends
+    ``last_ns`` before that of ``last``. ``measured_ns``, ``delay_only_share`` as of `StepTime`."""
+
+    step: int
+    measured_ns: int
+    first: int
+    first_ns: int
+    last: int
+    last_ns: int
+    delay_only_share: float | None
+
+
+def step_marks(record: NodeRecord) -> Iterator[StepMark]:
+    """The steps of the ranks of one record whose traces say where they are; of those, what ran."""
     trace = record.graph.trace
     said = trace.metadata
     numbers, lengths, *ends = (said.get(name, []) for name in ("step_numbers", "step_ns", *_ENDS))
@@ -55,9 +69,19 @@ def _of_record(record: NodeRecord) -> Iterator[tuple[int | None, int, int, float
     if numbers and all(_is_whole(column) and len(column) == len(numbers) for column in columns):
         shares = _shares(said.get("step_path_ns"), said.get("step_delay_only_ns"), len(numbers))
         for share, step, measured, first, first_ns, last, last_ns in zip(shares, *columns, strict=True):
-            begin, end = _end_of(record, ids, first), _end_of(record, ids, last)
+            begin, end = _number_of(record, ids, first), _number_of(record, ids, last)
             if begin is not None and end is not None:
-                yield step, measured, (end - last_ns) - (begin - first_ns), share
+                yield StepMark(step, measured, begin, first_ns, end, last_ns, share)
+
+
+def _of_record(record: NodeRecord) -> Iterator[tuple[int | None, int, int, float | None]]:
+    """(step, measured, simulated, share of delays) of the ranks of one record."""
+    trace, ends = record.graph.trace, record.end_ns
+    said = trace.metadata
+    if said.get("step_numbers"):
+        for mark in step_marks(record):
+            simulated = int(ends[mark.last]) - mark.last_ns - (int(ends[mark.first]) - mark.first_ns)
+            yield mark.step, mark.measured_ns, simulated, mark.delay_only_share
         return
     span = said.get("span_ns")
     if isinstance(span, int) and span > 0 and len(record.end_ns):
@@ -98,11 +122,11 @@ def _is_whole(column: object) -> bool:
     return isinstance(column, list) and all(type(entry) is int for entry in column)
 
 
-def _end_of(record: NodeRecord, ids: np.ndarray[tuple[int], np.dtype[np.uint64]], node: object) -> int | None:
-    """When the node of this id ended; None if there is none."""
+def _number_of(record: NodeRecord, ids: np.ndarray[tuple[int], np.dtype[np.uint64]], node: object) -> int | None:
+    """The number of the node of this id, if it has ended; None if there is none."""
     if not isinstance(node, int) or node < 0:
         return None
     at = int(np.searchsorted(ids, np.uint64(node)))
     if at == len(ids) or int(ids[at]) != node or record.end_ns[at] < 0:
         return None
-    return int(record.end_ns[at])
+    return at
