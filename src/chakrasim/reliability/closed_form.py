@@ -1,0 +1,47 @@
+"""What is known of checkpoints without simulating them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def exact(interval_s: float, write_s: float, restart_s: float, downtime_s: float, rate_per_s: float) -> float:
+    """The share of time that is work, with failures at any time but in the downtime, exponentially apart (Aupy, Robert,
+    Vivien 2013): (T - C) / ((mu + D) e^(R/mu) (e^(T/mu) - 1)), which is (T - C) / T without failures."""
+    if rate_per_s == 0:
+        return (interval_s - write_s) / interval_s
+    exponent = (interval_s + restart_s) * rate_per_s
+    if exponent > 700:
+        return 0.0
+    whole = (1 / rate_per_s + downtime_s) * math.exp(restart_s * rate_per_s) * math.expm1(interval_s * rate_per_s)
+    return (interval_s - write_s) / whole
+
+
+def best_interval_s(write_s: float, rate_per_s: float) -> float | None:
+    """The interval T for which `exact` is largest: 1 - e^(-T/mu) = (T - C) / mu; None without failures, when checkpoints
+    only cost."""
+    if rate_per_s == 0:
+        return None
+    if write_s == 0:
+        return 0.0
+    cost = write_s * rate_per_s
+    low, high = cost, cost + 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle - cost < -math.expm1(-middle):
+            low = middle
+        else:
+            high = middle
+    return high / rate_per_s
+
+
+def hpca25(interval_s: float | None, write_s: float, restart_s: float, rate_per_s: float) -> float:
+    """Kokolis et al., HPCA 2025: (1 - N r (u0 + dt/2)) / (1 + w/dt), first order in the failures, the interval dt between
+    checkpoints; None: their best, sqrt(2 w / (N r)). Not below 0."""
+    if rate_per_s == 0:
+        return 1.0 if interval_s is None else 1 / (1 + write_s / interval_s)
+    between = math.sqrt(2 * write_s / rate_per_s) if interval_s is None else interval_s
+    overhead = 1 + write_s / between if between else 1.0
+    return float(np.maximum((1 - rate_per_s * (restart_s + between / 2)) / overhead, 0.0))
