@@ -181,12 +181,14 @@ def _kinds(table: Any, file: str) -> Ints:
     )
     if isinstance(coded, pyarrow.ChunkedArray):  # some versions of pyarrow give one for no rows, or several
         coded = coded.chunk(0)
-    names = coded.dictionary.to_pylist()
+    # What is no UTF-8 is no kind, either: it is shown escaped.
+    raw = coded.dictionary.cast(pyarrow.binary()).to_pylist()
+    names = ["" if each is None else each.decode("utf-8", "backslashreplace") for each in raw]
     number = {name: KINDS.index(name) if name in KINDS else -1 for name in names}
     kinds: Ints = np.array([number[name] for name in names], np.int64)[_values([coded.indices])]
     if kinds.min() < 0:
         row = int(np.argmin(kinds))
-        word = str(names[int(coded.indices[row].as_py())])
+        word = names[int(coded.indices[row].as_py())]
         raise InputError("no such kind of operation", file=file, place=f"row {row}: optype", found=repr(word[:60]),
                          expected=", ".join(KINDS), remedy=near(word, KINDS) or None)  # fmt: skip
     return kinds
