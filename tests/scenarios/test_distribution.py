@@ -21,7 +21,7 @@ def test_one_recorded_step_is_always_drawn() -> None:
     replay = replay_of(operations(Made(2, 2, 2, 1, 1)))
     found = learn(replay).draw(20)
     assert found.time_s == pytest.approx(np.full(20, replay.steps.measured_s()[0]))
-    assert found.quantile(0.05).value_s == pytest.approx(replay.steps.measured_s()[0])
+    assert found.quantile(0.05).value == pytest.approx(replay.steps.measured_s()[0])
 
 
 def test_blocks_of_steps_draw_the_steps_learned_from() -> None:
@@ -68,13 +68,13 @@ def test_quantiles_hold_what_they_say() -> None:
     for _ in range(400):
         few, more = rng.exponential(size=24), rng.exponential(size=20)
         drawn = StepDistribution(rng.choice(few, 600), len(few), "step")
-        inside.append(((more >= drawn.quantile(0.05).value_s) & (more <= drawn.quantile(0.95).value_s)).mean())
+        inside.append(((more >= drawn.quantile(0.05).value) & (more <= drawn.quantile(0.95).value)).mean())
     assert np.mean(inside) == pytest.approx(0.9, abs=0.025)
     many = 10**9  # steps learned from: the levels are those of the draws
     held = []
     for _ in range(400):
         found = StepDistribution(rng.exponential(size=500), many, "step").quantile(0.75)
-        held.append(found.low_s <= np.log(4) <= found.high_s)
+        held.append(found.low <= np.log(4) <= found.high)
     assert 0.91 <= np.mean(held) <= 0.99
 
 
@@ -82,11 +82,11 @@ def test_draws_end_when_the_median_is_known() -> None:
     replay = replay_of(operations(Made(2, 2, 2, 30, 3)))
     found = learn(replay).draw_enough(1)
     middle = found.quantile(0.5)
-    assert middle.high_s - middle.low_s < 0.005 * middle.value_s or len(found.time_s) == 20_000
+    assert middle.high - middle.low < 0.005 * middle.value or len(found.time_s) == 20_000
     fewer = StepDistribution(found.time_s[:-200], found.learned, found.block)
     if len(fewer.time_s):
         middle = fewer.quantile(0.5)
-        assert middle.high_s - middle.low_s >= 0.005 * middle.value_s
+        assert middle.high - middle.low >= 0.005 * middle.value
 
 
 def test_an_answer_holds_draws_with_and_without_changes() -> None:
@@ -106,7 +106,7 @@ def split_figures(replay: Replay, seed: int) -> tuple[float, float, float]:
         order = rng.permutation(len(measured))
         learned, held = order[: len(order) // 2], measured[order[len(order) // 2 :]]
         found = learn(replay, learned).draw(600, split)
-        low, high = found.quantile(0.05).value_s, found.quantile(0.95).value_s
+        low, high = found.quantile(0.05).value, found.quantile(0.95).value
         inside = np.mean((held >= low) & (held <= high))
         spread = np.log(found.time_s.std(ddof=1) / held.std(ddof=1))
         figures.append((found.time_s.mean() / held.mean() - 1, spread, inside))

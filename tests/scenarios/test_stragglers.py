@@ -173,7 +173,7 @@ def test_groups_are_changed_as_wholes() -> None:
         ("forward-compote=0.5", "no such target.*did you mean forward-compute"),
         ("stage:1=-1", "no factor; found '-1'"),
         ("stage:1=nan", "no factor"),
-        ("stage:1=fast", "no factor; found 'fast'; expected a number from 0 on, or ideal"),
+        ("stage:1=fast", "no factor; found 'fast'; expected how many times as long it takes"),
         ("separate-grads-all-reduce=0", "the trace has no such operation"),
     ],
 )
