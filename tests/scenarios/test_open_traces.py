@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_steps import BC, FC, FS, Made, write_table
 
 from chakrasim import InputError
 from chakrasim.notes import Notes
 from chakrasim.scenarios.open_traces import read_open_trace, read_sizes
 from chakrasim.scenarios.operations import KINDS
 from chakrasim.scenarios.recorded_steps import replay_of
+from made_steps import BC, FC, FS, Made, write_table
 
 pytest.importorskip("pyarrow")
 Columns = dict[str, Any]

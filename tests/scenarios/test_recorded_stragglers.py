@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_steps import FC, FR, FS, Made, Op
 
 from chakrasim import InputError
 from chakrasim.scenarios.changes import changed, with_changes
@@ -19,6 +18,7 @@ from chakrasim.scenarios.open_traces import read_open_trace, read_sizes
 from chakrasim.scenarios.operations import COMMUNICATION, KINDS, Operations
 from chakrasim.scenarios.recorded_steps import Replay, replay_of
 from chakrasim.scenarios.stragglers import stragglers
+from made_steps import FC, FR, FS, Made, Op
 
 NAMES = "AR", "SE", "ST"
 

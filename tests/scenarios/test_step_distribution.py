@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_steps import Made
-from test_stragglers import NAMES, operations, published
+from test_recorded_stragglers import NAMES, operations, published
 
 from chakrasim.scenarios.changes import changed
 from chakrasim.scenarios.distribution import BLOCKS, StepDistribution, learn
 from chakrasim.scenarios.recorded_steps import Replay, replay_of
 from chakrasim.scenarios.straggler_answer import answer_stragglers
+from made_steps import Made
 
 SPLITS = 50
 
