@@ -164,21 +164,22 @@ def _tail(stage: _Stage, found: Dependencies, data_parallel: bool, overlapped: b
 def _messages(stages: list[_Stage], found: Dependencies) -> None:
     """Sends and receives: their computations, and whom they meet."""
     launched: dict[tuple[int, str], list[int]] = {}
+    chunks = (max(int(stages[0].steps.chunk.max()), 0) + 1) * len(stages)
     for stage in stages:
         for way in ("forward", "backward"):
+            numbered = stage.numbered(f"{way}-compute")
             for end in ("send", "recv"):
-                kept = []
-                for each, after, chunk in _matched(stage, way, end):
+                kept = launched[stage.stage, f"{way}-{end}"] = []
+                peer = 1 if (way == "forward") == (end == "send") else -1
+                for each, compute, chunk in _matched(stage, way, end, list(numbered.values())):
                     if end == "send":
-                        found.before[each].append(after)
+                        found.before[each].append(compute)
                     else:
-                        found.before[after].append(each)
-                        earlier = stage.numbered(f"{way}-compute").get(int(stage.steps.sequence[after]) - 1)
-                        if earlier is not None:
-                            found.before[each].append(earlier)
-                    if 0 <= chunk + (1 if (way == "forward") == (end == "send") else -1) < _chunks(stage):
+                        found.before[compute].append(each)
+                        earlier = numbered.get(int(stage.steps.sequence[compute]) - 1)
+                        found.before[each].extend(() if earlier is None else (earlier,))
+                    if 0 <= chunk + peer < chunks:
                         kept.append(each)
-                launched[stage.stage, f"{way}-{end}"] = kept
                 met = set(kept)
                 for each in stage.of(f"{way}-{end}"):
                     if each not in met:
@@ -187,18 +188,12 @@ def _messages(stages: list[_Stage], found: Dependencies) -> None:
         found.meet(pair)
 
 
-def _chunks(stage: _Stage) -> int:
-    """Of the whole model."""
-    return (max(int(stage.steps.chunk.max()), 0) + 1) * (stage.last_stage + 1)
-
-
-def _matched(stage: _Stage, way: str, end: str) -> Iterator[tuple[int, int, int]]:
+def _matched(stage: _Stage, way: str, end: str, compute: list[int]) -> Iterator[tuple[int, int, int]]:
     """Each send or receive that was launched, its computation, and the chunk of the model that this has.
 
     Recorders write sends and receives of pipelines with several chunks that were never launched: receives behind the
     last computation's start, sends before the first one's end.
     """
-    compute = list(stage.numbered(f"{way}-compute").values())
     own = stage.of(f"{way}-{end}")
     if not compute:
         return

@@ -9,10 +9,12 @@ parallel), ``vpp_size`` and ``world_size``, their product without ``vpp_size``.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.config.decode import printable
 from chakrasim.config.section import Section, open_section
@@ -141,17 +143,21 @@ def _column(table: Any, column: str, file: str, good: bool, expected: str) -> An
         raise InputError("not the type of this column", file=file, place=f"column {column}", found=str(values.type),
                          expected=expected)  # fmt: skip
     if values.null_count:
-        row = int(np.argmax(values.is_null().to_numpy()))
+        row = values.is_null().to_pylist().index(True)
         raise InputError("a value is missing", file=file, place=f"row {row}: {column}", expected=expected)
     return values
+
+
+def _values(chunks: Sequence[Any]) -> NDArray[Any]:
+    """The values of chunks without gaps. pyarrow's own way to NumPy imports pandas, which takes a second."""
+    return np.concatenate([np.from_dlpack(chunk) for chunk in chunks])
 
 
 def _integers(table: Any, column: str, file: str) -> Ints:
     import pyarrow
 
     good = pyarrow.types.is_integer(table.column(column).type)
-    found: Ints = _column(table, column, file, good, "whole numbers").to_numpy().astype(np.int64)
-    return found
+    return _values(_column(table, column, file, good, "whole numbers").chunks).astype(np.int64)
 
 
 def _seconds(table: Any, column: str, file: str) -> Floats:
@@ -159,8 +165,7 @@ def _seconds(table: Any, column: str, file: str) -> Floats:
 
     kind = table.column(column).type
     good = pyarrow.types.is_float32(kind) or pyarrow.types.is_float64(kind)
-    found: Floats = _column(table, column, file, good, "seconds as float or double").to_numpy()
-    return found
+    return _values(_column(table, column, file, good, "seconds as float or double").chunks)
 
 
 def _kinds(table: Any, file: str) -> Ints:
@@ -176,12 +181,14 @@ def _kinds(table: Any, file: str) -> Ints:
     )
     if isinstance(coded, pyarrow.ChunkedArray):  # some versions of pyarrow give one for no rows, or several
         coded = coded.chunk(0)
-    names = coded.dictionary.to_pylist()
+    # What is no UTF-8 is no kind, either: it is shown escaped.
+    raw = coded.dictionary.cast(pyarrow.binary()).to_pylist()
+    names = ["" if each is None else each.decode("utf-8", "backslashreplace") for each in raw]
     number = {name: KINDS.index(name) if name in KINDS else -1 for name in names}
-    kinds: Ints = np.array([number[name] for name in names], np.int64)[coded.indices.to_numpy()]
+    kinds: Ints = np.array([number[name] for name in names], np.int64)[_values([coded.indices])]
     if kinds.min() < 0:
         row = int(np.argmin(kinds))
-        word = str(names[int(coded.indices[row].as_py())])
+        word = names[int(coded.indices[row].as_py())]
         raise InputError("no such kind of operation", file=file, place=f"row {row}: optype", found=repr(word[:60]),
                          expected=", ".join(KINDS), remedy=near(word, KINDS) or None)  # fmt: skip
     return kinds

@@ -170,13 +170,18 @@ def _count(rows: Operations, name: str) -> int:
 
 def _check_equal(rows: Operations, step: Ints, replica: Ints, own: Ints, steps: int, replicas: int) -> None:
     """Raise InputError unless each step and replica, side by side, has the operations of the first."""
-    group = step * replicas + replica
-    counts = np.bincount(group, minlength=steps * replicas)
+    group, counts = np.unique(step * replicas + replica, return_counts=True)
+    ids = np.unique(rows.step)
+    if len(group) < steps * replicas:
+        missing = int(np.argmax(np.append(group, -1) != np.arange(len(group) + 1)))
+        _fail(
+            rows, "a step lacks a replica", place=f"step {ids[missing // replicas]}, dp_rank {missing % replicas}",
+            found="no operation", remedy="leave out steps that were recorded in part",
+        )  # fmt: skip
     like = own[: counts[0]]
     if (counts == counts[0]).all() and (own.reshape(-1, counts[0]) == like).all():
         return
     begin = np.concatenate(([0], np.cumsum(counts)))
-    ids = np.unique(rows.step)
     for which in range(steps * replicas):
         mine = own[begin[which] : begin[which + 1]]
         if not np.array_equal(mine, like):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from chakrasim.notes import Notes
-from chakrasim.scenarios.straggler_answer import StragglerAnswer
+
+if TYPE_CHECKING:
+    from chakrasim.scenarios.straggler_answer import StragglerAnswer
 
 _MAGIC = b"PAR1"
 
