@@ -44,6 +44,7 @@ COMMANDS: Final = (
     "replay",
     "predict",
     "estimate",
+    "goodput",
     "calibrate",
     "validate",
     "analyze",

@@ -20,8 +20,8 @@ def exact(interval_s: float, write_s: float, restart_s: float, downtime_s: float
 
 
 def best_interval_s(write_s: float, rate_per_s: float) -> float | None:
-    """The interval T for which `exact` is largest: 1 - e^(-T/mu) = (T - C) / mu; None without failures, when checkpoints
-    only cost."""
+    """The interval T for which `exact` is largest: 1 - e^(-T/mu) = (T - C) / mu; None without failures: checkpoints
+    only cost then."""
     if rate_per_s == 0:
         return None
     if write_s == 0:
@@ -38,7 +38,7 @@ def best_interval_s(write_s: float, rate_per_s: float) -> float | None:
 
 
 def hpca25(interval_s: float | None, write_s: float, restart_s: float, rate_per_s: float) -> float:
-    """Kokolis et al., HPCA 2025: (1 - N r (u0 + dt/2)) / (1 + w/dt), first order in the failures, the interval dt between
+    """Kokolis et al., HPCA 2025: (1 - N r (u0 + dt/2)) / (1 + w/dt), first order in the failures, with dt between
     checkpoints; None: their best, sqrt(2 w / (N r)). Not below 0."""
     if rate_per_s == 0:
         return 1.0 if interval_s is None else 1 / (1 + write_s / interval_s)

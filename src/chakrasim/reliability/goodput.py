@@ -113,7 +113,8 @@ def goodput(spec: Source | GoodputSpec, *, notes: Notes | None = None) -> Goodpu
     total = sum(asked.failures.values())
     lost = float(shares[2:].sum())
     wanted = None if asked.steps is None else (asked.steps * asked.step_s / ettr / DAY_S if ettr > 0 else np.inf)
-    hours = 24.0 * (asked.days if wanted is None or not np.isfinite(wanted) else wanted) * asked.nodes * asked.gpus_per_node
+    days = asked.days if wanted is None or not np.isfinite(wanted) else wanted
+    hours = 24.0 * days * asked.nodes * asked.gpus_per_node
     endless = not np.isfinite(interval)
     return Goodput(
         spec=asked,
@@ -145,7 +146,9 @@ def _kwh(power: Mapping[str, float], busy: float, hours: float) -> float:
 
 def _warn(spec: GoodputSpec, drawn: Runs, notes: Notes) -> None:
     if drawn.days < spec.days * (1 - 1e-9):
-        notes.warn(f"{spec.days:g} days have too many failures to draw: runs of {drawn.days:.4g} days stand for them, so "
-                   "that low and high are wider apart than they would be")  # fmt: skip
+        notes.warn(
+            f"{spec.days:g} days have too many failures to draw: runs of {drawn.days:.4g} days stand for them, "
+            "which makes low and high lie wider apart"
+        )
     if drawn.share[:, 0].mean() < 0.01:
         notes.warn("next to nothing is ever done: failures come faster than a restart and a period of work take")

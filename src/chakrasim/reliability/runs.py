@@ -31,7 +31,7 @@ PRODUCTIVE, SAVE, RESTORE, WASTED, RECOVERY, SPARES = range(len(PARTS))
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """``share`` float64[runs, len(PARTS)]: of each run's time; ``failures`` are all that were drawn; ``days`` of each."""
+    """``share`` float64[runs, len(PARTS)]: of each run's time; ``failures``: of all of them; ``days``: of each."""
 
     share: Floats
     failures: int
@@ -53,7 +53,8 @@ def draw_runs(spec: GoodputSpec, interval_s: float) -> Runs:
     rng = np.random.default_rng(spec.seed)
     state = _State(spec, interval_s, span, runs)
     while state.goes_on:
-        gap = rng.standard_exponential(runs) / rate if rate > 0 else np.full(runs, np.inf)
+        with np.errstate(over="ignore", divide="ignore"):
+            gap = rng.standard_exponential(runs) / rate
         state.until_failure(gap)
         state.failed()
     return Runs(state.spent / span, state.failures, span / DAY_S)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
-from chakrasim.config.kinds import choice, number, text, whole
+from chakrasim.config.kinds import number, text, whole
 from chakrasim.config.section import Section, Source, open_section
-from chakrasim.config.table import REQUIRED, Derived, Key, Kind, Values, mapping, names, read
+from chakrasim.config.table import REQUIRED, Key, Kind, Values, mapping, names, read
 from chakrasim.config.values import parse_decimal
-from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
 DAY_S: Final = 86_400.0
@@ -60,10 +59,10 @@ SPEC: Final = (
     Key("days", number(1e-6, 1e7, "days, from 1e-6 to 1e7", "days"), 30.0, "of the run"),
     Key("seed", whole(0, 2**63 - 1), 0, "of what is drawn"),
     Key("steps", whole(1, 10**15), None, "how many are wanted: how many days they take"),
-    Key("model", text, None, "a model's name or a spec's file: its checkpoint's bytes, 14 a parameter"),
+    Key("model", text, None, "a model's name: its checkpoint's bytes, 14 a parameter"),
     Key("checkpoint_bytes", whole(1, 2**62), None, "of a checkpoint, instead of its time"),
     Key("storage_bytes_per_s", number(1, 1e18, "bytes a second", "bytes a second"), None, "what storage takes"),
-    Key("asynchronous_share", number(0, 1, "a share from 0 to 1", "share"), 0.0, "of writing, that training goes on in"),
+    Key("asynchronous_share", number(0, 1, "a share from 0 to 1", "share"), 0.0, "of writing that halts nothing"),
     Key("gpus_per_node", whole(1, 4096), 8, "for money and energy"),
     Key("price_per_gpu_hour", number(0, 1e9, "an amount of money", "money"), None, "what an hour of a GPU costs"),
     Key("power", mapping(POWER), None, "of a GPU by what the job does: energy"),
@@ -90,7 +89,6 @@ class GoodputSpec:
     price_per_gpu_hour: float | None = None
     power: Mapping[str, float] | None = None
     checkpoint_bytes: int | None = None
-    assumed: tuple[str, ...] = field(default=())
 
     @property
     def rate_per_s(self) -> float:
@@ -102,8 +100,10 @@ def load_spec(source: Source, notes: Notes) -> GoodputSpec:
     """A spec's file, or the mapping that it holds. Raises InputError."""
     section = open_section(source, "goodput spec", "yaml", notes)
     section.refuse_unknown(names(SPEC))
+    null = [key for key, value in section.entries.items() if value is None or getattr(value, "is_null", False)]
+    section = replace(section, entries={key: value for key, value in section.entries.items() if key not in null})
     values = read(section, SPEC)
-    write, size = _write_s(section, values, notes)
+    write, size = _write_s(section, values)
     share = values.pop("asynchronous_share")
     for name in ("model", "storage_bytes_per_s"):
         values.pop(name)
@@ -115,20 +115,17 @@ def load_spec(source: Source, notes: Notes) -> GoodputSpec:
     return GoodputSpec(**values)
 
 
-def _write_s(section: Section, values: Values, notes: Notes) -> tuple[float, int | None]:
+def _write_s(section: Section, values: Values) -> tuple[float, int | None]:
     """How long a checkpoint takes to write, and its bytes where they are known."""
     size, speed = values["checkpoint_bytes"], values["storage_bytes_per_s"]
     if size is None and values["model"] is not None:
         from chakrasim.generator.formulas import parameter_count
-        from chakrasim.generator.spec.file import model_of
+        from chakrasim.generator.spec.file import load_spec as load_transformer
 
-        size = BYTES_PER_PARAMETER * parameter_count(model_of(values["model"], notes))
+        size = BYTES_PER_PARAMETER * parameter_count(load_transformer({"model": values["model"]}).model)
     if values["checkpoint_write_s"] is not None:
         return float(values["checkpoint_write_s"]), size
     if size is None or speed is None:
         section.fail("checkpoint_write_s", "the key is missing",
                      expected="seconds, or checkpoint_bytes (or model) and storage_bytes_per_s")  # fmt: skip
     return size / speed, size
-
-
-__all__ = ["BEST", "DAY_S", "SPEC", "Derived", "GoodputSpec", "InputError", "choice", "load_spec"]
