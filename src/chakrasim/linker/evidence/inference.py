@@ -9,6 +9,7 @@ from chakrasim.linker.evidence.enqueued import Enqueued, Links, ended_last, join
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
+from chakrasim.linker.evidence.stream_waits import by_calls, by_times
 from chakrasim.linker.evidence.synchronisation import EVENT, WAIT, SyncRecords, Waits
 from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
@@ -24,15 +25,17 @@ def named(work: LaneEvents, *parts: str) -> Mask:
 
 def infer(work: LaneEvents, launches: Launches, queues: Enqueued, records: SyncRecords, waits: Waits) -> Waits:
     """Add to what records prove: blocking copies, blocking calls without a record, waits whose record lacks its
-    source, and, if there are no records at all, waits between streams."""
+    source, and, if no record is of a waiting stream, waits between streams."""
     recorded = np.zeros(len(work.host), np.bool_)
     recorded[records.call[records.call >= 0]] = True
     host = [waits.host, *_copies(work, launches), *_blocking(work, launches, queues, recorded)]
     host.append(_events(work, launches, queues, waits.unresolved))
     device = [waits.device, _stream_waits(work, queues, waits.unresolved)]
     work.counts["cross_stream_waits_proven"] = len(waits.device)
-    if not len(records):
-        device.append(_stream_waits_by_calls(work, queues))
+    if not (records.what == WAIT).any():
+        calls = np.flatnonzero(named(work, "streamwaitevent") & ~recorded).astype(np.int32)
+        device.append(by_calls(work, launches, queues, calls))
+        device.append(by_times(work, launches, join(device)))
     found = Waits(join(host), join(device), waits.unresolved)
     work.counts["cross_stream_waits_inferred"] = len(found.device) - len(waits.device)
     return found
@@ -119,15 +122,6 @@ def _stream_waits(work: LaneEvents, queues: Enqueued, unresolved: SyncRecords) -
     source = np.where(known, queues.streams.devices(at), _launched_before(work, queues, recorded))
     target = queues.streams.devices(queues.streams.first_from(some.lane, some.time_ns))
     return _checked(work, source.astype(np.int32), target)
-
-
-def _stream_waits_by_calls(work: LaneEvents, queues: Enqueued) -> Links:
-    """Without any record: the thread's next launch waits for what it launched before it last recorded an event, if
-    that is another stream."""
-    call = np.flatnonzero(named(work, "streamwaitevent")).astype(np.int32)
-    lane, time = work.host.lane[call], work.host.start_ns[call]
-    target = queues.threads.devices(queues.threads.first_from(lane, time))
-    return _checked(work, _launched_before(work, queues, _last_recorded(work, call)), target)
 
 
 def _last_recorded(work: LaneEvents, call: Indices) -> Indices:
