@@ -8,7 +8,7 @@ from typing import Any, Final
 from chakrasim.cli.job_options import add_inputs, add_limits, add_model
 from chakrasim.cli.options import real_number, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
-from chakrasim.cli.what_if import simulated, stragglers
+from chakrasim.cli.what_if import recorded, simulated, stragglers
 from chakrasim.notes import Notes
 
 SUMMARY = "Ask what would be if something were faster, slower, ideal, or on another machine"
@@ -20,12 +20,14 @@ examples:
   chakrasim what-if traces/step --machine h100 --gpus 64 --slow 5=1.3 --stragglers  # S, S_x, M
   chakrasim what-if traces/step --machine hgx-h100-8 --jitter 0.03 --fail-slow 0.005=1.1 --draws 1000
   chakrasim what-if recorded --set machine=hgx-h100-8                               # what was recorded, elsewhere
+  chakrasim what-if device.0.json.gz --set communication=0 --json f.json            # one rank's PyTorch trace
   chakrasim what-if steps.parquet --meta job.yaml --json stragglers.json            # the open straggler traces
   chakrasim what-if steps.parquet --meta job.yaml --set backward-compute=0.5 --draws 600 --seed 1
 
 TARGET of a simulated or replayed job: all, compute, communication, rank:0-7,16, stage:N, op:CLASS, kind:all-reduce,
 link:'dim 0', module:NAME, node:NAME (* for any letters), or another machine: a place of its file, machine=NAME,
-device=NAME; 'rank:3&op:gemm' is what is both. Of straggler traces: kinds of operations, stage:N, dp_rank:N,
+device=NAME; 'rank:3&op:gemm' is what is both. Of one rank's PyTorch trace: all, communication, compute, memory, host,
+kernel:NAME, op:NAME. Of straggler traces: kinds of operations, stage:N, dp_rank:N,
 worker:DP/STAGE. FACTOR is how many times as long it takes, or ideal: what equal ones take in the mean.
 
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank can never finish; 130 interrupted
@@ -83,11 +85,14 @@ def run(options: argparse.Namespace) -> int:
 def _answer(options: argparse.Namespace, notes: Notes) -> tuple[Any, Any]:
     """The answer and what makes tables of it, by what the input is."""
     from chakrasim.report.tables import stragglers as straggler_tables
-    from chakrasim.report.tables.what_if import simulated_sections
+    from chakrasim.report.tables.what_if import recorded_sections, simulated_sections
 
     if stragglers.takes(options.prefix):
         _announce(options, "event_graph")
         return stragglers.run(options, notes), straggler_tables.straggler_sections
+    if recorded.takes(options.prefix):
+        _announce(options, "trace", "linker", "event_graph")
+        return recorded.run(options, notes), recorded_sections
     _announce(options, "trace", "simulator", "event_graph")
     return simulated.run(options, notes), simulated_sections
 

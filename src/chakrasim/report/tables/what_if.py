@@ -8,11 +8,32 @@ from typing import Final
 from chakrasim.report.tables.cut import more_line
 from chakrasim.scenarios.job_answer import JobAnswer
 from chakrasim.scenarios.job_stragglers import JobStragglers
+from chakrasim.scenarios.recorded import RecordedAnswer
 from chakrasim.scenarios.simulated import Outcome
 from chakrasim.text.amounts import time_text
 from chakrasim.text.layout import Section
 
 MOST_ROWS: Final = 12
+
+
+def recorded_sections(found: RecordedAnswer) -> list[Section]:
+    """The steps of one rank, before and after."""
+    rows = tuple(
+        (
+            "all" if one.step < 0 else str(one.step),
+            time_text(one.before_ns),
+            time_text(round(one.after_ns)),
+            f"{one.after_ns / one.before_ns - 1:+.2%}" if one.before_ns else "-",
+            "-" if one.delay_only_share is None else f"{one.delay_only_share:.1%}",
+        )
+        for one in found.steps
+    )
+    lines = (
+        "delay only: the share of the step's critical path that no dependency explains, and that therefore cannot move",
+        f"waits between streams: {found.waits:,}, of which {found.inferred:,} were found from calls and times",
+    )
+    columns = ("step", "before", "after", "change", "delay only")
+    return [Section(f"What if {', '.join(found.asked)}", columns, rows, lines=lines)]
 
 
 def simulated_sections(found: JobAnswer) -> list[Section]:

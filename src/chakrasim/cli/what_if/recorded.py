@@ -1,0 +1,29 @@
+"""What-if on PyTorch's trace of one rank."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from chakrasim.cli.output import tell_warnings
+from chakrasim.errors import InputError
+from chakrasim.notes import Notes
+from chakrasim.scenarios.asked import asked_of
+from chakrasim.scenarios.recorded import RecordedAnswer, ask_recorded
+
+
+def takes(path: str | None) -> bool:
+    """Whether this is a file that looks like a PyTorch trace: JSON, plain or gzip."""
+    return path is not None and os.path.isfile(path) and path.endswith((".json", ".json.gz", ".gz"))
+
+
+def run(options: argparse.Namespace, notes: Notes) -> RecordedAnswer:
+    """Link, replay and answer. Raises InputError."""
+    from chakrasim.linker.api import link
+
+    if not options.set:
+        raise InputError("nothing is asked", expected="--set TARGET=FACTOR", remedy="--set communication=0, say")
+    asked = [asked_of(text) for text in options.set]
+    linked = link(None, options.prefix, lenient=options.lenient, notes=notes)
+    tell_warnings(notes.warnings, options)
+    return ask_recorded(linked, asked)
