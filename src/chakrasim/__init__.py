@@ -15,6 +15,9 @@ To simulate:
     load_device             a device profile, which says how long work takes on a GPU
     load_groups             communicator groups of a file
     estimate                how long a training step of a model takes, with an interval: a StepEstimate
+    explain                 why a run takes as long as it does: critical path over all ranks, waiting, derivatives
+    what_if                 what is if ranks, operators or collectives take longer or shorter
+    goodput                 how much of the time is training, with failures, checkpoints and restarts
     predict_collective      how long one collective takes as NCCL or RCCL runs it, with an interval
     run_flows               Flows that share a network's links, without a workload: a FlowResult
 
@@ -98,15 +101,18 @@ if TYPE_CHECKING:
     from chakrasim.errors import ChakrasimError, InputError, StallError
     from chakrasim.estimation.api import estimate
     from chakrasim.estimation.result import StepEstimate
+    from chakrasim.explanation.explain import explain
     from chakrasim.generator import collective_job, generate_transformer, transformer_job
     from chakrasim.linker.across_ranks.clocks import align
     from chakrasim.linker.api import link
     from chakrasim.machine import load_device, load_groups, load_machine, preset_names
     from chakrasim.notes import Notes
+    from chakrasim.reliability.goodput import goodput
     from chakrasim.report.picture.parts import write_parts
     from chakrasim.report.tables.simulation import summary
     from chakrasim.report.timeline.memory import write_memory_traces
     from chakrasim.report.timeline.simulation import write_timeline
+    from chakrasim.scenarios.simulated import what_if
     from chakrasim.simulator.api import replay_recorded, simulate
     from chakrasim.simulator.context import Limits, Protocol
     from chakrasim.simulator.flow.alone.api import run_flows
@@ -154,8 +160,10 @@ __all__ = [
     "discover",
     "doctor",
     "estimate",
+    "explain",
     "generate_transformer",
     "generator",
+    "goodput",
     "link",
     "link_directory",
     "load_device",
@@ -182,6 +190,7 @@ __all__ = [
     "validate_collectives",
     "validate_megatron",
     "validate_steps",
+    "what_if",
     "write",
     "write_job",
     "write_memory_traces",
@@ -206,15 +215,18 @@ __getattr__, __dir__ = lazily(
         "errors": ("ChakrasimError", "InputError", "StallError"),
         "estimation.api": ("estimate",),
         "estimation.result": ("StepEstimate",),
+        "explanation.explain": ("explain",),
         "generator": ("collective_job", "generate_transformer", "transformer_job"),
         "linker.across_ranks.clocks": ("align",),
         "linker.api": ("link",),
         "machine": ("load_device", "load_groups", "load_machine", "preset_names"),
         "notes": ("Notes",),
+        "reliability.goodput": ("goodput",),
         "report.picture.parts": ("write_parts",),
         "report.tables.simulation": ("summary",),
         "report.timeline.memory": ("write_memory_traces",),
         "report.timeline.simulation": ("write_timeline",),
+        "scenarios.simulated": ("what_if",),
         "simulator.api": ("replay_recorded", "simulate"),
         "simulator.context": ("Limits", "Protocol"),
         "simulator.flow.alone.api": ("run_flows",),

@@ -223,9 +223,11 @@ def test_dlrm_runs_rank_by_rank_and_together(dlrm: object) -> None:
     for rank in range(8):
         result = chakrasim.replay_recorded(f"{prefix}.{rank}.et")
         assert [(time.step, abs(time.error_pct) < 0.1) for time in result.steps] == [(10, True)]
-    for common in (False, True):
-        result = chakrasim.replay_recorded(prefix, "transfer", common_start=common)
-        assert len(result.steps) == 8 and all(abs(time.error_pct) < 5 for time in result.steps)
+    result = chakrasim.replay_recorded(prefix, "transfer")
+    assert len(result.steps) == 8 and all(abs(time.error_pct) < 0.1 for time in result.steps)
+    # Ranks that started late made others wait, which a common start spares them.
+    result = chakrasim.replay_recorded(prefix, "transfer", common_start=True)
+    assert max(time.simulated_ns for time in result.steps) < max(time.measured_ns for time in result.steps)
     traces = read(prefix)
     assert sum(int((trace.types == 7).sum()) for trace in traces) == 64
     result = chakrasim.simulate(traces, comm_groups=dlrm.comm_group, machine="hgx-h100-8")  # type: ignore[attr-defined]

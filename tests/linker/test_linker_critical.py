@@ -69,10 +69,9 @@ def streams(folder: Path, *, recorded: bool, steps: int = 1) -> LinkedTrace:
     return trace.link(folder)
 
 
-def test_a_wait_that_was_not_recorded_is_delay_only(tmp_path: Path) -> None:
-    # Back from the end: 175 of the host, 5 of the call, 100 of "after", 600 of delay, 100 of "before", 9 of delay, 11.
+def test_a_wait_that_was_not_recorded_is_found_from_times(tmp_path: Path) -> None:
     paths = streams(tmp_path, recorded=False, steps=2).step_paths
-    assert [(path.step, path.path_ns, path.delay_ns) for path in paths] == [(0, 10**6, 609_000), (1, 10**6, 609_000)]
+    assert [(path.step, path.path_ns, path.delay_ns) for path in paths] == [(0, 10**6, 7_000), (1, 10**6, 7_000)]
 
 
 def test_a_wait_that_was_recorded_is_none(tmp_path: Path) -> None:
@@ -89,13 +88,13 @@ def test_without_steps_it_is_the_path_of_the_whole(tmp_path: Path) -> None:
     assert (path.step, path.path_ns, path.delay_ns) == (-1, 590_000, 389_000)
 
 
-def test_traces_without_records_of_synchronisation_show_it(shared_dir: Path) -> None:
+def test_waits_of_traces_without_records_of_synchronisation_are_found(shared_dir: Path) -> None:
     wild = shared_dir / "traces/wild"
     (path,) = link(device=wild / "reduced/stream_wait_without_event_record.json").step_paths
-    assert (path.step, path.path_ns, path.delay_ns) == (1, 1_200_000, 909_000)
+    assert (path.step, path.path_ns, path.delay_ns) == (1, 1_200_000, 9_000)
     paths = link(device=wild / "traces/ddp_resnet_mi300_rank0.json.gz").step_paths
     assert [path.step for path in paths] == [15, 16, 17]
-    assert all(0.6 < path.delay_only_share < 0.65 for path in paths)
+    assert all(path.delay_only_share < 0.03 for path in paths)
 
 
 @pytest.mark.parametrize("name", ["alexnet", "evsync", "evsyncms"])

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     with simulated(options) as result:
         tell_warnings(result.warnings, options)
         from chakrasim.explanation.explain import explain
-        from chakrasim.report.tables.explanation import explanation_sections
+        from chakrasim.report.tables.answers.explanation import explanation_sections
 
         found = explain(result)
     report(options, found.to_dict, lambda: explanation_sections(found))

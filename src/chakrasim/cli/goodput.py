@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     """Reckon and print. Raises InputError."""
     check_targets({"--json": options.json}, [options.spec])
     from chakrasim.reliability.goodput import goodput
-    from chakrasim.report.tables.goodput import goodput_sections
+    from chakrasim.report.tables.answers.goodput import goodput_sections
 
     notes = Notes()
     found = goodput(options.spec, notes=notes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +15,12 @@ from chakrasim.explanation import families
 from chakrasim.explanation.families import Family
 from chakrasim.explanation.job_events import JobEvents, job_events
 from chakrasim.explanation.rerun import Rerun, Slope
-from chakrasim.explanation.result import CHANGES, Explanation, PathPiece, Share
+from chakrasim.explanation.result import CHANGES, Explanation, PathPiece, Share, SlowRank
 from chakrasim.simulator.outcome.result import SimulationResult
 
-CHECK_S: Final = 5.0
-"""Seconds that simulations with other durations may take, for each of two families."""
+SLOW: Final = 0.01
+MOST_CHECKED: Final = 120_000
+"""Nodes of the job, once for each row that simulations with other durations check, for each of two families."""
 MOST_GROUPS: Final = 200
 """So many groups of a family get derivatives, those with the least slack first."""
 
@@ -54,23 +54,39 @@ def explain(result: SimulationResult) -> Explanation:
         makespan_ns=result.makespan_ns,
         path=view.path(),
         **shares,
+        slow_ranks=_slow_ranks(events, by_family["ranks"].total_ns / events.nodes.copies),
         rank_classes=result.classes if events.folded else None,
         warnings=result.warnings,
         fixed_order=result.congestion == "unaware",
     )
 
 
+def _slow_ranks(events: JobEvents, compute_ns: Floats) -> tuple[SlowRank, ...]:
+    """Ranks that compute longer than those with as many nodes."""
+    nodes = events.nodes
+    count = np.bincount(nodes.owner, minlength=len(nodes.ranks))
+    found = []
+    for several in np.unique(count).tolist():
+        own = np.flatnonzero(count == several)
+        weighed = np.repeat(compute_ns[own], nodes.copies[own])
+        median = float(np.median(weighed))
+        slow = own[compute_ns[own] > (1 + SLOW) * median]
+        found += [SlowRank(int(nodes.ranks[i]), float(compute_ns[i]), median, len(weighed)) for i in slow.tolist()]
+    return tuple(sorted(found, key=lambda one: -one.compute_ns / max(one.median_ns, 1.0)))
+
+
 def _checked(rows: tuple[Share, ...], family: Family, again: Rerun) -> tuple[Share, ...]:
-    """Derivatives that the engine agrees with, those of most time on the path first, while there is time."""
+    """Derivatives that the engine agrees with, those of most time on the path first, as far as that is soon done."""
     place = {name: i for i, name in enumerate(family.names)}
     checked = dict(enumerate(rows))
-    begin = perf_counter()
+    rest = MOST_CHECKED
     for i in sorted(checked, key=lambda i: -rows[i].on_path_ns):
         row = rows[i]
         chosen = np.flatnonzero((family.group == place[row.name]) & again.nodes.computes)
         if row.slower is None or row.faster is None or len(chosen) < (family.group == place[row.name]).sum():
             continue
-        if perf_counter() - begin > CHECK_S:
+        rest -= len(again.nodes.kind)
+        if rest < 0:
             break
         slower = again.check(chosen, row.total_ns, 1, Slope(row.slower, row.slower_until_ns))
         faster = again.check(chosen, row.total_ns, -1, Slope(row.faster, row.faster_until_ns))

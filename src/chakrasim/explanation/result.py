@@ -34,6 +34,16 @@ class PathPiece:
 
 
 @dataclass(frozen=True)
+class SlowRank:
+    """A rank that computes longer than the median of the ``equals`` ranks with as many nodes, itself among them."""
+
+    rank: int
+    compute_ns: float
+    median_ns: float
+    equals: int
+
+
+@dataclass(frozen=True)
 class Share:
     """A rank, link, kind of collective, class of operators or module.
 
@@ -90,6 +100,8 @@ class Share:
 class Explanation(Shown):
     """Why a job takes ``makespan_ns``: its critical path, whose pieces sum to that, and who takes part in it.
 
+    ``slow_ranks``: those that compute more than 1 % longer than their equals, the slowest first.
+
     ``rank_classes`` int64[ranks]: of a folded job, which class of equal ranks each is in; ``ranks`` then has a row for
     each class. ``fixed_order``: messages do not contend, so changes within the break points leave their times alone.
     """
@@ -101,6 +113,7 @@ class Explanation(Shown):
     kinds: tuple[Share, ...]
     op_classes: tuple[Share, ...]
     modules: tuple[Share, ...]
+    slow_ranks: tuple[SlowRank, ...] = ()
     fixed_order: bool = True
     rank_classes: NDArray[np.int64] | None = None
     warnings: tuple[str, ...] = field(default=())
@@ -121,6 +134,7 @@ class Explanation(Shown):
                 family: [row.to_dict("rank" if family == "ranks" else "name") for row in getattr(self, family)]
                 for family in FAMILIES
             },
+            "slow_ranks": [asdict(one) for one in self.slow_ranks],
             "fixed_order": self.fixed_order,
             "rank_classes": None if self.rank_classes is None else self.rank_classes.tolist(),
             "warnings": list(self.warnings),

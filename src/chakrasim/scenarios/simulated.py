@@ -17,7 +17,7 @@ from chakrasim.explanation import families
 from chakrasim.explanation.families import Family
 from chakrasim.explanation.job_events import UNFOLDED_NODES, JobEvents, job_events
 from chakrasim.explanation.rerun import Rerun
-from chakrasim.scenarios.asked import Asked
+from chakrasim.scenarios.asked import Asked, asked_of
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.steps import StepMark, step_marks
@@ -233,6 +233,14 @@ class SimulatedScenarios:
             return end, False
         again = Rerun(self.nodes, job, self.result.makespan_ns)
         return float(again.makespan(moved, wanted[moved] / np.maximum(self.graph.duration[moved], 1e-300))), True
+
+
+def what_if(result: SimulationResult, *changes: str) -> Outcome:
+    """What changes, all at once, make of a simulated or replayed job: ``what_if(result, "rank:3=1.2", "op:gemm=0.9")``.
+
+    Each is ``TARGET=FACTOR`` as of ``chakrasim what-if``. Raises InputError.
+    """
+    return SimulatedScenarios(result).outcomes([[asked_of(text) for text in changes]])[0]
 
 
 def _medians(groups: Ints, values: Floats) -> Floats:

@@ -84,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _answer(options: argparse.Namespace, notes: Notes) -> tuple[Any, Any]:
     """The answer and what makes tables of it, by what the input is."""
-    from chakrasim.report.tables import stragglers as straggler_tables
-    from chakrasim.report.tables.what_if import recorded_sections, simulated_sections
+    from chakrasim.report.tables.answers import stragglers as straggler_tables
+    from chakrasim.report.tables.answers.what_if import recorded_sections, simulated_sections
 
     if stragglers.takes(options.prefix):
         _announce(options, "event_graph")

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from chakrasim.explanation.result import CHANGES, Explanation, Share
+from chakrasim.explanation.result import CHANGES, Explanation, Share, SlowRank
 from chakrasim.report.tables.cut import more_line
-from chakrasim.text.amounts import share_text, time_text
+from chakrasim.text.amounts import plural, share_text, time_text
 from chakrasim.text.layout import Section
 
 MOST_ROWS: Final = 12
+MOST_SLOW: Final = 5
 TITLES: Final = {
     "ranks": "Ranks: slower and faster by what they compute",
     "kinds": "Communication by kind",
@@ -34,6 +35,8 @@ def _sections(found: Explanation) -> Iterator[Section]:
         f"makespan {time_text(end)}; critical path over all ranks: {len(found.path):,} pieces, which sum to it",
         f"waiting for other ranks, over all ranks: {time_text(waiting)}; waiting caused sums to {time_text(sums)}",
     ))  # fmt: skip
+    if found.slow_ranks:
+        yield Section(lines=tuple(_slow(found, one) for one in found.slow_ranks[:MOST_SLOW]))
     made: Counter[str] = Counter()
     for piece in found.path:
         made[piece.kind] += piece.end_ns - piece.start_ns
@@ -42,6 +45,15 @@ def _sections(found: Explanation) -> Iterator[Section]:
     for family, title in TITLES.items():
         yield _family(title, _order(getattr(found, family)), end)
     yield Section(lines=_reading(found))
+
+
+def _slow(found: Explanation, one: SlowRank) -> str:
+    row = next(row for row in found.ranks if row.name == one.rank)
+    longer = f"{one.compute_ns / one.median_ns - 1:.1%}" if one.median_ns else "longer"
+    return (
+        f"rank {one.rank} is slow: it computes {time_text(round(one.compute_ns))}, {longer} more than the median of "
+        f"{plural(one.equals, 'rank')} with as many nodes, and makes others wait {time_text(row.delay_cost_ns)} in all"
+    )
 
 
 def _order(rows: Sequence[Share]) -> list[Share]:

@@ -1,0 +1,1 @@
+"""Tables of answers: why, what if, how long with failures."""
