@@ -169,12 +169,15 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
         _simulate(options.output) if "output" in options else ["info", _first(options.output_dir, "*.et")]
     ),
     "simulate": lambda options, argv: _after_simulate(options, argv),
-    "flows": lambda *_: "",  # its tables are the end
+    "explain": lambda *_: "a change is asked by chakrasim what-if, with the same job and machine: --set rank:0=1.1, say",
+    "what-if": lambda *_: "",  # its tables are the end
+    "flows": lambda *_: "",  # likewise
     "replay": lambda options, _: _simulate(options.prefix or options.trace_path),
     "predict": lambda options, _: _after_predict(options),
     "estimate": lambda options, argv: (
         [*argv, "--json", _free("step", ".json")] if options.json is None else "generate transformer writes its traces"
     ),
+    "goodput": lambda *_: "",
     "calibrate": lambda options, _: (
         ["predict", "collective", "--machine", options.output or "FILE", "--collective", "all_reduce", "--size", "1MiB"]
         if options.kind == "collectives"
