@@ -169,7 +169,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
         _simulate(options.output) if "output" in options else ["info", _first(options.output_dir, "*.et")]
     ),
     "simulate": lambda options, argv: _after_simulate(options, argv),
-    "explain": lambda *_: "a change is asked by chakrasim what-if, with the same job and machine: --set rank:0=1.1, say",
+    "explain": lambda *_: "chakrasim what-if asks for a change, of the same job and machine: --set rank:0=1.1",
     "what-if": lambda *_: "",  # its tables are the end
     "flows": lambda *_: "",  # likewise
     "replay": lambda options, _: _simulate(options.prefix or options.trace_path),

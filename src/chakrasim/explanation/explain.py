@@ -54,7 +54,7 @@ def explain(result: SimulationResult) -> Explanation:
         makespan_ns=result.makespan_ns,
         path=view.path(),
         **shares,
-        slow_ranks=_slow_ranks(events, by_family["ranks"].total_ns / events.nodes.copies),
+        slow_ranks=_slow_ranks(events, by_family["ranks"].total_ns),
         rank_classes=result.classes if events.folded else None,
         warnings=result.warnings,
         fixed_order=result.congestion == "unaware",

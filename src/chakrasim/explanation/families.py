@@ -36,10 +36,11 @@ class Family:
 
 
 def ranks(nodes: Nodes, duration: Floats) -> Family:
-    """By rank, what it computes: what ``--slow`` makes longer."""
+    """By rank, what it computes: what ``--slow`` makes longer; of a class of equal ranks what each of them does."""
     own = nodes.computes
     group = np.where(own, nodes.owner, -1).astype(np.int32)
-    return Family(group, tuple(nodes.ranks.tolist()), _totals(group, len(nodes.ranks), nodes, duration))
+    total = _totals(group, len(nodes.ranks), nodes, duration) / nodes.copies
+    return Family(group, tuple(nodes.ranks.tolist()), total)
 
 
 def kinds(nodes: Nodes, duration: Floats) -> Family:

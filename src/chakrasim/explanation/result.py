@@ -50,7 +50,8 @@ class Share:
     Attributes
     ----------
     total_ns:
-        How long its nodes take together over all ranks; of a rank, without communication. A collective counts once.
+        How long its nodes take together over all ranks; of a rank (or each of a class) what it computes. A collective
+        counts once.
     on_path_ns:
         So much of the critical path is of its nodes; over all ranks these sum to the makespan.
     slack_ns:

@@ -99,5 +99,8 @@ def _reading(found: Explanation) -> tuple[str, ...]:
         lines.append("Slopes are those of the order in which things happened; where contention or an order may change, "
                      "simulate the change (chakrasim what-if).")  # fmt: skip
     if found.rank_classes is not None:
-        lines.append("Equal ranks were simulated as one: a row stands for all ranks of its class, which move together.")
+        lines.append(
+            "Equal ranks were simulated as one: a row is of all ranks of its class, whose computing changes together; "
+            "waiting is their sum."
+        )
     return tuple(lines)
