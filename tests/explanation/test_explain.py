@@ -52,7 +52,10 @@ def check_slopes(job: RandomJob, makespan_ns: int, row: Share) -> None:
         most = min((until or row.total_ns) / row.total_ns, 0.99)
         for share in (0.4, 0.8):
             factor = 1 + sign * round(most * share, 3)
-            moved = job.run({row.name: factor}).makespan_ns - makespan_ns
+            try:
+                moved = job.run({row.name: factor}).makespan_ns - makespan_ns
+            except StallError:
+                continue
             assert abs(moved - slope * abs(factor - 1) * row.total_ns) <= rounding
 
 

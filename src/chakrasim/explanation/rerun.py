@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from chakrasim.errors import StallError
 from chakrasim.event_graph.graph import Floats, Ints
 from chakrasim.explanation.nodes import Nodes
 from chakrasim.notes import Notes
@@ -61,17 +62,24 @@ class Rerun:
         context = replace(self.job.context, notes=Notes(), counts=Counter())
         return Session(context, graphs, graph_of).run(fold=False).makespan_ns
 
+    def _end(self, chosen: Ints, factor: float) -> float:
+        """The makespan; inf for a run that cannot end, which another order of chunks may do."""
+        try:
+            return self.makespan(chosen, factor)
+        except StallError:
+            return np.inf
+
     def check(self, chosen: Ints, total: float, sign: int, said: Slope) -> Slope:
         """A one-sided derivative of the makespan by the time of ``chosen`` nodes, and how far it holds, by the engine.
 
         ``said`` is what the graph says; it is kept where two runs agree with it to what rounding to ns may make.
         """
         rounding = 2 + 0.5 * len(chosen)
-        known: dict[float, int] = {}
+        known: dict[float, float] = {}
 
         def off(slope: float, added: float) -> float:
             if added not in known:
-                known[added] = self.makespan(chosen, 1 + sign * added / total)
+                known[added] = self._end(chosen, 1 + sign * added / total)
             return abs(known[added] - self.makespan_ns - slope * added) - rounding
 
         far = min(said.until_ns or total, total)
@@ -79,6 +87,8 @@ class Rerun:
             return said
         step = max(total * FIRST_STEP, min(4 * rounding, total / 4))
         slope = said.slope
+        if np.isinf(off(slope, step)):
+            return Slope(slope, 0.0)
         if off(slope, step) > 0:
             slope = round((known[step] - self.makespan_ns) / step, 6)
             far = total

@@ -25,7 +25,7 @@ MOST_SCENARIOS: Final = 1_000_000
 def run(options: argparse.Namespace, notes: Notes) -> JobAnswer:
     """Simulate and answer. Raises InputError and StallError."""
     chances = chances_of(options.jitter, options.fail_slow)
-    elsewhere, asked = _parted(options.set)
+    elsewhere, asked = _parted(options)
     scenarios = [] if options.scenarios is None else _scenarios(options.scenarios)
     if options.meta is not None:
         raise InputError("--meta is of straggler traces (Parquet)", remedy="leave it out")
@@ -54,10 +54,20 @@ def run(options: argparse.Namespace, notes: Notes) -> JobAnswer:
         )
 
 
-def _parted(texts: list[str]) -> tuple[list[str], list[Asked]]:
-    """What asks for another machine, and what changes durations. Raises InputError."""
-    elsewhere = [text for text in texts if _is_elsewhere(text.partition("=")[0].strip())]
-    return elsewhere, [asked_of(text) for text in texts if text not in elsewhere]
+def _parted(options: argparse.Namespace) -> tuple[list[str], list[Asked]]:
+    """What asks for another machine, and what changes durations. Ranks of a machine that compute slower are another
+    machine: that is exact, and folds. Raises InputError."""
+    elsewhere = [text for text in options.set if _is_elsewhere(text.partition("=")[0].strip())]
+    asked = [asked_of(text) for text in options.set if text not in elsewhere]
+    if options.machine is not None and options.replay_durations is None and not options.slow:
+        ranks = [one.text for one in asked if _is_slow(one)]
+        if len(ranks) == 1:
+            return elsewhere + ranks, [one for one in asked if one.text not in ranks]
+    return elsewhere, asked
+
+
+def _is_slow(one: Asked) -> bool:
+    return one.family == "rank" and "&" not in one.target and one.factor is not None and 0.001 <= one.factor <= 1000
 
 
 def _is_elsewhere(target: str) -> bool:
@@ -72,6 +82,8 @@ def _moved(options: argparse.Namespace, elsewhere: list[str]) -> argparse.Namesp
         if target.strip() in _ELSEWHERE:
             moved[_ELSEWHERE[target.strip()]] = value.strip()
             moved["replay_durations"] = None
+        elif target.startswith("rank:"):
+            moved["slow"] = [f"{target.partition(':')[2]}={value}"]
         else:
             moved["set"].append(text)
     return argparse.Namespace(**moved)
