@@ -96,6 +96,7 @@ def test_without_failures_only_checkpoints_cost(write_s: float, periods: float, 
     assert found.ettr == pytest.approx(1 - 1 / periods, rel=1e-9)
     assert found.exact == pytest.approx(1 - 1 / periods, rel=1e-9)
     assert (found.failures, found.mtbf_s, found.best_interval_s) == (0, None, None)
+    assert goodput(asked(failures=1e-310)).mtbf_s is None
     endless = goodput(asked(failures=0))
     assert (endless.ettr, endless.exact, endless.interval_s) == (1.0, 1.0, None)
 
@@ -144,6 +145,10 @@ def test_long_runs_end_soon_and_say_so() -> None:
     notes = Notes()
     goodput(asked(nodes=10**6, restart_s=1e5), notes=notes)
     assert any("next to nothing is ever done" in warning for warning in notes.warnings)
+    notes = Notes()
+    stuck = goodput(asked(restart_s=1e12, nodes=100), notes=notes)
+    assert (stuck.exact, stuck.ettr > 0.01) == (0, True)
+    assert "comes before its first failure" in notes.warnings[0]
 
 
 def test_a_file_may_say_null(tmp_path: Path) -> None:

@@ -112,16 +112,16 @@ def goodput(spec: Source | GoodputSpec, *, notes: Notes | None = None) -> Goodpu
     if interval is None:
         interval = np.inf if best is None else max(best, asked.step_s)
     drawn = draw_runs(asked, interval)
-    _warn(asked, drawn, notes)
+    closed = exact_parts(interval, asked.checkpoint_write_s, asked.restart_s, asked.downtime_s, rate)
     shares = drawn.share.mean(axis=0)
     ettr = float(shares[0])
     low, high = _nine_of_ten(drawn, asked.days)
+    _warn(asked, drawn, min(closed[PARTS[0]], float(shares[0])), notes)
     total = sum(asked.failures.values())
     lost = float(shares[2:].sum())
     wanted = None if asked.steps is None else (asked.steps * asked.step_s / ettr / DAY_S if ettr > 0 else np.inf)
     days = asked.days if wanted is None or not np.isfinite(wanted) else wanted
     hours = 24.0 * days * asked.nodes * asked.gpus_per_node
-    closed = exact_parts(interval, asked.checkpoint_write_s, asked.restart_s, asked.downtime_s, rate)
     return Goodput(
         spec=asked,
         ettr=ettr,
@@ -158,11 +158,14 @@ def _kwh(power: Mapping[str, float], busy: float, hours: float) -> float:
     return float(hours * (busy * power["busy_w"] + (1 - busy) * power["idle_w"]) / 1e3)
 
 
-def _warn(spec: GoodputSpec, drawn: Runs, notes: Notes) -> None:
+def _warn(spec: GoodputSpec, drawn: Runs, ratio: float, notes: Notes) -> None:
     if drawn.days < spec.days * (1 - 1e-9) and spec.spares is not None:
         notes.warn(
             f"{spec.days:g} days have too many failures to draw: runs of {drawn.days:.4g} days stand for them, "
             "which begin with all spares there"
         )
-    if drawn.share[:, 0].mean() < 0.01:
-        notes.warn("next to nothing is ever done: failures come faster than a restart and a period of work take")
+    if ratio < 0.01:
+        notes.warn(
+            "next to nothing is ever done: failures come faster than a restart and a period of work take; what a run "
+            "does comes before its first failure, and a longer run has no more of it"
+        )

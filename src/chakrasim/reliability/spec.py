@@ -92,8 +92,9 @@ class GoodputSpec:
 
     @property
     def rate_per_s(self) -> float:
-        """Failures of any kind, of the whole job, a second."""
-        return self.nodes * sum(self.failures.values()) / DAY_S
+        """Failures of any kind, of the whole job, a second; 0 for less than one in 10^22 years."""
+        rate = self.nodes * sum(self.failures.values()) / DAY_S
+        return rate if rate > 1e-30 else 0.0
 
 
 def load_spec(source: Source, notes: Notes) -> GoodputSpec:
