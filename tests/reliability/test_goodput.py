@@ -125,6 +125,9 @@ def test_steps_money_and_energy() -> None:
     assert found.money == pytest.approx(10 * 24 * 800 * 2)
     assert found.energy_kwh == pytest.approx(10 * 24 * 800)
     assert found.steps_in_days == pytest.approx(20 * DAY)
+    named = goodput(spec | {"power": "h100"})
+    assert named.spec.power == {"busy_w": 969, "idle_w": 189}
+    assert named.energy_kwh == pytest.approx(10 * 24 * 800 * 0.969)
 
 
 def test_a_checkpoint_may_be_said_by_its_bytes() -> None:
@@ -173,6 +176,9 @@ def test_closed_forms_at_their_ends() -> None:
         ({"failures": {"gpu": -1}}, "out of range"),
         ({"failures": "often"}, "not failures"),
         ({"restart_s": -5}, "out of range"),
+        ({"power": "v100"}, "nobody says what this device draws"),
+        ({"power": "h1000"}, "neither a shipped device nor a file"),
+        ({"power": {"busy_w": 3}}, "the key is missing"),
         ({"step_s": None}, "the key is missing"),
         ({"model": "lama", "checkpoint_write_s": None}, "no such model"),
     ],
