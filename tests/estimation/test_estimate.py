@@ -84,6 +84,9 @@ def test_the_figures_go_together() -> None:
     for name in ("matrices", "attention", "other_compute", "optimizer", "comm_tp", "comm_dp", "bubble"):
         assert BASE.parts_s[name] > 0, name
     content = json.loads(json.dumps(BASE.to_json()))
+    assert content["energy_low_j"] < content["energy_j"] < content["energy_high_j"] < 970 * 16 * BASE.step_s
+    assert content["energy_j"] == pytest.approx(16 * content["energy_j_per_gpu"])
+    assert replace(BASE, power=None).to_json()["energy_j"] is None
     assert content["step_s"] == pytest.approx(BASE.step_s)
     assert content["parts_s"].keys() == BASE.parts_s.keys()
     assert content["link"]["busy_share"] > 0

@@ -72,12 +72,33 @@ def test_parts_are_all_of_the_time(rate: float, nodes: int, write_s: float, rest
     assert found.to_dict() == goodput(spec, notes=Notes()).to_dict()
 
 
-def test_without_failures_only_checkpoints_cost() -> None:
-    found = goodput(asked(failures={"gpu": 0}, checkpoint_interval_s=600, days=10))
-    assert found.ettr == pytest.approx(0.9, abs=1e-4)
-    assert found.exact == found.hpca25 - (found.hpca25 - found.exact) == 0.9
+@pytest.mark.parametrize("restart_s", [0, 900, 20_000])
+def test_parts_are_those_of_the_exact_formula(restart_s: float) -> None:
+    found = goodput(asked(nodes=500, restart_s=restart_s, downtime_s=1200, checkpoint_interval_s=6000, days=400))
+    assert sum(found.exact_parts.values()) == pytest.approx(1, rel=1e-12)
+    for name, share in found.exact_parts.items():
+        assert found.parts[name] == pytest.approx(share, abs=4e-3)
+
+
+def test_short_runs_have_the_ratio_of_long_ones_and_wider_bounds() -> None:
+    spec = asked(nodes=1000, checkpoint_interval_s=3600)
+    short, long, cut = (goodput(spec | {"days": days}) for days in (1, 100, 1e5))
+    assert short.ettr == pytest.approx(long.ettr, rel=0.005)
+    widths = [found.high - found.low for found in (short, long, cut)]
+    assert widths[0] > 5 * widths[1] > 100 * widths[2] > 0
+
+
+@given(st.floats(1, 3000), st.floats(1.5, 50), st.floats(0.1, 100))
+@settings(max_examples=20)
+def test_without_failures_only_checkpoints_cost(write_s: float, periods: float, days: float) -> None:
+    found = goodput(asked(failures={"gpu": 0}, checkpoint_write_s=write_s, checkpoint_interval_s=periods * write_s,
+                          days=days))  # fmt: skip
+    assert found.ettr == pytest.approx(1 - 1 / periods, rel=1e-9)
+    assert found.exact == pytest.approx(1 - 1 / periods, rel=1e-9)
     assert (found.failures, found.mtbf_s, found.best_interval_s) == (0, None, None)
-    assert goodput(asked(failures=0)).ettr == 1.0
+    assert goodput(asked(failures=1e-310)).mtbf_s is None
+    endless = goodput(asked(failures=0))
+    assert (endless.ettr, endless.exact, endless.interval_s) == (1.0, 1.0, None)
 
 
 def test_more_failures_leave_less() -> None:
@@ -104,6 +125,9 @@ def test_steps_money_and_energy() -> None:
     assert found.money == pytest.approx(10 * 24 * 800 * 2)
     assert found.energy_kwh == pytest.approx(10 * 24 * 800)
     assert found.steps_in_days == pytest.approx(20 * DAY)
+    named = goodput(spec | {"power": "h100"})
+    assert named.spec.power == {"busy_w": 969, "idle_w": 189}
+    assert named.energy_kwh == pytest.approx(10 * 24 * 800 * 0.969)
 
 
 def test_a_checkpoint_may_be_said_by_its_bytes() -> None:
@@ -117,12 +141,17 @@ def test_a_checkpoint_may_be_said_by_its_bytes() -> None:
 
 def test_long_runs_end_soon_and_say_so() -> None:
     notes = Notes()
-    found = goodput(asked(nodes=100_000, days=1e6, checkpoint_interval_s=100), notes=notes)
+    found = goodput(asked(nodes=100_000, days=1e6, checkpoint_interval_s=100, spares=10**6, repair_s=1), notes=notes)
     assert "have too many failures to draw" in notes.warnings[0]
     assert found.ettr == pytest.approx(found.exact, rel=0.02)
+    assert found.ettr - found.low < 0.01 * found.ettr
     notes = Notes()
     goodput(asked(nodes=10**6, restart_s=1e5), notes=notes)
     assert any("next to nothing is ever done" in warning for warning in notes.warnings)
+    notes = Notes()
+    stuck = goodput(asked(restart_s=1e12, nodes=100), notes=notes)
+    assert (stuck.exact, stuck.ettr > 0.01) == (0, True)
+    assert "comes before its first failure" in notes.warnings[0]
 
 
 def test_a_file_may_say_null(tmp_path: Path) -> None:
@@ -147,6 +176,9 @@ def test_closed_forms_at_their_ends() -> None:
         ({"failures": {"gpu": -1}}, "out of range"),
         ({"failures": "often"}, "not failures"),
         ({"restart_s": -5}, "out of range"),
+        ({"power": "v100"}, "nobody says what this device draws"),
+        ({"power": "h1000"}, "neither a shipped device nor a file"),
+        ({"power": {"busy_w": 3}}, "the key is missing"),
         ({"step_s": None}, "the key is missing"),
         ({"model": "lama", "checkpoint_write_s": None}, "no such model"),
     ],

@@ -176,4 +176,5 @@ def _told(
         link=max(links, key=lambda link: link.busy_share, default=None),
         doubts=doubts,
         assumed=assumed,
+        power=profile.power,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from chakrasim.generator.layers.condense import PARTS as COMPUTE
 from chakrasim.generator.layers.tape import STREAMS
+from chakrasim.machine.device.power import BUSY, COMMUNICATING, IDLE, STATES
 from chakrasim.trace import NodeType
 from chakrasim.trace.job.job import PEER
 
@@ -24,6 +26,18 @@ WAITING: Final = "waiting"
 BUBBLE: Final = "bubble"
 """Of a pipeline: waiting for other stages."""
 _COMMUNICATES: Final = (NodeType.COMM_COLL_NODE, NodeType.COMM_RECV_NODE)
+
+
+_BUSY: Final = frozenset(COMPUTE) - {"host"} | {"compute", "overlap"}
+
+
+def seconds_by_state(parts_s: Mapping[str, float]) -> dict[str, float]:
+    """Seconds of parts, those of a simulation or of `parts_of`, by state of `chakrasim.machine.device.power`."""
+    found = dict.fromkeys(STATES, 0.0)
+    for name, seconds in parts_s.items():
+        moving = name.startswith(("comm_", "exposed_comm"))
+        found[BUSY if name in _BUSY else COMMUNICATING if moving else IDLE] += seconds
+    return found
 
 
 def slowest(result: SimulationResult) -> int:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chakrasim.estimation.parts import seconds_by_state
 from chakrasim.estimation.uncertainty import Doubts
+from chakrasim.machine.device.power import Energy, Power
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.shown import Shown
 
@@ -41,6 +43,7 @@ class StepEstimate(Shown):
     doubts: what the interval was made from.
     assumed: what was not said, in words.
     run_flops: operations of all operators as they run, over all GPUs; None unless a program was captured.
+    power: what a GPU draws with its share of the node; None where its profile does not say.
     """
 
     model: str
@@ -61,6 +64,7 @@ class StepEstimate(Shown):
     doubts: Doubts
     assumed: tuple[str, ...] = ()
     run_flops: int | None = None
+    power: Power | None = None
 
     @property
     def interval_text(self) -> str:
@@ -91,6 +95,12 @@ class StepEstimate(Shown):
         return _or_nan(self.run_flops) / self.step_s / self.gpus / self.peak_flops
 
     @property
+    def energy(self) -> Energy | None:
+        """Of each GPU with its share of the node, if all spend the step as the slowest rank does; None without
+        `power`. No public step has both its energy and its times measured: this is not validated."""
+        return None if self.power is None else self.power.energy(seconds_by_state(self.parts_s))
+
+    @property
     def fits(self) -> bool:
         """Whether the fullest GPU's memory suffices."""
         return self.memory_bytes <= self.memory_capacity_bytes
@@ -98,7 +108,9 @@ class StepEstimate(Shown):
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``chakrasim estimate --json`` writes them."""
         figures = ("step_s", "low_s", "high_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
-        link = self.link
+        link, energy = self.link, self.energy
+        joules = (None, None, None) if energy is None else (energy.joules, energy.low, energy.high)
+        of_all = zip(("energy_j", "energy_low_j", "energy_high_j"), joules, strict=True)
         return {
             **{name: None if math.isnan(getattr(self, name)) else _short(getattr(self, name)) for name in figures},
             "model": self.model,
@@ -111,6 +123,8 @@ class StepEstimate(Shown):
             "memory_bytes": self.memory_bytes,
             "memory_capacity_bytes": self.memory_capacity_bytes,
             "fits": self.fits,
+            **{name: None if value is None else _short(value * self.gpus) for name, value in of_all},
+            "energy_j_per_gpu": None if energy is None else _short(energy.joules),
             "parts_s": {name: round(value, 9) for name, value in self.parts_s.items()},
             "slowest_rank": self.rank,
             "link": link and {"name": link.name, "busy_share": _short(link.busy_share), "used_by": link.used_by},

@@ -84,6 +84,7 @@ def step_of(result: SimulationResult, machine: Machine, assumed: Sequence[str] =
         doubts=Doubts(ALL, profile.name, 0, moving / seconds, parts.get(BUBBLE, 0.0) / seconds),
         assumed=(*(_of_capture(result, told, flops) if captured else ()), *assumed),
         run_flops=flops[0] if captured else None,
+        power=profile.power,
     )
 
 

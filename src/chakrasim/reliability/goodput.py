@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrasim.config.section import Source
 from chakrasim.notes import Notes
-from chakrasim.reliability.closed_form import best_interval_s, exact, hpca25
+from chakrasim.reliability.closed_form import best_interval_s, exact_parts, hpca25
 from chakrasim.reliability.runs import PARTS, Runs, draw_runs
 from chakrasim.reliability.spec import DAY_S, GoodputSpec, load_spec
 from chakrasim.text.amounts import percent_text
@@ -33,8 +33,8 @@ class Goodput(Shown):
         the exact formula (None without failures).
     exact, hpca25:
         The same ratio by Aupy, Robert and Vivien's formula (spares always there), and by that of HPCA 2025.
-    parts, by_component:
-        Shares of all time, which sum to 1; the share lost to failures of each component.
+    parts, exact_parts, by_component:
+        Shares of all time, which sum to 1; the same by the exact formula; the share lost to failures of each component.
     mtbf_s, runs, failures:
         Mean time between failures of the job (None: never); how many runs of how many failures in all were drawn.
     days_of_steps, steps_in_days, money, energy_kwh:
@@ -49,7 +49,7 @@ class Goodput(Shown):
     error: float
     interval_s: float | None
     best_interval_s: float | None
-    exact: float
+    exact_parts: Mapping[str, float]
     hpca25: float
     parts: Mapping[str, float]
     by_component: Mapping[str, float]
@@ -61,6 +61,11 @@ class Goodput(Shown):
     money: float | None
     energy_kwh: float | None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> float:
+        """The ratio by the exact formula."""
+        return self.exact_parts[PARTS[0]]
 
     def _in_short(self) -> dict[str, str]:
         span = f"{percent_text(self.low)} to {percent_text(self.high)}"
@@ -77,6 +82,7 @@ class Goodput(Shown):
             "interval_s": self.interval_s,
             "best_interval_s": self.best_interval_s,
             "parts": dict(self.parts),
+            "parts_exact": dict(self.exact_parts),
             "by_component": dict(self.by_component),
             "mtbf_s": self.mtbf_s,
             "checkpoint_write_s": self.spec.checkpoint_write_s,
@@ -106,25 +112,25 @@ def goodput(spec: Source | GoodputSpec, *, notes: Notes | None = None) -> Goodpu
     if interval is None:
         interval = np.inf if best is None else max(best, asked.step_s)
     drawn = draw_runs(asked, interval)
-    _warn(asked, drawn, notes)
+    closed = exact_parts(interval, asked.checkpoint_write_s, asked.restart_s, asked.downtime_s, rate)
     shares = drawn.share.mean(axis=0)
     ettr = float(shares[0])
-    low, high = np.quantile(drawn.share[:, 0], INTERVAL).tolist()
+    low, high = _nine_of_ten(drawn, asked.days)
+    _warn(asked, drawn, min(closed[PARTS[0]], float(shares[0])), notes)
     total = sum(asked.failures.values())
     lost = float(shares[2:].sum())
     wanted = None if asked.steps is None else (asked.steps * asked.step_s / ettr / DAY_S if ettr > 0 else np.inf)
     days = asked.days if wanted is None or not np.isfinite(wanted) else wanted
     hours = 24.0 * days * asked.nodes * asked.gpus_per_node
-    endless = not np.isfinite(interval)
     return Goodput(
         spec=asked,
         ettr=ettr,
         low=low,
         high=high,
         error=float(drawn.share[:, 0].std() / np.sqrt(len(drawn.share))),
-        interval_s=None if endless else interval,
+        interval_s=interval if np.isfinite(interval) else None,
         best_interval_s=best,
-        exact=1.0 if endless else exact(interval, asked.checkpoint_write_s, asked.restart_s, asked.downtime_s, rate),
+        exact_parts=closed,
         hpca25=hpca25(asked.checkpoint_interval_s, asked.checkpoint_write_s, asked.restart_s, rate),
         parts=dict(zip(PARTS, shares.tolist(), strict=True)),
         by_component={name: lost * own / total if total else 0.0 for name, own in asked.failures.items()},
@@ -139,16 +145,27 @@ def goodput(spec: Source | GoodputSpec, *, notes: Notes | None = None) -> Goodpu
     )
 
 
+def _nine_of_ten(drawn: Runs, days: float) -> tuple[float, float]:
+    """What nine of ten runs of so many days lie between; of cut ones, which have a thousand failures, by the root of
+    their lengths."""
+    share = drawn.share[:, 0]
+    low, high = share.mean() + (np.quantile(share, INTERVAL) - share.mean()) * np.sqrt(drawn.days / days)
+    return float(low), float(high)
+
+
 def _kwh(power: Mapping[str, float], busy: float, hours: float) -> float:
     """Work that is lost takes power all the same."""
     return float(hours * (busy * power["busy_w"] + (1 - busy) * power["idle_w"]) / 1e3)
 
 
-def _warn(spec: GoodputSpec, drawn: Runs, notes: Notes) -> None:
-    if drawn.days < spec.days * (1 - 1e-9):
+def _warn(spec: GoodputSpec, drawn: Runs, ratio: float, notes: Notes) -> None:
+    if drawn.days < spec.days * (1 - 1e-9) and spec.spares is not None:
         notes.warn(
             f"{spec.days:g} days have too many failures to draw: runs of {drawn.days:.4g} days stand for them, "
-            "which makes low and high lie wider apart"
+            "which begin with all spares there"
         )
-    if drawn.share[:, 0].mean() < 0.01:
-        notes.warn("next to nothing is ever done: failures come faster than a restart and a period of work take")
+    if ratio < 0.01:
+        notes.warn(
+            "next to nothing is ever done: failures come faster than a restart and a period of work take; what a run "
+            "does comes before its first failure, and a longer run has no more of it"
+        )

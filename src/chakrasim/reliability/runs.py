@@ -16,7 +16,7 @@ FAILURES: Final = 40_000
 """So many failures are drawn over all runs, at least."""
 LEAST_RUNS, MOST_RUNS = 200, 20_000
 MOST_FAILURES: Final = 2_000
-"""Of one run; a longer one is cut after as many, since all that comes is alike."""
+"""Of one run, twice as many as are expected; a longer one is cut, since all that comes is alike."""
 PARTS: Final = (
     "productive",
     "checkpoint_save",
@@ -42,7 +42,8 @@ def draw_runs(spec: GoodputSpec, interval_s: float) -> Runs:
     """Runs of the spec's length, with checkpoints every ``interval_s`` (inf: none).
 
     Failures are exponentially apart and come at any time but in the downtime. Each costs what was done since the last
-    checkpoint, the downtime, the wait for a node where no spare is left, and a restart, which may fail as well.
+    checkpoint, the downtime, the wait for a node where no spare is left, and a restart, which may fail as well. The
+    period of work in which a run ends is not lost, and owes its share of the next checkpoint.
     """
     span, rate = spec.days * DAY_S, spec.rate_per_s
     expected = span * rate
@@ -65,6 +66,7 @@ class _State:
 
     def __init__(self, spec: GoodputSpec, interval_s: float, span: float, runs: int) -> None:
         self.spec, self.interval, self.span = spec, interval_s, span
+        self.written_share = spec.checkpoint_write_s / interval_s
         self.now = np.zeros(runs)
         self.spent = np.zeros((runs, len(PARTS)))
         self.restores = np.zeros(runs, np.bool_)
@@ -83,16 +85,18 @@ class _State:
         time = np.maximum(np.minimum(gap, left), 0.0)
         restore = np.where(self.restores, np.minimum(time, self.spec.restart_s), 0.0)
         works = time - restore
-        write = min(self.spec.checkpoint_write_s, self.interval)
-        whole = np.floor(works / self.interval) if np.isfinite(self.interval) else np.zeros_like(works)
-        rest = works - (whole * self.interval if np.isfinite(self.interval) else 0.0)
-        kept = np.where(ends, np.minimum(rest, self.interval - write), 0.0)
+        kept = np.where(ends, works, self._in_whole_periods(works))
         self.spent[:, RESTORE] += restore
-        self.spent[:, PRODUCTIVE] += whole * (self.interval - write if np.isfinite(self.interval) else 0.0) + kept
-        self.spent[:, SAVE] += whole * write + np.where(ends, rest - kept, 0.0)
-        self.spent[:, WASTED] += np.where(ends, 0.0, rest)
+        self.spent[:, SAVE] += kept * self.written_share
+        self.spent[:, PRODUCTIVE] += kept - kept * self.written_share
+        self.spent[:, WASTED] += works - kept
         self.now = np.where(ends, self.span, self.now + time)
         self.failures += int((~ends & (left > 0)).sum())
+
+    def _in_whole_periods(self, works: Floats) -> Floats:
+        if np.isfinite(self.interval):
+            return np.floor(works / self.interval) * self.interval
+        return np.zeros_like(works)
 
     def failed(self) -> None:
         """The downtime, and the wait for a node."""

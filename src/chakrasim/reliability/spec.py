@@ -41,10 +41,26 @@ def _rates(section: Section, key: str) -> dict[str, float]:
 
 
 _RATE: Final = number(0, 1e6, "failures a day and node, from 0 on", "failures a day and node")
+
+
+def _power(section: Section, key: str) -> dict[str, float]:
+    entry = section.entries[key]
+    if not isinstance(entry, str):
+        found: dict[str, float] = _WATTS.read(section, key)
+        return found
+    from chakrasim.machine import load_device
+
+    power = load_device(entry).power
+    if power is None:
+        section.refuse(key, "nobody says what this device draws", "{busy_w: WATTS, idle_w: WATTS}, or a100 or h100")
+    return {"busy_w": power.busy_w, "idle_w": power.idle_w}
+
+
 POWER: Final = (
     Key("busy_w", number(0, 1e6, "watts", "watts"), REQUIRED, "of each GPU, with its share of the node, in training"),
     Key("idle_w", number(0, 1e6, "watts", "watts"), REQUIRED, "while the job stands"),
 )
+_WATTS: Final = mapping(POWER)
 SPEC: Final = (
     Key("step_s", _seconds(1e-12), REQUIRED, "of a step without failures"),
     Key("nodes", whole(1, 10**9), REQUIRED, "of the job; one that fails stops all"),
@@ -65,7 +81,8 @@ SPEC: Final = (
     Key("asynchronous_share", number(0, 1, "a share from 0 to 1", "share"), 0.0, "of writing that halts nothing"),
     Key("gpus_per_node", whole(1, 4096), 8, "for money and energy"),
     Key("price_per_gpu_hour", number(0, 1e9, "an amount of money", "money"), None, "what an hour of a GPU costs"),
-    Key("power", mapping(POWER), None, "of a GPU by what the job does: energy"),
+    Key("power", Kind(_power, "mapping, or a device", {}), None, "of a GPU by what the job does, or a device whose "
+        "profile says it, such as h100: energy"),
 )  # fmt: skip
 
 
@@ -92,8 +109,9 @@ class GoodputSpec:
 
     @property
     def rate_per_s(self) -> float:
-        """Failures of any kind, of the whole job, a second."""
-        return self.nodes * sum(self.failures.values()) / DAY_S
+        """Failures of any kind, of the whole job, a second; 0 for less than one in 10^22 years."""
+        rate = self.nodes * sum(self.failures.values()) / DAY_S
+        return rate if rate > 1e-30 else 0.0
 
 
 def load_spec(source: Source, notes: Notes) -> GoodputSpec:

@@ -79,6 +79,9 @@ def dump_device(profile: DeviceProfile) -> str:
     if profile.sustained:
         lines += ["sustained:", *(f"  {dtype}: {share:.6g}" for dtype, share in profile.sustained.items())]
     lines += [f"processors: {profile.processors}"]
+    if (power := profile.power) is not None:
+        watts = {"busy": power.busy_w, "idle": power.idle_w, "communicating": power.communicating_w}
+        lines += ["power:", *(f"  {name}: {value:.6g} W" for name, value in watts.items() if value is not None)]
     lines += [f"vector: {profile.vector / 1e12:.6g} TFLOP/s", "", "efficiency:"]
     for kind, found in profile.efficiency.items():
         lines += [f"  {kind.name.lower()}:", f"    start: {found.start_ns:.6g} ns", f"    step: {found.step_ns:.6g} ns"]

@@ -11,6 +11,7 @@ from chakrasim.config.kinds import number, paragraph, text, version
 from chakrasim.config.section import Section
 from chakrasim.config.table import REQUIRED, Derived, Key, Kind, Values, each, mapping
 from chakrasim.config.units import BANDWIDTH, COMPUTE, TIME, real
+from chakrasim.machine.device.power import Power
 from chakrasim.machine.device.profile import PROCESSORS, Efficiency
 from chakrasim.machine.device.tiling import Tiling
 from chakrasim.trace.work import WORK_KINDS
@@ -103,6 +104,13 @@ _EFFICIENCY: Final = (
         "long"),
 )  # fmt: skip
 
+_WATTS: Final = real({"W": Fraction(1), "kW": Fraction(1000)}, "W", '"970 W"', "power", above_zero="more than 0")
+POWER: Final = (
+    Key("busy", _WATTS, REQUIRED, "of one device, with its share of the node, in training: `970 W`", "busy_w"),
+    Key("idle", _WATTS, REQUIRED, "the same while the node stands", "idle_w"),
+    Key("communicating", _WATTS, None, "while bytes move and nothing is computed", "communicating_w",
+        shown="halfway between the two"),
+)  # fmt: skip
 DEVICE: Final = (
     Key("format", version, 1, "version of this format"),
     Key("name", text, REQUIRED, "what tables call it"),
@@ -120,6 +128,8 @@ DEVICE: Final = (
         "outside the matrix units"),
     Key("processors", _COUNT, PROCESSORS,
         "streaming multiprocessors or compute units; kernels of collectives hold one for each of their blocks"),
+    Key("power", mapping(POWER, lambda _, values: Power(**values)), None,
+        "what it draws by what it does, for the energy of a step", shown="unknown"),
     Key("efficiency", each(WORK_KINDS, mapping(_EFFICIENCY, _efficiency), ("gemm", "elementwise"),
         "at least gemm and elementwise"), REQUIRED,
         "by kind: `gemm` and `elementwise` at least; also `attention`, `convolution`, `reduction`, `normalization`, "

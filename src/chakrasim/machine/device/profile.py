@@ -28,6 +28,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.machine.device.power import Power
 from chakrasim.machine.device.tiling import Tiling
 from chakrasim.trace.work import Work, WorkKind
 
@@ -155,6 +156,7 @@ class DeviceProfile:
     sustained: by type, or "default", the share of the speed of a single matrix product that one of many in a row
         keeps under the limit of power; 1 where there is neither. Attention has no part in it: its shares are measured
         in long loops.
+    power: what it draws, or None where nobody says it.
     """
 
     name: str
@@ -166,6 +168,7 @@ class DeviceProfile:
     efficiency: Mapping[WorkKind, Efficiency]
     processors: int = PROCESSORS
     sustained: Mapping[str, float] = field(default_factory=dict)
+    power: Power | None = None
 
     def durations_ns(self, work: Work) -> Ints:
         """How long each piece of work takes, int64[n] ns, rounded up: its kernels with what starting them costs.

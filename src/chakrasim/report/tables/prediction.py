@@ -111,6 +111,12 @@ def _head(found: StepEstimate) -> list[tuple[str, str]]:
         ("memory", f"{memory}: {'fits' if found.fits else 'DOES NOT FIT'}"),
         ("split", found.split),
     ]
+    if found.energy is not None:
+        joules, low, high = (number_text(value * found.gpus / 1e3) for value in
+                             (found.energy.joules, found.energy.low, found.energy.high))  # fmt: skip
+        watts = number_text(found.energy.joules / found.step_s)
+        rows.append(("energy", f"{joules} kJ ({low} to {high} by what waiting draws), {watts} W of each GPU with its "
+                     "share of the node; not validated"))  # fmt: skip
     if found.link is not None:
         used = f": {found.link.used_by}" if found.link.used_by else ""
         rows.append(("busiest link", f"{found.link.name}, {100 * found.link.busy_share:.1f} %{used}"))

@@ -34,8 +34,11 @@ def _sections(found: Goodput) -> Iterator[Section]:
         if value is not None:
             rows.append((name, f"{value:,.0f}{unit}"))
     yield Section("Training with failures", (), tuple(rows), (0, 1))
-    shares = tuple((name.replace("_", " "), percent_text(value)) for name, value in found.parts.items())
-    yield Section("Where time goes", ("part", "share"), shares)
+    shares = tuple(
+        (name.replace("_", " "), percent_text(value), percent_text(found.exact_parts[name]))
+        for name, value in found.parts.items()
+    )
+    yield Section("Where time goes", ("part", "share", "exact formula"), shares)
     lost = sorted(found.by_component.items(), key=lambda item: -item[1])
     yield Section("Lost to failures", ("component", "share"), tuple((name, percent_text(own)) for name, own in lost))
 
