@@ -13,8 +13,10 @@ from chakrasim.scenarios.recorded import RecordedAnswer, ask_recorded
 
 
 def takes(path: str | None) -> bool:
-    """Whether this is a file that looks like a PyTorch trace: JSON, plain or gzip."""
-    return path is not None and os.path.isfile(path) and path.endswith((".json", ".json.gz", ".gz"))
+    """Whether this is a file that looks like a PyTorch trace: JSON, plain or gzip, and no part of a Chakra job."""
+    if path is None or not os.path.isfile(path) or path.endswith((".ranks.json", ".et", ".et.gz")):
+        return False
+    return path.endswith((".json", ".gz"))
 
 
 def run(options: argparse.Namespace, notes: Notes) -> RecordedAnswer:
