@@ -24,6 +24,7 @@ from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.jobs import PlacedJob, place
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.activities import Activities
+from chakrasim.simulator.lowering.alike import Kinds, kinds_of
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.compute import Tally
 from chakrasim.simulator.lowering.graph import Graph, lower_graph
@@ -75,14 +76,16 @@ class Session:
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         calls = by_columns(self.graphs, calls_by_use)
-        check_ranks(context, self.graphs, self.graph_of, self.plans, calls)
-        check_totals(context, self.graphs, self.graph_of, self.plans, calls)
-        warn_of_stalls(self.plans, context)
-        warn_of_spans(self.plans, context)
-        warn_of_rings(context, self.plans)
+        kinds = kinds_of(self.graphs, self.plans)
+        check_ranks(context, self.graphs, self.graph_of, self.plans, calls, kinds)
+        check_totals(context, self.graphs, self.graph_of, self.plans, calls, kinds)
+        distinct = (list({id(plan): plan for own in self.plans for plan in own}.values()),)
+        warn_of_stalls(distinct, context)
+        warn_of_spans(distinct, context)
+        warn_of_rings(context, distinct)
         if context.replay is None:
-            warn_of_slow_memory(context, self.plans)
-        self._count(calls)
+            warn_of_slow_memory(context, distinct)
+        self._count(calls, kinds)
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
     @classmethod
@@ -115,12 +118,14 @@ class Session:
             starts |= dict.fromkeys(job.ranks.tolist(), job.start_ns)
         return cls(replace(context, groups=groups, starts=starts, job_of=job_of), graphs, graph_of)
 
-    def _count(self, calls: Sequence[Ints]) -> None:
+    def _count(self, calls: Sequence[Ints], kinds: Kinds) -> None:
         """Count, over all ranks, what takes another way than its name says."""
         ranks = np.bincount(self.graph_of, minlength=len(self.graphs)).tolist()
         counts = self.context.counts
-        for graph, plans, copies, own in zip(self.graphs, self.plans, ranks, calls, strict=True):
-            at_once = sum(int(count) for plan, count in zip(plans, own, strict=True) if not plan.chunks)
+        of_kind = np.bincount(kinds.of_graph[self.graph_of], minlength=len(kinds.first)).tolist()
+        for g, copies in zip(kinds.first, of_kind, strict=True):
+            graph = self.graphs[g]
+            at_once = sum(int(n) for plan, n in zip(self.plans[g], calls[g], strict=True) if not plan.chunks)
             counts["collectives completed at once (one member, or nothing to move)"] += at_once * copies
             counts[SKIPPED] += graph.skipped * copies
             counts["broadcasts replayed with their recorded duration"] += graph.replayed * copies

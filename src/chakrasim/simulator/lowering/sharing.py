@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 
@@ -54,18 +55,28 @@ def _bound(shared: Graph, ranks: Ints, of_role: Sequence[Ints], context: Context
         return
     numbers = np.stack([of_role[-1 - role][ranks] for role in roles], axis=1)
     rows, which = np.unique(numbers, axis=0, return_inverse=True)
-    uses: dict[tuple[int, int], CollectiveUse] = {}
+    peers = _peers(shared, roles, rows, context)
+    known: dict[tuple[int, int], CollectiveUse] = {}
     by_row = np.argsort(which.reshape(-1), kind="stable")
     ends = np.cumsum(np.bincount(which.reshape(-1), minlength=len(rows)))
-    for row, own in zip(rows.tolist(), np.split(ranks[by_row], ends[:-1]), strict=True):
+    no_roles = np.zeros(len(shared.peers), np.int64)
+    for i, (row, own) in enumerate(zip(rows.tolist(), np.split(ranks[by_row], ends[:-1]), strict=True)):
         number_of = dict(zip(roles, row, strict=True))
-        yield _bind(shared, number_of, uses, context), own
+        graph = copy(shared)  # `replace` would take most of the time of a large job
+        graph.__dict__.update(
+            shared=shared,
+            uses=_uses(shared, number_of, known, context),
+            groups=tuple(number_of.get(group, group) for group in shared.groups),
+            peers=peers[i],
+            peer_roles=no_roles,
+        )
+        yield graph, own
 
 
-def _bind(
+def _uses(
     shared: Graph, number_of: dict[int, int], known: dict[tuple[int, int], CollectiveUse], context: Context
-) -> Graph:
-    """The graph with groups in place of roles, and ranks in place of positions."""
+) -> tuple[CollectiveUse, ...]:
+    """The collectives, of groups in place of roles."""
     uses = []
     for u, use in enumerate(shared.uses):
         group = number_of.get(use.group, use.group)
@@ -73,18 +84,16 @@ def _bind(
             root = context.groups[group][use.root] if use.group < 0 <= use.root else use.root
             known[u, group] = replace(use, group=group, root=root)
         uses.append(known[u, group])
-    peers = [
-        context.groups[number_of[role]][position] if role < 0 else position
-        for position, role in zip(shared.peers.tolist(), shared.peer_roles.tolist(), strict=True)
-    ]
-    return replace(
-        shared,
-        shared=shared,
-        uses=tuple(uses),
-        groups=tuple(number_of.get(group, group) for group in shared.groups),
-        peers=np.array(peers, np.int64),
-        peer_roles=np.zeros(len(peers), np.int64),
-    )
+    return tuple(uses)
+
+
+def _peers(shared: Graph, roles: Sequence[int], rows: Ints, context: Context) -> Ints:
+    """int64[rows, peers]: ranks in place of positions, where the roles mean the groups of a row."""
+    peers = np.repeat(shared.peers[None, :], len(rows), axis=0)
+    for i, (position, role) in enumerate(zip(shared.peers.tolist(), shared.peer_roles.tolist(), strict=True)):
+        if role < 0:
+            peers[:, i] = [context.groups[group][position] for group in rows[:, roles.index(role)].tolist()]
+    return peers
 
 
 def by_columns(graphs: Sequence[Graph], make: Callable[[Graph], T]) -> list[T]:
