@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.errors import InputError, StallError
 from chakrasim.simulator.arena import engine
-from chakrasim.simulator.arena.fill import Layout, build, representatives
+from chakrasim.simulator.arena.fill import Digit, Layout, build, representatives
 from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks, warn_of_rings, warn_of_slow_memory
 from chakrasim.simulator.checks.queues import warn_of_stalls
-from chakrasim.simulator.checks.traffic import check_totals
+from chakrasim.simulator.checks.traffic import check_totals, of_member
 from chakrasim.simulator.checks.unaware import warn_of_spans
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
@@ -33,8 +33,10 @@ from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.parts import put_together, warn_of_parts
 from chakrasim.simulator.lowering.plans import Plan, resolve
 from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
+from chakrasim.simulator.lowering.wholes import obstacle
 from chakrasim.simulator.network_changes import LinkStates
-from chakrasim.simulator.outcome.gather import SKIPPED, gather
+from chakrasim.simulator.outcome.gather import NOBODY, SKIPPED, gather
+from chakrasim.simulator.outcome.order import settle_order
 from chakrasim.simulator.outcome.records import SimulatedJob
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
@@ -50,6 +52,11 @@ Lowered = tuple[Context, list[Graph], Ints]
 """Of a job: its setting with its groups, its graphs, and int64[ranks]: which of them each rank runs."""
 RECORD_LIMIT = 50_000_000
 """Up to so many nodes over all simulated ranks, the times of every node are kept."""
+LEAST_MESSAGES = 200_000
+MESSAGES_PER_NODE = 2
+"""Rings are reckoned as wholes where their messages are so many, and so many for each node of all ranks."""
+MANY = 2.0**53
+AS_WHOLES = "each by itself, rings reckoned as wholes"
 
 
 class Session:
@@ -86,6 +93,7 @@ class Session:
         if context.replay is None:
             warn_of_slow_memory(context, distinct)
         self._count(calls, kinds)
+        self._messages = self._messages_of(calls, kinds)
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
     @classmethod
@@ -146,10 +154,20 @@ class Session:
         self.context.counts["compute nodes that keep their recorded duration"] += tally.kept
         self.context.notes.warn(*tally.warnings(self.context))
 
+    def _messages_of(self, calls: Sequence[Ints], kinds: Kinds) -> Ints:
+        """int64[graphs]: the messages of the collectives of a rank."""
+        of_kind = [
+            sum(of_member(plan).messages * count for plan, count in zip(self.plans[g], calls[g].tolist(), strict=True))
+            for g in kinds.first
+        ]
+        return np.minimum(np.array(of_kind, np.float64), MANY).astype(np.int64)[kinds.of_graph]
+
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish; of several jobs,
         ``stalls`` says which cannot."""
         folding = self._folding(fold)
+        if fold and self._wholes_pay(folding) and (reckoned := self._with_wholes(progress)) is not None:
+            return self._result(*reckoned, NOBODY, (), f"{self.context.ranks} ranks {AS_WHOLES}")
         broken: list[str] = []
         while True:
             try:
@@ -168,11 +186,36 @@ class Session:
         if unfinished.size and self.context.job_of is None:
             raise stall_error(m, layout, self.context, self.plans, self.flows, unfinished)
         self._note_stalls(m, layout, unfinished)
+        return self._result(m, layout, unfinished, folding.digits, _reason(folding, self.context.ranks, broken))
+
+    def _result(
+        self, m: Ints, layout: Layout, unfinished: Ints, digits: tuple[Digit, ...], reason: str
+    ) -> SimulationResult:
         self._warn_of_lost_messages(m)
-        reason = _reason(folding, self.context.ranks, broken)
-        result = gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows, unfinished)
+        result = gather(m, layout, self.context, self.plans, digits, reason, self.flows, unfinished)
         job = SimulatedJob(self.graphs, self.graph_of, self.plans, self.context)
         return replace(result, job=job, packets=None if self.packets is None else self.packets.figures())
+
+    def _wholes_pay(self, folding: Folding) -> bool:
+        """Whether rings can be reckoned as wholes, and simulating every rank so is less work than each message of the
+        classes."""
+        nodes = int(np.array([len(graph) for graph in self.graphs], np.int64)[self.graph_of].sum())
+        simulated = np.unique(representatives(self.context.ranks, folding.digits))
+        messages = int(self._messages[self.graph_of[simulated]].astype(np.float64).sum())
+        if messages < max(LEAST_MESSAGES, MESSAGES_PER_NODE * nodes) or nodes > RECORD_LIMIT:
+            return False
+        shares = "NO_MEMORY_EXPANSION", "PER_NPU_MEMORY_EXPANSION"
+        return not obstacle(self.finder.plans, self.context, self.context.memory.kind not in shares)
+
+    def _with_wholes(self, progress: engine.Progress | None) -> tuple[Ints, Layout] | None:
+        """A run of every rank with rings as wholes; None where only messages know an order."""
+        try:
+            m, layout = self._attempt(Folding((), ""), progress, wholes=True)
+        except (engine.BrokenSymmetry, InputError):
+            return None  # what is wrong is told by the run of all messages
+        if unfinished_ranks(m, None).size or m[at.MISMATCHES]:
+            return None
+        return (m, layout) if settle_order(m, layout, self.plans, self.context) else None
 
     def _note_stalls(self, m: Ints, layout: Layout, unfinished: Ints) -> None:
         """Say of each job why it cannot end, if it cannot."""
@@ -193,7 +236,9 @@ class Session:
             return Folding((), "every rank simulated: measured durations are each rank's own")
         return self.finder.find()
 
-    def _attempt(self, folding: Folding, progress: engine.Progress | None) -> tuple[Ints, Layout]:
+    def _attempt(
+        self, folding: Folding, progress: engine.Progress | None, *, wholes: bool = False
+    ) -> tuple[Ints, Layout]:
         ranks = np.unique(representatives(self.context.ranks, folding.digits))
         sizes = np.array([len(graph) for graph in self.graphs], np.int64)
         nodes = int(sizes[self.graph_of[ranks]].sum())
@@ -205,7 +250,7 @@ class Session:
             )
         self.flows = self._flow_network()
         self.packets = self._packet_network()
-        m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
+        m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record, wholes)
         try:
             return engine.run(m, self.context.limits, nodes, progress, self.flows or self.packets), layout
         except engine.TimeOutOfRange as error:
