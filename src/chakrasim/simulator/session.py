@@ -36,7 +36,7 @@ from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
 from chakrasim.simulator.lowering.wholes import obstacle
 from chakrasim.simulator.network_changes import LinkStates
 from chakrasim.simulator.outcome.gather import NOBODY, SKIPPED, gather
-from chakrasim.simulator.outcome.order import settle_order
+from chakrasim.simulator.outcome.order import put_in_order
 from chakrasim.simulator.outcome.records import SimulatedJob
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
@@ -55,8 +55,9 @@ RECORD_LIMIT = 50_000_000
 LEAST_MESSAGES = 200_000
 MESSAGES_PER_NODE = 2
 """Rings are reckoned as wholes where their messages are so many, and so many for each node of all ranks."""
+ORDER_MESSAGES = 50_000_000
+"""From so many on, the order of ranks that finish in one ns is not worth simulating the messages that would tell it."""
 MANY = 2.0**53
-AS_WHOLES = "each by itself, rings reckoned as wholes"
 
 
 class Session:
@@ -166,8 +167,10 @@ class Session:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish; of several jobs,
         ``stalls`` says which cannot."""
         folding = self._folding(fold)
-        if fold and self._wholes_pay(folding) and (reckoned := self._with_wholes(progress)) is not None:
-            return self._result(*reckoned, NOBODY, (), f"{self.context.ranks} ranks {AS_WHOLES}")
+        if fold and (messages := self._spared(folding)):
+            reckoned = self._with_wholes(messages, progress)
+            if reckoned is not None:
+                return reckoned
         broken: list[str] = []
         while True:
             try:
@@ -196,26 +199,33 @@ class Session:
         job = SimulatedJob(self.graphs, self.graph_of, self.plans, self.context)
         return replace(result, job=job, packets=None if self.packets is None else self.packets.figures())
 
-    def _wholes_pay(self, folding: Folding) -> bool:
-        """Whether rings can be reckoned as wholes, and simulating every rank so is less work than each message of the
-        classes."""
+    def _spared(self, folding: Folding) -> int:
+        """How many messages a run of the classes would have; 0 unless rings can be reckoned as wholes, and simulating
+        every rank so is less work."""
         nodes = int(np.array([len(graph) for graph in self.graphs], np.int64)[self.graph_of].sum())
         simulated = np.unique(representatives(self.context.ranks, folding.digits))
         messages = int(self._messages[self.graph_of[simulated]].astype(np.float64).sum())
         if messages < max(LEAST_MESSAGES, MESSAGES_PER_NODE * nodes) or nodes > RECORD_LIMIT:
-            return False
-        shares = "NO_MEMORY_EXPANSION", "PER_NPU_MEMORY_EXPANSION"
-        return not obstacle(self.finder.plans, self.context, self.context.memory.kind not in shares)
+            return 0
+        shares = self.context.memory.kind not in ("NO_MEMORY_EXPANSION", "PER_NPU_MEMORY_EXPANSION")
+        return 0 if obstacle(self.finder.plans, self.context, shares_memory=shares) else messages
 
-    def _with_wholes(self, progress: engine.Progress | None) -> tuple[Ints, Layout] | None:
-        """A run of every rank with rings as wholes; None where only messages know an order."""
+    def _with_wholes(self, messages: int, progress: engine.Progress | None) -> SimulationResult | None:
+        """A run of every rank with rings as wholes; None where a run of all messages has to tell an order, or what is
+        wrong."""
         try:
             m, layout = self._attempt(Folding((), ""), progress, wholes=True)
         except (engine.BrokenSymmetry, InputError):
-            return None  # what is wrong is told by the run of all messages
+            return None
         if unfinished_ranks(m, None).size or m[at.MISMATCHES]:
             return None
-        return (m, layout) if settle_order(m, layout, self.plans, self.context) else None
+        tied = put_in_order(m)
+        if tied and messages < ORDER_MESSAGES:
+            return None
+        reason = f"{self.context.ranks} ranks, each by itself, with rings as wholes"
+        if tied:
+            reason += f"; {tied} of them end in one ns with others, and stand in the order of their numbers"
+        return self._result(m, layout, NOBODY, (), reason)
 
     def _note_stalls(self, m: Ints, layout: Layout, unfinished: Ints) -> None:
         """Say of each job why it cannot end, if it cannot."""
