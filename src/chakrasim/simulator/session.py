@@ -19,12 +19,12 @@ from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks
 from chakrasim.simulator.checks.queues import warn_of_stalls
 from chakrasim.simulator.checks.traffic import check_totals, of_member
 from chakrasim.simulator.checks.unaware import warn_of_spans
+from chakrasim.simulator.checks.wholes import obstacle
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.jobs import PlacedJob, place
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.activities import Activities
-from chakrasim.simulator.lowering.alike import Kinds, kinds_of
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.compute import Tally
 from chakrasim.simulator.lowering.graph import Graph, lower_graph
@@ -32,8 +32,7 @@ from chakrasim.simulator.lowering.meetings import hold_meetings
 from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.parts import put_together, warn_of_parts
 from chakrasim.simulator.lowering.plans import Plan, resolve
-from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
-from chakrasim.simulator.lowering.wholes import obstacle
+from chakrasim.simulator.lowering.sharing import Kinds, by_columns, kinds_of, lower_traces
 from chakrasim.simulator.network_changes import LinkStates
 from chakrasim.simulator.outcome.gather import NOBODY, SKIPPED, gather
 from chakrasim.simulator.outcome.order import put_in_order

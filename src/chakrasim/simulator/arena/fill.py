@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.simulator.arena.builder import ArenaBuilder
+from chakrasim.simulator.checks.wholes import most_task_ns
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import EXACT_WORDS, LEVEL_WORDS
@@ -19,7 +20,6 @@ from chakrasim.simulator.kernels.wholes import SCRATCH_WORDS
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.lowering.sharing import by_columns
-from chakrasim.simulator.lowering.wholes import most_task_ns
 from chakrasim.simulator.lowering.writer import PlanWriter
 
 Ints = NDArray[np.int64]

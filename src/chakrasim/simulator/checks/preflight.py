@@ -15,10 +15,10 @@ from chakrasim.collectives.schedule import WITHOUT_REFERENCE
 from chakrasim.errors import InputError
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.lowering.alike import Kinds
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
+from chakrasim.simulator.lowering.sharing import Kinds
 from chakrasim.simulator.outcome.stall import describe, named_ranks
 
 Ints = NDArray[np.int64]

@@ -12,9 +12,9 @@ from chakrasim.collectives import Op, Program, Schedule
 from chakrasim.collectives.custom.program import CustomKind
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.lowering.alike import Kinds
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
+from chakrasim.simulator.lowering.sharing import Kinds
 from chakrasim.totals import LARGEST, total
 
 Ints = NDArray[np.int64]

@@ -1,10 +1,14 @@
-"""Graphs that ranks share: a trace is lowered once, and what differs by rank stands in small tables beside it."""
+"""Graphs that ranks share: a trace is lowered once, and what differs by rank stands in small tables beside it.
+
+Graphs that do the same in other groups and with other peers are of one kind, for all of which things are worked out
+once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +17,7 @@ from numpy.typing import NDArray
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph, lower_graph
+from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -100,3 +105,41 @@ def by_columns(graphs: Sequence[Graph], make: Callable[[Graph], T]) -> list[T]:
     """``make`` of every graph, which looks at columns only: done once for those that share them."""
     made: dict[Hashable, T] = {}
     return [made[key] if (key := id(g.columns)) in made else made.setdefault(key, make(g.columns)) for g in graphs]
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """``of_graph`` int64[graphs] is the kind of each graph, ``first`` the first graph of each kind.
+
+    Graphs of a kind share their columns, and their collectives differ in the group only: in type, size, chunks and
+    schedules they are equal, use by use.
+    """
+
+    of_graph: Ints
+    first: list[int]
+
+
+def kinds_of(graphs: Sequence[Graph], plans: Sequence[Sequence[Plan]]) -> Kinds:
+    """Which graphs are alike; ``plans[g][u]`` is graph g's plan for its u-th collective."""
+    of_plan = {id(plan): plan for own in plans for plan in own}
+    courses: dict[Hashable, int] = {}
+    number = {key: courses.setdefault(_course(plan), len(courses)) for key, plan in of_plan.items()}
+    kinds: dict[Hashable, int] = {}
+    first: list[int] = []
+    of_graph = np.empty(len(graphs), np.int64)
+    for g, (graph, own) in enumerate(zip(graphs, plans, strict=True)):
+        of_graph[g] = kind = kinds.setdefault((id(graph.columns), *(number[id(plan)] for plan in own)), len(kinds))
+        if kind == len(first):
+            first.append(g)
+    return Kinds(of_graph, first)
+
+
+def _course(plan: Plan) -> Hashable:
+    """What plans have in common that differ in their group only."""
+    if plan.programs or plan.activity >= 0 or plan.rings:
+        return id(plan)
+    phases = tuple(
+        (phase.collective, phase.algorithm, phase.dim, phase.members.count, phase.data_bytes, *map(id, phase.schedules))
+        for phase in plan.phases
+    )
+    return int(plan.use.type), plan.use.size_bytes, plan.chunks, plan.group == 0, phases
