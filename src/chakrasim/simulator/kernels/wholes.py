@@ -121,23 +121,35 @@ def reckon(m: Words, plan: int, ring: int, first: int) -> None:
     else:
         for _ in range(waves):
             ended = run_wave(m, count, ahead, wire, ended, rows, sends, bundle_ns)
-    m[at.WHOLE_COUNT] += 1
-    lineage = m[at.LINEAGE]
-    root = m[at.ROOT]
-    now = m[at.NOW]
-    shift = ahead * sends * waves
+    shift = ahead * sends * waves if even else 0
     for i in range(count):
         member = m[who + i]
         m[m[member + at.MEMBER_SLOT] + at.SLOT_BYTES_SENT] += sends * m[plan + at.PLAN_CHUNKS] * size
         m[member + at.MEMBER_LASTS] = bundle_ns
         m[member + at.MEMBER_REDUCES] = reduce_ns
-        begins = m[ended + i] - bundle_ns - max(reduce_ns, 0)
-        if begins <= now or m[ended + i] < now:
+    let_go(m, count, ended, program, m[wire] * waves, even, shift)
+
+
+@inner
+def let_go(m: Words, count: int, ended: int, program: int, wire_ns: int, even: bool, shift: int) -> None:
+    """Schedule the begin of every member's last bundle, with the lineage and root of its chain of causes.
+
+    Of an even ring the chain comes from the member ``shift`` behind, and is alike for all; of another one it is taken
+    for like no other, which is what makes ties of ranks that finish be told (`outcome.order`).
+    """
+    m[at.WHOLE_COUNT] += 1
+    lineage = m[at.LINEAGE]
+    root = m[at.ROOT]
+    who = m[at.SCRATCH]
+    for i in range(count):
+        member = m[who + i]
+        begins = m[ended + i] - m[member + at.MEMBER_LASTS] - max(m[member + at.MEMBER_REDUCES], 0)
+        if begins <= m[at.NOW] or m[ended + i] < m[at.NOW]:
             m[at.HAZARD] = at.AMBIGUOUS
-            begins = now
-        if even:  # the chain of causes comes from the member so many steps behind
+            begins = m[at.NOW]
+        if even:
             m[at.ROOT] = m[m[who + (i - shift) % count] + at.MEMBER_ROOT]
-            m[at.LINEAGE] = mix(mix(m[member + at.MEMBER_LINEAGE], program), m[wire] * waves)
+            m[at.LINEAGE] = mix(mix(m[member + at.MEMBER_LINEAGE], program), wire_ns)
         else:
             m[at.ROOT] = m[m[member + at.MEMBER_SLOT] + at.SLOT_RANK]
             m[at.LINEAGE] = mix(mix(m[at.WHOLE_COUNT], i), program)
