@@ -2,7 +2,7 @@
 
     python benchmarks/bench_scale.py [--repeats N] [case ...]
 
-Cases: equal (65,536 ranks), straggler (1,024 ranks), stragglers (16,384 ranks, 2 minutes the first time), experts.
+Cases: equal (65,536 ranks), straggler (1,024 ranks), stragglers (16,384 ranks), experts.
 """
 
 from __future__ import annotations

@@ -331,13 +331,11 @@ def _symmetry(
 
 
 def _wholes(arena: ArenaBuilder, context: Context, header: dict[int, int], plans: Sequence[Sequence[Plan]]) -> None:
-    """Let rings be reckoned as wholes: events carry what orders them, as in a folded run, though every rank has a
-    slot."""
+    """Let rings be reckoned as wholes, in a run of all ranks: events say when they were scheduled."""
     phases = [plan.phases[0] for own in plans for plan in own if plan.chunks]
     most = max((phase.members.count for phase in phases), default=0)
-    header[at.WHOLES] = header[at.FOLDED] = 1
-    header[at.EVENT_WORDS] = 7
-    header[at.SLOT_OF] = arena.add(np.arange(context.ranks))
+    header[at.WHOLES] = 1
+    header[at.EVENT_WORDS] = at.EVENT_SINCE + 1
     header[at.SCRATCH] = arena.zeros(SCRATCH_WORDS * most)
     header[at.RESERVE] += 16 * most
     header[at.MOST_TASK_NS] = most_task_ns(phases, context)

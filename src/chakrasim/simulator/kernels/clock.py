@@ -60,8 +60,8 @@ def schedule(m: Words, time: int, kind: int, data: int) -> None:
     if m[at.FOLDED] != 0:
         m[event + at.EVENT_LINEAGE] = mix(m[at.LINEAGE], m[at.NOW])
         m[event + at.EVENT_ROOT] = m[at.ROOT]
-        if m[at.WHOLES] != 0:
-            m[event + at.EVENT_SINCE] = m[at.NOW]
+    elif m[at.WHOLES] != 0:
+        m[event + at.EVENT_SINCE] = m[at.NOW]
     place(m, event, time)
     if m[at.NETWORK] == at.PACKET:
         post(m, time, at.NONE)

@@ -64,7 +64,7 @@ def arrive(m: Words, entry: int, sender_call: int, root: int) -> None:
     stream = m[entry + at.ENTRY_STREAM]
     if sender_call != 0:
         run_call(m, sender_call)
-    if m[at.FOLDED] != 0:
+    if m[at.FOLDED] + m[at.WHOLES] != 0:
         m[at.ROOT] = root
         if call == 0:
             visit(m, slot_of(m, m[entry + at.ENTRY_PAIR] & 0xFFFFFFFF))
@@ -99,10 +99,10 @@ def on_event(m: Words, event: int) -> None:
     if m[at.FOLDED] != 0:
         m[at.LINEAGE] = m[event + at.EVENT_LINEAGE]
         m[at.ROOT] = m[event + at.EVENT_ROOT]
-        if m[at.WHOLES] != 0:
-            m[at.SINCE] = m[event + at.EVENT_SINCE]
-            m[at.BY] = at.OWN
-            m[at.IN_SWEEP] = 0
+    elif m[at.WHOLES] != 0:
+        m[at.SINCE] = m[event + at.EVENT_SINCE]
+        m[at.BY] = at.OWN
+        m[at.IN_SWEEP] = 0
     release(m, event, m[at.EVENT_WORDS])
     m[at.EVENTS] += 1
     if kind == at.ON_SWEEP:

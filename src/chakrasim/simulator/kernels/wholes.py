@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from chakrasim.jit import inner
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.kernels.clock import Words, allocate, mix, register, schedule
+from chakrasim.simulator.kernels.clock import Words, allocate, register, schedule
 from chakrasim.simulator.kernels.matching import find_entry
 from chakrasim.simulator.kernels.network import unaware_ns
 from chakrasim.simulator.kernels.streams import along, find_member
@@ -41,14 +41,14 @@ def come_by(m: Words, slot: int) -> None:
     by = at.OWN if m[at.BY] == m[slot + at.SLOT_RANK] else m[at.BY]
     since = m[at.SINCE]
     if m[slot + at.SLOT_LAST_TIME] == m[at.NOW]:
-        before = m[slot + at.SLOT_LAST_LINEAGE]
-        if since == before and (by != m[slot + at.SLOT_LAST_ROOT] or by == at.BY_WHOLE):
+        before = m[slot + at.SLOT_LAST_SINCE]
+        if since == before and (by != m[slot + at.SLOT_LAST_BY] or by == at.BY_WHOLE):
             m[at.HAZARD] = at.AMBIGUOUS
         if m[at.IN_SWEEP] != 0 and before >= m[at.NOW] - m[at.MOST_TASK_NS]:
             m[at.HAZARD] = at.AMBIGUOUS
     m[slot + at.SLOT_LAST_TIME] = m[at.NOW]
-    m[slot + at.SLOT_LAST_LINEAGE] = since
-    m[slot + at.SLOT_LAST_ROOT] = by
+    m[slot + at.SLOT_LAST_SINCE] = since
+    m[slot + at.SLOT_LAST_BY] = by
 
 
 @inner
@@ -65,8 +65,6 @@ def come_to_ring(m: Words, slot: int, node: int, plan: int, sequence: int) -> No
     m[member + at.MEMBER_NODE] = node
     m[member + at.MEMBER_PLAN] = plan
     m[member + at.MEMBER_CAME] = m[at.NOW]
-    m[member + at.MEMBER_LINEAGE] = m[at.LINEAGE]
-    m[member + at.MEMBER_ROOT] = m[at.ROOT]
     m[entry + at.ENTRY_STREAM] = member
     m[entry + at.ENTRY_ARRIVED] += 1
     ring = m[plan + at.PLAN_FIRST_PHASE + at.PHASE_SCHEDULES]
@@ -98,7 +96,6 @@ def reckon(m: Words, plan: int, ring: int, first: int) -> None:
         m[wire + (index + ahead) % count] = unaware_ns(m, rank, peer, size)
         m[ended + index] = m[member + at.MEMBER_CAME]
         even = even and m[member + at.MEMBER_CAME] == m[at.NOW]
-        even = even and m[member + at.MEMBER_LINEAGE] == m[first + at.MEMBER_LINEAGE]
         member = m[member + at.MEMBER_NEXT]
     for i in range(count):
         even = even and m[wire + i] == m[wire] and m[wire] > 0
@@ -121,41 +118,16 @@ def reckon(m: Words, plan: int, ring: int, first: int) -> None:
     else:
         for _ in range(waves):
             ended = run_wave(m, count, ahead, wire, ended, rows, sends, bundle_ns)
-    shift = ahead * sends * waves if even else 0
     for i in range(count):
         member = m[who + i]
         m[m[member + at.MEMBER_SLOT] + at.SLOT_BYTES_SENT] += sends * m[plan + at.PLAN_CHUNKS] * size
         m[member + at.MEMBER_LASTS] = bundle_ns
         m[member + at.MEMBER_REDUCES] = reduce_ns
-    let_go(m, count, ended, program, m[wire] * waves, even, shift)
-
-
-@inner
-def let_go(m: Words, count: int, ended: int, program: int, wire_ns: int, even: bool, shift: int) -> None:
-    """Schedule the begin of every member's last bundle, with the lineage and root of its chain of causes.
-
-    Of an even ring the chain comes from the member ``shift`` behind, and is alike for all; of another one it is taken
-    for like no other, which is what makes ties of ranks that finish be told (`outcome.order`).
-    """
-    m[at.WHOLE_COUNT] += 1
-    lineage = m[at.LINEAGE]
-    root = m[at.ROOT]
-    who = m[at.SCRATCH]
-    for i in range(count):
-        member = m[who + i]
-        begins = m[ended + i] - m[member + at.MEMBER_LASTS] - max(m[member + at.MEMBER_REDUCES], 0)
-        if begins <= m[at.NOW] or m[ended + i] < m[at.NOW]:
+        begins = m[ended + i] - bundle_ns - max(reduce_ns, 0)
+        if begins <= m[at.NOW] or m[ended + i] < m[at.NOW]:  # a bundle of no time, or past the clock's range
             m[at.HAZARD] = at.AMBIGUOUS
             begins = m[at.NOW]
-        if even:
-            m[at.ROOT] = m[m[who + (i - shift) % count] + at.MEMBER_ROOT]
-            m[at.LINEAGE] = mix(mix(m[member + at.MEMBER_LINEAGE], program), wire_ns)
-        else:
-            m[at.ROOT] = m[m[member + at.MEMBER_SLOT] + at.SLOT_RANK]
-            m[at.LINEAGE] = mix(mix(m[at.WHOLE_COUNT], i), program)
         schedule(m, begins, at.ON_WHOLE, member)
-    m[at.LINEAGE] = lineage
-    m[at.ROOT] = root
 
 
 @inner
