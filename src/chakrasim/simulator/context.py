@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives import Schedule
 from chakrasim.errors import InputError
 from chakrasim.machine import DeviceProfile, Network, RemoteMemory, System
 from chakrasim.machine.device.profile import PROCESSORS
@@ -86,7 +87,8 @@ NetworkModel = Literal["unaware", "aware", "flow", "packet"]
 
 @dataclass(frozen=True)
 class Context:
-    """The setting of one simulation. ``notes`` and ``counts`` fill up on the way; nothing else changes."""
+    """The setting of one simulation. ``notes``, ``counts`` and ``schedules`` fill up on the way; nothing else
+    changes."""
 
     system: System
     network: Network
@@ -137,6 +139,8 @@ class Context:
     """Whether the profile was asked for by name: it then times what was measured on another device, too."""
     meetings: tuple[int, ...] = ()
     """By meeting of a replay: how many ranks its others wait for."""
+    schedules: dict[Hashable, tuple[Schedule, Schedule]] = field(default_factory=dict)
+    """Those built so far, by what they were asked for (`lowering.plans`)."""
     limits: Limits = field(default_factory=Limits)
     notes: Notes = field(default_factory=Notes)
     counts: Counter[str] = field(default_factory=Counter)

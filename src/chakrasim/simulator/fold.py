@@ -14,7 +14,7 @@ then unfolded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -65,7 +65,9 @@ class SymmetryFinder:
         self.ranks = np.arange(context.ranks)
         shapes: dict[bytes, int] = {}
         self.shape = np.array([shapes.setdefault(s, len(shapes)) for s in by_columns(graphs, self._shape)], np.int64)
+        self.peers = _Peers(graphs)
         self.images = _GroupImages(context, self.plans)
+        self._image_of: dict[Digit, Callable[[int], int]] = {}
 
     def find(self) -> Folding:
         """All digits, each folded if its shift is a symmetry."""
@@ -152,22 +154,27 @@ class SymmetryFinder:
         for period in periods:
             high = Digit(stride * period, radix // period, True)
             sigma = shifted(self.ranks, high)
-            if self._same_work(sigma) and self._same_schedules(sigma):
+            if self._same_work(high, sigma) and self._same_schedules(sigma):
                 return [high] if period == 1 else [Digit(stride, period, False), high]
         return [Digit(stride, radix, False)]
 
-    def _same_work(self, sigma: Ints) -> bool:
+    def _same_work(self, digit: Digit, sigma: Ints) -> bool:
         """Whether every rank's image runs the same graph, in the image of its groups, with the images of its peers."""
-        pairs = np.unique(np.stack([self.graph_of, self.graph_of[sigma]], axis=1), axis=0)
-        if (self.shape[pairs[:, 0]] != self.shape[pairs[:, 1]]).any():
+        numbers = np.unique(self.graph_of * len(self.graphs) + self.graph_of[sigma])
+        ours, theirs = numbers // len(self.graphs), numbers % len(self.graphs)
+        if (self.shape[ours] != self.shape[theirs]).any():
             return False
-        image_of = cache(lambda group: self.images.of(group, sigma))
-        for g, h in pairs.tolist():
-            if not np.array_equal(sigma[self.graphs[g].peers], self.graphs[h].peers):
+        peers = self.peers
+        if (peers.count[ours] != peers.count[theirs]).any() or (sigma[peers.of(ours)] != peers.of(theirs)).any():
+            return False
+        image_of = self.images_under(digit)
+        known: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for g, h in zip(ours.tolist(), theirs.tolist(), strict=True):
+            groups = self.graphs[g].groups
+            if groups not in known:
+                known[groups] = tuple(map(image_of, groups))
+            if known[groups] != self.graphs[h].groups:
                 return False
-            for group, image in zip(self.graphs[g].groups, self.graphs[h].groups, strict=True):
-                if image_of(group) != image:
-                    return False
         return True
 
     def _same_schedules(self, sigma: Ints) -> bool:
@@ -196,20 +203,55 @@ class SymmetryFinder:
     def _groups_apart(self, digits: Sequence[Digit]) -> bool:
         """Whether no rank is in two groups of one orbit: their messages could not be told apart."""
         keys = self.group_keys(digits)
-        return all(len({keys[group] for group in graph.groups}) == len(graph.groups) for graph in self.graphs)
+        apart: dict[tuple[int, ...], bool] = {}
+        for groups in (graph.groups for graph in self.graphs):
+            if groups not in apart:
+                apart[groups] = len({keys[group] for group in groups}) == len(groups)
+        return all(apart.values())
 
     def group_keys(self, digits: Sequence[Digit]) -> dict[int, int]:
         """A number for every group, the same for groups that shifts map onto each other; 0 is for point to point."""
-        groups = sorted({group for graph in self.graphs for group in graph.groups})
-        key = {group: i + 1 for i, group in enumerate(groups)}
+        groups = sorted(set().union(*{graph.groups for graph in self.graphs}))
+        place = {group: i for i, group in enumerate(groups)}
+        first = list(range(len(groups)))
+        """By place of a group: a group of its orbit that comes before it, or itself."""
+
+        def root(i: int) -> int:
+            while first[i] != i:
+                first[i] = first[first[i]]
+                i = first[i]
+            return i
+
         for digit in digits:
             if digit.folded:
-                sigma = shifted(self.ranks, digit)
-                for group in groups:
-                    low, high = sorted((key[group], key[self.images.of(group, sigma)]))
-                    if low != high:
-                        key = {g: low if k == high else k for g, k in key.items()}
-        return key
+                image = self.images_under(digit)
+                for i, group in enumerate(groups):
+                    low, high = sorted((root(i), root(place[image(group)])))
+                    first[high] = low
+        return {group: root(i) + 1 for i, group in enumerate(groups)}
+
+    def images_under(self, digit: Digit) -> Callable[[int], int]:
+        """Which group the shift of a digit maps a group onto, -1 if onto none; sought once for each."""
+        if digit not in self._image_of:
+            sigma = shifted(self.ranks, digit)
+            self._image_of[digit] = cache(lambda group: self.images.of(group, sigma))
+        return self._image_of[digit]
+
+
+class _Peers:
+    """The peers of all graphs, one behind the other."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self.count = np.array([len(graph.peers) for graph in graphs], np.int64)
+        self._flat = np.concatenate([graph.peers for graph in graphs])
+        self._first = np.cumsum(self.count) - self.count
+
+    def of(self, graphs: Ints) -> Ints:
+        """Those of some graphs."""
+        count = self.count[graphs]
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        found: Ints = self._flat[np.repeat(self._first[graphs], count) + within]
+        return found
 
 
 class _GroupImages:

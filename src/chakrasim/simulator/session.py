@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.errors import InputError, StallError
 from chakrasim.simulator.arena import engine
-from chakrasim.simulator.arena.fill import Layout, build, representatives
+from chakrasim.simulator.arena.fill import Digit, Layout, build, representatives
 from chakrasim.simulator.arena.flow_network import FlowNetwork
 from chakrasim.simulator.checks.preflight import IDLE, calls_by_use, check_ranks, warn_of_rings, warn_of_slow_memory
 from chakrasim.simulator.checks.queues import warn_of_stalls
-from chakrasim.simulator.checks.traffic import check_totals
+from chakrasim.simulator.checks.traffic import check_totals, of_member
 from chakrasim.simulator.checks.unaware import warn_of_spans
+from chakrasim.simulator.checks.wholes import obstacle
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.fold import Folding, SymmetryFinder
 from chakrasim.simulator.jobs import PlacedJob, place
@@ -31,9 +32,10 @@ from chakrasim.simulator.lowering.meetings import hold_meetings
 from chakrasim.simulator.lowering.metadata import with_groups
 from chakrasim.simulator.lowering.parts import put_together, warn_of_parts
 from chakrasim.simulator.lowering.plans import Plan, resolve
-from chakrasim.simulator.lowering.sharing import by_columns, lower_traces
+from chakrasim.simulator.lowering.sharing import Kinds, by_columns, kinds_of, lower_traces
 from chakrasim.simulator.network_changes import LinkStates
-from chakrasim.simulator.outcome.gather import SKIPPED, gather
+from chakrasim.simulator.outcome.gather import NOBODY, SKIPPED, gather
+from chakrasim.simulator.outcome.order import put_in_order
 from chakrasim.simulator.outcome.records import SimulatedJob
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.simulator.outcome.stall import stall_error, unfinished_ranks, waiting_entries
@@ -49,6 +51,12 @@ Lowered = tuple[Context, list[Graph], Ints]
 """Of a job: its setting with its groups, its graphs, and int64[ranks]: which of them each rank runs."""
 RECORD_LIMIT = 50_000_000
 """Up to so many nodes over all simulated ranks, the times of every node are kept."""
+LEAST_MESSAGES = 200_000
+MESSAGES_PER_NODE = 2
+"""Rings are reckoned as wholes where their messages are so many, and so many for each node of all ranks."""
+ORDER_MESSAGES = 50_000_000
+"""From so many on, the order of ranks that finish in one ns is not worth simulating the messages that would tell it."""
+MANY = 2.0**53
 
 
 class Session:
@@ -75,14 +83,17 @@ class Session:
         known: dict[CollectiveUse, Plan] = {}
         self.plans = [resolve_all(graph, context, known) for graph in self.graphs]
         calls = by_columns(self.graphs, calls_by_use)
-        check_ranks(context, self.graphs, self.graph_of, self.plans, calls)
-        check_totals(context, self.graphs, self.graph_of, self.plans, calls)
-        warn_of_stalls(self.plans, context)
-        warn_of_spans(self.plans, context)
-        warn_of_rings(context, self.plans)
+        kinds = kinds_of(self.graphs, self.plans)
+        check_ranks(context, self.graphs, self.graph_of, self.plans, calls, kinds)
+        check_totals(context, self.graphs, self.graph_of, self.plans, calls, kinds)
+        distinct = (list({id(plan): plan for own in self.plans for plan in own}.values()),)
+        warn_of_stalls(distinct, context)
+        warn_of_spans(distinct, context)
+        warn_of_rings(context, distinct)
         if context.replay is None:
-            warn_of_slow_memory(context, self.plans)
-        self._count(calls)
+            warn_of_slow_memory(context, distinct)
+        self._count(calls, kinds)
+        self._messages = self._messages_of(calls, kinds)
         self.finder = SymmetryFinder(context, self.graphs, self.graph_of, self.plans)
 
     @classmethod
@@ -115,12 +126,14 @@ class Session:
             starts |= dict.fromkeys(job.ranks.tolist(), job.start_ns)
         return cls(replace(context, groups=groups, starts=starts, job_of=job_of), graphs, graph_of)
 
-    def _count(self, calls: Sequence[Ints]) -> None:
+    def _count(self, calls: Sequence[Ints], kinds: Kinds) -> None:
         """Count, over all ranks, what takes another way than its name says."""
         ranks = np.bincount(self.graph_of, minlength=len(self.graphs)).tolist()
         counts = self.context.counts
-        for graph, plans, copies, own in zip(self.graphs, self.plans, ranks, calls, strict=True):
-            at_once = sum(int(count) for plan, count in zip(plans, own, strict=True) if not plan.chunks)
+        of_kind = np.bincount(kinds.of_graph[self.graph_of], minlength=len(kinds.first)).tolist()
+        for g, copies in zip(kinds.first, of_kind, strict=True):
+            graph = self.graphs[g]
+            at_once = sum(int(n) for plan, n in zip(self.plans[g], calls[g], strict=True) if not plan.chunks)
             counts["collectives completed at once (one member, or nothing to move)"] += at_once * copies
             counts[SKIPPED] += graph.skipped * copies
             counts["broadcasts replayed with their recorded duration"] += graph.replayed * copies
@@ -141,10 +154,22 @@ class Session:
         self.context.counts["compute nodes that keep their recorded duration"] += tally.kept
         self.context.notes.warn(*tally.warnings(self.context))
 
+    def _messages_of(self, calls: Sequence[Ints], kinds: Kinds) -> Ints:
+        """int64[graphs]: the messages of the collectives of a rank."""
+        of_kind = [
+            sum(of_member(plan).messages * count for plan, count in zip(self.plans[g], calls[g].tolist(), strict=True))
+            for g in kinds.first
+        ]
+        return np.minimum(np.array(of_kind, np.float64), MANY).astype(np.int64)[kinds.of_graph]
+
     def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
         """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish; of several jobs,
         ``stalls`` says which cannot."""
         folding = self._folding(fold)
+        if fold and (messages := self._spared(folding)):
+            reckoned = self._with_wholes(messages, progress)
+            if reckoned is not None:
+                return reckoned
         broken: list[str] = []
         while True:
             try:
@@ -163,11 +188,43 @@ class Session:
         if unfinished.size and self.context.job_of is None:
             raise stall_error(m, layout, self.context, self.plans, self.flows, unfinished)
         self._note_stalls(m, layout, unfinished)
+        return self._result(m, layout, unfinished, folding.digits, _reason(folding, self.context.ranks, broken))
+
+    def _result(
+        self, m: Ints, layout: Layout, unfinished: Ints, digits: tuple[Digit, ...], reason: str
+    ) -> SimulationResult:
         self._warn_of_lost_messages(m)
-        reason = _reason(folding, self.context.ranks, broken)
-        result = gather(m, layout, self.context, self.plans, folding.digits, reason, self.flows, unfinished)
+        result = gather(m, layout, self.context, self.plans, digits, reason, self.flows, unfinished)
         job = SimulatedJob(self.graphs, self.graph_of, self.plans, self.context)
         return replace(result, job=job, packets=None if self.packets is None else self.packets.figures())
+
+    def _spared(self, folding: Folding) -> int:
+        """How many messages a run of the classes would have; 0 unless rings can be reckoned as wholes, and simulating
+        every rank so is less work."""
+        nodes = int(np.array([len(graph) for graph in self.graphs], np.int64)[self.graph_of].sum())
+        simulated = np.unique(representatives(self.context.ranks, folding.digits))
+        messages = int(self._messages[self.graph_of[simulated]].astype(np.float64).sum())
+        if messages < max(LEAST_MESSAGES, MESSAGES_PER_NODE * nodes) or nodes > RECORD_LIMIT:
+            return 0
+        shares = self.context.memory.kind not in ("NO_MEMORY_EXPANSION", "PER_NPU_MEMORY_EXPANSION")
+        return 0 if obstacle(self.finder.plans, self.context, shares_memory=shares) else messages
+
+    def _with_wholes(self, messages: int, progress: engine.Progress | None) -> SimulationResult | None:
+        """A run of every rank with rings as wholes; None where a run of all messages has to tell an order, or what is
+        wrong."""
+        try:
+            m, layout = self._attempt(Folding((), ""), progress, wholes=True)
+        except (engine.BrokenSymmetry, InputError):
+            return None
+        if unfinished_ranks(m, None).size or m[at.MISMATCHES]:
+            return None
+        tied = put_in_order(m)
+        if tied and messages < ORDER_MESSAGES:
+            return None
+        reason = f"{self.context.ranks} ranks, each by itself, with rings as wholes"
+        if tied:
+            reason += f"; {tied} of them end in one ns with others, and stand in the order of their numbers"
+        return self._result(m, layout, NOBODY, (), reason)
 
     def _note_stalls(self, m: Ints, layout: Layout, unfinished: Ints) -> None:
         """Say of each job why it cannot end, if it cannot."""
@@ -188,7 +245,9 @@ class Session:
             return Folding((), "every rank simulated: measured durations are each rank's own")
         return self.finder.find()
 
-    def _attempt(self, folding: Folding, progress: engine.Progress | None) -> tuple[Ints, Layout]:
+    def _attempt(
+        self, folding: Folding, progress: engine.Progress | None, *, wholes: bool = False
+    ) -> tuple[Ints, Layout]:
         ranks = np.unique(representatives(self.context.ranks, folding.digits))
         sizes = np.array([len(graph) for graph in self.graphs], np.int64)
         nodes = int(sizes[self.graph_of[ranks]].sum())
@@ -200,7 +259,7 @@ class Session:
             )
         self.flows = self._flow_network()
         self.packets = self._packet_network()
-        m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record)
+        m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record, wholes)
         try:
             return engine.run(m, self.context.limits, nodes, progress, self.flows or self.packets), layout
         except engine.TimeOutOfRange as error:

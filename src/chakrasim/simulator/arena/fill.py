@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.simulator.arena.builder import ArenaBuilder
+from chakrasim.simulator.checks.wholes import most_task_ns
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.clock import EXACT_WORDS, LEVEL_WORDS
 from chakrasim.simulator.kernels.routes import dim_words
 from chakrasim.simulator.kernels.symmetry import DIGIT_WORDS
+from chakrasim.simulator.kernels.wholes import SCRATCH_WORDS
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.lowering.sharing import by_columns
@@ -65,10 +67,12 @@ def build(
     digits: Sequence[Digit],
     group_keys: dict[int, int],
     record: bool,
+    wholes: bool = False,
 ) -> tuple[Ints, Layout]:
     """The arena of one simulation.
 
     ``plans[g][u]`` is graph g's plan for its u-th collective use; ``digits`` are empty for a run of all ranks.
+    ``wholes``: rings are reckoned as wholes.
     """
     arena = ArenaBuilder()
     ranks = np.unique(representatives(context.ranks, digits))
@@ -86,7 +90,8 @@ def build(
     meetings = arena.add([word for missing in context.meetings for word in (missing, 0)])
     graph_of = graph_of_rank[ranks]
     used = np.unique(graph_of).tolist()
-    own = {g: _own_table(arena, graphs[g], plans[g], writer, group_keys) for g in used}
+    places: dict[int, int] = {}
+    own = {g: _own_table(arena, graphs[g], plans[g], writer, group_keys, places) for g in used}
     nodes = dict(zip(used, by_columns([graphs[g] for g in used], lambda g: _nodes(arena, g, meetings)), strict=True))
     _slots(arena, context, header, ranks, graphs, graph_of, nodes, own, record, writer.most_rings)
     _symmetry(arena, header, context.ranks, ranks, digits)
@@ -94,6 +99,8 @@ def build(
     simulated = [graphs[g] for g in used]
     header[at.RESERVE] = _reserve(context, simulated, [plans[g] for g in used], header[at.STREAM_SIZE])
     _options(context, header)
+    if wholes:
+        _wholes(arena, context, header, [plans[g] for g in used])
     if context.issue == "streams":
         header[at.STREAMS] = 1
         header[at.GROUP_DIMS] = _dims(context, writer.most_rings)
@@ -163,11 +170,21 @@ def _clock(arena: ArenaBuilder, header: dict[int, int], slots: int) -> None:
 
 
 def _own_table(
-    arena: ArenaBuilder, graph: Graph, plans: Sequence[Plan], writer: PlanWriter, group_keys: dict[int, int]
+    arena: ArenaBuilder,
+    graph: Graph,
+    plans: Sequence[Plan],
+    writer: PlanWriter,
+    group_keys: dict[int, int],
+    places: dict[int, int],
 ) -> int:
-    """Write what ranks of equal columns do not share: the plans of the collectives (0: done at once), the peers."""
-    written = [writer.write(plan, group_keys[plan.group]) if plan.chunks else 0 for plan in plans]
-    return arena.add([*written, *graph.peers.tolist()])
+    """Write what ranks of equal columns do not share: the plans of the collectives (0: done at once), the peers.
+
+    ``places`` says of plans that are written where they stand, and gets the others.
+    """
+    for plan in plans:
+        if id(plan) not in places:
+            places[id(plan)] = writer.write(plan, group_keys[plan.group]) if plan.chunks else 0
+    return arena.add([*(places[id(plan)] for plan in plans), *graph.peers.tolist()])
 
 
 def _nodes(arena: ArenaBuilder, graph: Graph, meetings: int) -> int:
@@ -311,6 +328,17 @@ def _symmetry(
         assert table.shape[1] == DIGIT_WORDS
         header[at.DIGITS] = len(digits)
         header[at.DIGIT_TABLE] = arena.add(table)
+
+
+def _wholes(arena: ArenaBuilder, context: Context, header: dict[int, int], plans: Sequence[Sequence[Plan]]) -> None:
+    """Let rings be reckoned as wholes, in a run of all ranks: events say when they were scheduled."""
+    phases = [plan.phases[0] for own in plans for plan in own if plan.chunks]
+    most = max((phase.members.count for phase in phases), default=0)
+    header[at.WHOLES] = 1
+    header[at.EVENT_WORDS] = at.EVENT_SINCE + 1
+    header[at.SCRATCH] = arena.zeros(SCRATCH_WORDS * most)
+    header[at.RESERVE] += 16 * most
+    header[at.MOST_TASK_NS] = most_task_ns(phases, context)
 
 
 def _options(context: Context, header: dict[int, int]) -> None:

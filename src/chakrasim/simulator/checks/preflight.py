@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.communication import CollectiveUse
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
+from chakrasim.simulator.lowering.sharing import Kinds
 from chakrasim.simulator.outcome.stall import describe, named_ranks
 
 Ints = NDArray[np.int64]
@@ -25,21 +27,56 @@ IDLE = "<idle>"
 
 
 def check_ranks(
-    context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]], calls: Sequence[Ints]
+    context: Context,
+    graphs: Sequence[Graph],
+    graph_of: Ints,
+    plans: Sequence[Sequence[Plan]],
+    calls: Sequence[Ints],
+    kinds: Kinds,
 ) -> None:
     """Raise InputError for what no run could make sense of; ``calls[g][u]``: how many nodes of graph g ask for its u-th
     collective."""
-    members = {group: frozenset(context.groups[group]) for graph in graphs for group in graph.groups if group != 0}
-    by_graph = np.argsort(graph_of, kind="stable")
-    limits = np.searchsorted(graph_of[by_graph], np.arange(len(graphs) + 1)).tolist()
+    ranks_of = np.split(np.argsort(graph_of, kind="stable"), np.cumsum(np.bincount(graph_of, minlength=len(graphs))))
+    suspects = _suspects(graphs, graph_of, context)
     for g, graph in enumerate(graphs):
         if not len(graph) and graph.trace.source != IDLE:
             context.notes.warn(f"{graph.trace.source}: the trace has no nodes: its ranks finish at once")
-        ranks = by_graph[limits[g] : limits[g + 1]]
-        _check_own_rank(graph, ranks)
-        _check_self_messages(graph, ranks, context)
-        _check_membership(graph, ranks, members, context)
-    _check_groups_agree(context, graphs, graph_of, plans, calls)
+        if graph.own_rank:
+            _check_own_rank(graph, ranks_of[g])
+        if g in suspects:
+            _check_self_messages(graph, ranks_of[g], context)
+            _check_membership(graph, ranks_of[g], context)
+    _check_groups_agree(context, graphs, graph_of, plans, calls, kinds)
+
+
+def _suspects(graphs: Sequence[Graph], graph_of: Ints, context: Context) -> set[int]:
+    """Graphs that may name a peer among their own ranks, or a group of which one of these is no member."""
+    peers = np.concatenate([graph.peers for graph in graphs])
+    names = np.repeat(np.arange(len(graphs)), [len(graph.peers) for graph in graphs])
+    found = set(names[graph_of[peers] == names].tolist())
+    named = Named(graphs, graph_of)
+    listed = [context.groups.get(group, ()) for group in named.groups]
+    which = np.repeat(np.arange(len(listed)), [len(ranks) for ranks in listed])
+    members = np.array([rank for ranks in listed for rank in ranks], np.int64) * len(listed) + which
+    at_all = np.array([group == 0 for group in named.groups], np.bool_)
+    inside = at_all[named.group] | np.isin(named.rank * len(listed) + named.group, members)
+    return found | set(graph_of[named.rank[~inside]].tolist())
+
+
+class Named:
+    """Every rank with every group that its graph names: ``rank`` and ``group`` int64[pairs], of which the latter counts
+    ``groups`` in ascending order; ``local`` is its place among the groups of the graph."""
+
+    def __init__(self, graphs: Sequence[Graph], graph_of: Ints) -> None:
+        count = np.array([len(graph.groups) for graph in graphs], np.int64)
+        flat = np.array([group for graph in graphs for group in graph.groups], np.int64)
+        groups, number = np.unique(flat, return_inverse=True)
+        first = np.cumsum(count) - count
+        own = count[graph_of]
+        self.groups: list[int] = groups.tolist()
+        self.rank = np.repeat(np.arange(len(graph_of)), own)
+        self.local = np.arange(len(self.rank)) - np.repeat(np.cumsum(own) - own, own)
+        self.group = number.reshape(-1)[np.repeat(first[graph_of], own) + self.local]
 
 
 def warn_of_slow_memory(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
@@ -94,11 +131,11 @@ def _check_self_messages(graph: Graph, ranks: Ints, context: Context) -> None:
         )
 
 
-def _check_membership(graph: Graph, ranks: Ints, members: Mapping[int, frozenset[int]], context: Context) -> None:
+def _check_membership(graph: Graph, ranks: Ints, context: Context) -> None:
     for group in graph.groups:
         if group == 0:
             continue
-        outside = [rank for rank in ranks.tolist() if rank not in members[group]]
+        outside = ranks[~np.isin(ranks, context.groups[group])].tolist()
         if outside:
             use = next(i for i, use in enumerate(graph.uses) if use.group == group)
             graph.refuse(
@@ -109,19 +146,51 @@ def _check_membership(graph: Graph, ranks: Ints, members: Mapping[int, frozenset
 
 
 def _check_groups_agree(
-    context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]], calls: Sequence[Ints]
+    context: Context,
+    graphs: Sequence[Graph],
+    graph_of: Ints,
+    plans: Sequence[Sequence[Plan]],
+    calls: Sequence[Ints],
+    kinds: Kinds,
 ) -> None:
     """All members of a group run the same multiset of collectives: else some would wait for ever."""
-    tallies = [_tally(own, count) for own, count in zip(plans, calls, strict=True)]
-    distinct = {id(plan): plan for own in plans for plan in own if plan.chunks}
-    dims_of: dict[int, list[frozenset[int]]] = {}
-    for plan in distinct.values():
-        dims_of.setdefault(plan.group, []).append(_dims(plan, context))
-    for group in sorted({group for graph in graphs for group in graph.groups}):
+    tally_of = cache(lambda g: _tally(plans[g], calls[g]))
+    for group in _unlike(context, graphs, graph_of, tally_of, kinds):
         members = np.arange(context.ranks) if group == 0 else np.array(context.groups[group])
-        dims = dims_of.get(group, [])
+        dims: list[frozenset[int]] = []
+        if len(members) == context.ranks:
+            of_group = {id(plan): plan for own in plans for plan in own if plan.chunks and plan.group == group}
+            dims = [_dims(plan, context) for plan in of_group.values()]
         for share in _shares(members, dims, context):
-            _check_share(group, share, tallies, graphs, graph_of, context)
+            _check_share(group, share, tally_of, graphs, graph_of, context)
+
+
+def _unlike(
+    context: Context,
+    graphs: Sequence[Graph],
+    graph_of: Ints,
+    tally_of: Callable[[int], dict[int, _Tally]],
+    kinds: Kinds,
+) -> list[int]:
+    """The groups whose members do not all run the same, by what graphs of their kinds run: those to be looked at."""
+    known: dict[Hashable, int] = {}
+    most = max((len(graph.groups) for graph in graphs), default=0)
+    runs = np.zeros((len(kinds.first), most), np.int64)
+    for kind, g in enumerate(kinds.first):
+        tallies = tally_of(g)
+        for i, group in enumerate(graphs[g].groups):
+            tally = tallies.get(group, _Tally())
+            key = frozenset((s, n, tally.uses[s].size_bytes) for s, n in tally.calls.items())
+            runs[kind, i] = known.setdefault(key, len(known))
+    named = Named(graphs, graph_of)
+    run = runs[kinds.of_graph[graph_of[named.rank]], named.local]
+    count = len(named.groups)
+    low, high = np.full(count, len(known)), np.full(count, -1)
+    np.minimum.at(low, named.group, run)
+    np.maximum.at(high, named.group, run)
+    come = np.bincount(named.group, minlength=count)
+    members = np.array([len(context.groups[g]) if g else context.ranks for g in named.groups], np.int64)
+    return [group for group, unlike in zip(named.groups, (low != high) | (come != members), strict=True) if unlike]
 
 
 Signature = tuple[object, ...]
@@ -202,17 +271,17 @@ def _shares(members: Ints, dims: Sequence[frozenset[int]], context: Context) -> 
 def _check_share(
     group: int,
     members: Ints,
-    tallies: Sequence[dict[int, _Tally]],
+    tally_of: Callable[[int], dict[int, _Tally]],
     graphs: Sequence[Graph],
     graph_of: Ints,
     context: Context,
 ) -> None:
     by_graph, first = np.unique(graph_of[members], return_index=True)
     reference = int(by_graph[np.argmin(first)])
-    expected = tallies[reference].get(group, _Tally())
+    expected = tally_of(reference).get(group, _Tally())
     name = "the group of all ranks" if group == 0 else context.group_text(group)
     for g in by_graph.tolist():
-        found = tallies[g].get(group, _Tally())
+        found = tally_of(g).get(group, _Tally())
         if found.calls == expected.calls:
             sizes = {(expected.uses[s].size_bytes, use.size_bytes) for s, use in found.uses.items()}
             if any(one != other for one, other in sizes) and context.activities is None:

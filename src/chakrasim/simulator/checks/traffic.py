@@ -14,7 +14,7 @@ from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.lowering.plans import Plan
-from chakrasim.simulator.lowering.sharing import by_columns
+from chakrasim.simulator.lowering.sharing import Kinds
 from chakrasim.totals import LARGEST, total
 
 Ints = NDArray[np.int64]
@@ -39,25 +39,26 @@ class Traffic:
 
 
 def check_totals(
-    context: Context, graphs: Sequence[Graph], graph_of: Ints, plans: Sequence[Sequence[Plan]], calls: Sequence[Ints]
+    context: Context,
+    graphs: Sequence[Graph],
+    graph_of: Ints,
+    plans: Sequence[Sequence[Plan]],
+    calls: Sequence[Ints],
+    kinds: Kinds,
 ) -> None:
     """Raise InputError where all messages of a run have more bytes than the engine can count.
 
     ``plans[g][u]`` is graph g's plan for its u-th collective, ``calls[g][u]`` how many nodes ask for it.
     """
-    ranks = np.bincount(graph_of, minlength=len(graphs)).tolist()
-    of_plan: dict[int, Traffic] = {}
+    ranks = np.bincount(kinds.of_graph[graph_of], minlength=len(kinds.first)).tolist()
     sent = []
-    messages = by_columns(graphs, _messages)
-    for own, counts, traffic, copies in zip(plans, calls, messages, ranks, strict=True):
-        for plan, count in zip(own, counts.tolist(), strict=True):
-            if id(plan) not in of_plan:
-                of_plan[id(plan)] = of_member(plan)
-            traffic += of_plan[id(plan)] * count
-        sent.append((traffic * copies).all_bytes(context))
+    for g, copies in zip(kinds.first, ranks, strict=True):
+        counts = calls[g].tolist()
+        moved = sum((of_member(p) * n for p, n in zip(plans[g], counts, strict=True)), _messages(graphs[g]))
+        sent.append((moved * copies).all_bytes(context))
     if sum(sent) > LARGEST:
-        worst = max(range(len(sent)), key=sent.__getitem__)
-        number = _largest(graphs[worst], [of_plan[id(plan)] for plan in plans[worst]])
+        worst = kinds.first[max(range(len(sent)), key=sent.__getitem__)]
+        number = _largest(graphs[worst], [of_member(plan) for plan in plans[worst]])
         graphs[worst].refuse(
             number,
             "the messages of the run have more bytes than can be counted",

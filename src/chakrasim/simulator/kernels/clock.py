@@ -60,6 +60,8 @@ def schedule(m: Words, time: int, kind: int, data: int) -> None:
     if m[at.FOLDED] != 0:
         m[event + at.EVENT_LINEAGE] = mix(m[at.LINEAGE], m[at.NOW])
         m[event + at.EVENT_ROOT] = m[at.ROOT]
+    elif m[at.WHOLES] != 0:
+        m[event + at.EVENT_SINCE] = m[at.NOW]
     place(m, event, time)
     if m[at.NETWORK] == at.PACKET:
         post(m, time, at.NONE)
@@ -242,12 +244,19 @@ def register(m: Words, slot: int, delay_ns: int, kind: int, a: int, b: int) -> N
         m[sweep + at.SWEEP_TIME] = time
         m[sweep + at.SWEEP_SLOT] = slot
         m[sweep + at.SWEEP_HEAD] = task
+        m[sweep + at.SWEEP_SINCE] = -1
+        m[sweep + at.SWEEP_BY] = m[at.IN_WHOLE]
         schedule(m, time, at.ON_SWEEP, sweep)
     elif m[sweep + at.SWEEP_HEAD] == 0:
         m[sweep + at.SWEEP_HEAD] = task
     else:
         m[m[sweep + at.SWEEP_TAIL] + at.TASK_NEXT] = task
     m[sweep + at.SWEEP_TAIL] = task
+    if m[at.WHOLES] != 0:
+        if m[sweep + at.SWEEP_SINCE] == m[at.NOW] and m[at.IN_WHOLE] + m[sweep + at.SWEEP_LAST_BY] != 0:
+            m[at.HAZARD] = at.AMBIGUOUS
+        m[sweep + at.SWEEP_SINCE] = m[at.NOW]
+        m[sweep + at.SWEEP_LAST_BY] = m[at.IN_WHOLE]
 
 
 @inner

@@ -88,8 +88,19 @@ MOST_HELD = 64  # streams: what communication holds of a device at most
 GROUP_DIMS = 65  # streams: dimensions of queues that each group of a graph has; else 0: all share theirs
 OUTBOX = 66  # packet: what was scheduled or sent and the network has not been told of, in order
 OUTBOX_TAIL = 67
-FREE_LISTS = 68  # FREE_LISTS + w: records of w words that can be used again
-HEADER_WORDS = 196
+WHOLES = 68  # 1: rings are reckoned as wholes
+SCRATCH = 69  # room for the members of a ring
+MOST_TASK_NS = 70  # wholes: what a ring's bundle or reduction takes at most
+SINCE = 71  # wholes: when the event being processed was scheduled,
+BY = 72  # and by whom: OWN, BY_WHOLE, or the rank that sent a message
+IN_WHOLE = 73  # wholes: 1 while a ring's end is being scheduled
+IN_SWEEP = 74  # wholes: 1 if the event being processed is a sweep
+FREE_LISTS = 75  # FREE_LISTS + w: records of w words that can be used again
+HEADER_WORDS = 203
+
+OWN = -1
+BY_WHOLE = -2
+AMBIGUOUS = -1  # as a hazard: an order that only a run of all messages knows
 
 UNAWARE = 0
 AWARE = 1
@@ -109,6 +120,7 @@ EVENT_ORDER = 2  # order of scheduling << KIND_BITS | kind
 EVENT_DATA = 3
 EVENT_LINEAGE = 4  # folded only
 EVENT_ROOT = 5
+EVENT_SINCE = EVENT_LINEAGE  # wholes only: when it was scheduled
 
 KIND_BITS = 4
 ON_SWEEP = 1  # data: sweep
@@ -121,6 +133,7 @@ ON_LATE_CALL = 7  # data: call
 ON_JOIN = 8  # data: message whose first byte has come through
 ON_WAKE = 9  # a flow was to end
 ON_CHANGE = 10  # links change
+ON_WHOLE = 11  # data: member, of whose last bundle it is the begin
 
 # --- a rank's work at one tick ---------------------------------------------------------------------------------------
 SWEEP_NEXT = 0
@@ -128,7 +141,10 @@ SWEEP_TIME = 1
 SWEEP_HEAD = 2
 SWEEP_TAIL = 3
 SWEEP_SLOT = 4
-SWEEP_WORDS = 5
+SWEEP_SINCE = 5  # of its last task: when it was registered,
+SWEEP_LAST_BY = 6  # and by whom
+SWEEP_BY = 7  # the same of its first
+SWEEP_WORDS = 8
 
 TASK_NEXT = 0
 TASK_KIND = 1
@@ -147,6 +163,7 @@ DO_MEET = 8  # node
 DO_BEGIN = 9  # node
 DO_START = 10
 DO_WORK = 11  # node that computes beside streams
+DO_WHOLE = 12  # member of a ring, reduction in ns or -1
 
 # --- a simulated rank, or a class of equal ranks ---------------------------------------------------------------------
 # What every node of a workload reads and writes comes first, together: each event is of another rank, and all of a rank
@@ -180,9 +197,11 @@ SLOT_DIM_COUNTERS = 54
 SLOT_TREE_COUNTERS = 55
 SLOT_BYTES_SENT = 56
 SLOT_SKIPPED = 57
-SLOT_LAST_TIME = 58  # of the last event at this rank (folded only)
+SLOT_LAST_TIME = 58  # of the last event at this rank (folded, and with rings as wholes)
 SLOT_LAST_LINEAGE = 59
 SLOT_LAST_ROOT = 60
+SLOT_LAST_SINCE = SLOT_LAST_LINEAGE  # wholes: when it was scheduled, and by whom
+SLOT_LAST_BY = SLOT_LAST_ROOT
 SLOT_FINISH = 61
 SLOT_FINISH_LINEAGE = 62
 SLOT_FINISH_ROOT = 63
@@ -376,6 +395,15 @@ STREAM_WAY = 26  # of its messages, 0: that of any message between two ranks
 STREAM_COLLECTIVE = 27
 STREAM_QUEUES = 28  # by phase: queue and variant
 STREAM_FIXED = 28
+
+MEMBER_NEXT = 0  # a rank that has come to a ring that is reckoned as a whole
+MEMBER_SLOT = 1
+MEMBER_NODE = 2
+MEMBER_PLAN = 3
+MEMBER_CAME = 4
+MEMBER_LASTS = 5  # how long its last bundle takes,
+MEMBER_REDUCES = 6  # and the reduction behind it, or -1
+MEMBER_WORDS = 7
 
 COLLECTIVE_NODE = 0
 COLLECTIVE_LEFT = 1  # streams (chunks) that have not ended

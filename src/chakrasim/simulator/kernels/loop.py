@@ -10,13 +10,16 @@ from chakrasim.simulator.kernels.messages import receive_now, send_now
 from chakrasim.simulator.kernels.network import forward, on_link_free, to_start
 from chakrasim.simulator.kernels.progress import end_custom, on_task, received
 from chakrasim.simulator.kernels.symmetry import meet, move, slot_of
+from chakrasim.simulator.kernels.wholes import begin_last, come_by, sweep_by
 from chakrasim.simulator.kernels.workload import check_end, complete_node, fetch, fetch_node, issue_pass
 
 
 @leaf
 def visit(m: Words, slot: int) -> None:
     """Note that an event takes place at a rank."""
-    if m[at.FOLDED] != 0:
+    if m[at.WHOLES] != 0:
+        come_by(m, slot)
+    elif m[at.FOLDED] != 0:
         meet(m, slot, at.SLOT_LAST_TIME, m[at.ROOT])
 
 
@@ -61,7 +64,7 @@ def arrive(m: Words, entry: int, sender_call: int, root: int) -> None:
     stream = m[entry + at.ENTRY_STREAM]
     if sender_call != 0:
         run_call(m, sender_call)
-    if m[at.FOLDED] != 0:
+    if m[at.FOLDED] + m[at.WHOLES] != 0:
         m[at.ROOT] = root
         if call == 0:
             visit(m, slot_of(m, m[entry + at.ENTRY_PAIR] & 0xFFFFFFFF))
@@ -96,14 +99,23 @@ def on_event(m: Words, event: int) -> None:
     if m[at.FOLDED] != 0:
         m[at.LINEAGE] = m[event + at.EVENT_LINEAGE]
         m[at.ROOT] = m[event + at.EVENT_ROOT]
+    elif m[at.WHOLES] != 0:
+        m[at.SINCE] = m[event + at.EVENT_SINCE]
+        m[at.BY] = at.OWN
+        m[at.IN_SWEEP] = 0
     release(m, event, m[at.EVENT_WORDS])
     m[at.EVENTS] += 1
     if kind == at.ON_SWEEP:
+        if m[at.WHOLES] != 0:
+            sweep_by(m, data)
         visit(m, m[data + at.SWEEP_SLOT])
         m[at.SWEEP] = data
+    elif kind == at.ON_WHOLE:
+        begin_last(m, data)
     elif kind == at.ON_LINK_FREE:
         on_link_free(m, data)
     elif kind == at.ON_HOP or kind == at.ON_ARRIVAL:
+        m[at.BY] = m[data + at.MSG_AT]
         on_message(m, data)
     elif kind == at.ON_JOIN:
         to_start(m, data)

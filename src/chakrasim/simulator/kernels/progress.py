@@ -9,6 +9,7 @@ from chakrasim.simulator.kernels.clock import Words, register, release
 from chakrasim.simulator.kernels.custom import finish_custom
 from chakrasim.simulator.kernels.device import work_has_ended
 from chakrasim.simulator.kernels.streams import enqueue, launch_bundle, perform_row, queue_of, start_queue
+from chakrasim.simulator.kernels.wholes import ring_has_ended
 from chakrasim.simulator.kernels.workload import check_end, complete_node, issue_pass, meet, start
 
 
@@ -186,5 +187,10 @@ def on_task(m: Words, slot: int, kind: int, a: int, b: int) -> None:
     elif kind == at.DO_WORK:
         if work_has_ended(m, slot, a):
             complete_node(m, slot, a)
+    elif kind == at.DO_WHOLE:
+        if ring_has_ended(m, a, b):
+            number = m[a + at.MEMBER_NODE]
+            release(m, a, at.MEMBER_WORDS)
+            complete_node(m, slot, number)
     else:
         on_processed(m, a)

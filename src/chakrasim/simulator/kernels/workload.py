@@ -15,6 +15,7 @@ from chakrasim.simulator.kernels.device import begin_beside, end_beside, launche
 from chakrasim.simulator.kernels.matching import new_call
 from chakrasim.simulator.kernels.messages import receive, send
 from chakrasim.simulator.kernels.streams import create_streams
+from chakrasim.simulator.kernels.wholes import come_to_ring
 
 fetch = fetcher()
 
@@ -178,7 +179,10 @@ def start(m: Words, slot: int, number: int) -> None:
         else:
             sequence = m[slot + at.SLOT_SEQUENCES] + m[node + at.NODE_B]
             m[sequence] += 1
-            create_streams(m, slot, number, plan, m[sequence])
+            if m[at.WHOLES] != 0:
+                come_to_ring(m, slot, number, plan, m[sequence])
+            else:
+                create_streams(m, slot, number, plan, m[sequence])
     elif kind == at.RUN_SEND:
         call = new_call(m, at.CALL_NODE, slot, number, at.NONE)
         send(m, slot, m[m[slot + at.SLOT_OWN] + a], m[node + at.NODE_B], at.NONE, m[node + at.NODE_C], call, 0)

@@ -426,8 +426,31 @@ def _phase(
 ) -> Phase:
     if data_bytes > TOO_LARGE // members.count:
         raise InputError("a collective moves too much", found=f"{data_bytes} bytes on {members.count} ranks")
+    schedules = _schedules(collective, algorithm, members, data_bytes, root, context)
     tree = traits_of(algorithm.name).alternates
-    schedules = tuple(
+    counter = int(use.type) * len(context.network.npus_count) + dim if tree else -1
+    return Phase(
+        collective,
+        algorithm.name,
+        dim,
+        rule,
+        counter,
+        members,
+        schedules,
+        data_bytes,
+    )
+
+
+def _schedules(
+    collective: Collective, algorithm: Algorithm, members: Members, data_bytes: int, root: int, context: Context
+) -> tuple[Schedule, Schedule]:
+    """Both variants of a phase, built once for all groups of a size."""
+    parameters = tuple(sorted(dict(algorithm.parameters).items()))
+    key = (collective, algorithm.name, algorithm.window, parameters, members.count, members.local, data_bytes, root)
+    if key in context.schedules:
+        return context.schedules[key]
+    tree = traits_of(algorithm.name).alternates
+    one, other = (
         build(
             algorithm.name,
             Request(
@@ -445,19 +468,10 @@ def _phase(
         )
         for variant in (0, 1)
     )
-    for row in (row for schedule in schedules for program in schedule.programs for row in program.rows if row.reduce):
-        pass_ns(row.bundle_bytes, context.system.local_mem_bw)  # refused here, where the node that asks is known
-    counter = int(use.type) * len(context.network.npus_count) + dim if tree else -1
-    return Phase(
-        collective,
-        algorithm.name,
-        dim,
-        rule,
-        counter,
-        members,
-        (schedules[0], schedules[1]),
-        data_bytes,
-    )
+    for row in (row for schedule in (one, other) for program in schedule.programs for row in program.rows):
+        if row.reduce:  # refused here, where the node that asks is known
+            pass_ns(row.bundle_bytes, context.system.local_mem_bw)
+    return context.schedules.setdefault(key, (one, other))
 
 
 def pass_ns(size_bytes: int, local_mem_bw: float) -> int:
