@@ -11,7 +11,14 @@ from chakrasim.event_graph.graph import EventGraph, Floats, Ints
 from chakrasim.jit import kernel
 
 LANES: Final = 64
-"""Lanes that are reckoned side by side: the times of a few thousand events then stay in the processor's cache."""
+"""Lanes that are reckoned side by side, at most: the times of a few thousand events then stay in the cache."""
+MOST_TIMES: Final = 1 << 24
+"""Times of events of all lanes side by side, at most."""
+
+
+def side_by_side(events: int) -> int:
+    """How many lanes of a graph are reckoned at once."""
+    return max(1, min(LANES, MOST_TIMES // max(events, 1)))
 
 
 def lanes_of(graph: EventGraph, durations: Callable[[slice], Floats] | Floats, lanes: int, watched: Ints) -> Floats:
@@ -21,8 +28,9 @@ def lanes_of(graph: EventGraph, durations: Callable[[slice], Floats] | Floats, l
     all are in memory at once.
     """
     found = np.empty((len(watched), lanes), np.float64)
-    at = np.empty((len(graph), min(LANES, lanes)), np.float64)
-    for part in _blocks(lanes):
+    most = side_by_side(len(graph))
+    at = np.empty((len(graph), min(most, lanes)), np.float64)
+    for part in _blocks(lanes, most):
         own = durations(part) if callable(durations) else durations[:, part]
         count = part.stop - part.start
         block = at[:, :count] if count == at.shape[1] else np.empty((len(graph), count), np.float64)
@@ -31,9 +39,9 @@ def lanes_of(graph: EventGraph, durations: Callable[[slice], Floats] | Floats, l
     return found
 
 
-def _blocks(lanes: int) -> Iterator[slice]:
-    for begin in range(0, lanes, LANES):
-        yield slice(begin, min(begin + LANES, lanes))
+def _blocks(lanes: int, most: int) -> Iterator[slice]:
+    for begin in range(0, lanes, most):
+        yield slice(begin, min(begin + most, lanes))
 
 
 @kernel

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.event_graph.graph import EventGraph, Floats, Indices
-from chakrasim.event_graph.lanes import LANES
+from chakrasim.event_graph.lanes import side_by_side
 from chakrasim.jit import kernel
 
 STEPS: Final = 60
@@ -47,8 +47,9 @@ def slopes(graph: EventGraph, group: Indices, total: Floats, last: Indices) -> S
     share = np.zeros(len(graph.duration))
     share[group >= 0] = graph.duration[group >= 0] / np.where(total > 0, total, 1.0)[group[group >= 0]]
     found = [np.full(groups, np.nan) for _ in range(4)]
-    for begin in range(0, groups, LANES):
-        lanes = np.arange(begin, min(begin + LANES, groups))
+    most = side_by_side(len(graph))
+    for begin in range(0, groups, most):
+        lanes = np.arange(begin, min(begin + most, groups))
         ends = _Ends(graph, group - begin, share, len(lanes), last)
         for sign, slope, until in ((1.0, found[0], found[2]), (-1.0, found[1], found[3])):
             slope[lanes], until[lanes] = _one_side(ends, sign, total[lanes])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.event_graph.graph import NONE, Floats, Indices, Ints
 from chakrasim.event_graph.lanes import lanes_of
@@ -22,7 +23,9 @@ SLOW: Final = 0.01
 MOST_CHECKED: Final = 120_000
 """Nodes of the job, once for each row that simulations with other durations check, for each of two families."""
 MOST_GROUPS: Final = 200
-"""So many groups of a family get derivatives, those with the least slack first."""
+MOST_EDGES: Final = 60_000_000
+"""So many groups of a family get derivatives and changes, at most, and as many as there are edges for, each group
+going through all: those with most time on the path first, then those that make others wait."""
 
 
 def explain(result: SimulationResult) -> Explanation:
@@ -192,8 +195,9 @@ class _View:
         least = np.full(count, np.inf)
         own = family.group >= 0
         np.minimum.at(least, family.group[own], self.measured.slack[own])
-        rising = self._slopes(family, least)
-        finite = self._finite(family, count)
+        chosen = np.lexsort((least, -sums["cost"], -sums["on_path"]))[: self._most_groups()]
+        rising = self._slopes(family, chosen)
+        finite = self._finite(family, chosen)
         rows = [
             Share(
                 name=family.names[i],
@@ -207,37 +211,43 @@ class _View:
                 slower_until_ns=_number(rising.slower_until[i]),
                 faster_until_ns=_number(rising.faster_until[i]),
                 by_engine=False,
-                changes_ns=tuple(finite[:, i].tolist()),
+                changes_ns=finite.get(i),
             )
             for i in range(count)
         ]
         return tuple(rows) if every else tuple(sorted(rows, key=lambda row: (-row.on_path_ns, -row.total_ns)))
 
-    def _slopes(self, family: Family, least: Floats) -> Slopes:
-        """Derivatives of those groups that have the least slack."""
-        groups = len(family.names)
-        chosen = np.argsort(least, kind="stable")[:MOST_GROUPS]
-        place = np.full(groups + 1, NONE, np.int32)
+    def _most_groups(self) -> int:
+        return max(4, min(MOST_GROUPS, MOST_EDGES // max(len(self.graph.source), 1)))
+
+    def _places(self, family: Family, chosen: NDArray[np.intp]) -> Indices:
+        """int32[nodes]: which of the ``chosen`` groups each node is in, -1: none."""
+        place = np.full(len(family.names) + 1, NONE, np.int32)
         place[chosen] = np.arange(len(chosen))
-        found = slopes(self.graph, place[family.group], family.total_ns[chosen], self.events.last)
-        spread = [np.full(groups, np.nan) for _ in range(4)]
+        return place[family.group]
+
+    def _slopes(self, family: Family, chosen: NDArray[np.intp]) -> Slopes:
+        """Derivatives by the ``chosen`` groups; nan of the others."""
+        found = slopes(self.graph, self._places(family, chosen), family.total_ns[chosen], self.events.last)
+        spread = [np.full(len(family.names), np.nan) for _ in range(4)]
         for to, one in zip(spread, vars(found).values(), strict=True):
             to[chosen] = one
         return Slopes(*spread)
 
-    def _finite(self, family: Family, groups: int) -> Floats:
-        """float64[changes, groups]: change of the end if all of a group's nodes take so much longer or shorter."""
-        base = self.graph.duration
-        lanes = groups * len(CHANGES)
+    def _finite(self, family: Family, chosen: NDArray[np.intp]) -> dict[int, tuple[float, ...]]:
+        """By ``chosen`` group: change of the end if all of its nodes take so much longer or shorter, for each of
+        `CHANGES`."""
+        base, group = self.graph.duration, self._places(family, chosen)
+        lanes = len(chosen) * len(CHANGES)
 
         def durations(part: slice) -> Floats:
             lane = np.arange(part.start, part.stop)
-            own = family.group[:, None] == lane[None, :] // len(CHANGES)
+            own = group[:, None] == lane[None, :] // len(CHANGES)
             return np.where(own, base[:, None] * (1 + np.array(CHANGES)[lane % len(CHANGES)]), base[:, None])
 
         ends = lanes_of(self.graph, durations, lanes, self.events.last.astype(np.int64)).max(axis=0, initial=0.0)
-        moved: Floats = ends - self.ended.at.max(initial=0.0)
-        return moved.reshape(groups, len(CHANGES)).T
+        moved = (ends - self.ended.at.max(initial=0.0)).reshape(len(chosen), len(CHANGES)).tolist()
+        return {i: tuple(own) for i, own in zip(chosen.tolist(), moved, strict=True)}
 
 
 def _number(value: float) -> float | None:

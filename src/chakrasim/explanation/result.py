@@ -70,7 +70,7 @@ class Share:
         Whether simulations with other durations agree, or have given the derivatives and how far they hold. Else they
         are those of the order in which events came.
     changes_ns:
-        Change of the makespan for each of `CHANGES`.
+        Change of the makespan for each of `CHANGES`; None, as the derivatives, of the many small rows of a large job.
     """
 
     name: str | int
@@ -84,17 +84,14 @@ class Share:
     slower_until_ns: float | None
     faster_until_ns: float | None
     by_engine: bool
-    changes_ns: tuple[float, ...]
+    changes_ns: tuple[float, ...] | None
 
     def to_dict(self, key: str) -> dict[str, Any]:
         """Its JSON, its name under ``key``."""
         own = asdict(self)
         changes = own.pop("changes_ns")
-        return {
-            key: own.pop("name"),
-            **own,
-            "changes_ns": {f"{c:+.0%}": v for c, v in zip(CHANGES, changes, strict=True)},
-        }
+        moved = None if changes is None else {f"{c:+.0%}": ns for c, ns in zip(CHANGES, changes, strict=True)}
+        return {key: own.pop("name"), **own, "changes_ns": moved}
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,8 +72,7 @@ def _family(title: str, rows: Sequence[Share], end: int) -> Section:
             "-" if row.slack_ns is None else time_text(row.slack_ns),
             time_text(row.waiting_ns),
             time_text(row.delay_cost_ns),
-            _signed(row.changes_ns[slower]),
-            _signed(row.changes_ns[faster]),
+            *("-" if row.changes_ns is None else _signed(row.changes_ns[one]) for one in (slower, faster)),
             *_slope(row.slower, row.slower_until_ns),
             *_slope(row.faster, row.faster_until_ns),
         )
