@@ -79,7 +79,9 @@ def ask_recorded(linked: LinkedTrace, asked: Sequence[Asked]) -> RecordedAnswer:
         duration[own] *= one.factor
     steps = [
         StepChange(step, round(before), after, rows.share(step))
-        for (step, before), (_, after) in zip(rows.times(rows.end_ns), rows.times(rows.ends(duration)), strict=True)
+        for (step, before), (_, after) in zip(
+            rows.times(rows.end_ns - rows.first), rows.times(rows.ends(duration)), strict=True
+        )
     ]
     waits = linked.edge_kind == EdgeKind.EVENT_WAIT
     inferred = int(linked.counts.get("cross_stream_waits_inferred", 0))
@@ -102,6 +104,9 @@ class _Rows:
         kind = linked.edge_kind[binding]
         works = linked.start_ns + linked.wait_ns
         lag = self._lags(kind, works[target] - self.end_ns[source], target)
+        last, idle = self._idle(target[kind == EdgeKind.LAUNCH])
+        source, target = np.concatenate([source, last]), np.concatenate([target, idle])
+        lag = np.concatenate([lag, works[idle] - self.end_ns[last]])
         ready = np.full(len(linked), np.iinfo(np.int64).min)
         np.maximum.at(ready, target, self.end_ns[source] + lag)
         alone = np.flatnonzero(ready == np.iinfo(np.int64).min)
@@ -118,6 +123,18 @@ class _Rows:
         self.number = number[1:]
         return graph
 
+    def _idle(self, launched: Ints) -> tuple[Ints, Ints]:
+        """Work of a device that nobody is known to have launched and that began when all before it had ended, which the
+        host may have waited for: what had ended last, and it."""
+        rows = np.flatnonzero(self.linked.is_device)
+        rows = rows[np.argsort(self.linked.start_ns[rows], kind="stable")]
+        if len(rows) < 2:
+            return rows[:0], rows[:0]
+        latest = np.maximum.accumulate(self.end_ns[rows])[:-1]
+        at = np.maximum.accumulate(np.where(self.end_ns[rows[:-1]] == latest, np.arange(len(rows) - 1), 0))
+        alone = (self.linked.start_ns[rows[1:]] >= latest) & ~np.isin(rows[1:], launched) & (rows[at] < rows[1:])
+        return rows[at[alone]], rows[1:][alone]
+
     def _lags(self, kind: NDArray[np.uint8], since: Ints, target: NDArray[np.intp]) -> Ints:
         """int64[edges]: what lies at least between the end of an edge's source and the begin of its target's work: what
         usually does where that edge was the last, if there was so much; less than nothing where they overlap."""
@@ -132,8 +149,9 @@ class _Rows:
         return lag
 
     def ends(self, duration: Floats) -> Floats:
-        """float64[rows]: when each ends, with such durations."""
-        found: Floats = self.graph.times(duration)[self.number] + self.first
+        """float64[rows]: when each ends, with such durations, in ns after the first begin: exact, which it would not be
+        since 1970."""
+        found: Floats = self.graph.times(duration)[self.number]
         return found
 
     def chosen(self, asked: Asked) -> Mask:
@@ -163,10 +181,11 @@ class _Rows:
         return own
 
     def times(self, ends: Any) -> list[tuple[int, float]]:
-        """Each step's number and how long it takes, in ns, with such ends of rows; without steps the whole."""
+        """Each step's number and how long it takes, in ns, with such ends of rows after the first begin; without steps
+        the whole."""
         linked = self.linked
         if not self.marks:
-            return [(-1, float(ends.max() - self.first) if len(linked) else 0.0)]
+            return [(-1, float(ends.max()) if len(linked) else 0.0)]
         found, before = [], -np.inf
         for at in sorted(self.marks, key=lambda at: int(linked.annotations.start_ns[at])):
             step, thread = int(linked.annotations.step[at]), linked.annotations.thread[at]
@@ -174,7 +193,7 @@ class _Rows:
             end = begin + int(linked.annotations.duration_ns[at])
             own = np.flatnonzero(linked.step == step)
             inside = np.flatnonzero((linked.lane == thread) & (self.end_ns > begin) & (linked.start_ns < end))
-            first, last = (self._at(inside[side], time, ends) if len(inside) else float(time)
+            first, last = (self._at(inside[side], time, ends) if len(inside) else float(time - self.first)
                            for side, time in ((0, begin), (-1, end)))  # fmt: skip
             over = max(last, float(ends[own].max()) if len(own) else last)
             found.append((step, max(over - max(first, before), 0.0)))

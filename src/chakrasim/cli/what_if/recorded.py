@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 
-from chakrasim.cli.output import tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.scenarios.asked import asked_of
@@ -27,5 +26,4 @@ def run(options: argparse.Namespace, notes: Notes) -> RecordedAnswer:
         raise InputError("nothing is asked", expected="--set TARGET=FACTOR", remedy="--set communication=0, say")
     asked = [asked_of(text) for text in options.set]
     linked = link(None, options.prefix, lenient=options.lenient, notes=notes)
-    tell_warnings(notes.warnings, options)
     return ask_recorded(linked, asked)

@@ -9,7 +9,7 @@ from chakrasim.linker.evidence.enqueued import Enqueued, Links, ended_last, join
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS, last_at
-from chakrasim.linker.evidence.stream_waits import by_calls, by_times
+from chakrasim.linker.evidence.stream_waits import by_calls, by_habit, by_times
 from chakrasim.linker.evidence.synchronisation import EVENT, WAIT, SyncRecords, Waits
 from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
@@ -25,16 +25,20 @@ def named(work: LaneEvents, *parts: str) -> Mask:
 
 def infer(work: LaneEvents, launches: Launches, queues: Enqueued, records: SyncRecords, waits: Waits) -> Waits:
     """Add to what records prove: blocking copies, blocking calls without a record, waits whose record lacks its
-    source, and, if no record is of a waiting stream, waits between streams."""
+    source, and, where records of waiting streams lack or say too little, waits between streams."""
     recorded = np.zeros(len(work.host), np.bool_)
     recorded[records.call[records.call >= 0]] = True
     host = [waits.host, *_copies(work, launches), *_blocking(work, launches, queues, recorded)]
     host.append(_events(work, launches, queues, waits.unresolved))
     device = [waits.device, _stream_waits(work, queues, waits.unresolved)]
     work.counts["cross_stream_waits_proven"] = len(waits.device)
-    if not (records.what == WAIT).any():
-        calls = np.flatnonzero(named(work, "streamwaitevent") & ~recorded).astype(np.int32)
-        device.append(by_calls(work, launches, queues, calls))
+    if not (records.what == WAIT).any() or (waits.unresolved.what == WAIT).any():
+        waiting = named(work, "streamwaitevent")
+        calls = np.flatnonzero(waiting & ~_answered(work, records)).astype(np.int32)
+        recordings = np.flatnonzero(named(work, "eventrecord")).astype(np.int32)
+        device.append(by_calls(work, launches, calls, recordings))
+        if not waiting.any():
+            device.append(by_habit(work, launches, queues))
         device.append(by_times(work, launches, join(device)))
     found = Waits(join(host), join(device), waits.unresolved)
     work.counts["cross_stream_waits_inferred"] = len(found.device) - len(waits.device)
@@ -43,9 +47,9 @@ def infer(work: LaneEvents, launches: Launches, queues: Enqueued, records: SyncR
 
 def cross_stream(work: LaneEvents, waits: Waits) -> str:
     """ "complete", "inferred" or "absent": how well waiting between streams is known."""
-    if work.counts["sync_records"] and not (waits.unresolved.what == WAIT).any():
-        return "complete"
-    return "inferred" if work.counts["cross_stream_waits_inferred"] else "absent"
+    if work.counts["cross_stream_waits_inferred"]:
+        return "inferred"
+    return "complete" if work.counts["sync_records"] and not (waits.unresolved.what == WAIT).any() else "absent"
 
 
 def _copies(work: LaneEvents, launches: Launches) -> list[Links]:
@@ -122,6 +126,16 @@ def _stream_waits(work: LaneEvents, queues: Enqueued, unresolved: SyncRecords) -
     source = np.where(known, queues.streams.devices(at), _launched_before(work, queues, recorded))
     target = queues.streams.devices(queues.streams.first_from(some.lane, some.time_ns))
     return _checked(work, source.astype(np.int32), target)
+
+
+def _answered(work: LaneEvents, records: SyncRecords) -> Mask:
+    """bool[h]: calls of which a record says, or the recording before them shows, for what their stream waits."""
+    waits = np.flatnonzero((records.what == WAIT) & (records.call >= 0))
+    call = records.call[waits]
+    shown = (records.source_stream[waits] >= 0) | (records.recorded[waits] >= 0) | (_last_recorded(work, call) >= 0)
+    found = np.zeros(len(work.host), np.bool_)
+    found[call[shown]] = True
+    return found
 
 
 def _last_recorded(work: LaneEvents, call: Indices) -> Indices:

@@ -1,4 +1,4 @@
-"""Waiting between streams that no record proves: from calls that let a stream wait, and from gaps.
+"""Waiting between streams that no record proves: from calls that let a stream wait, from gaps, from habits.
 
 A call such as cudaStreamWaitEvent says that a stream waits, but in most traces neither which nor for what. What the
 thread launches next on some stream waits then, for work of another stream that was launched before. Which two streams
@@ -8,28 +8,36 @@ launched long before and its own stream was idle. Where it did not, the order of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from chakrasim.linker.evidence.enqueued import Enqueued, Links, join, links
+from chakrasim.collectives.spelling import DEVICE_BACKENDS
+from chakrasim.linker.evidence.enqueued import Enqueued, Links, enqueue, links
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import TOLERANCE_NS
-from chakrasim.trace.kineto.columns import Indices, Ints
+from chakrasim.linker.evidence.wait_calls import Works, match
+from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 from chakrasim.trace.linked.columns import EdgeKind, Evidence
 
-NEAR_NS: Final = 5_000
+NEAR_NS: Final = 10_000
 """So long after the end of what it waited for, work begins at the latest."""
+NEAR_CALL_NS: Final = 20_000
+"""The same where a call says that it waited: ROCm takes that long."""
 LATE_NS: Final = 2_000
 """So much later than its launch and its stream explain, work begins that waited."""
 _USUAL: Final = 50
+_QUICK: Final = 10
+"""The percentile of latencies that is free of waiting for other streams."""
+_TWICE: Final = 2
+_ALWAYS: Final = 0.95
 _NEVER: Final = np.iinfo(np.int64).min // 2
 
 
 @dataclass(frozen=True, eq=False)
-class _Times:
+class Times:
     """Of each event of the device, int64[d]: when it could have begun by its launch and its stream, and how much later
     it did. ``gap_ns``: what usually lies between two of a stream."""
 
@@ -38,21 +46,41 @@ class _Times:
     gap_ns: int
 
 
-def by_calls(work: LaneEvents, launches: Launches, queues: Enqueued, calls: Indices) -> Links:
-    """What ``calls`` let streams wait for: positions in ``LaneEvents.host`` of calls that say nothing but that."""
-    if not len(calls) or not len(work.device):
+def by_calls(work: LaneEvents, launches: Launches, calls: Indices, recordings: Indices) -> Links:
+    """What ``calls`` let streams wait for: positions in ``LaneEvents.host`` of calls that say nothing but that;
+    ``recordings`` are calls that recorded events."""
+    device = work.device
+    if not len(calls) or not len(device):
         return links([], [], EdgeKind.EVENT_WAIT, Evidence.INFERRED)
-    times = _times(work, launches)
-    streams = np.unique(work.device.lane)
+    launches = replace(launches, time_ns=_in_order(work, launches))
+    queues = enqueue(work, launches)
+    following = queues.threads.devices(queues.threads.first_from(work.host.lane[calls], work.host.start_ns[calls]))
+    order = np.lexsort((work.host.start_ns[calls], following, launches.time_ns[following]))
+    calls, following = calls[order][following[order] >= 0], following[order][following[order] >= 0]
     lane, time = work.host.lane[calls], work.host.start_ns[calls]
-    following = queues.threads.devices(queues.threads.first_from(lane, time))
-    before = np.stack([_last_on(queues, stream, time) for stream in streams.tolist()])
-    after = np.stack([_next_on(work, launches, queues, stream, lane, time) for stream in streams.tolist()])
-    source, target = _held_up(work, times, before, after, queues)
-    plain = target < 0
-    target[plain] = following[plain]
-    source[plain] = _launched_last(work, launches, before, following, time)[plain]
-    return _allowed(work, queues, source, target)
+    streams = np.unique(device.lane)
+    queue = queues.streams.device
+    place = np.full(len(device) + 1, -1, np.int64)
+    place[queue] = np.arange(len(queue))
+    streams = np.unique(device.lane)
+    rows = [(np.full(len(calls), stream, np.int32), time) for stream in streams.tolist()]
+    before = [queues.streams.last_before(*row) for row in rows]
+    after = [place[_next_on(work, launches, queues, *row, lane)] for row in rows]
+    times = times_of(work, launches)
+    works = Works(
+        np.searchsorted(streams, queues.streams.lane).astype(np.int64),
+        device.start_ns[queue],
+        device.end_ns[queue],
+        launches.time_ns[queue],
+        times.ready_ns[queue],
+        times.late_ns[queue],
+        _run_ends(work, queues, np.concatenate((calls, recordings)))[queue],
+        _collectives(work)[queue],
+    )
+    sides = [np.ascontiguousarray(np.stack(side, axis=1), np.int64) for side in (before, after)]
+    source, target = match(works, sides[0], sides[1], place[following], (NEAR_CALL_NS, LATE_NS, TOLERANCE_NS))
+    both = (source >= 0) & (target >= 0)
+    return links(queue[source[both]], queue[target[both]], EdgeKind.EVENT_WAIT, Evidence.INFERRED)
 
 
 def by_times(work: LaneEvents, launches: Launches, known: Links) -> Links:
@@ -60,7 +88,8 @@ def by_times(work: LaneEvents, launches: Launches, known: Links) -> Links:
     device = work.device
     if not len(device):
         return links([], [], EdgeKind.EVENT_WAIT, Evidence.INFERRED)
-    times = _times(work, launches)
+    times = times_of(work, launches)
+    near = _near(work, times, known)
     late = times.late_ns > LATE_NS + times.gap_ns
     late[known.target] = False
     target = np.flatnonzero(late)
@@ -70,17 +99,45 @@ def by_times(work: LaneEvents, launches: Launches, known: Links) -> Links:
     open_ = np.flatnonzero(at >= 0)
     while len(open_):
         one, to = order[at[open_]], target[open_]
-        near = device.end_ns[one] >= device.start_ns[to] - NEAR_NS
-        fits = near & (device.lane[one] != device.lane[to]) & (device.end_ns[one] > times.ready_ns[to])
+        late = device.end_ns[one] < device.start_ns[to] - near
+        fits = ~late & (device.lane[one] != device.lane[to]) & (device.end_ns[one] > times.ready_ns[to])
         fits &= (launches.time_ns[one] < launches.time_ns[to]) | (launches.call[to] < 0) | (launches.call[one] < 0)
         source[open_[fits]] = one[fits]
-        open_ = open_[near & ~fits]
+        open_ = open_[~late & ~fits]
         at[open_] -= 1
         open_ = open_[at[open_] >= 0]
     return links(source, target, EdgeKind.EVENT_WAIT, Evidence.INFERRED)
 
 
-def _times(work: LaneEvents, launches: Launches) -> _Times:
+def _near(work: LaneEvents, times: Times, known: Links) -> int:
+    """So long after the end of what it waited for, work begins at the latest: as waits that are known show it."""
+    since = work.device.start_ns[known.target] - work.device.end_ns[known.source]
+    held = since[(times.late_ns[known.target] > LATE_NS) & (since > 0) & (since < NEAR_CALL_NS)]
+    return max(NEAR_NS, int(1.5 * np.percentile(held, 90))) if len(held) else NEAR_NS
+
+
+def by_habit(work: LaneEvents, launches: Launches, queues: Enqueued) -> Links:
+    """Without any call that lets streams wait: what a thread launches on a stream after work of another waits for that,
+    if between these two streams it did so wherever times can tell, and they can more than once."""
+    device, queue = work.device, queues.threads
+    before, after = queue.device[:-1], queue.device[1:]
+    turns = (queue.lane[1:] == queue.lane[:-1]) & (device.lane[before] != device.lane[after])
+    source, target = before[turns], after[turns]
+    if not len(source):
+        return links([], [], EdgeKind.EVENT_WAIT, Evidence.INFERRED)
+    times = times_of(work, launches)
+    obeys = device.end_ns[source] <= device.start_ns[target] + TOLERANCE_NS
+    tells = device.end_ns[source] > times.ready_ns[target]
+    pair = device.lane[source].astype(np.int64) * len(work.lanes) + device.lane[target]
+    _, pair = np.unique(pair, return_inverse=True)
+    held, told = (np.bincount(pair, weights=which) for which in (tells & obeys, tells))
+    usual = ((held >= _TWICE) & (held >= _ALWAYS * told))[pair] & obeys
+    usual &= device.end_ns[source] > launches.time_ns[target]
+    return links(source[usual], target[usual], EdgeKind.EVENT_WAIT, Evidence.INFERRED)
+
+
+def times_of(work: LaneEvents, launches: Launches) -> Times:
+    """When work of the device could have begun."""
     device = work.device
     order = np.lexsort((device.start_ns, device.lane))
     previous = np.full(len(device), _NEVER, np.int64)
@@ -90,72 +147,57 @@ def _times(work: LaneEvents, launches: Launches) -> _Times:
     launched = np.where(known, launches.time_ns, _NEVER)
     idle = known & (previous < launched)
     wait = (device.start_ns - launched)[idle]
-    latency = int(np.percentile(wait, _USUAL)) if wait.size else 0
+    latency = int(np.percentile(wait, _QUICK)) if wait.size else 0
     queued = ~idle & (previous > _NEVER)
     gap = (device.start_ns - previous)[queued & (device.start_ns >= previous)]
     usual = int(np.percentile(gap, _USUAL)) if gap.size else 0
     ready = np.maximum(np.where(known, launched + latency, _NEVER), previous)
-    return _Times(ready, np.where(ready > _NEVER, device.start_ns - ready, 0), min(usual, NEAR_NS))
+    late = np.where((ready > _NEVER) | known, device.start_ns - ready, -_NEVER)
+    return Times(ready, late, min(usual, NEAR_NS))
 
 
-def _last_on(queues: Enqueued, stream: int, time: Ints) -> Indices:
-    """The work that a stream had been given last before each time."""
-    return queues.streams.devices(queues.streams.last_before(np.full(len(time), stream, np.int32), time))
+def _in_order(work: LaneEvents, launches: Launches) -> Ints:
+    """Times of launches where those of unknown calls are as their stream shows: that of the work ahead; of work ahead
+    of all that is known, before all calls."""
+    found, call = launches.time_ns.copy(), launches.call
+    for lane in np.unique(work.device.lane[call < 0]).tolist():
+        low, high = np.searchsorted(work.device.lane, (lane, lane + 1))
+        known = call[low:high] >= 0
+        if known.any():
+            ahead = np.maximum.accumulate(np.where(known, found[low:high], work.host.start_ns.min() - 1))
+            found[low:high] = np.where(known, found[low:high], np.minimum(ahead, found[low:high]))
+    return found
 
 
 def _next_on(
-    work: LaneEvents, launches: Launches, queues: Enqueued, stream: int, thread: Indices, time: Ints
+    work: LaneEvents, launches: Launches, queues: Enqueued, stream: Indices, time: Ints, thread: Indices
 ) -> Indices:
     """The work that a stream is given next, if the same thread gives it."""
-    found = queues.streams.devices(queues.streams.first_from(np.full(len(time), stream, np.int32), time))
+    found = queues.streams.devices(queues.streams.first_from(stream, time))
     call = launches.call[found]
     ours = (found >= 0) & (call >= 0) & (work.host.lane[call] == thread)
     return np.where(ours, found, -1).astype(np.int32)
 
 
-def _held_up(
-    work: LaneEvents, times: _Times, before: Indices, after: Indices, queues: Enqueued
-) -> tuple[Indices, Indices]:
-    """For each call the pair of another stream's work before it and of work after it that was held up until then."""
-    device = work.device
-    calls = before.shape[1]
-    source, target = np.full(calls, -1, np.int32), np.full(calls, -1, np.int32)
-    least = np.full(calls, NEAR_NS + 1, np.int64)
-    place = np.empty(len(device), np.int64)
-    place[queues.streams.device] = np.arange(len(queues.streams.device))
-    for to in after:
-        held = (to >= 0) & (times.late_ns[to] > LATE_NS)
-        for of in before:
-            both = np.flatnonzero(held & (of >= 0) & (device.lane[of] != device.lane[to]))
-            at, _ = queues.streams.step_back(place[of[both]], device.end_ns, device.start_ns[to[both]] + TOLERANCE_NS)
-            found = queues.streams.devices(at)
-            since = np.abs(device.start_ns[to[both]] - device.end_ns[found])
-            binds = (found >= 0) & (since < least[both]) & (device.end_ns[found] > times.ready_ns[to[both]])
-            best = both[binds]
-            least[best], source[best], target[best] = since[binds], found[binds], to[best]
-    return source, target
-
-
-def _launched_last(work: LaneEvents, launches: Launches, before: Indices, target: Indices, time: Ints) -> Indices:
-    """What was launched last on any other stream than the target's."""
-    device = work.device
-    found = np.full(before.shape[1], -1, np.int32)
-    when = np.full(before.shape[1], _NEVER, np.int64)
-    for of in before:
-        launched = launches.time_ns[of]
-        later = (of >= 0) & (target >= 0) & (device.lane[of] != device.lane[target]) & (launched > when)
-        found[later], when[later] = of[later], launched[later]
+def _collectives(work: LaneEvents) -> Mask:
+    """bool[d]: work that by its name is a collective's."""
+    names = work.kineto.name[work.device.event]
+    found: Mask = work.kineto.strings.each(names, _is_collective)
     return found
 
 
-def _allowed(work: LaneEvents, queues: Enqueued, source: Indices, target: Indices) -> Links:
-    """Links between streams; of a source that ends too late, the work before it on its stream."""
-    device = work.device
-    both = np.flatnonzero((source >= 0) & (target >= 0))
-    place = np.empty(len(device), np.int64)
-    place[queues.streams.device] = np.arange(len(queues.streams.device))
-    limit = device.start_ns[target[both]] + TOLERANCE_NS
-    at, late = queues.streams.step_back(place[source[both]], device.end_ns, limit)
-    work.counts["inferred_waits_moved_back"] = work.counts.get("inferred_waits_moved_back", 0) + late
-    found = links(queues.streams.devices(at), target[both], EdgeKind.EVENT_WAIT, Evidence.INFERRED)
-    return join([found])
+def _is_collective(name: str) -> bool:
+    return any(library in name.lower() for library in DEVICE_BACKENDS)
+
+
+def _run_ends(work: LaneEvents, queues: Enqueued, calls: Indices) -> Mask:
+    """bool[d]: work after which its thread launched on another stream, or called what marks a point of a stream."""
+    last = np.ones(len(work.device), np.bool_)
+    queue = queues.threads
+    if len(queue.device) > 1:
+        same = (queue.lane[1:] == queue.lane[:-1]) & (np.diff(work.device.lane[queue.device]) == 0)
+        order = np.lexsort((work.host.start_ns[calls], work.host.lane[calls]))
+        place = queue.last_before(work.host.lane[calls[order]], work.host.start_ns[calls[order]])
+        same[place[(place >= 0) & (place < len(same))]] = False
+        last[queue.device[:-1][same]] = False
+    return last
