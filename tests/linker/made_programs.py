@@ -18,6 +18,8 @@ from linker.program_run import Action, Kernel, Program, step_name
 from linker.program_trace import Records
 
 COMPUTE, COMM, COPY, SIDE = 7, 20, 24, 28
+_BACKWARD, _COPYING = 1, 2
+"""Threads beside the main one, 0."""
 _WORK = ("ampere_sgemm_128x64_tn", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
          "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)",
          "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int, float)")  # fmt: skip
@@ -37,8 +39,8 @@ def make_program(
     draw = random.Random(seed)
     count = steps or draw.randint(1, 3)
     marks = draw.random() < 0.7 if marked is None else marked
-    two = (threads or draw.choice((1, 1, 2))) == 2
-    maker = _Maker(draw, host or draw.choice((0.2, 1, 1, 4)), kernel_us or draw.choice((10, 30, 100)), two)
+    second = draw.choice((_BACKWARD, _COPYING)) if (threads or draw.choice((1, 1, 2))) == 2 else 0
+    maker = _Maker(draw, host or draw.choice((0.2, 1, 1, 4)), kernel_us or draw.choice((10, 30, 100)), second)
     known = only or tuple(name for name in PATTERNS if draw.random() < 0.7) or ("compute",)
     for step in range(count):
         maker.step = step + 3 if marks else -1
@@ -56,7 +58,7 @@ class _Maker:
     draw: random.Random
     host: float
     kernel_us: float
-    two: bool
+    second: int
     thread: int = 0
     step: int = -1
     events: int = 0
@@ -64,6 +66,8 @@ class _Maker:
     actions: list[Action] = field(default_factory=list)
     due: list[int] = field(default_factory=list)
     """Events that the compute stream has still to wait for."""
+    opened: list[int] = field(default_factory=list)
+    """How many begins each end ends."""
 
     def add(self, what: str, low_us: float, high_us: float, **more: Any) -> None:
         self.actions.append(Action(what, self.thread, self.ns(low_us, high_us), **more))
@@ -76,10 +80,16 @@ class _Maker:
         self.add("work", length, length)
 
     def begin(self, name: str, category: str = "cpu_op") -> None:
-        self.add("begin", 0.2, 0.8, name=name, category=category)
+        names = [name]
+        if self.thread == _BACKWARD:
+            names.insert(0, f"autograd::engine::evaluate_function: {name.rpartition('::')[2].title()}Backward0")
+        for one in names:
+            self.add("begin", 0.2, 0.8, name=one, category=category)
+        self.opened.append(len(names))
 
     def end(self) -> None:
-        self.add("end", 0.2, 0.8)
+        for _ in range(self.opened.pop()):
+            self.add("end", 0.2, 0.8)
 
     def launch(self, stream: int, name: str, family: str, usual_us: float) -> None:
         length = round(1000 * max(1.0, usual_us * self.draw.lognormvariate(0, 0.6)))
@@ -171,19 +181,18 @@ class _Maker:
         """The next batch is copied, beside other work or behind it, by a thread of its own at times."""
         if self.draw.random() < 0.5:
             self.after(COPY, COMPUTE)
-        home = self.thread
-        if self.two and home == 0:
-            self.hand(2)
-            self.thread = 2
+        home, beside = self.thread, self.second == _COPYING
+        if beside:
+            self.hand(_COPYING)
+            self.thread = _COPYING
         for _ in range(self.draw.randint(1, 2)):
             self.copy(COPY, "Memcpy HtoD (Pinned -> Device)")
         event = self.record(COPY)
         self.thread = home
         self.operators(0, 3)
-        if self.two and home == 0:
-            # The main thread works on while the other does, and takes what it gives only then.
-            self.thread = 2
-            self.hand(0)
+        if beside:
+            self.thread = _COPYING
+            self.hand(home)
             self.thread = home
         self.awaited(event, 0.6)
 
@@ -208,10 +217,10 @@ class _Maker:
 
     def backward(self) -> None:
         """Another thread goes on while this one waits for it."""
-        if not self.two or self.thread:
+        if self.second != _BACKWARD:
             return self.buckets()
-        self.hand(1)
-        self.thread = 1
+        self.hand(_BACKWARD)
+        self.thread = _BACKWARD
         self.buckets()
         self.hand(0)
         self.thread = 0

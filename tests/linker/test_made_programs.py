@@ -56,7 +56,7 @@ def test_a_wait_binds_where_its_kernel_would_have_begun_before(seed: int) -> Non
     bound alone. A host that waits may hold up or free its launch: programs of hosts that do not."""
     program = make_program(seed, only=("buckets", "fork"), threads=1, steps=1)
     for wait in program.waits[:20]:
-        shorter = program.simulate(lambda kernel, gone=wait.awaited: 0.0 if kernel.index == gone else 1.0)  # type: ignore[misc]
+        shorter = program.simulate(lambda kernel, gone=wait.awaited: 0.0 if kernel.index == gone else 1.0)
         before, after = program.recorded.kernels[wait.waiting][0], shorter.kernels[wait.waiting][0]
         others = [other for other in program.waits if other.waiting == wait.waiting and other.binding]
         assert after <= before
@@ -132,7 +132,8 @@ def test_programs_differ_as_they_should() -> None:
     share = [wait.binding for program in programs for wait in program.waits]
     assert 0.1 < sum(share) / len(share) < 0.9
     assert {len(program.steps) for program in programs} == {0, 1, 2, 3}
-    assert {len({one.thread for one in program.actions}) for program in programs} >= {1, 2, 3}
+    assert {len({one.thread for one in program.actions}) for program in programs} == {1, 2}
+    assert {one.thread for program in programs for one in program.actions} == {0, 1, 2}
     assert {one.stream for program in programs for one in program.kernels} == {7, 20, 24, 28}
 
 
