@@ -1,4 +1,4 @@
-"""Programs of threads, streams and events, and what happens when they run; see `made_programs`.
+"""Programs of threads, streams and events, and what happens when they run; see `program_draws`.
 
 A kernel begins when its launch has arrived, its stream is free and what its stream was told to wait for has ended, and
 a gap of its own after that. All times are whole nanoseconds.

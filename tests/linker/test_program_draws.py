@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from linker.made_programs import COMM, PATTERNS, compare, make_program
+from linker.program_draws import COMM, PATTERNS, compare, make_program
 from linker.program_run import Program
 from linker.program_trace import BASE_NS, Records
 
