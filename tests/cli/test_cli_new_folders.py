@@ -40,6 +40,8 @@ WRITERS = [
     ("timeline run.log -o new/er/t.json", "t.json"),
     ("simulate w --machine hgx-h100-2 --json new/er/r.json", "r.json"),
     ("simulate w --machine hgx-h100-2 --timeline new/er/t.json", "t.json"),
+    ("explain w --machine hgx-h100-2 --json new/er/x.json", "x.json"),
+    ("what-if w --machine hgx-h100-2 --set compute=2 --json new/er/x.json", "x.json"),
     ("flows --machine h100 --pattern incast:1x1KiB --json new/er/f.json", "f.json"),
     ("predict collective --machine h100 --collective all_reduce --size 8 --json new/er/p.json", "p.json"),
     ("predict collective --machine h100 --collective all_reduce --sizes 8:64 --plot new/er/p.svg", "p.svg"),
@@ -87,7 +89,7 @@ def test_a_folder_of_an_output_is_made(line: str, name: str, place: Path, cli: C
 
 def test_every_command_that_writes_is_here() -> None:
     # Those need PyTorch or data, take long, or write nothing.
-    without = {"collect", "capture", "machines", "demo", "validate"}
+    without = {"collect", "capture", "machines", "demo", "validate", "goodput"}
     assert {line.split()[0] for line, _ in WRITERS} == set(COMMANDS) - without
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.scenarios.asked import asked_of
-from chakrasim.scenarios.recorded import RecordedAnswer, ask_recorded
+
+if TYPE_CHECKING:
+    from chakrasim.scenarios.recorded import RecordedAnswer
 
 
 def takes(path: str | None) -> bool:
@@ -21,6 +24,7 @@ def takes(path: str | None) -> bool:
 def run(options: argparse.Namespace, notes: Notes) -> RecordedAnswer:
     """Link, replay and answer. Raises InputError."""
     from chakrasim.linker.api import link
+    from chakrasim.scenarios.recorded import ask_recorded
 
     if not options.set:
         raise InputError("nothing is asked", expected="--set TARGET=FACTOR", remedy="--set communication=0, say")

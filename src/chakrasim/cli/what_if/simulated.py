@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.cli.job_options import simulated
 from chakrasim.errors import InputError
-from chakrasim.files.storage import read_bytes
 from chakrasim.notes import Notes
 from chakrasim.scenarios.asked import Asked, asked_of
-from chakrasim.scenarios.job_answer import JobAnswer, ask_job
-from chakrasim.scenarios.job_stragglers import chances_of
+
+if TYPE_CHECKING:
+    from chakrasim.scenarios.job_answer import JobAnswer
 
 DRAWS: Final = 1000
 UNFOLDED_NODES: Final = 4_000_000
@@ -24,6 +24,9 @@ MOST_SCENARIOS: Final = 1_000_000
 
 def run(options: argparse.Namespace, notes: Notes) -> JobAnswer:
     """Simulate and answer. Raises InputError and StallError."""
+    from chakrasim.scenarios.job_answer import ask_job
+    from chakrasim.scenarios.job_stragglers import chances_of
+
     chances = chances_of(options.jitter, options.fail_slow)
     elsewhere, asked = _parted(options)
     scenarios = [] if options.scenarios is None else _scenarios(options.scenarios)
@@ -91,6 +94,8 @@ def _moved(options: argparse.Namespace, elsewhere: list[str]) -> argparse.Namesp
 
 def _scenarios(path: str) -> list[list[Asked]]:
     """The scenarios of a file, one a line. Raises InputError with the line."""
+    from chakrasim.files.storage import read_bytes
+
     found = []
     try:
         lines = read_bytes(path).decode().splitlines()
