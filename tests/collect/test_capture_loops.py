@@ -92,6 +92,7 @@ def test_the_line_is_the_programs_own(tmp_path: Path) -> None:
     assert error.place == f"{tmp_path}/program.py:4, in the loop at {library}:6"
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_no_step_is_refused(tmp_path: Path) -> None:
     error = refused(tmp_path, "import time\n\ntime.sleep(3600)\n", 0.2)
     assert error.message == "the program has taken no step in 4 s"

@@ -97,6 +97,7 @@ def test_a_pipeline_has_a_trace_for_each_stage_in_the_order_1f1b() -> None:
 
 
 @pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.slow
 def test_llama_shares_a_trace_in_each_stage(chunks: int) -> None:
     arguments = ["--model", "small", "--tp", "2", "--pp", "2", "--interleaved", f"{chunks}", "--micro-batches", "2"]
     done = example("train_llama.py", 16, *arguments, verify=False)
@@ -188,6 +189,7 @@ DEEP = """
 """
 
 
+@pytest.mark.slow
 def test_ddp_of_many_parameters_agrees_on_its_buckets(tmp_path: Path) -> None:
     (trace,) = capture(program(tmp_path, DEEP), world_size=4).job.traces
     sizes = [size for (_, _, size), count in collectives(trace).items() for _ in range(count)]

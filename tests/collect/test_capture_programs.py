@@ -55,6 +55,7 @@ def test_autocast_scaler_accumulation_and_a_data_loader(tmp_path: Path) -> None:
     assert any("item() = 0" in line for line in done.assumptions)
 
 
+@pytest.mark.slow
 def test_recomputation_is_a_phase_of_its_own() -> None:
     done = example("train_llama.py", 4, "--model", "small", "--checkpoint", "--micro-batches", "1", verify=False)
     trace = done.job.traces[0]
@@ -118,6 +119,7 @@ EXCHANGED = """
 """
 
 
+@pytest.mark.slow
 def test_stages_that_exchange_shapes_get_them_from_the_stages_beside_them(tmp_path: Path) -> None:
     done = capture(program(tmp_path, EXCHANGED), world_size=3)
     assert [len(messages(trace)) for trace in done.job.traces] == [4, 8, 4]

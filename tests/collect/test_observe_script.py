@@ -213,6 +213,7 @@ def test_groups_that_gloo_does_not_record(tmp_path: Path) -> None:
         }
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails(tmp_path: Path) -> None:
     text = """
         import os, torch, torch.distributed as dist

@@ -53,6 +53,7 @@ def traces(draw: st.DrawFn) -> Trace:
 
 @settings(max_examples=150)
 @given(st.lists(traces(), max_size=4))
+@pytest.mark.slow
 def test_splitting_a_merged_trace_gives_the_same_bytes(ranks: list[Trace]) -> None:
     master = merge_traces(ranks)
     again = split_trace(master)

@@ -195,6 +195,7 @@ def random_work(seed: int, graph: NetworkGraph, kinds: Sequence[int]) -> tuple[W
     return work, group
 
 
+@pytest.mark.slow
 def test_every_rate_on_200_random_graphs_is_max_min_fair() -> None:
     flows = settlements = 0
     for seed in range(200):

@@ -177,6 +177,7 @@ def _random_split(random: Random) -> Case:
     return Case(programs, network, system, groups=groups_by_id, congestion=random.choice(("aware", "unaware")))
 
 
+@pytest.mark.slow
 def test_folded_groups_take_what_they_take_one_by_one() -> None:
     saved = 0
     for seed in range(50):

@@ -75,6 +75,7 @@ def check_tables(result: PacketResult) -> None:
 
 @given(cases())
 @settings(max_examples=60)
+@pytest.mark.slow
 def test_all_bytes_come_or_the_flow_is_named(case: dict[str, Any]) -> None:
     result = right(case)
     check_tables(result)
