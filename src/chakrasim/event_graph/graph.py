@@ -59,12 +59,11 @@ class EventGraph:
         _times(self.first, self.source, self.activity, self.lag, self.duration if duration is None else duration, at)
         return at
 
-    def weights(self, duration: Floats | None = None) -> Floats:
+    def weights(self) -> Floats:
         """float64[m]: how long each edge takes."""
-        own = self.duration if duration is None else duration
-        if not len(own):
+        if not len(self.duration):
             return self.lag.copy()
-        return self.lag + np.where(self.activity >= 0, own[self.activity], 0.0)
+        return self.lag + np.where(self.activity >= 0, self.duration[self.activity], 0.0)
 
 
 def event_graph(

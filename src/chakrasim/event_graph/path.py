@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chakrasim.event_graph.graph import NONE, EventGraph, Floats, Indices, Ints
 from chakrasim.jit import kernel
@@ -82,7 +81,7 @@ def _slack(first: Any, source: Any, weight: Any, at: Any, latest: Any, found: An
             found[edge] = allowed - at[before]
 
 
-def delay_costs(ended: Decided, came: Indices, met: Indices, copies: Floats) -> tuple[Floats, NDArray[np.float64]]:
+def delay_costs(ended: Decided, came: Indices, met: Indices, copies: Floats) -> tuple[Floats, Floats]:
     """float64[m]: the waiting that each edge caused, in the unit of time; and float64[waits]: how long each wait was.
 
     Wait ``w`` began at event ``came[w]`` and ended with ``met[w]``; it stands for ``copies[w]`` equal ones. What was

@@ -136,9 +136,8 @@ def _family(nodes: Nodes, duration: Floats, name_of: Callable[..., str], *, by_o
     numbers: dict[str, int] = {}
     known: dict[int, Ints] = {}
     group = np.full(len(nodes.kind), -1, np.int32)
-    first = np.searchsorted(nodes.owner, np.arange(len(nodes.ranks) + 1))
     for owner, graph in enumerate(nodes.graphs):
-        own = slice(int(first[owner]), int(first[owner + 1]))
+        own = slice(int(nodes.first[owner]), int(nodes.first[owner + 1]))
         key = id(graph) if by_owner else id(graph.columns)
         if key not in known:
             extra = (owner,) if by_owner else ()

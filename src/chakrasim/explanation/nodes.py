@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from chakrasim.simulator.lowering.plans import Plan
 from chakrasim.simulator.outcome.records import NodeRecord, SimulatedJob
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.trace import NodeType
+from chakrasim.trace.chakra.graph import offsets_of
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -65,6 +67,11 @@ class Nodes:
     launch_ns: Ints
     work_ns: Ints
 
+    @cached_property
+    def first(self) -> Ints:
+        """int64[owners + 1]: where the nodes of each rank begin."""
+        return np.searchsorted(self.owner, np.arange(len(self.ranks) + 1)).astype(np.int64)
+
 
 def nodes_of(result: SimulationResult, job: SimulatedJob, ranks: Ints) -> Nodes:
     """The nodes of ``ranks``: all of them, or one of each class."""
@@ -84,7 +91,7 @@ def nodes_of(result: SimulationResult, job: SimulatedJob, ranks: Ints) -> Nodes:
     )
     types = _joined([graph.trace.types[graph.order[own]] for graph, own in zip(graphs, ran, strict=True)])
     offset = _joined([_is_offset(graph, own) for graph, own in zip(graphs, ran, strict=True)]) != 0
-    base = np.concatenate([[0], np.cumsum([len(one) for one in ran])])
+    base = offsets_of([len(one) for one in ran])
     before, after = _orders(graphs, records, ran, base, job.context.issue == "astra-sim")
     turn = _turns(records, ran)
     folded = len(ranks) < len(classes)
@@ -194,7 +201,7 @@ def _meetings(
     members[held] = np.bincount(column["a"][held])[column["a"][held]]
     own = np.flatnonzero(column["kind"] == at.RUN_COLLECTIVE)
     sizes = [_sizes(job.plans[g], job) for g in job.graph_of[ranks].tolist()]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in sizes])])
+    offsets = offsets_of([len(one) for one in sizes])
     size = _joined(sizes)[offsets[owner[own]] + column["a"][own]]
     own, size = own[size > 0], size[size > 0]
     if not own.size:
@@ -215,12 +222,13 @@ def _groups(
     graphs: tuple[Graph, ...], owner: Ints, place: Ints, ranks: Ints, job: SimulatedJob, classes: Ints | None
 ) -> Ints:
     """By collective its group; where ranks are folded, the first of the groups that are images of each other."""
-    offsets = np.concatenate([[0], np.cumsum([len(graph.groups) for graph in graphs])])
+    offsets = offsets_of([len(graph.groups) for graph in graphs])
     numbers = np.array([group for graph in graphs for group in graph.groups], np.int64)
     if classes is not None:
         image = _images(job, classes)
         numbers = np.array([image[group] for group in numbers.tolist()], np.int64)
-    return numbers[offsets[owner] + place]
+    found: Ints = numbers[offsets[owner] + place]
+    return found
 
 
 def _images(job: SimulatedJob, classes: Ints) -> dict[int, int]:
@@ -244,7 +252,7 @@ def _messages(
     column: dict[str, Ints], turn: Ints, owner: Ints, graphs: tuple[Graph, ...], ranks: Ints, classes: Ints
 ) -> tuple[Ints, Ints]:
     """Sends and receives of the same message: the n-th of equal ones from one rank to another."""
-    offsets = np.concatenate([[0], np.cumsum([len(graph.peers) for graph in graphs])])
+    offsets = offsets_of([len(graph.peers) for graph in graphs])
     peers = _joined([graph.peers for graph in graphs])
     found = []
     for kind in (at.RUN_SEND, at.RUN_RECV):

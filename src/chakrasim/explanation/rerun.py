@@ -38,7 +38,6 @@ class Rerun:
 
     def __init__(self, nodes: Nodes, job: SimulatedJob, makespan_ns: int) -> None:
         self.nodes, self.job, self.makespan_ns = nodes, job, makespan_ns
-        self.first = np.searchsorted(nodes.owner, np.arange(len(nodes.ranks) + 1))
 
     @staticmethod
     def knows(job: SimulatedJob) -> bool:
@@ -53,7 +52,7 @@ class Rerun:
         for owner in np.unique(self.nodes.owner[chosen]).tolist():
             rank = int(self.nodes.ranks[owner])
             graph = self.job.graphs[self.job.graph_of[rank]]
-            inside = (chosen >= self.first[owner]) & (chosen < self.first[owner + 1])
+            inside = self.nodes.owner[chosen] == owner
             a = graph.a.copy()
             numbers = self.nodes.number[chosen[inside]]
             a[numbers] = np.rint(a[numbers] * factors[inside]).astype(np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from chakrasim.errors import InputError
 from chakrasim.event_graph.graph import Floats, Ints
 from chakrasim.scenarios.quantiles import LEVELS, quantile
 from chakrasim.scenarios.simulated import Mask, SimulatedScenarios
-
-_WORST: Final = 3, 100
+from chakrasim.scenarios.stragglers import WORST
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def job_stragglers(job: SimulatedScenarios) -> JobStragglers:
     ideal, real = float(ends[0]), float(ends[1])
     ratios = iter((ends[2:] / ideal).tolist() if ideal else [1.0] * len(masks))
     only = {name: {label: next(ratios) for label in own} for name, own in sets.items()}
-    count = -(-len(nodes.ranks) * _WORST[0] // _WORST[1])
+    count = -(-len(nodes.ranks) * WORST[0] // WORST[1])
     worst = sorted(only["rank"], key=lambda rank: -only["rank"][rank])[:count]
     own = np.isin(nodes.ranks[nodes.owner], [int(rank) for rank in worst])
     without, alone = _ends(job, [~own, own]).tolist()

@@ -158,13 +158,12 @@ class SimulatedScenarios:
 
     def _named(self, asked: Asked) -> Mask:
         own = np.zeros(len(self.nodes.kind), np.bool_)
-        first = np.searchsorted(self.nodes.owner, np.arange(len(self.nodes.ranks) + 1))
         known: dict[int, Mask] = {}
         for owner, graph in enumerate(self.nodes.graphs):
             key = id(graph.columns)
             if key not in known:
                 known[key] = np.array([asked.names(graph.trace.name(n)) for n in graph.order.tolist()], np.bool_)
-            part = slice(int(first[owner]), int(first[owner + 1]))
+            part = slice(int(self.nodes.first[owner]), int(self.nodes.first[owner + 1]))
             own[part] = known[key][self.nodes.number[part]]
         return own
 
@@ -218,9 +217,8 @@ class SimulatedScenarios:
         """The steps of each rank, and where its nodes begin; none for jobs that are not replayed as recorded."""
         if self.result.replay is None:
             return []
-        first = np.searchsorted(self.nodes.owner, np.arange(len(self.nodes.ranks)))
         records = [self.result.records[c] for c in self.result.classes[self.nodes.ranks].tolist()]
-        return [(mark, base) for record, base in zip(records, first.tolist(), strict=True)
+        return [(mark, base) for record, base in zip(records, self.nodes.first[:-1].tolist(), strict=True)
                 if (record.start_ns >= 0).all() for mark in step_marks(record)]  # fmt: skip
 
     def _end(self, asked: Sequence[Asked], end: float, engine: bool) -> tuple[float, bool]:

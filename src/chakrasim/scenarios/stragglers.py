@@ -16,7 +16,7 @@ import numpy as np
 from chakrasim.scenarios.operations import KINDS, Ints
 from chakrasim.scenarios.recorded_steps import Mask, Replay, Times
 
-_WORST: Final = 3, 100
+WORST: Final = 3, 100
 """The share of workers that are the worst, as a fraction."""
 _GROUPS: Final = {f"{way}-{end}": f"{way}-pp-comm" for way in ("forward", "backward") for end in ("send", "recv")}
 
@@ -134,7 +134,7 @@ def _worst_workers(
     """The operations of the worst workers, and who these are."""
     replica, stage = (np.array([times.mean() for times in only[each].values()]) for each in ("dp_rank", "stage"))
     score, rank = np.minimum(replica[:, None], stage), replay.steps.rank
-    count = -(-score.size * _WORST[0] // _WORST[1])
+    count = -(-score.size * WORST[0] // WORST[1])
     order = np.lexsort((rank.ravel(), -score.ravel()))[:count]
     found = tuple((each, own, int(rank[each, own])) for each, own in (divmod(int(one), len(stage)) for one in order))
     chosen = np.zeros(score.shape, np.bool_)
