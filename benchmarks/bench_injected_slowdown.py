@@ -17,7 +17,7 @@ import chakrasim as cs
 from chakrasim.scenarios.asked import asked_of
 from chakrasim.scenarios.simulated import SimulatedScenarios
 
-RANKS, STEPS, WORK_S, SLOW = 4, 8, 0.15, 2
+RANKS, STEPS, WORK_S, SLOW = 4, 8, 0.4, 2
 
 
 def train(rank: int, folder: str, factor: float, port: int) -> None:

@@ -230,6 +230,33 @@ def test_host_collectives_are_work(tmp_path: Path) -> None:
     assert ("gap", 500, 900) in spans(linked)
 
 
+@pytest.mark.parametrize(("goes_on", "waits"), [(800, True), (501, False)])
+def test_a_collective_whose_end_was_written_late_ends_where_its_waiter_goes_on(
+    tmp_path: Path, goes_on: float, waits: bool
+) -> None:
+    trace = (
+        KinetoMaker(tmp_path)
+        .op("c10d::allreduce_", 0, 100)
+        .note("gloo:all_reduce", 60, 940, tid=3)
+        .op("step", goes_on, 20)
+        .op("after", 1100, 100)
+    )
+    linked = link(device=trace.write())
+    check(linked)
+    assert linked.counts["collective_ends_corrected"] == waits
+    assert (("gloo:all_reduce", "step") in edges(linked, EdgeKind.COMMUNICATION)) == waits
+    assert (("gloo:all_reduce", 60, goes_on) in spans(linked)) == waits
+
+
+def test_a_late_end_is_not_corrected_where_the_program_waits_on_or_another_collective_explains(tmp_path: Path) -> None:
+    waits_on = KinetoMaker(tmp_path).op("c10d::allreduce_", 0, 100).note("gloo:all_reduce", 60, 2940, tid=3)
+    waits_on.op("short", 1500, 100).op("after", 3020, 100)
+    other = KinetoMaker(tmp_path).op("c10d::allreduce_", 0, 40).op("c10d::allreduce_", 40, 60)
+    other.note("gloo:all_reduce", 30, 750, tid=3).note("gloo:all_reduce", 90, 950, tid=4).op("step", 800, 400)
+    for trace in (waits_on, other):
+        assert link(device=trace.write()).counts["collective_ends_corrected"] == 0
+
+
 def test_threads_named_by_text_and_other_noise(tmp_path: Path) -> None:
     trace = (
         KinetoMaker(tmp_path).op("a", 0, 10).event("Trace", "PyTorch Profiler (0)", 0, 99, "Spans", "PyTorch Profiler")

@@ -16,6 +16,7 @@ from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.false_pairs import count_false_pairs
 from chakrasim.linker.evidence.host_join import join_host
 from chakrasim.linker.evidence.inference import cross_stream, infer
+from chakrasim.linker.evidence.late_ends import correct_late_ends
 from chakrasim.linker.evidence.launches import find_launches, index_calls
 from chakrasim.linker.evidence.nesting import nest
 from chakrasim.linker.evidence.synchronisation import find_waits, read_records
@@ -75,6 +76,7 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     proven = find_waits(work, queues, records)
     waits = infer(work, launches, queues, records, proven)
     count_false_pairs(work, proven)
+    correct_late_ends(work, nesting)
     handovers = explain(work, nesting.pieces)
     notes: dict[str, Any] = {"cross_stream_edges": cross_stream(work, waits)}
     node = None
