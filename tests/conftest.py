@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes unless it is asked for."""
-    if not config.getoption("--slow"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="takes minutes: make test-all"))
+    """Leave out what takes minutes, and of cases that are ``sampled`` all but the first, unless all are asked for."""
+    if config.getoption("--slow"):
+        return
+    reason, taken = "takes minutes: make test-all", Counter[tuple[Path, str]]()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        name = item.path, getattr(item, "originalname", item.name)
+        taken[name] += 1
+        if item.get_closest_marker("slow") or (sampled is not None and taken[name] > sampled.args[0]):
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -134,6 +134,7 @@ def test_a_declared_name_may_begin_like_one_with_a_window(tmp_path: Path, monkey
         registry._ALGORITHMS.pop("direct2d", None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("topology", "algorithm", "expected"),
     [

@@ -69,6 +69,7 @@ def damage(random: Random, event: dict[str, Any]) -> None:
         event.pop(what, None)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", range(6))
 def test_random_traces_end_well_in_the_default_mode(block: int, tmp_path: Path) -> None:
     for seed in range(block * 25, block * 25 + 25):
@@ -100,6 +101,7 @@ def check(traces: list[RankTrace]) -> None:
     assert len(analysis.launch_list(traces)) * 2 == len(series)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compat", ["hta", "hta-pinned"])
 def test_random_traces_end_well_or_as_hta_does_in_compat_mode(compat: str, tmp_path: Path) -> None:
     ended = 0

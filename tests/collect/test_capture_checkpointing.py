@@ -90,6 +90,7 @@ def test_whole_blocks_computed_again(is_reentrant: bool) -> None:
     assert captured(use_reentrant=is_reentrant) == eager(use_reentrant=is_reentrant)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("products", [pytest.param([], marks=pytest.mark.slow), PRODUCTS])
 @pytest.mark.parametrize(
     ("dtype", "backend", "listed", "is_saved"),

@@ -26,6 +26,7 @@ def run(folder: Path, *options: str, script: str = "train_pp.py") -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_equal_ranks_share_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = run(tmp_path, "--json", str(tmp_path / "sum.json"), "--device-profile", "h100", script="train_ddp.py")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step.class-0.et", "step.ranks.json", "sum.json"]

@@ -90,6 +90,7 @@ def test_collectives_of_tensor_parallelism() -> None:
     assert per_layer("tp") == {("all_reduce", ACTIVATION): 4}
 
 
+@pytest.mark.slow
 def test_collectives_of_sequence_parallelism() -> None:
     """Korthikanti et al. 2022, section 4.2.2: four all-gathers and four reduce-scatters of b s h in the place of the
     four all-reduces, which move as many bytes. (An all-gather's comm_size is one rank's part.) The norms' weights,
@@ -111,6 +112,7 @@ def _total(plan: str, what: str) -> int:
     return sum(size * rest * count for (name, size), count in collectives(plan).items() if name == what)
 
 
+@pytest.mark.slow
 def test_collectives_of_zero_2() -> None:
     """Rajbhandari et al. 2020, section 7.2.1: sharded gradients: a reduce-scatter and an all-gather of all parameters,
     as many bytes as data parallelism has."""
@@ -134,6 +136,7 @@ def test_optimizer_state() -> None:
         assert summary(plan).peak["optimizer state"] == 2 * FLOAT * MODEL // share + FLOAT * parameters
 
 
+@pytest.mark.slow
 def test_messages_of_a_pipeline() -> None:
     """Narayanan et al. 2021, section 3.2: neighbours exchange b s h elements per micro-batch, forward and backward."""
     batches, stages = 6, 2

@@ -78,6 +78,7 @@ def test_messages_among_all_ranks_are_those_of_the_groups_that_have_both(tmp_pat
     assert [set(attribute(trace, "pg_name").values()) for trace in done.job.traces] == [{"pg_1"}, {"pg_1"}]
 
 
+@pytest.mark.slow
 def test_messages_without_such_a_group_make_every_rank_its_own_kind(tmp_path: Path) -> None:
     text = "".join(line for line in PIPELINES.splitlines(True) if "subgroups" not in line)
     done = capture(program(tmp_path, text), world_size=4)

@@ -36,6 +36,7 @@ def products(trace: Trace) -> int:
     return sum(trace.name(node) == "aten::mm" for node in range(len(trace)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("batch", [4, pytest.param(256, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "done",
@@ -99,6 +100,7 @@ def test_a_program_that_takes_no_step_is_refused(tmp_path: Path) -> None:
     assert error.place == f"{tmp_path}/program.py:3"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "loop",
     [

@@ -233,6 +233,7 @@ def test_attention_of_tensors_that_know_their_split_is_split_by_heads(tmp_path: 
     assert len(attentions) == 2
 
 
+@pytest.mark.slow
 def test_dependencies_have_smaller_numbers() -> None:
     for trace in example(
         "train_llama.py", 8, "--model", "small", "--pp", "2", "--micro-batches", "2", verify=False

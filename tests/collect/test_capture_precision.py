@@ -46,6 +46,7 @@ def types(folder: Path, setting: str, **options: bool) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("setting", "allowed"), SETTINGS, ids=[setting for setting, _ in SETTINGS])
 def test_float32_runs_in_what_the_program_allows(tmp_path: Path, setting: str, allowed: str) -> None:
     found = types(tmp_path, setting)

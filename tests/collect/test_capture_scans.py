@@ -60,6 +60,7 @@ def warnings(folder: Path, loop: str, tokens: int, **options: str) -> tuple[str,
     return capture(program(folder, text), world_size=1, step=0, **options).warnings  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("loop", "line"), [(FOR, 13), (WHILE, 13), (COMPREHENSION, 12)])
 def test_a_loop_over_tokens_is_said(tmp_path: Path, loop: str, line: int) -> None:
     (warning,) = warnings(tmp_path, loop, 100)

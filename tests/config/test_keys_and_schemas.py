@@ -205,6 +205,7 @@ def changed(content: Any, place: tuple[Any, ...], draw: random.Random) -> Any:
     return content
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", LOADERS)
 def test_what_a_schema_refuses_the_reader_refuses(kind: str, tmp_path: Path) -> None:
     draw = random.Random(f"schema {kind}")

@@ -154,6 +154,7 @@ def times_of(result: JobsResult, job: PlacedJob) -> list[int]:
     return [*run.finish_ns[job.ranks].tolist(), *run.bytes_sent[job.ranks].tolist()]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(25))
 def test_jobs_without_a_common_link_equal_their_single_runs_to_the_nanosecond(seed: int) -> None:
     draw = Random(f"apart {seed}")

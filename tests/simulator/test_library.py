@@ -85,6 +85,7 @@ def proved() -> Iterator[list[int]]:
 # -- alone -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "gpus"), MACHINES)
 def test_alone_a_collective_takes_its_closed_form_to_the_nanosecond(name: str, gpus: int) -> None:
     machine, draw = load_machine(name, gpus=gpus, library="nccl"), random.Random(gpus)
@@ -99,6 +100,7 @@ def test_alone_a_collective_takes_its_closed_form_to_the_nanosecond(name: str, g
 EVERYWHERE, ONE_EACH, INSIDE = range(32), range(3, 32, 8), range(8, 16)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("algorithm", "group"),
     [

@@ -31,6 +31,7 @@ def both(on: Machine, work: Work) -> tuple[cs.SimulationResult, cs.SimulationRes
     return simulated(on, work), simulated(on, work, messages=True)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("environment", "kinds", "group"),
     [
@@ -57,6 +58,7 @@ def test_alone_messages_take_what_the_activity_takes_and_carry_as_much(
         assert {link.name: link.bytes for link in whole.graph_links} == pytest.approx(crossed, rel=1e-3), kind
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [4 * MIB, 16 * MIB])
 @pytest.mark.parametrize(("first", "second"), [("all_reduce", "all_reduce"), ("all_gather", "all_to_all")])
 @pytest.mark.parametrize("environment", [RING, TREE])

@@ -45,6 +45,7 @@ def _check(case: Case) -> None:
         assert (finish[1:] >= finish[:-1]).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @few
 @given(random=randoms)
@@ -52,6 +53,7 @@ def test_any_input_of_the_golden_kind_ends_and_folds_exactly(kind: str, random: 
     _check(random_case(random, kind=kind))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", range(4))
 def test_seeded_inputs_end_and_fold_exactly(block: int) -> None:
     # Plain seeds reach larger inputs than hypothesis, which starts small.
@@ -59,6 +61,7 @@ def test_seeded_inputs_end_and_fold_exactly(block: int) -> None:
         _check(random_case(Random(seed), most_ranks=32))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @few
 @given(random=randoms)

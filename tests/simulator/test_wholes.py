@@ -62,6 +62,7 @@ def same_records(one: SimulationResult, other: SimulationResult) -> None:
             assert np.array_equal(getattr(mine, name), getattr(theirs, name))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("kind", KINDS)

@@ -94,6 +94,7 @@ def errors(board: Scoreboard, rows: Predictions) -> dict[str, list[float]]:
     }
 
 
+@pytest.mark.slow
 def test_errors_do_not_get_worse(board: Scoreboard, shipped: Scoreboard) -> None:
     now = {"all that ships, from descriptions": errors(shipped, shipped.predictions)}
     now |= {"a machine left out": errors(board, board.predictions)}

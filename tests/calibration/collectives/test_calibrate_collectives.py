@@ -222,6 +222,7 @@ def test_times_and_bandwidths_that_cannot_be(tmp_path: Path) -> None:
         calibrate_collectives(tmp_path / "data")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_folders_are_fitted_or_refused(seed: int, tmp_path: Path) -> None:
     """Whatever is in the cells: a result, or an InputError."""

@@ -36,6 +36,7 @@ def test_golden_cases_on_every_path(all_above: float, classes: bool) -> None:
     assert worst_ns <= 5
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("hosts", [64, 256, pytest.param(1024, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("all_above", "classes"), PATHS)
 def test_rounds_to_the_nanosecond(hosts: int, all_above: float, classes: bool) -> None:

@@ -130,6 +130,7 @@ def test_throughput_is_what_was_acknowledged() -> None:
             assert values.tolist() == [1e11, 0] and times[0] == every
 
 
+@pytest.mark.slow
 def test_looking_changes_nothing() -> None:
     for name in ("trace-two-hpcc", "drop-small-headroom"):
         plain = run_case(CASES[name])

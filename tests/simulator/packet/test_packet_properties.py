@@ -51,7 +51,7 @@ def of_seed(seed: int) -> str:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_random_networks(draw: random.Random) -> None:
     outcome(draw)
 
