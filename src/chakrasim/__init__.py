@@ -15,6 +15,8 @@ To simulate:
     load_device             a device profile, which says how long work takes on a GPU
     load_groups             communicator groups of a file
     estimate                how long a training step of a model takes, with an interval: a StepEstimate
+    plan                    the best split of a model over so many GPUs that fits, and why others lose: a Plan
+    sweep                   many splits and machines, and what nothing else beats: a SweepResult
     explain                 why a run takes as long as it does: critical path over all ranks, waiting, derivatives
     what_if                 what is if ranks, operators or collectives take longer or shorter
     goodput                 how much of the time is training, with failures, checkpoints and restarts
@@ -120,6 +122,8 @@ if TYPE_CHECKING:
     from chakrasim.simulator.flow.alone.result import FlowResult
     from chakrasim.simulator.outcome.result import SimulationResult
     from chakrasim.simulator.prediction import predict_collective
+    from chakrasim.sweeps.plan import plan
+    from chakrasim.sweeps.sweep import sweep
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
     from chakrasim.validation.scoreboard.api import validate_collectives
@@ -172,6 +176,7 @@ __all__ = [
     "machine",
     "merge_traces",
     "observe",
+    "plan",
     "predict_collective",
     "preset_names",
     "read",
@@ -184,6 +189,7 @@ __all__ = [
     "simulator",
     "split_trace",
     "summary",
+    "sweep",
     "trace",
     "trace_directory",
     "transformer_job",
@@ -234,6 +240,8 @@ __getattr__, __dir__ = lazily(
         "simulator.flow.alone.result": ("FlowResult",),
         "simulator.outcome.result": ("SimulationResult",),
         "simulator.prediction": ("predict_collective",),
+        "sweeps.plan": ("plan",),
+        "sweeps.sweep": ("sweep",),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),
         "validation.scoreboard.api": ("validate_collectives",),

@@ -29,6 +29,8 @@ COUNTS = {
     "replay": 14,
     "predict collective": 10,
     "estimate": 20,
+    "plan": 18,
+    "sweep": 5,
     "goodput": 4,
     "calibrate collectives": 7,
     "calibrate compute": 10,

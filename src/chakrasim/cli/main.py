@@ -44,6 +44,8 @@ COMMANDS: Final = (
     "replay",
     "predict",
     "estimate",
+    "plan",
+    "sweep",
     "goodput",
     "calibrate",
     "validate",

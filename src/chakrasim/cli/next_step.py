@@ -177,6 +177,8 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "estimate": lambda options, argv: (
         [*argv, "--json", _free("step", ".json")] if options.json is None else "generate transformer writes its traces"
     ),
+    "plan": lambda *_: "estimate, with the best split's options, says where its time goes",
+    "sweep": lambda options, _: f"pandas reads {options.output}/results.csv.gz",
     "goodput": lambda *_: "",
     "calibrate": lambda options, _: (
         ["predict", "collective", "--machine", options.output or "FILE", "--collective", "all_reduce", "--size", "1MiB"]

@@ -87,10 +87,14 @@ def estimate(
         made = replace(made, profile=load_device(device_profile))
     profile_of(made)
     spec, assumed = spec_of(model, made, Request(**asked))
-    recipe = usual_recipe(spec)
-    found = estimate_step(spec, made, (*assumed, f"run as by {FRAMEWORKS[recipe]}"), recipe=recipe, notes=said)
+    found = estimate_step(spec, made, as_usual(spec, assumed), notes=said)
     check_fit(found, said, strict)
     return found
+
+
+def as_usual(spec: Spec, assumed: Sequence[str]) -> tuple[str, ...]:
+    """What is assumed of a spec that is run by the usual recipe."""
+    return (*assumed, f"run as by {FRAMEWORKS[usual_recipe(spec)]}")
 
 
 def profile_of(machine: Machine) -> DeviceProfile:

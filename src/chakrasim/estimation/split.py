@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -84,9 +85,20 @@ def _smallest(asked: _Asked, capacity: float) -> tuple[Spec, tuple[str, ...], in
     return best
 
 
+@lru_cache(maxsize=64)
 def peak_bytes(spec: Spec) -> int:
     """What the fullest rank has in memory at its peak."""
-    return max(stage_memory(spec, stage, turns(spec, stage)).peak for stage in range(spec.parallel.pp))
+    few = _as_full(spec)
+    return max(stage_memory(few, stage, turns(few, stage)).peak for stage in range(few.parallel.pp))
+
+
+def _as_full(spec: Spec) -> Spec:
+    """The same with no more micro-batches than fill the memory: where passes alternate, further ones find what those
+    before them left."""
+    most = 4 * spec.parallel.pp
+    if spec.schedule == "gpipe" or spec.batch.micro_batches <= most:
+        return spec
+    return replace(spec, batch=replace(spec.batch, micro_batches=most))
 
 
 def _splits(asked: _Asked) -> Iterator[tuple[int, int]]:

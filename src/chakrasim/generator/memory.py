@@ -93,7 +93,8 @@ def _activations(spec: Spec, order: list[Turn]) -> tuple[int, int]:
             live += kept[turn.chunk]
         else:
             working = again[turn.chunk] + passing[turn.chunk]
-        most = max(most, (live, working), key=sum)
+        if live + working > most[0] + most[1]:
+            most = live, working
         if not turn.forward:
             live -= kept[turn.chunk]
     return most
@@ -119,7 +120,7 @@ def _loss(spec: Spec) -> int:
 def chunk_activations(spec: Spec, chunk: int) -> int:
     """Bytes that a forward pass over a chunk keeps for the backward pass."""
     sizes = Sizes(spec)
-    kept = sum(layer_activations(spec, layer) for layer in spec.layers_of(chunk))
+    kept = sum(count * layer_activations(spec, layer) for layer, count in spec.alike(chunk))
     logit_bytes = sizes.value_bytes if spec.fused_loss else 4
     head = sizes.own_bytes + _input(sizes) + logit_bytes * sizes.tokens * sizes.vocabulary
     if chunk == 0 and spec.model.dropout:
@@ -248,15 +249,14 @@ def _computed_again(spec: Spec, chunk: int) -> int:
     """What the backward pass of a layer computes again and keeps for a while: the most of any layer."""
     if spec.recompute == "none":
         return 0
-    layers = spec.layers_of(chunk)
-    again = (layer_activations(spec, layer, "none") - layer_activations(spec, layer) for layer in layers)
+    again = (layer_activations(spec, layer, "none") - layer_activations(spec, layer) for layer, _ in spec.alike(chunk))
     return max(again, default=0)
 
 
 def _gradients(spec: Spec, chunk: int) -> int:
     """Of a part's activations, as large as these: the most of any part."""
-    sizes, layers = Sizes(spec), spec.layers_of(chunk)
-    return max((_block(sizes, kind, "none", ()) for layer in layers for kind in spec.model.kinds(layer)), default=0)
+    sizes, kinds = Sizes(spec), {kind for layer, _ in spec.alike(chunk) for kind in spec.model.kinds(layer)}
+    return max((_block(sizes, kind, "none", ()) for kind in kinds), default=0)
 
 
 def _gathered(spec: Spec, stage: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from chakrasim.generator.layers.mamba import StateSpaceSizes
@@ -32,7 +32,13 @@ class Held:
     adapters: int = 0
 
     def __add__(self, other: Held) -> Held:
-        return Held(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+        return Held(
+            self.split + other.split,
+            self.copied + other.copied,
+            self.experts + other.experts,
+            self.experts_copied + other.experts_copied,
+            self.adapters + other.adapters,
+        )
 
     @property
     def dense(self) -> int:
@@ -154,7 +160,8 @@ def head_parameters(spec: Spec) -> Held:
 def stage_parts(spec: Spec, stage: int) -> list[Held]:
     """Of each layer that a pipeline stage holds, and of the ends that it has."""
     chunks = range(stage, spec.chunks, spec.parallel.pp)
-    parts = [layer_parameters(spec, layer) for chunk in chunks for layer in spec.layers_of(chunk)]
+    alike = (sort for chunk in chunks for sort in spec.alike(chunk))
+    parts = [part for layer, count in alike for part in [layer_parameters(spec, layer)] * count]
     if stage == spec.parallel.pp - 1:
         for layer in spec.model.predictions:
             parts.append(layer_parameters(spec, layer) + prediction_parameters(spec, layer))

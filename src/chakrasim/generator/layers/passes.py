@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chakrasim.generator.layers.blocks import blocks_of
@@ -49,8 +49,11 @@ class Unit:
 class ChunkPass:
     """A forward or backward pass over a chunk, being written."""
 
-    def __init__(self, spec: Spec, chunk: int, *, forward: bool, last: bool) -> None:
+    def __init__(
+        self, spec: Spec, chunk: int, *, forward: bool, last: bool, layers: Sequence[int] | None = None
+    ) -> None:
         self.spec = spec
+        self.layers = spec.layers_of(chunk) if layers is None else layers
         self.chunk = chunk
         self.forward = forward
         self.last = last
@@ -91,7 +94,7 @@ class ChunkPass:
 
     def _units(self) -> list[Unit]:
         spec, chunk = self.spec, self.chunk
-        units = [self._layer(layer) for layer in spec.layers_of(chunk)]
+        units = [self._layer(layer) for layer in self.layers]
         if chunk == 0:
             units.insert(0, Unit("embedding", embedding_parameters(spec), self._embedding))
         if chunk == spec.chunks - 1:

@@ -1,0 +1,75 @@
+"""``chakrasim plan``: the best split of a model over so many GPUs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from chakrasim.cli.options import add_strict, whole_number
+from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.progress import count_ranks
+from chakrasim.notes import Notes
+
+SUMMARY = "Find the best split of a model over GPUs that fits in memory"
+EXAMPLES = """\
+examples:
+  chakrasim plan llama3-70b --machine h100 --gpus 256
+  chakrasim plan llama3-70b --machine h100 --gpus 256 --batch 1024 --tp 8 --json plan.json
+
+tp within a node, pp, vp, micro-batches, recomputation and, of experts, ep are tried; what is given is kept. All splits
+are reckoned, the fastest of those that fit are simulated.
+
+exit codes: 0 done; 2 unusable input, or nothing fits (or, with --strict, any warning)
+"""
+_NUMBERS: Final = {
+    "tp": "ranks that share every matrix",
+    "pp": "pipeline stages",
+    "vp": "pieces of the model on each stage",
+    "cp": "ranks that share each sequence",
+    "ep": "ranks that share the experts of a layer",
+    "batch": "sequences of a step, of the whole job",
+    "micro-batch": "sequences that a replica computes at a time",
+    "seq": "tokens of a sequence",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("model", metavar="MODEL", help="a model's name, or a transformer spec's file")
+    parser.add_argument("--machine", required=True, metavar="NAME|FILE", help="a board such as h100, or a machine file")
+    parser.add_argument("--gpus", type=whole_number(1, 2**20), metavar="N", help="how many GPUs of a board")
+    parser.add_argument("--nic", metavar="SPEED", help="of each NIC, such as 400G; default: the board's")
+    for name, what in _NUMBERS.items():
+        parser.add_argument(f"--{name}", type=whole_number(1, 2**40), metavar="N", help=f"{what}, not to be chosen")
+    parser.add_argument("--zero", type=whole_number(0, 3), metavar="0-3", help="what data parallelism shards")
+    parser.add_argument("--recompute", metavar="WHAT", help="none, selective or full, not to be chosen")
+    parser.add_argument("--dtype", metavar="TYPE", help="what is computed in: bf16, fp16, fp32, fp8, mxfp8, nvfp4")
+    parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="processes; default: cores")
+    parser.add_argument("--json", metavar="FILE", help="write the plan as JSON; '-' is standard output, no tables")
+    add_strict(parser)
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan and print. Raises InputError."""
+    check_targets({"--json": options.json}, [options.model, options.machine])
+    if not options.quiet:
+        announce_compilation("simulator")
+    from chakrasim.report.tables.answers.plan import plan_sections
+    from chakrasim.sweeps.plan import plan
+
+    def told(done: int, total: int, what: str) -> None:
+        if not options.quiet:
+            count_ranks(what, done, total, "reckoned")
+
+    asked = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in _NUMBERS}
+    asked |= {name: getattr(options, name) for name in ("zero", "recompute", "dtype")}
+    notes = Notes()
+    found = plan(
+        options.model, machine=options.machine, gpus=options.gpus, nic=options.nic, jobs=options.jobs, progress=told,
+        notes=notes, **asked,
+    )  # fmt: skip
+    notes.refuse(options.strict)
+    tell_warnings(notes.warnings, options)
+    report(options, found.to_json, lambda: plan_sections(found))
+    return 0

@@ -1,0 +1,58 @@
+"""``chakrasim sweep``: many splits and machines, and what nothing else beats."""
+
+from __future__ import annotations
+
+import argparse
+
+from chakrasim.cli.options import whole_number
+from chakrasim.cli.output import announce_compilation, check_targets, report
+from chakrasim.cli.progress import count_ranks
+
+SUMMARY = "Go through many splits and machines, and find what nothing else beats"
+EXAMPLES = """\
+examples:
+  chakrasim sweep splits.yaml -o splits
+  chakrasim sweep splits.yaml -o splits --resume --json splits.json
+
+The sweep (YAML or JSON):
+  base: {model: llama-7b, machine: h100, gpus: 64, batch: 64}
+  vary:
+    tp: [1, 2, 4, 8]
+    pp: {from: 1, to: 8, factor: 2}
+    micro_batch: [1, 2]
+  where: ["dp * tp * pp == gpus"]
+  front: [step_s, memory_bytes]      # default: step_s, gpus, memory_bytes, and money where a price is given
+
+Keys are options of chakrasim estimate (with _ for -), dp, price_per_gpu_hour, and places of the machine's file, such
+as network[0].bandwidth. DIR gets results.csv.gz, of all points in the order of the product, and front.csv. Every point
+is reckoned; the front and a hundredth of the others are simulated, and the largest difference is said.
+
+exit codes: 0 done; 2 unusable input
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("sweep", metavar="SWEEP", help="the sweep's file")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the tables")
+    parser.add_argument("--resume", action="store_true", help="go on with what the folder has of this sweep")
+    parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="processes; default: cores")
+    parser.add_argument("--json", metavar="FILE", help="write the front as JSON; '-' is standard output, no tables")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Sweep and print. Raises InputError."""
+    check_targets({"--json": options.json}, [options.sweep])
+    if not options.quiet:
+        announce_compilation("simulator")
+    from chakrasim.report.tables.answers.sweep import sweep_sections
+    from chakrasim.sweeps.sweep import sweep
+
+    def told(done: int, total: int, what: str) -> None:
+        if not options.quiet:
+            count_ranks(what, done, total, "points")
+
+    found = sweep(options.sweep, options.output, resume=options.resume, jobs=options.jobs, progress=told)
+    report(options, found.to_json, lambda: sweep_sections(found))
+    return 0

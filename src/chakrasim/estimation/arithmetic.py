@@ -1,0 +1,288 @@
+"""A training step by arithmetic: passes timed once each, stages that take turns; nothing is simulated.
+
+What `chakrasim.estimation.api.estimate_step` has and this leaves out: links that different collectives share, messages
+that wait for each other, ranks that differ. It is made for sweeps over thousands of splits, whose best are simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.collectives.kinds import KINDS
+from chakrasim.estimation.alone import MOST_HELD, WAITED_FOR, groups_inside
+from chakrasim.estimation.dispatch import sent_once
+from chakrasim.estimation.recipes import Recipe, recipe_named, usual_recipe
+from chakrasim.generator.layers.condense import Alone, condense
+from chakrasim.generator.layers.parameters import stage_parameters
+from chakrasim.generator.layers.passes import ChunkPass, optimizer_pass, reductions
+from chakrasim.generator.layers.sizes import Sizes
+from chakrasim.generator.layers.tape import DURATION, REDUCED, Row, Tape
+from chakrasim.generator.mesh import process_groups
+from chakrasim.generator.spec.spec import Batch, Spec
+from chakrasim.jit import kernel
+from chakrasim.machine.device.profile import PROCESSORS
+from chakrasim.simulator.closed_form import collectives_alone
+from chakrasim.trace.kinds import CollectiveType, NodeType
+from chakrasim.trace.work import KERNELS
+
+if TYPE_CHECKING:
+    from chakrasim.machine import Machine
+
+Floats = NDArray[np.float64]
+
+_SIZES = [1 << power for power in range(10, 42, 2)]
+"""Of collectives, in bytes: between them times are interpolated."""
+_SAMPLE_LAYERS = 2
+"""Layers of a pass that are written down; each more takes what one more of these does."""
+
+
+@dataclass(frozen=True)
+class _Framework:
+    """What of a spec is the same for many: how passes run on the machine."""
+
+    spec: Spec
+    recipe: Recipe
+    groups: dict[str, tuple[int, ...]]
+    inside: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """ns of a step; of that communication that nothing hides, and waiting for other stages, of the slowest stage."""
+
+    step_ns: float
+    moving_ns: float
+    bubble_ns: float
+
+
+class Arithmetic:
+    """Steps on one machine. What passes and collectives take is kept from one spec to the next."""
+
+    def __init__(self, machine: Machine) -> None:
+        if machine.profile is None:
+            raise ValueError("the machine has no device profile")
+        self.machine, self.profile = machine, machine.profile
+        self._passes: dict[Any, Floats] = {}
+        self._optimizers: dict[Any, Floats] = {}
+        self._collectives: dict[Any, tuple[list[float], float]] = {}
+        self._inside: dict[Any, frozenset[str]] = {}
+
+    def step(self, spec: Spec) -> Sum:
+        """A step, about, and where the time of its slowest stage goes."""
+        framework = self._framework(spec)
+        spec, split = framework.spec, framework.spec.parallel
+        forward, backward = (
+            np.array([self._pass(framework, chunk, ahead) for chunk in range(spec.chunks)]) for ahead in (True, False)
+        )
+        ends = _stage_ends(spec, forward[:, 0], backward[:, 0], self._hop_ns(framework))
+        passes = np.array([(forward + backward)[stage :: split.pp].sum(axis=0) for stage in range(split.pp)])
+        reduced = np.array(
+            [self._reduced_ns(framework, stage, backward[stage :: split.pp, 0].sum()) for stage in range(split.pp)]
+        )
+        optimizer = np.array([self._optimizer(framework, stage) for stage in range(split.pp)])
+        last = ends + reduced + optimizer[:, 0]
+        slow, count = int(np.argmax(last)), spec.batch.micro_batches
+        running = count * passes[slow, 0] + reduced[slow] + optimizer[slow, 0]
+        moving = count * passes[slow, 1] + reduced[slow] + optimizer[slow, 1]
+        return Sum(float(last[slow]), float(moving), float(max(last[slow] - running, 0.0)))
+
+    def _framework(self, spec: Spec) -> _Framework:
+        recipe = recipe_named(usual_recipe(spec))
+        spec = replace(spec, launch_ns=recipe.launch_ns(spec))
+        groups = {role: own[0] for role, own in process_groups(spec).items()}
+        key = spec.parallel
+        if key not in self._inside:
+            self._inside[key] = frozenset(groups_inside(spec, self.machine))
+        return _Framework(spec, recipe, groups, self._inside[key])
+
+    # --- passes ---
+
+    def _pass(self, framework: _Framework, chunk: int, forward: bool) -> Floats:
+        """float64[2]: ns of a pass over a chunk, and of that exposed communication; of many equal layers from those of
+        a few."""
+        spec = framework.spec
+        layers = spec.layers_of(chunk)
+        kinds = [(spec.model.kinds(one), spec.model.keys(one), spec.recomputes(one)) for one in layers]
+        if len(layers) <= _SAMPLE_LAYERS + 1 or len(set(kinds)) > 1:
+            return self._written(framework, chunk, forward, layers, kinds)
+        few, more = (
+            self._written(framework, chunk, forward, layers[:count], kinds[:count])
+            for count in (_SAMPLE_LAYERS, _SAMPLE_LAYERS + 1)
+        )
+        return few + (len(layers) - _SAMPLE_LAYERS) * (more - few)
+
+    def _written(
+        self, framework: _Framework, chunk: int, forward: bool, layers: Sequence[int], kinds: Sequence[Any]
+    ) -> Floats:
+        spec = framework.spec
+        ends = chunk == 0, chunk == spec.chunks - 1
+        key = _pass_key(spec), framework.inside, tuple(kinds), ends, forward
+        if key not in self._passes:
+            tape = ChunkPass(spec, chunk, forward=forward, last=False, layers=layers).write()
+            self._passes[key] = self._tape_ns(framework, tape)
+        return self._passes[key]
+
+    def _tape_ns(self, framework: _Framework, tape: Tape) -> Floats:
+        """float64[2]: what the tape's kernels take with the collectives that they wait for, and that waiting.
+
+        Gradients are reduced beside what comes next, and weights gathered over the same links: a pass takes as long as
+        all that at least."""
+        spec, recipe = framework.spec, framework.recipe
+        durations_ns = recipe.durations_ns(self.profile, spec, self.machine.make)
+        processors = self.profile.processors or PROCESSORS
+
+        beside = 0.0
+
+        def alone(row: Row) -> Alone:
+            nonlocal beside
+            role, kind = str(row.values["pg_name"]), int(row.values["comm_type"])
+            time, channels = self._collective(framework, role, kind, int(row.values["comm_size"]))
+            if role in framework.inside:
+                return Alone(round(time), min(channels / processors, MOST_HELD))
+            if role not in WAITED_FOR:
+                beside += time
+            return Alone(0 if role in REDUCED and kind != CollectiveType.ALL_GATHER else round(time))
+
+        tape = sent_once(spec, self.machine)(tape) if "ep" in framework.groups else tape
+        rows = [row for row in condense(tape, durations_ns, alone).rows if row.type == NodeType.COMP_NODE]
+        device = sum(int(row.values[DURATION]) for row in rows)
+        host = spec.launch_ns * sum(int(row.values.get(KERNELS, 1)) for row in rows)
+        exposed = sum(int(value) for row in rows for name, value in row.values.items() if name.startswith("exposed_"))
+        whole = max(device, host, beside)
+        return np.array([whole, exposed + max(whole - max(device, host), 0.0)], np.float64)
+
+    # --- communication ---
+
+    def _collective(self, framework: _Framework, role: str, kind: int, size: int) -> tuple[float, float]:
+        """ns of a collective alone on its links, and its channels: between those of the powers of two around its size.
+
+        comm_size is what `chakrasim.collectives.kinds` has it of."""
+        group = framework.groups.get(role, (0,))
+        factor = framework.recipe.collective(role) if role in framework.inside else 1.0
+        if len(group) < 2 or size <= 0:
+            return 0.0, 0.0
+        times, channels = self._of_sizes(group, kind)
+        return float(np.interp(size, _SIZES, times)) * factor, channels
+
+    def _of_sizes(self, group: tuple[int, ...], number: int) -> tuple[list[float], float]:
+        """ns at `_SIZES`, and the channels of large ones."""
+        key = group, number
+        if key not in self._collectives:
+            kind = KINDS[number]
+            sizes = [kind.whole_bytes(size, len(group)) for size in _SIZES]
+            every = collectives_alone(self.machine, kind.name, sizes, group)
+            course = every[len(every) // 2].course
+            channels = course.choice.channels if course is not None else 0
+            self._collectives[key] = [float(one.time_ns) for one in every], float(channels)
+        return self._collectives[key]
+
+    def _hop_ns(self, framework: _Framework) -> float:
+        """What a message between stages takes."""
+        spec = framework.spec
+        group = framework.groups.get("pp", (0,))
+        if len(group) < 2:
+            return 0.0
+        pair = replace(framework, groups={"pp": group[:2]})
+        return self._collective(pair, "pp", int(CollectiveType.BROADCAST), Sizes(spec).sent_bytes)[0]
+
+    def _reduced_ns(self, framework: _Framework, stage: int, backward_ns: float) -> float:
+        """What is left of the sums of gradients when the last backward pass of a stage is over: of buckets that follow
+        each other, the last, or all that its pass did not hide."""
+        spec = framework.spec
+        held = stage_parameters(spec, stage).trained(spec)
+        kind = CollectiveType.REDUCE_SCATTER if spec.parallel.zero else CollectiveType.ALL_REDUCE
+        whole, buckets = 0.0, 1
+        for role, parameters, ranks in reductions(spec, held):
+            if ranks < 2 or not parameters:
+                continue
+            size = parameters * spec.gradient_bytes
+            units = max(sum(len(spec.layers_of(one)) for one in range(stage, spec.chunks, spec.parallel.pp)), 1)
+            count = max(min(ceil(size / spec.overlap.bucket_bytes), units), 1) if spec.overlap.dp else 1
+            count = units if spec.parallel.zero == 3 else count
+            buckets = max(buckets, count)
+            whole += count * self._collective(framework, role, int(kind), ceil(size / count))[0]
+        if spec.parallel.zero >= 2:
+            return whole / buckets
+        return max(whole / buckets, whole - backward_ns * (buckets - 1) / buckets)
+
+    def _optimizer(self, framework: _Framework, stage: int) -> Floats:
+        spec = framework.spec
+        key = _pass_key(spec), spec.parallel.dp, stage_parameters(spec, stage), framework.inside
+        if key not in self._optimizers:
+            self._optimizers[key] = self._tape_ns(framework, optimizer_pass(spec, stage))
+        return self._optimizers[key]
+
+
+def _pass_key(spec: Spec) -> Spec:
+    """What a pass depends on beside its layers: not how many there are, nor how many replicas share no weights."""
+    split = spec.parallel
+    apart = split.zero < 2 and not split.experts_apart
+    split = replace(
+        split, pp=1 + (split.pp > 1), virtual_stages=1, balance="even", end_layers=1, dp=1 if apart else split.dp
+    )
+    return replace(spec, parallel=split, batch=Batch(1, spec.batch.micro_batch, 1), schedule="", recompute_layers=0)
+
+
+def _stage_ends(spec: Spec, forward: Floats, backward: Floats, hop_ns: float) -> Floats:
+    """float64[stages]: when the passes of each stage are over, in the order of `chakrasim.generator.schedule`."""
+    split, count = spec.parallel, spec.batch.micro_batches
+    done = np.full((2, spec.chunks, count), -1.0)
+    at, now = np.zeros(split.pp, np.int64), np.zeros(split.pp)
+    _take_turns(forward, backward, hop_ns, split.virtual_stages, spec.schedule == "gpipe", done, at, now)
+    return now
+
+
+@kernel
+def _take_turns(
+    forward: Any, backward: Any, hop: Any, virtual: Any, all_forward_first: Any, done: Any, at: Any, now: Any
+) -> None:
+    stages, chunks, count = len(at), len(forward), done.shape[2]
+    total = count * virtual
+    left = 2 * total * stages
+    while left > 0:
+        before = left
+        for stage in range(stages):
+            behind = stages - 1 - stage
+            warm = behind if virtual == 1 else 2 * behind + (virtual - 1) * stages
+            if all_forward_first or warm > total:
+                warm = total
+            while at[stage] < 2 * total:
+                place = at[stage]
+                if place < warm:
+                    first, k = True, place
+                elif place < 2 * total - warm:
+                    first, k = (place - warm) % 2 == 0, (place - warm) // 2
+                    if first:
+                        k += warm
+                else:
+                    first, k = False, place - total
+                if virtual == 1:
+                    chunk, batch = stage, k
+                else:
+                    group, within = k // (stages * virtual), k % (stages * virtual)
+                    turn = within // stages
+                    chunk = (turn if first else virtual - 1 - turn) * stages + stage
+                    batch = group * stages + within % stages
+                ready = 0.0
+                if first and chunk > 0:
+                    ready = done[0, chunk - 1, batch]
+                elif not first and chunk == chunks - 1:
+                    ready = done[0, chunk, batch] - hop
+                elif not first:
+                    ready = done[1, chunk + 1, batch]
+                if ready < 0.0 and (first or done[0, chunk, batch] < 0.0 or chunk != chunks - 1):
+                    break
+                if chunk > 0 or not first:
+                    ready += hop
+                now[stage] = max(now[stage], ready) + (forward[chunk] if first else backward[chunk])
+                done[0 if first else 1, chunk, batch] = now[stage]
+                at[stage] += 1
+                left -= 1
+        if left == before:
+            break

@@ -1,0 +1,1 @@
+"""Which one: many splits and machines, by arithmetic and by simulation."""

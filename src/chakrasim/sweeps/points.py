@@ -1,0 +1,176 @@
+"""One point of a sweep: what it takes, or why it does not go."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from chakrasim.errors import InputError
+from chakrasim.estimation.api import as_usual, estimate_step, profile_of
+from chakrasim.estimation.arithmetic import Arithmetic
+from chakrasim.estimation.request import Request
+from chakrasim.estimation.split import peak_bytes, spec_of
+from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
+from chakrasim.machine import Machine, load_device, load_machine
+from chakrasim.machine.device.power import BUSY, COMMUNICATING, IDLE
+from chakrasim.sweeps.conditions import Condition
+from chakrasim.sweeps.space import ASKED, Point, is_setting
+
+if TYPE_CHECKING:
+    from chakrasim.generator.spec.spec import Spec
+
+OK, REFUSED = "ok", "refused"
+ARITHMETIC, ENGINE = "arithmetic", "engine"
+MEMORY: Final = "does not fit in memory"
+_MACHINES: Final = 64
+_PARTICULAR: Final = re.compile(r" \([^)]*\)")
+"""Figures in a message, without which it is the same for all points that it is said of."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a point comes to; figures are NaN where they are not known.
+
+    ``reason``: why it was refused, in words that are the same for the same reason. ``by``: "arithmetic" or "engine".
+    ``split``: how ranks share the model, in words.
+    """
+
+    step_s: float = math.nan
+    low_s: float = math.nan
+    high_s: float = math.nan
+    gpus: int = 0
+    memory_bytes: int = 0
+    energy_j: float = math.nan
+    money: float = math.nan
+    status: str = OK
+    reason: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A point that goes: the step, the machine, what was assumed, and the bytes of the fullest GPU."""
+
+    spec: Spec
+    machine: Machine
+    assumed: tuple[str, ...]
+    memory_bytes: int
+
+
+def prepared(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Prepared | Outcome:
+    """The step that a point asks for, or why it is refused; ``filled``: the share of the memory that it may take."""
+    values = _with_dp(point)
+    for condition in where:
+        if not condition.holds(values):
+            return _refused(values, condition.text)
+    machine, _ = _machine_of(values)
+    asked = {name: values[name] for name in ASKED if values.get(name) is not None}
+    try:
+        if "dp" in point and values["dp"] * _shared(values) != machine.ranks:
+            raise InputError("dp * tp * pp * cp is not the number of GPUs")
+        spec, assumed = spec_of(values["model"], machine, Request(**asked))
+    except InputError as error:
+        return _refused(values, _PARTICULAR.sub("", error.message), machine.ranks)
+    peak = peak_bytes(spec)
+    if peak > filled * profile_of(machine).memory_bytes:
+        return Outcome(gpus=machine.ranks, memory_bytes=peak, status=REFUSED, reason=MEMORY)
+    return Prepared(spec, machine, as_usual(spec, assumed), peak)
+
+
+def by_arithmetic(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Outcome:
+    """A point, reckoned."""
+    found = prepared(point, where, filled)
+    if isinstance(found, Outcome):
+        return found
+    machine, profile = found.machine, profile_of(found.machine)
+    _, arithmetic = _machine_of(_with_dp(point))
+    took = arithmetic.step(found.spec)
+    seconds, moving, bubble = took.step_ns / 1e9, took.moving_ns / 1e9, took.bubble_ns / 1e9
+    doubts = Doubts(kind_of(found.spec), profile.name, len(found.assumed), moving / seconds, bubble / seconds)
+    low, high = load_spread().interval(seconds, doubts)
+    busy = max(seconds - moving - bubble, 0.0)
+    energy = math.nan
+    if profile.power is not None:
+        energy = machine.ranks * profile.power.energy({BUSY: busy, COMMUNICATING: moving, IDLE: bubble}).joules
+    return Outcome(seconds, low, high, machine.ranks, found.memory_bytes, energy, _money(point, seconds, machine.ranks),
+                   OK, "", ARITHMETIC)  # fmt: skip
+
+
+def by_engine(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Outcome:
+    """A point, simulated."""
+    found = prepared(point, where, filled)
+    if isinstance(found, Outcome):
+        return found
+    step = estimate_step(found.spec, found.machine, found.assumed)
+    energy = math.nan if step.energy is None else step.energy.joules * step.gpus
+    money = _money(point, step.step_s, step.gpus)
+    return Outcome(step.step_s, step.low_s, step.high_s, step.gpus, found.memory_bytes, energy, money, OK, "", ENGINE)
+
+
+def _with_dp(point: Point) -> Point:
+    """The point with ``gpus`` and ``dp``, as far as each follows from the other; rounded down where they do not go
+    together, so that conditions see it."""
+    values = {name: _whole(value) for name, value in point.items()}
+    shared = _shared(values)
+    if values.get("gpus") is None and values.get("dp") is not None and shared:
+        values["gpus"] = values["dp"] * shared
+    elif values.get("dp") is None and values.get("gpus") is not None and shared:
+        values["dp"] = values["gpus"] // shared
+    return {"cp": 1, "vp": 1, **{name: value for name, value in values.items() if value is not None}}
+
+
+def _shared(values: Mapping[str, Any]) -> int:
+    """Ranks of a replica; 0 where tp or pp is left open."""
+    sizes: list[Any] = [values.get("tp"), values.get("pp"), values.get("cp") or 1]
+    return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else 0
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _machine_of(values: Mapping[str, Any]) -> tuple[Machine, Arithmetic]:
+    settings = tuple((name.removeprefix("machine."), value) for name, value in values.items() if is_setting(name))
+    machine = values["machine"]
+    if isinstance(machine, Machine):
+        return _arithmetic_of(machine)
+    name = machine if isinstance(machine, str) else json.dumps(machine)
+    return _loaded(name, values.get("gpus"), values.get("nic"), values.get("device_profile"), settings)
+
+
+_KNOWN: Final[list[tuple[Machine, Arithmetic]]] = []
+"""The last machine that was no file or name, whose passes are kept."""
+
+
+def _arithmetic_of(machine: Machine) -> tuple[Machine, Arithmetic]:
+    if not _KNOWN or _KNOWN[0][0] is not machine:
+        profile_of(machine)
+        _KNOWN[:] = [(machine, Arithmetic(machine))]
+    return _KNOWN[0]
+
+
+@lru_cache(maxsize=_MACHINES)
+def _loaded(
+    name: str, gpus: int | None, nic: str | None, profile: str | None, settings: tuple[tuple[str, Any], ...]
+) -> tuple[Machine, Arithmetic]:
+    source = json.loads(name) if name.startswith("{") else name
+    machine = load_machine(source, gpus=gpus, nic=nic, settings=dict(settings) or None)
+    if profile is not None:
+        machine = replace(machine, profile=load_device(profile))
+    profile_of(machine)
+    return machine, Arithmetic(machine)
+
+
+def _money(point: Point, seconds: float, gpus: int) -> float:
+    price = point.get("price_per_gpu_hour")
+    return math.nan if price is None else float(price) * gpus * seconds / 3600
+
+
+def _refused(values: Mapping[str, Any], reason: str, gpus: int = 0) -> Outcome:
+    known = values.get("gpus")
+    return Outcome(gpus=gpus or (int(known) if isinstance(known, int | float) else 0), status=REFUSED, reason=reason)

@@ -1,0 +1,156 @@
+"""What a sweep goes through: a base, values of keys, and conditions; read from YAML."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from chakrasim.config.section import Section, open_section
+from chakrasim.config.values import Scalar, parse_decimal, parse_integer
+from chakrasim.errors import InputError, near
+from chakrasim.estimation.request import Request
+from chakrasim.sweeps.conditions import Condition, condition_of
+
+ASKED: Final = tuple(one.name for one in fields(Request))
+KEYS: Final = ("model", "machine", "gpus", "nic", "device_profile", "price_per_gpu_hour", "dp", *ASKED)
+MACHINE_PARTS: Final = ("network", "compute", "machine")
+"""Keys that begin so are places of the machine's file."""
+AXES: Final = ("step_s", "gpus", "memory_bytes", "energy_j", "money")
+MOST_POINTS: Final = 10_000_000
+_EXPECTED: Final = "a list of values, or {from, to, step} or {from, to, factor}"
+
+Point = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The product of ``vary`` over ``base``, as far as ``where`` holds; ``front``: what is to be small."""
+
+    base: Mapping[str, Any]
+    vary: Mapping[str, tuple[Any, ...]]
+    where: tuple[Condition, ...] = ()
+    front: tuple[str, ...] = ("step_s", "gpus", "memory_bytes", "money")
+    file: str = "sweep"
+
+    def __len__(self) -> int:
+        return math.prod(len(values) for values in self.vary.values())
+
+    def points(self, begin: int = 0, end: int | None = None) -> Iterator[Point]:
+        """The points of the product in order, the last key fastest."""
+        for values in itertools.islice(itertools.product(*self.vary.values()), begin, end):
+            yield {**self.base, **dict(zip(self.vary, values, strict=True))}
+
+    def canonical(self) -> str:
+        """The same text for the same space."""
+        own = {"base": self.base, "vary": self.vary, "where": [one.text for one in self.where], "front": self.front}
+        return json.dumps(own, sort_keys=False, separators=(",", ":"), default=str)
+
+
+def read_space(source: Any) -> Space:
+    """A space from a file or a mapping. Raises InputError."""
+    root = open_section(source, "sweep", "yaml", None)
+    root = replace(root, entries={key: _plain(value) for key, value in root.entries.items()})
+    root.refuse_unknown(("base", "vary", "where", "front"))
+    base = _base(root)
+    vary = {}
+    varied = root.below("vary", ("KEY: values",))
+    for key in varied.entries:
+        _check_key(varied, key)
+        if key in base:
+            varied.refuse(key, "this key is in base, too", "a key in one of the two")
+        vary[key] = _values(varied, key)
+    where = [
+        condition_of(text, root.file, f"{root.at('where')}[{i}]")
+        for i, text in enumerate(root.sequence("where", "a list of conditions") if "where" in root else ())
+    ]
+    found = Space(base, vary, tuple(where), _front(root), str.__str__(root.file))
+    for name in ("model", "machine"):
+        if name not in base and name not in vary:
+            root.fail("base", f"no {name}", expected=f"{name}: ..., in base or vary")
+    if not vary:
+        root.fail("vary", "nothing to vary", expected="keys with several values")
+    if len(found) > MOST_POINTS:
+        root.fail("vary", "too many points", found=len(found), expected=f"{MOST_POINTS:,} at most")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """YAML's texts as the numbers and words that they stand for."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if not isinstance(value, Scalar):
+        return value
+    if value.quoted or value.is_null:
+        return str(value) if value.quoted else None
+    whole, word = parse_integer(value), value.lower()
+    if whole is not None:
+        return whole
+    number = parse_decimal(value)
+    return number if number is not None else {"true": True, "false": False}.get(word, str(value))
+
+
+def _base(root: Section) -> Point:
+    section = root.below("base", KEYS)
+    for key in section.entries:
+        _check_key(section, key)
+    return dict(section.entries)
+
+
+def _check_key(section: Section, key: str) -> None:
+    if key not in KEYS and not is_setting(key):
+        section.fail(key, "unknown key", expected="one of " + ", ".join(KEYS) + ", or a place of the machine's file",
+                     remedy=near(key, KEYS) or "such as network[0].bandwidth")  # fmt: skip
+
+
+def is_setting(key: str) -> bool:
+    """Whether a key is a place of the machine's file."""
+    return any(key.startswith((f"{part}.", f"{part}[")) for part in MACHINE_PARTS)
+
+
+def _front(root: Section) -> tuple[str, ...]:
+    if "front" not in root:
+        return Space.front
+    axes = root.sequence("front", "a list of " + ", ".join(AXES))
+    for axis in axes:
+        if axis not in AXES:
+            root.refuse("front", "no such figure", "some of " + ", ".join(AXES))
+    if not axes:
+        root.refuse("front", "no figure", "some of " + ", ".join(AXES))
+    return tuple(map(str, axes))
+
+
+def _values(section: Section, key: str) -> tuple[Any, ...]:
+    value = section.entries[key]
+    if not isinstance(value, Mapping):
+        values = section.sequence(key, _EXPECTED)
+        if not values or any(isinstance(one, list | Mapping) for one in values):
+            section.refuse(key, "no values", _EXPECTED)
+        return tuple(values)
+    known = ("from", "to", "step", "factor")
+    own = section.strictly_below(key, known)
+    if not {"from", "to"} <= own.entries.keys() or ("step" in own) == ("factor" in own):
+        section.refuse(key, "not a range", _EXPECTED)
+    numbers: dict[str, float] = {}
+    for name in own.entries:
+        one = own.entries[name]
+        if isinstance(one, bool) or not isinstance(one, int | float) or not math.isfinite(one):
+            own.refuse(name, "not a number", "a number")
+        numbers[name] = one
+    low, high = numbers["from"], numbers["to"]
+    if numbers.get("step", 1) <= 0 or numbers.get("factor", 2) <= 1 or low > high or ("factor" in own and low <= 0):
+        section.refuse(key, "a range that does not go up", "from <= to, step > 0, factor > 1")
+    found: list[float] = []
+    at = 0
+    while len(found) <= MOST_POINTS:
+        next_ = low + at * numbers["step"] if "step" in numbers else low * numbers["factor"] ** at
+        if next_ > high * (1 + 1e-12):
+            return tuple(found)
+        found.append(next_)
+        at += 1
+    raise InputError("too many values", file=section.file, place=section.at(key), expected=f"{MOST_POINTS:,} at most")

@@ -1,0 +1,221 @@
+"""``chakrasim.sweep``: every point by arithmetic; the front, and some others drawn by chance, by simulation."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from chakrasim.files.workers import run_all
+from chakrasim.progress import Progress
+from chakrasim.startup import cores
+from chakrasim.sweeps.front import front_of
+from chakrasim.sweeps.points import ENGINE, OK, Outcome, by_arithmetic, by_engine
+from chakrasim.sweeps.space import Point, Space, read_space
+from chakrasim.sweeps.store import FIGURES, Store
+from chakrasim.text.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHUNK: Final = 64
+"""Points that a process reckons at a time."""
+EXACT_CHUNK: Final = 2
+ALL_EXACT: Final = 32
+"""Sweeps of no more points that go are simulated altogether."""
+SAMPLED: Final = 0.01
+MOST_GPUS: Final = 2048
+"""Of points that are simulated: larger jobs take minutes each."""
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult(Shown):
+    """The outcome of ``chakrasim.sweep``.
+
+    Attributes
+    ----------
+    space: what was gone through.
+    outcomes: of each point, in the order of the product.
+    front: the points that no other beats in all of ``space.front``; their figures are simulated, but those of more
+        than `MOST_GPUS` GPUs.
+    largest_difference: of arithmetic from simulation, as a share of the latter, over what was simulated; NaN where
+        nothing was both.
+    folder: where the tables are.
+    """
+
+    space: Space
+    outcomes: tuple[Outcome, ...]
+    front: tuple[int, ...]
+    largest_difference: float
+    folder: Path | None = None
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many points were refused, by reason, the most frequent first."""
+        counts = Counter(one.reason for one in self.outcomes if one.status != OK)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    @property
+    def best(self) -> int | None:
+        """The fastest point; None where none goes."""
+        return min(self.front, key=lambda row: (self.outcomes[row].step_s, row), default=None)
+
+    def point(self, row: int) -> Point:
+        """The values of a point."""
+        return next(self.space.points(row))
+
+    def frame(self) -> pd.DataFrame:
+        """A pandas frame: the varied keys, then the figures."""
+        import pandas as pd
+
+        rows = (
+            [*(point[key] for key in self.space.vary), *(getattr(one, name) for name in FIGURES)]
+            for point, one in zip(self.space.points(), self.outcomes, strict=True)
+        )
+        return pd.DataFrame(rows, columns=[*self.space.vary, *FIGURES])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as ``chakrasim sweep --json`` writes them."""
+        return {
+            "points": len(self.outcomes),
+            "ok": sum(one.status == OK for one in self.outcomes),
+            "simulated": sum(one.by == ENGINE for one in self.outcomes),
+            "largest_difference": _none(self.largest_difference),
+            "refused": self.refused,
+            "best": None if self.best is None else self._row(self.best),
+            "front": [self._row(row) for row in self.front],
+        }
+
+    def _row(self, row: int) -> dict[str, Any]:
+        point, outcome = self.point(row), self.outcomes[row]
+        return {**{key: point[key] for key in self.space.vary},
+                **{name: _none(getattr(outcome, name)) for name in FIGURES}}  # fmt: skip
+
+    def _in_short(self) -> dict[str, str]:
+        return {
+            "points": f"{len(self.outcomes):,}",
+            "that go": f"{self.to_json()['ok']:,}",
+            "front": str(len(self.front)),
+        }
+
+
+def sweep(
+    source: Any, folder: str | Path | None = None, *, resume: bool = False, jobs: int | None = None,
+    progress: Progress | None = None,
+) -> SweepResult:  # fmt: skip
+    """Go through a space of splits and machines.
+
+    Parameters
+    ----------
+    source: a sweep's file, or the mapping that it holds: ``base``, ``vary``, ``where``, ``front``
+        (docs/howto-sweep.md).
+    folder: where the tables go: ``results.csv.gz``, ``front.csv``; and what lets a killed sweep go on. None: nowhere.
+    resume: go on with what the folder has.
+    jobs: processes; None: as many as there are cores.
+
+    Raises InputError for a space that cannot be read or a folder with something else in it.
+    """
+    space = source if isinstance(source, Space) else read_space(source)
+    store = Store(Path(folder), space, resume=resume) if folder is not None else None
+    run = _Run(space, store, jobs or cores(), progress)
+    found = run.all()
+    if store is not None:
+        store.finish(space, dict(enumerate(found.outcomes)), found.front)
+    return found
+
+
+class _Run:
+    """A sweep under way."""
+
+    def __init__(self, space: Space, store: Store | None, jobs: int, progress: Progress | None) -> None:
+        self.space, self.store, self.jobs, self.progress = space, store, jobs, progress
+        self.outcomes: dict[int, Outcome] = {}
+        self.differences: list[float] = []
+
+    def all(self) -> SweepResult:
+        size = len(self.space)
+        self._run("arithmetic", [range(at, min(at + CHUNK, size)) for at in range(0, size, CHUNK)], by_arithmetic)
+        going = [row for row in range(size) if self.outcomes[row].status == OK]
+        small = [row for row in going if self._simulable(row)]
+        self._simulate(small if len(small) <= ALL_EXACT else _drawn(small))
+        while True:
+            front = self._front(going)
+            missing = [row for row in front if self._simulable(row) and self.outcomes[row].by != ENGINE]
+            if not missing:
+                break
+            self._simulate(missing)
+        worst = max(self.differences, default=math.nan)
+        outcomes = tuple(self.outcomes[row] for row in range(size))
+        return SweepResult(self.space, outcomes, tuple(front), worst, self.store.folder if self.store else None)
+
+    def _simulable(self, row: int) -> bool:
+        return self.outcomes[row].gpus <= MOST_GPUS
+
+    def _front(self, going: Sequence[int]) -> list[int]:
+        axes = [axis for axis in self.space.front if any(not math.isnan(self._of(row, axis)) for row in going)]
+        figures = np.array([[self._of(row, axis) for axis in axes] for row in going]).reshape(len(going), len(axes))
+        return [going[at] for at in front_of(figures).tolist()]
+
+    def _of(self, row: int, axis: str) -> float:
+        return float(getattr(self.outcomes[row], axis))
+
+    def _simulate(self, rows: Sequence[int]) -> None:
+        before = {row: self.outcomes[row].step_s for row in rows}
+        chunks = [rows[at : at + EXACT_CHUNK] for at in range(0, len(rows), EXACT_CHUNK)]
+        self._run("simulation", chunks, by_engine)
+        self.differences += [abs(before[row] / self.outcomes[row].step_s - 1) for row in rows]
+
+    def _run(self, what: str, chunks: Sequence[Sequence[int]], evaluate: Any) -> None:
+        """Outcomes of all points of the chunks: those that the folder has, then the others."""
+        left, done, total = [], 0, sum(map(len, chunks))
+        for chunk in chunks:
+            known = self.store.load(_name(what, chunk), chunk) if self.store is not None else None
+            if known is None:
+                left.append(chunk)
+            else:
+                self.outcomes.update(zip(chunk, known, strict=True))
+                done += len(chunk)
+        work = partial(_evaluate, self.space, evaluate)
+        for chunk, outcomes in zip(left, run_all(work, left, self.jobs if len(left) > 1 else 1), strict=True):
+            if self.store is not None:
+                self.store.save(_name(what, chunk), chunk, outcomes)
+            self.outcomes.update(zip(chunk, outcomes, strict=True))
+            done += len(chunk)
+            self._tell(what, done, total)
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            times = [one.step_s for one in self.outcomes.values() if one.status == OK]
+            best = f", best so far {min(times):.3f} s" if times else ""
+            self.progress(done, total, f"{what}{best}")
+
+
+def _evaluate(space: Space, evaluate: Any, chunk: Sequence[int]) -> list[Outcome]:
+    return [evaluate(point, space.where) for point in _points(space, chunk)]
+
+
+def _points(space: Space, rows: Sequence[int]) -> Iterator[Point]:
+    if isinstance(rows, range):
+        return space.points(rows.start, rows.stop)
+    return (next(space.points(row)) for row in rows)
+
+
+def _name(what: str, chunk: Sequence[int]) -> str:
+    return f"{what}-{chunk[0]:08d}-{len(chunk)}"
+
+
+def _drawn(going: Sequence[int]) -> list[int]:
+    """A hundredth of them, always the same."""
+    count = max(math.ceil(SAMPLED * len(going)), 1)
+    return sorted(random.Random(len(going)).sample(list(going), count))
+
+
+def _none(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value

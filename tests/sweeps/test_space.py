@@ -1,0 +1,95 @@
+"""What a sweep goes through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chakrasim.errors import InputError
+from chakrasim.sweeps.conditions import condition_of
+from chakrasim.sweeps.front import front_of
+from chakrasim.sweeps.space import read_space
+
+BASE = {"model": "llama-7b", "machine": "h100", "gpus": 8}
+
+
+def test_the_last_key_is_the_fastest_and_ranges_have_their_ends() -> None:
+    vary = {"tp": {"from": 1, "to": 4, "factor": 2}, "batch": {"from": 8, "to": 24, "step": 8}}
+    space = read_space({"base": BASE, "vary": vary})
+    points = [(point["tp"], point["batch"]) for point in space.points()]
+    assert points == [(tp, batch) for tp in (1, 2, 4) for batch in (8, 16, 24)]
+    assert [(point["tp"], point["batch"]) for point in space.points(4, 6)] == points[4:6]
+
+
+def test_a_file_has_numbers_and_words(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("base: {model: llama-7b, machine: h100, nic: '400'}\nvary: {compile: [true, false], tp: [1, 1e1]}")
+    space = read_space(path)
+    assert space.vary == {"compile": (True, False), "tp": (1, 10.0)}
+    assert space.base["nic"] == "400"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"vary": {"tpp": [1]}}, "unknown key"),
+        ({"vary": {"gpus": [8]}}, "in base, too"),
+        ({"vary": {}}, "nothing to vary"),
+        ({"vary": {"tp": []}}, "no values"),
+        ({"vary": {"tp": {"from": 1, "to": 8}}}, "not a range"),
+        ({"vary": {"tp": {"from": 8, "to": 1, "step": 1}}}, "does not go up"),
+        ({"vary": {"tp": {"from": 1, "to": "x", "step": 1}}}, "not a number"),
+        ({"vary": {name: list(range(1000)) for name in ("tp", "pp", "batch")}}, "too many points"),
+        ({"where": ["__import__('os')"]}, "not allowed"),
+        ({"where": ["tp.real"]}, "not allowed"),
+        ({"where": ["tp =="]}, "not a condition"),
+        ({"where": ["tp ** 9 == 1"]}, "not allowed"),
+        ({"front": ["speed"]}, "no such figure"),
+        ({"base": {"machine": "h100"}}, "no model"),
+        ({"points": 3}, "unknown key"),
+    ],
+)
+def test_what_cannot_be_read_is_said(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_space({"base": BASE, "vary": {"tp": [1, 2]}, **change})
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("dp * tp == gpus", True),
+        ("dp in (1, 2) or tp % 2 == 1", False),
+        ("not tp > 4 and 1 < dp <= 4", True),
+        ("gpus // tp - dp == 0", True),
+        ("-tp < 0", True),
+        ("kind == 'a'", True),
+    ],
+)
+def test_conditions(text: str, holds: bool) -> None:
+    values = {"dp": 4, "tp": 2, "gpus": 8, "kind": "a"}
+    assert condition_of(text, "s", "where[0]").holds(values) == holds
+
+
+def test_a_condition_on_what_has_no_value_says_so() -> None:
+    with pytest.raises(InputError, match="names what has no value; found pp"):
+        condition_of("pp == 1", "s", "where[0]").holds({"tp": 1, "pp": None})
+    with pytest.raises(InputError, match="cannot be worked out"):
+        condition_of("tp // pp == 1", "s", "where[0]").holds({"tp": 1, "pp": 0})
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)), max_size=30), st.data())
+def test_the_front_is_what_no_other_beats(rows: list[tuple[int, int, int]], data: st.DataObject) -> None:
+    figures = np.array(rows, np.float64).reshape(len(rows), 3)
+    lost = data.draw(st.sets(st.integers(0, max(len(rows) - 1, 0)))) if rows else set()
+    figures[sorted(lost), 0] = np.nan
+    known = [row for row in range(len(rows)) if row not in lost]
+
+    def beats(a: int, b: int) -> bool:
+        return bool((figures[a] <= figures[b]).all() and (figures[a] < figures[b]).any())
+
+    assert front_of(figures).tolist() == [row for row in known if not any(beats(other, row) for other in known)]
