@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
-#: Lines that the main road may have: 90,000, a network of packets, and the answers to why and what if.
-BUDGET = 104_000
+#: Lines that the main road may have: 90,000, a network of packets, the answers to why, what if and which one, and pages.
+BUDGET = 108_000
 
 
 def lines_below(folder: Path) -> Counter[str]:

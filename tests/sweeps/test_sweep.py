@@ -80,6 +80,13 @@ def test_what_does_not_fit_is_refused() -> None:
     assert all(one.memory_bytes > 80e9 and math.isnan(one.step_s) for one in found.outcomes)
 
 
+def test_values_that_no_point_can_have_are_said() -> None:
+    base = {"model": "llama-7b", "machine": "h100", "gpus": 8}
+    assert sweep({"base": base, "vary": {"tp": [-1, "x"]}}, jobs=1).refused == {"tp: out of range": 2}
+    with pytest.raises(InputError, match="neither a model that is built in"):
+        sweep({"base": {**base, "model": "lama"}, "vary": {"tp": [1]}}, jobs=1)
+
+
 def test_places_of_the_machine_are_keys() -> None:
     space = {"base": {"model": "llama-7b", "machine": "h100", "gpus": 16, "batch": 16, "seq": 2048, "tp": 8, "pp": 1},
              "vary": {"nic": ["100G", "400G"]}}  # fmt: skip

@@ -75,7 +75,9 @@ def prepared(point: Point, where: tuple[Condition, ...], filled: float = 1.0) ->
             raise InputError("dp * tp * pp * cp is not the number of GPUs")
         spec, assumed = spec_of(values["model"], machine, Request(**asked))
     except InputError as error:
-        return _refused(values, _PARTICULAR.sub("", error.message), machine.ranks)
+        reason = _PARTICULAR.sub("", error.message)
+        reason = f"{error.place}: {reason}" if error.place in ASKED else reason
+        return _refused(values, reason, machine.ranks)
     peak = peak_bytes(spec)
     if peak > filled * profile_of(machine).memory_bytes:
         return Outcome(gpus=machine.ranks, memory_bytes=peak, status=REFUSED, reason=MEMORY)

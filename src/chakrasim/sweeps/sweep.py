@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from chakrasim.estimation.request import Request, entries_of
 from chakrasim.files.workers import run_all
 from chakrasim.progress import Progress
 from chakrasim.startup import cores
@@ -120,9 +121,12 @@ def sweep(
     resume: go on with what the folder has.
     jobs: processes; None: as many as there are cores.
 
-    Raises InputError for a space that cannot be read or a folder with something else in it.
+    Raises InputError for a model that is not known, a space that cannot be read or a folder with something else in it.
     """
     space = source if isinstance(source, Space) else read_space(source)
+    for model in (space.base.get("model"), *space.vary.get("model", ())):
+        if model is not None:
+            entries_of(model, Request())
     store = Store(Path(folder), space, resume=resume) if folder is not None else None
     run = _Run(space, store, jobs or cores(), progress)
     found = run.all()
