@@ -30,7 +30,7 @@ COUNTS = {
     "predict collective": 10,
     "estimate": 20,
     "plan": 18,
-    "sweep": 5,
+    "sweep": 6,
     "goodput": 4,
     "calibrate collectives": 7,
     "calibrate compute": 10,

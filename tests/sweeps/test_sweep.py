@@ -143,6 +143,21 @@ def test_killed_at_any_moment_and_resumed_the_table_is_the_same(tmp_path: Path) 
     assert killed > 20
 
 
+def test_a_cluster_gives_the_same_table(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    sweep(SMALL, tmp_path / "here", jobs=1)
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as own:
+        sweep(SMALL, tmp_path / "there", cluster=own.scheduler_address)
+    for name in ("results.csv.gz", "front.csv"):
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+
+
+def test_a_cluster_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"a cluster needs Dask; pip install 'chakrasim\[cluster\]'"):
+        sweep(SMALL, jobs=1, cluster="tcp://127.0.0.1:1")
+
+
 def test_a_plan_has_the_best_of_what_fits() -> None:
     found = plan("llama-7b", machine="h100", gpus=8, batch=32, seq=2048, recompute="none", jobs=1)
     told = found.to_json()

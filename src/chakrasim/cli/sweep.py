@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the tables")
     parser.add_argument("--resume", action="store_true", help="go on with what the folder has of this sweep")
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="processes; default: cores")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="workers of Dask's scheduler there instead")
     parser.add_argument("--json", metavar="FILE", help="write the front as JSON; '-' is standard output, no tables")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
@@ -53,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
         if not options.quiet:
             count_ranks(what, done, total, "points")
 
-    found = sweep(options.sweep, options.output, resume=options.resume, jobs=options.jobs, progress=told)
+    found = sweep(
+        options.sweep, options.output, resume=options.resume, jobs=options.jobs, cluster=options.cluster, progress=told
+    )
     report(options, found.to_json, lambda: sweep_sections(found))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from chakrasim.estimation.request import Request, entries_of
 from chakrasim.files.workers import run_all
 from chakrasim.progress import Progress
 from chakrasim.startup import cores
+from chakrasim.sweeps.cluster import run_on
 from chakrasim.sweeps.front import front_of
 from chakrasim.sweeps.points import ENGINE, OK, Outcome, by_arithmetic, by_engine
 from chakrasim.sweeps.space import Point, Space, read_space
@@ -26,6 +27,8 @@ from chakrasim.text.shown import Shown
 if TYPE_CHECKING:
     import pandas as pd
 
+Workers = Callable[[Any, Sequence[Any]], Iterator[Any]]
+"""What does work for each of some things, in order."""
 CHUNK: Final = 64
 """Points that a process reckons at a time."""
 EXACT_CHUNK: Final = 2
@@ -109,7 +112,7 @@ class SweepResult(Shown):
 
 def sweep(
     source: Any, folder: str | Path | None = None, *, resume: bool = False, jobs: int | None = None,
-    progress: Progress | None = None,
+    cluster: str | None = None, progress: Progress | None = None,
 ) -> SweepResult:  # fmt: skip
     """Go through a space of splits and machines.
 
@@ -120,6 +123,7 @@ def sweep(
     folder: where the tables go: ``results.csv.gz``, ``front.csv``; and what lets a killed sweep go on. None: nowhere.
     resume: go on with what the folder has.
     jobs: processes; None: as many as there are cores.
+    cluster: the address of a scheduler of Dask's instead, such as "tcp://host:8786".
 
     Raises InputError for a model that is not known, a space that cannot be read or a folder with something else in it.
     """
@@ -128,18 +132,24 @@ def sweep(
         if model is not None:
             entries_of(model, Request())
     store = Store(Path(folder), space, resume=resume) if folder is not None else None
-    run = _Run(space, store, jobs or cores(), progress)
+    run = _Run(space, store, _workers(jobs, cluster), progress)
     found = run.all()
     if store is not None:
         store.finish(space, dict(enumerate(found.outcomes)), found.front)
     return found
 
 
+def _workers(jobs: int | None, cluster: str | None) -> Workers:
+    if cluster is not None:
+        return partial(run_on, cluster)
+    return partial(run_all, jobs=jobs or cores())
+
+
 class _Run:
     """A sweep under way."""
 
-    def __init__(self, space: Space, store: Store | None, jobs: int, progress: Progress | None) -> None:
-        self.space, self.store, self.jobs, self.progress = space, store, jobs, progress
+    def __init__(self, space: Space, store: Store | None, workers: Workers, progress: Progress | None) -> None:
+        self.space, self.store, self.workers, self.progress = space, store, workers, progress
         self.outcomes: dict[int, Outcome] = {}
         self.differences: list[float] = []
 
@@ -187,7 +197,7 @@ class _Run:
                 self.outcomes.update(zip(chunk, known, strict=True))
                 done += len(chunk)
         work = partial(_evaluate, self.space, evaluate)
-        for chunk, outcomes in zip(left, run_all(work, left, self.jobs if len(left) > 1 else 1), strict=True):
+        for chunk, outcomes in zip(left, self.workers(work, left), strict=True):
             if self.store is not None:
                 self.store.save(_name(what, chunk), chunk, outcomes)
             self.outcomes.update(zip(chunk, outcomes, strict=True))
