@@ -13,6 +13,7 @@ EXAMPLES = """\
 examples:
   chakrasim sweep splits.yaml -o splits
   chakrasim sweep splits.yaml -o splits --resume --json splits.json
+  chakrasim sweep splits.yaml -o splits --cluster tcp://host:8786
 
 The sweep (YAML or JSON):
   base: {model: llama-7b, machine: h100, gpus: 64, batch: 64}
