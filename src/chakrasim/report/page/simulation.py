@@ -56,7 +56,7 @@ def _verdict(result: SimulationResult, step: StepEstimate | None) -> Iterator[Fa
         yield Fact("nothing was simulated", "the input is valid")
         return
     stuck = result.unfinished.size
-    interval = "no interval: what is simulated is exact for this machine file, how near that is to the real one is not known"
+    interval = "no interval: exact for the machine as described; how near that is to a real one nobody has measured"
     yield Fact("a step takes" if step else "the job takes", time_text(makespan), f"{makespan:,} ns; {interval}")
     if stuck:
         yield Fact("cannot end", plural(stuck, "rank"), ranks_text(result.unfinished.tolist()), bad=True)
@@ -189,7 +189,7 @@ def _path(result: SimulationResult) -> Iterator[Part]:
         from chakrasim.explanation.explain import explain
 
         try:
-            found = explain(result)
+            found = explain(result, check=False)
         except InputError as fault:
             yield Text("Critical path", lines=(f"not known: {fault}",))
             return

@@ -26,7 +26,7 @@ const charts = (() => {
   }
 
   function axis(colours, more) {
-    return { axisLabel: { color: colours.dim, hideOverlap: true, ...more.axisLabel }, axisLine: { lineStyle: { color: colours.line } },
+    return { axisLabel: { color: colours.dim, hideOverlap: true, alignMaxLabel: "right", ...more.axisLabel }, axisLine: { lineStyle: { color: colours.line } },
       splitLine: { lineStyle: { color: colours.line } }, nameTextStyle: { color: colours.dim }, ...more.rest };
   }
 
@@ -36,7 +36,7 @@ const charts = (() => {
 
   function left(texts, width) {
     const longest = Math.max(...texts.map(text => text.length), 1);
-    return Math.round(Math.min(longest * 7 + 14, width * 0.32, 330));
+    return Math.round(Math.max(Math.min(longest * 7.2 + 22, width * 0.32, 330), 52));
   }
 
   function bars(part, colours, width) {
@@ -74,7 +74,7 @@ const charts = (() => {
       grid: { left: 56, right: 12, top: 8, bottom: 96, outerBoundsMode: "none" },
       xAxis: axis(colours, { axisLabel: {}, rest: { type: "category", name: "+", nameGap: 6, data: count(part.columns), splitArea: { show: false } } }),
       yAxis: axis(colours, { axisLabel: {}, rest: { type: "category", inverse: true, data: count(rows).map(r => String(r * part.columns * part.block)) } }),
-      visualMap: { min: low === high ? Math.min(0, low) : low, max: low === high ? Math.max(high, 1) : high, calculable: low !== high, orient: "horizontal",
+      visualMap: { dimension: 2, min: low === high ? Math.min(0, low) : low, max: low === high ? Math.max(high, 1) : high, calculable: low !== high, orient: "horizontal",
         left: "center", bottom: 14, itemWidth: 14, itemHeight: Math.min(260, width - 220), text: [amounts.shown(high, own.unit), amounts.shown(low, own.unit)],
         textStyle: { color: colours.dim }, formatter: v => amounts.shown(v, own.unit), inRange: { color: colours.dark ? DARK : COOL } },
       series: [{ type: "heatmap", progressive: 0, itemStyle: { borderColor: colours.card, borderWidth: width / part.columns > 8 ? 1 : 0 },
