@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_report(group: argparse._ActionsContainer) -> None:
     """The option."""
-    group.add_argument("--report", metavar="FILE", help="write a page that opens in any browser, without a network: FILE.html")
+    group.add_argument("--report", metavar="FILE", help="write a page for a browser, which needs no network: FILE.html")
 
 
 def check_report(path: str | None) -> None:
@@ -28,8 +28,9 @@ def check_report(path: str | None) -> None:
         raise InputError("a page cannot go to standard output", remedy="name a file, for instance out.html")
     ending = os.path.splitext(path)[1].lower()
     if ending not in (".html", ".htm"):
-        raise InputError("the page would not open in a browser under this name", file=path,
-                         found=ending or "no ending", expected=".html", remedy="name it out.html, for instance")  # fmt: skip
+        raise InputError("no browser would open the page under this name", file=path,
+                         found=ending or "no ending", expected=".html",
+                         remedy="name it out.html, for instance")  # fmt: skip
 
 
 def question_of(options: argparse.Namespace, text: str) -> str:
@@ -50,4 +51,6 @@ def write_report(options: argparse.Namespace, page: Callable[[], Page], inputs: 
     from chakrasim.report.page.inputs import inputs_of
     from chakrasim.report.page.render import write_page
 
-    write_page(options.report, replace(page(), inputs=inputs_of(inputs), command=shlex.join(["chakrasim", *options.typed])))
+    write_page(
+        options.report, replace(page(), inputs=inputs_of(inputs), command=shlex.join(["chakrasim", *options.typed]))
+    )

@@ -13,6 +13,7 @@ from chakrasim.cli.job_options import (
     add_inputs,
     add_limits,
     add_model,
+    files_of,
     limits_of,
     protocol_of,
     scaled_machine,
@@ -127,7 +128,7 @@ def run(options: argparse.Namespace) -> int:
     if options.compat_log and options.json != "-" and not result.records:
         tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
     _write_files(result, result.to_json, options)
-    write_report(options, lambda: _page(result, step, options), _inputs(options))
+    write_report(options, lambda: _page(result, step, options), files_of(options))
     _print(result, options, step)
     return 0
 
@@ -158,7 +159,7 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
     )
     tell_warnings(result.result.warnings, options)
     _write_files(result.result, result.to_json, options)
-    write_report(options, lambda: _jobs_page(result, options), _inputs(options))
+    write_report(options, lambda: _jobs_page(result, options), files_of(options))
     if options.json == "-":
         write_data(result.to_json())
     if not options.quiet and options.json != "-":
@@ -191,17 +192,9 @@ def _check_outputs(options: argparse.Namespace) -> None:
     if options.timeline == "-":
         raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
     outputs = {"--json": options.json, "--timeline": options.timeline, "--report": options.report}
-    check_targets(outputs, _inputs(options))
+    check_targets(outputs, files_of(options))
     check_timeline(options.timeline)
     check_report(options.report)
-
-
-def _inputs(options: argparse.Namespace) -> list[str | None]:
-    return [
-        *(options.prefix, options.workload_configuration, options.machine, options.device_profile),
-        *(options.system, options.network, options.memory, options.comm_group, options.jobs, options.changes),
-        *(options.logical_topology, options.settings),
-    ]
 
 
 def _write_files(run: SimulationResult, to_json: Callable[[str], str], options: argparse.Namespace) -> None:

@@ -33,8 +33,8 @@ def explain(result: SimulationResult, *, check: bool = True) -> Explanation:
 
     The figures are those of the job's events in the order in which they came (`JobEvents`): exact as long as no change
     makes nodes take a resource in another order, or bytes contend otherwise. Derivatives are checked by simulations
-    with other durations, which take most of the time, unless ``check`` is False. Raises InputError for results without the
-    times of nodes.
+    with other durations, which take most of the time, unless ``check`` is False. Raises InputError for results without
+    the times of nodes.
     """
     job = result.job
     events = job_events(result)

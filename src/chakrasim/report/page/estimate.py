@@ -24,11 +24,13 @@ def estimate_page(found: StepEstimate, *, question: str, warnings: tuple[str, ..
     interval = f"90 % interval: {found.interval_text}"
     verdict = (Fact("a step takes", time_text(1e9 * found.step_s), interval), *step_facts(found))
     series = tuple(
-        Series(name, (1e9 * round(value, 9),), f"parts_s.{name}", colour=_COLOURS.get(name, ""))
+        Series(name, (round(value, 9),), f"parts_s.{name}", "seconds", colour=_COLOURS.get(name, ""))
         for name, value in found.parts_s.items()
         if value
     )
-    bars = Bars(f"Where the time goes on the rank that computes longest ({found.rank})", (f"rank {found.rank}",), series)
+    bars = Bars(
+        f"Where the time goes on the rank that computes longest ({found.rank})", (f"rank {found.rank}",), series
+    )
     return Page(question, verdict, (bars, table_of(parts, "Parts"), memory_bars(found), table_of(head)),
                 assumed=found.assumed, warnings=warnings)  # fmt: skip
 
@@ -56,10 +58,12 @@ def step_facts(found: StepEstimate) -> Iterator[Fact]:
 def memory_bars(found: StepEstimate) -> Bars:
     """The fullest GPU's peak against what it has."""
     used, has = found.memory_bytes, found.memory_capacity_bytes
+    colour = "#4c78a8" if found.fits else "#e45756"
     series = (
-        Series("used", (min(used, has), None), "", "bytes", "#4c78a8"),
-        Series("too much", (max(used - has, 0), None), "", "bytes", "#e45756"),
+        Series("used", (used, None), "memory_bytes", "bytes", colour),
         Series("of the card", (None, has), "memory_capacity_bytes", "bytes", "#bab0ac"),
     )
-    lines = (f"{size_text(used)} of {size_text(has)}; buffers of communication and workspaces of kernels are not counted",)
+    lines = (
+        f"{size_text(used)} of {size_text(has)}; buffers of communication and workspaces of kernels are not counted",
+    )
     return Bars("Memory of the fullest GPU", ("at its peak", "the card has"), series, lines=lines)

@@ -30,12 +30,16 @@ def explanation_page(found: Explanation, *, question: str) -> Page:
 def explanation_parts(found: Explanation) -> Iterator[Part]:
     """The critical path, who was late, and the tables of the explanation."""
     yield _path(found)
-    late = sorted((i for i, row in enumerate(found.ranks) if row.delay_cost_ns), key=lambda i: -found.ranks[i].delay_cost_ns)
+    late = sorted(
+        (i for i, row in enumerate(found.ranks) if row.delay_cost_ns), key=lambda i: -found.ranks[i].delay_cost_ns
+    )
     if late:
         shown = late[:MOST_LATE]
         costs = Series("made others wait", tuple(found.ranks[i].delay_cost_ns for i in shown), "ranks.*.delay_cost_ns",
                        colour="#e45756")  # fmt: skip
-        lines = ["waiting of others that the rank's nodes caused, over all ranks; of a folded job a bar is a class of ranks"]
+        lines = [
+            "waiting of others that the rank's nodes caused, over all ranks; of a folded job a bar is a class of ranks"
+        ]
         if len(late) > len(shown):
             lines.append(f"{len(late) - len(shown):,} ranks that caused less are left out")
         labels = tuple(f"rank {found.ranks[i].name}" for i in shown)
@@ -51,7 +55,13 @@ def _path(found: Explanation) -> Timeline:
     kinds = {kind: i for i, kind in enumerate(dict.fromkeys(piece.kind for piece in kept))}
     names: dict[str, int] = {}
     events = tuple(
-        (kinds[one.kind], one.start_ns, one.end_ns, names.setdefault(_name(one.rank, one.name), len(names)), kinds[one.kind])
+        (
+            kinds[one.kind],
+            one.start_ns,
+            one.end_ns,
+            names.setdefault(_name(one.rank, one.name), len(names)),
+            kinds[one.kind],
+        )
         for one in kept
     )
     lines = [f"{len(found.path):,} pieces, which sum to the makespan"]

@@ -141,5 +141,7 @@ def _events(spans: _Spans, rank: str, lanes: list[Lane], names: dict[str, int], 
         shown = name if len(name) <= NAME else f"{name[: NAME - 3]}..."
         shown = shown if count == 1 else f"{count:,} spans, the first {shown}"
         kind = spans.threads[thread].rstrip("0123456789 ")
-        events.append((place[thread], start, end, names.setdefault(shown, len(names)), kinds.setdefault(kind, len(kinds))))
+        events.append(
+            (place[thread], start, end, names.setdefault(shown, len(names)), kinds.setdefault(kind, len(kinds)))
+        )
     return events

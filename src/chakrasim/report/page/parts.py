@@ -11,7 +11,8 @@ import numpy as np
 from chakrasim.text.layout import Section
 
 Unit = str
-"""Of figures: ``ns``, ``bytes``, ``share`` (0 to 1), ``count``, or any word that is put behind the number."""
+"""Of figures: ``ns``, ``microseconds``, ``seconds``, ``bytes``, ``share`` (0 to 1), ``count``, or a word that stands
+behind the number."""
 MOST_ROWS: Final = 20_000
 """Of a table: more would make a page that no browser likes."""
 
@@ -37,7 +38,13 @@ class Series:
     colour: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "values": list(self.values), "key": self.key, "unit": self.unit, "colour": self.colour}
+        return {
+            "name": self.name,
+            "values": list(self.values),
+            "key": self.key,
+            "unit": self.unit,
+            "colour": self.colour,
+        }
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def page_html(page: Page) -> str:
 <style>{style}</style>
 </head>
 <body>
-<main id="page"><noscript>This page is drawn by the scripts that it holds; the browser does not run them.</noscript></main>
+<main id="page"><noscript>This page is drawn by scripts of its own, which the browser does not run.</noscript></main>
 <script type="application/json" id="data">{_data(page)}</script>
 {text}
 </body>

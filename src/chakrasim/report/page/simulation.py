@@ -64,7 +64,9 @@ def _verdict(result: SimulationResult, step: StepEstimate | None) -> Iterator[Fa
         yield from step_facts(step)
     yield Fact("ranks", f"{len(result.finish_ns):,}", result.fold_reason)
     waits = means["waiting"] + means["bubble"]
-    shares = [f"{LABELS.get(name, name)} {share_text(means[name], makespan)}" for name in ("waiting", "bubble") if means[name]]
+    shares = [
+        f"{LABELS.get(name, name)} {share_text(means[name], makespan)}" for name in ("waiting", "bubble") if means[name]
+    ]
     yield Fact("compute", share_text(means["compute"] + means["overlap"], makespan),
                f"mean over ranks; {share_text(means['overlap'], makespan)} beside communication")  # fmt: skip
     yield Fact("exposed communication", share_text(means["exposed_comm"], makespan), "mean over ranks")
@@ -137,14 +139,14 @@ def _label(ranks: Sequence[int]) -> str:
 
 def _roles(result: SimulationResult) -> Bars:
     """Communication by what it is for: means over ranks, waiting apart."""
-    whole = [(one.role, one.exposed_ns, one.waiting_ns, one.hidden_ns) for one in result.roles]
+    whole = [(one.exposed_ns, one.waiting_ns, one.hidden_ns) for one in result.roles]
     kinds = (("exposed", "#f58518"), ("waiting for ranks", "#e45756"), ("beside compute", "#72b7b2"))
     series = tuple(
-        Series(name, tuple(float(one[1 + i].mean()) for one in whole), colour=colour)
+        Series(name, tuple(float(one[i].mean()) for one in whole), colour=colour)
         for i, (name, colour) in enumerate(kinds)
     )
     lines = by_role_section(result).lines
-    return Bars("Communication by role, mean over ranks", tuple(one[0] for one in whole), series, lines=lines)
+    return Bars("Communication by role, mean over ranks", tuple(one.role for one in result.roles), series, lines=lines)
 
 
 def _heat(result: SimulationResult) -> Heat | None:

@@ -254,8 +254,8 @@ def graph_links_section(result: SimulationResult, most: int = MOST_LINKS) -> Sec
     lines = [f"{plural(len(links), 'link')} used"] if links else []
     waits = int(result.parts_ns[:, PARTS.index("exposed_comm")].max(initial=0))
     if links and waits < HIDDEN * result.makespan_ns:
-        most = share_text(waits, result.makespan_ns)
-        lines.append(f"communication is hidden: no rank waits for it alone in more than {most} of the run,")
+        largest = share_text(waits, result.makespan_ns)
+        lines.append(f"communication is hidden: no rank waits for it alone in more than {largest} of the run,")
         lines.append("so that faster links would hardly shorten it")
     return Section("Links with the most load", ("link", "utilisation", "bytes", "used by"), rows, (0, 3), tuple(lines))
 

@@ -32,6 +32,8 @@ const amounts = (() => {
   function shown(value, unit) {
     if (value === null || value === undefined) return "-";
     if (unit === "ns") return time(value);
+    if (unit === "microseconds") return time(1e3 * value);
+    if (unit === "seconds") return time(1e9 * value);
     if (unit === "bytes") return size(value);
     if (unit === "share") return grouped(100 * value, 1) + " %";
     return unit === "count" ? number(value) : number(value) + " " + unit;
