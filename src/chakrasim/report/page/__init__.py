@@ -10,8 +10,9 @@ A command gets its page in three steps::
 order in which they are read. There is a part for each way to show something: `Text`, `Table` (`table_of` makes one of
 any `Section`, so that the page's tables are the command's), `Bars`, `Heat`, `Timeline`, `Scatter`, `Image`;
 `sections_page` of `answer.py` makes a page of a command's sections and some parts. A `Series` of figures has a ``key``:
-where the same figures stand in the command's JSON, ``parts_ns.compute`` for example, or "" where they do not. What it
-holds is what stands there, so that page and JSON cannot differ.
+where the same figures stand in the command's JSON, ``parts_ns.compute`` for example, with ``explain:`` before it in
+that of another command, or "" where they do not. What it holds is what stands there, so that page and JSON cannot
+differ.
 
 `render.py` makes the file; what is trusted in it are the scripts of this folder alone, named by their hashes in a
 Content-Security-Policy, and names reach the page as text only. `inputs.py` says which files a result was made from.
