@@ -22,7 +22,6 @@ from chakrasim.report.page.render import page_html
 from chakrasim.report.page.simulation import simulation_page
 from chakrasim.trace import CollectiveType, NodeType, TraceBuilder, write_trace
 
-
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028{a|b}<!--\ud800"
 ECHARTS = "b66b25aeb4df84e33199dc21694014d336d222cbd9deb0e5a7c14bd6aa0d0fd0"
 
@@ -160,7 +159,9 @@ def test_our_own_scripts_make_no_html() -> None:
     folder = files("chakrasim.report.page") / "assets"
     for name in ("amounts.js", "charts.js", "page.js"):
         text = (folder / name).read_text(encoding="utf-8")
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|fetch\(", text)
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|fetch\(", text
+        )
     library = (folder / "echarts.min.js").read_bytes()
     assert sha256(library).hexdigest() == ECHARTS
 

@@ -35,8 +35,8 @@ def explanation_parts(found: Explanation) -> Iterator[Part]:
     )
     if late:
         shown = late[:MOST_LATE]
-        costs = Series("made others wait", tuple(found.ranks[i].delay_cost_ns for i in shown), "explain:ranks.*.delay_cost_ns",
-                       colour="#e45756")  # fmt: skip
+        caused = tuple(found.ranks[i].delay_cost_ns for i in shown)
+        costs = Series("made others wait", caused, "explain:ranks.*.delay_cost_ns", colour="#e45756")
         lines = [
             "waiting of others that the rank's nodes caused, over all ranks; of a folded job a bar is a class of ranks"
         ]
