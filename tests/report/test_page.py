@@ -131,6 +131,20 @@ def test_an_estimate_is_its_json(tmp_path: Path) -> None:
     assert "interval" in data["verdict"][0]["note"] and data["assumed"] == known["assumed"]
 
 
+def test_a_sweep_shows_its_points_and_front(tmp_path: Path) -> None:
+    (tmp_path / "S.json").write_text(
+        json.dumps({"base": {"model": "llama-7b", "machine": "h100", "gpus": 8, "batch": 8}, "vary": {"tp": [2, 4, 8]}})
+    )
+    page, figures = tmp_path / "out.html", tmp_path / "out.json"
+    args = ["sweep", str(tmp_path / "S.json"), "-o", str(tmp_path / "found"), "--jobs", "1", "--quiet"]
+    assert main([*args, "--report", str(page), "--json", str(figures)]) == 0
+    data, known = content(page.read_text(encoding="utf-8")), json.loads(figures.read_text())
+    chart = next(part for part in data["parts"] if part["kind"] == "scatter")
+    front = sorted((chart["x"]["values"][i], chart["y"]["values"][i]) for i in chart["front"])
+    assert front == sorted((one["step_s"], one["memory_bytes"]) for one in known["front"])
+    assert len(chart["names"]) == known["ok"]
+
+
 def test_names_cannot_become_html() -> None:
     names = (HOSTILE.replace("\ud800", ""), "sum")
     page = simulation_page(cs.simulate(job(names), ranks=4, machine=machine(4)), question=HOSTILE)
