@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from chakrasim.cli.options import add_strict, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.notes import Notes
+
+if TYPE_CHECKING:
+    from chakrasim.estimation.result import StepEstimate
+    from chakrasim.report.page.parts import Page
 
 SUMMARY = "Estimate how long a training step of a model takes on a machine, with an interval"
 EXAMPLES = """\
@@ -71,13 +76,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="kernels as torch.compile fuses them, or one for each operator; default: fused as by Megatron-LM",
     )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    add_report(parser)
     add_strict(parser)
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
 
 
 def run(options: argparse.Namespace) -> int:
     """Estimate and print. Raises InputError."""
-    check_targets({"--json": options.json}, [options.model, options.machine, options.device_profile])
+    inputs = [options.model, options.machine, options.device_profile]
+    check_targets({"--json": options.json, "--report": options.report}, inputs)
+    check_report(options.report)
     if not options.quiet:
         announce_compilation("simulator")
     from chakrasim.estimation.api import estimate
@@ -92,5 +100,13 @@ def run(options: argparse.Namespace) -> int:
         device_profile=options.device_profile, strict=options.strict, notes=notes, **asked,
     )  # fmt: skip
     tell_warnings(notes.warnings, options)
+    write_report(options, lambda: _page(found, notes, options), inputs)
     report(options, found.to_json, lambda: step_sections(found))
     return 0
+
+
+def _page(found: StepEstimate, notes: Notes, options: argparse.Namespace) -> Page:
+    from chakrasim.report.page.estimate import estimate_page
+
+    question = f"How long does a training step of {options.model} take on {found.gpus:,} GPUs of {found.machine}?"
+    return estimate_page(found, question=question, warnings=tuple(notes.warnings))

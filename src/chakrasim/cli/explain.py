@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from chakrasim.cli.job_options import add_inputs, add_limits, add_model, simulated
+from chakrasim.cli.job_options import add_inputs, add_limits, add_model, files_of, simulated
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.page import add_report, check_report, question_of, write_report
 
 SUMMARY = "Explain why a job takes as long as it does: the critical path over all ranks, who waits for whom"
 EXAMPLES = """\
@@ -27,20 +28,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    add_report(output)
     output.add_argument("--quiet", action="store_true", help="no tables and no progress, only warnings and errors")
     add_limits(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Simulate, explain and print. Raises InputError and StallError."""
-    check_targets({"--json": options.json}, [options.prefix, options.machine, options.comm_group])
+    inputs = files_of(options)
+    check_targets({"--json": options.json, "--report": options.report}, inputs)
+    check_report(options.report)
     if not options.quiet:
         announce_compilation("trace", "simulator", "event_graph")
     with simulated(options) as result:
         tell_warnings(result.warnings, options)
         from chakrasim.explanation.explain import explain
+        from chakrasim.report.page.explanation import explanation_page
         from chakrasim.report.tables.answers.explanation import explanation_sections
 
         found = explain(result)
+    question = question_of(options, "Why does {} take so long{}?")
+    write_report(options, lambda: explanation_page(found, question=question), inputs)
     report(options, found.to_dict, lambda: explanation_sections(found))
     return 0

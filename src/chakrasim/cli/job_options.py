@@ -213,6 +213,13 @@ def settings_of(options: argparse.Namespace, notes: Notes) -> dict[str, Any]:
     return given | machine | network | {"protocol": protocol_of(options)}
 
 
+def files_of(options: argparse.Namespace) -> list[str | None]:
+    """What a run may read: files, folders, prefixes, and names that are none of these."""
+    names = ("prefix", "workload_configuration", "machine", "device_profile", "system", "network", "memory",
+             "comm_group", "jobs", "changes", "logical_topology", "settings", "meta", "scenarios")  # fmt: skip
+    return [getattr(options, name, None) for name in names]
+
+
 def protocol_of(options: argparse.Namespace) -> Protocol:
     """How messages and collectives are carried out."""
     from chakrasim.simulator.context import Protocol

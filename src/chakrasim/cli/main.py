@@ -194,7 +194,7 @@ def _own_warnings() -> Iterator[None]:
 
 
 def _run(argv: list[str]) -> int:
-    argv = prepare(argv)
+    typed, argv = argv, prepare(argv)
     if "chakrasim.files.outputs" in sys.modules:
         sys.modules["chakrasim.files.outputs"].placed.clear()
     # Only what is asked for is imported: the modules of all commands take longer than a small run.
@@ -222,6 +222,7 @@ def _run(argv: list[str]) -> int:
         parser.print_help()
         return 0
     tell_warnings(old_name_warnings(options), options)
+    options.typed = typed
     code = int(options.run(options))
     if code in (0, UNSURE):
         from chakrasim.cli.next_step import say_next

@@ -7,6 +7,7 @@ from typing import Final
 
 from chakrasim.cli.options import add_strict, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.cli.progress import count_ranks
 from chakrasim.notes import Notes
 
@@ -46,15 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", metavar="TYPE", help="what is computed in: bf16, fp16, fp32, fp8, mxfp8, nvfp4")
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="processes; default: cores")
     parser.add_argument("--json", metavar="FILE", help="write the plan as JSON; '-' is standard output, no tables")
+    add_report(parser)
     add_strict(parser)
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan and print. Raises InputError."""
-    check_targets({"--json": options.json}, [options.model, options.machine])
+    inputs = [options.model, options.machine]
+    check_targets({"--json": options.json, "--report": options.report}, inputs)
+    check_report(options.report)
     if not options.quiet:
         announce_compilation("simulator")
+    from chakrasim.report.page.sweep import plan_page
     from chakrasim.report.tables.answers.plan import plan_sections
     from chakrasim.sweeps.plan import plan
 
@@ -71,5 +76,7 @@ def run(options: argparse.Namespace) -> int:
     )  # fmt: skip
     notes.refuse(options.strict)
     tell_warnings(notes.warnings, options)
+    question = f"Which split of {options.model} is fastest on {found.machine}?"
+    write_report(options, lambda: plan_page(found, question=question, warnings=tuple(notes.warnings)), inputs)
     report(options, found.to_json, lambda: plan_sections(found))
     return 0

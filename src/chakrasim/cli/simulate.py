@@ -13,6 +13,7 @@ from chakrasim.cli.job_options import (
     add_inputs,
     add_limits,
     add_model,
+    files_of,
     limits_of,
     protocol_of,
     scaled_machine,
@@ -27,13 +28,16 @@ from chakrasim.cli.output import (
     write_data,
     write_out,
 )
+from chakrasim.cli.page import add_report, check_report, question_of, write_report
 from chakrasim.cli.streams import tell
 from chakrasim.errors import InputError, StallError
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.estimation.result import StepEstimate
+    from chakrasim.report.page.parts import Page
     from chakrasim.simulator.outcome.result import SimulationResult
+    from chakrasim.simulator.together import JobsResult
 
 SUMMARY = "Simulate Chakra traces on a machine"
 EXAMPLES = """\
@@ -57,6 +61,9 @@ ASTRA-sim's own options, and its lines instead of the tables:
 
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank or job can never finish; 130 interrupted
 """
+
+RESULTS = ("timeline", "report", "compat_log", "memory_trace")
+"""Options for what a run that only checks does not have."""
 
 BESIDE_JOBS = {
     ("prefix", "workload_configuration"): "the file names the traces of each job",
@@ -84,6 +91,7 @@ def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev: FILE.json or FILE.json.gz"
     )
+    add_report(output)
     output.add_argument(
         "--memory-trace",
         metavar="PREFIX",
@@ -120,6 +128,7 @@ def run(options: argparse.Namespace) -> int:
     if options.compat_log and options.json != "-" and not result.records:
         tell_warnings(["the times of single nodes were not kept, so the log has no statistics"], options)
     _write_files(result, result.to_json, options)
+    write_report(options, lambda: _page(result, step, options), files_of(options))
     _print(result, options, step)
     return 0
 
@@ -150,6 +159,7 @@ def _run_jobs(options: argparse.Namespace, notes: Notes) -> int:
     )
     tell_warnings(result.result.warnings, options)
     _write_files(result.result, result.to_json, options)
+    write_report(options, lambda: _jobs_page(result, options), files_of(options))
     if options.json == "-":
         write_data(result.to_json())
     if not options.quiet and options.json != "-":
@@ -176,18 +186,15 @@ def _check_outputs(options: argparse.Namespace) -> None:
     """Complain about outputs that cannot be before hours of simulation, not after."""
     if options.json == "-" and options.compat_log:
         raise InputError("--json - and --compat-log both want standard output", remedy="write the JSON to a file")
-    if options.check and (options.timeline or options.compat_log or options.memory_trace):
-        name = "--timeline" if options.timeline else "--compat-log" if options.compat_log else "--memory-trace"
+    if options.check and (named := next((one for one in RESULTS if getattr(options, one)), "")):
+        name = f"--{named.replace('_', '-')}"
         raise InputError(f"--check runs nothing, so there is nothing for {name}", remedy="leave one of them out")
     if options.timeline == "-":
         raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
-    inputs = [
-        *(options.prefix, options.workload_configuration, options.machine, options.device_profile),
-        *(options.system, options.network, options.memory, options.comm_group, options.jobs, options.changes),
-        *(options.logical_topology, options.settings),
-    ]
-    check_targets({"--json": options.json, "--timeline": options.timeline}, inputs)
+    outputs = {"--json": options.json, "--timeline": options.timeline, "--report": options.report}
+    check_targets(outputs, files_of(options))
     check_timeline(options.timeline)
+    check_report(options.report)
 
 
 def _write_files(run: SimulationResult, to_json: Callable[[str], str], options: argparse.Namespace) -> None:
@@ -220,11 +227,27 @@ def _print(result: SimulationResult, options: argparse.Namespace, step: StepEsti
 
         head = [] if step is None else step_sections(step)[:1]
         print_sections([*head, *summary_sections(result)])
-        for what, path in (("figures", options.json), ("timeline", options.timeline)):
+        for what, path in (("figures", options.json), ("timeline", options.timeline), ("page", options.report)):
             if path is not None:
                 write_out(f"\n{what} written to {path}")
-        if options.json is not None or options.timeline is not None:
+        if any(path is not None for path in (options.json, options.timeline, options.report)):
             write_out("\n")
+
+
+def _page(result: SimulationResult, step: StepEstimate | None, options: argparse.Namespace) -> Page:
+    from chakrasim.report.page.simulation import simulation_page
+
+    return simulation_page(result, question=question_of(options, "How long does {} take{}?"), step=step)
+
+
+def _jobs_page(jobs: JobsResult, options: argparse.Namespace) -> Page:
+    """The page of the run with all jobs, the tables of each before it."""
+    from chakrasim.report.page.parts import table_of
+    from chakrasim.report.page.simulation import simulation_page
+    from chakrasim.report.tables.jobs import jobs_sections
+
+    page = simulation_page(jobs.result, question=f"How long do the jobs of {options.jobs} take on {options.machine}?")
+    return replace(page, parts=(*map(table_of, jobs_sections(jobs)), *page.parts))
 
 
 def _step(result: SimulationResult, machine: object, device: str | None) -> StepEstimate | None:

@@ -6,6 +6,7 @@ import argparse
 
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report
+from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.cli.progress import count_ranks
 
 SUMMARY = "Go through many splits and machines, and find what nothing else beats"
@@ -40,14 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="processes; default: cores")
     parser.add_argument("--cluster", metavar="ADDRESS", help="workers of Dask's scheduler there instead")
     parser.add_argument("--json", metavar="FILE", help="write the front as JSON; '-' is standard output, no tables")
+    add_report(parser)
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
 
 def run(options: argparse.Namespace) -> int:
     """Sweep and print. Raises InputError."""
-    check_targets({"--json": options.json}, [options.sweep])
+    check_targets({"--json": options.json, "--report": options.report}, [options.sweep])
+    check_report(options.report)
     if not options.quiet:
         announce_compilation("simulator")
+    from chakrasim.report.page.sweep import sweep_page
     from chakrasim.report.tables.answers.sweep import sweep_sections
     from chakrasim.sweeps.sweep import sweep
 
@@ -58,5 +62,7 @@ def run(options: argparse.Namespace) -> int:
     found = sweep(
         options.sweep, options.output, resume=options.resume, jobs=options.jobs, cluster=options.cluster, progress=told
     )
+    question = f"Which point of {options.sweep} is best?"
+    write_report(options, lambda: sweep_page(found, question=question), [options.sweep])
     report(options, found.to_json, lambda: sweep_sections(found))
     return 0

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_reading, add_redaction, amount, redaction, step, whole_number
 from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json, write_out
+from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.cli.progress import count_ranks
+from chakrasim.errors import InputError
 from chakrasim.text.amounts import ranks_text, share_text, time_text
 from chakrasim.text.layout import Section
 
 if TYPE_CHECKING:
     from chakrasim.converter.folder.trace_folder import TraceReport
     from chakrasim.diagnosis.doctor import Diagnosis
+    from chakrasim.report.page.parts import Page
 
 SUMMARY = "Make Chakra traces of a folder of PyTorch traces"
 EXAMPLES = """\
@@ -56,12 +59,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory of all processes together, for instance 8GiB; default: 70 %% of what is free",
     )
     parser.add_argument("--json", metavar="FILE", help="write the report also here; '-' is standard output, no tables")
+    add_report(parser)
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
 
 
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
-    check_targets({"--json": options.json}, [options.map, options.redact_key, options.directory])
+    inputs = [options.map, options.redact_key, options.directory]
+    check_targets({"--json": options.json, "--report": options.report}, inputs)
+    check_report(options.report)
+    if options.report is not None and redaction(options) is not False:
+        raise InputError("a page has names of files and what the doctor says of them, and so is not redacted",
+                         found="--report with --redact", remedy="leave one of them out")  # fmt: skip
     from chakrasim.converter.folder.trace_folder import trace_directory
 
     quiet = options.quiet or options.json == "-"
@@ -83,8 +92,9 @@ def run(options: argparse.Namespace) -> int:
     tell_warnings((warning for rank in report.ranks for warning in rank.warnings), options)
     if options.json is not None:
         write_json(report.to_mapping(), options.json)
+    write_report(options, lambda: _page(report), inputs)
     if not quiet:
-        _print(report)
+        print_sections([_section(report)])
     return 0
 
 
@@ -95,7 +105,15 @@ def _print_findings(diagnosis: Diagnosis) -> None:
     write_out("\n")
 
 
-def _print(report: TraceReport) -> None:
+def _page(report: TraceReport) -> Page:
+    from chakrasim.report.page.answer import trace_page
+    from chakrasim.report.tables.diagnosis import diagnosis_sections
+
+    sections = [_section(report), *diagnosis_sections(report.diagnosis)]
+    return trace_page(report, sections, question=f"What do the traces of {report.output} hold?")
+
+
+def _section(report: TraceReport) -> Section:
     rows = tuple(
         (
             str(rank.rank),
@@ -110,7 +128,7 @@ def _print(report: TraceReport) -> None:
     )
     columns = ("rank", "nodes", "collectives", "steps", "starts after", "clock moved by", "delay only")
     lines = (f"written to {report.output}; next, for instance:", *_next(report))
-    print_sections([Section("Chakra traces", columns, rows, (), lines)])
+    return Section("Chakra traces", columns, rows, (), lines)
 
 
 def _next(report: TraceReport) -> list[str]:

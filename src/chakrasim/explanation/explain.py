@@ -28,12 +28,13 @@ MOST_EDGES: Final = 60_000_000
 going through all: those with most time on the path first, then those that make others wait."""
 
 
-def explain(result: SimulationResult) -> Explanation:
+def explain(result: SimulationResult, *, check: bool = True) -> Explanation:
     """Why a simulated job takes as long as it does.
 
     The figures are those of the job's events in the order in which they came (`JobEvents`): exact as long as no change
-    makes nodes take a resource in another order, or bytes contend otherwise. Raises InputError for results without the
-    times of nodes.
+    makes nodes take a resource in another order, or bytes contend otherwise. Derivatives are checked by simulations
+    with other durations, which take most of the time, unless ``check`` is False. Raises InputError for results without
+    the times of nodes.
     """
     job = result.job
     events = job_events(result)
@@ -49,7 +50,7 @@ def explain(result: SimulationResult) -> Explanation:
     }
     view = _View(events, ended)
     shares = {name: view.shares(family, name) for name, family in by_family.items()}
-    if not events.folded and Rerun.knows(job):
+    if check and not events.folded and Rerun.knows(job):
         again = Rerun(events.nodes, job, result.makespan_ns)
         for name in ("ranks", "op_classes"):
             shares[name] = _checked(shares[name], by_family[name], again)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from chakrasim.cli.job_options import add_inputs, add_limits, add_model
+from chakrasim.cli.job_options import add_inputs, add_limits, add_model, files_of
 from chakrasim.cli.options import real_number, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.page import add_report, check_report, question_of, write_report
 from chakrasim.cli.what_if import recorded, simulated, stragglers
 from chakrasim.notes import Notes
+
+if TYPE_CHECKING:
+    from chakrasim.report.page.parts import Page
+    from chakrasim.text.layout import Section
 
 SUMMARY = "Ask what would be if something were faster, slower, ideal, or on another machine"
 EXAMPLES = """\
@@ -62,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
+    add_report(output)
     output.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     add_limits(parser)
 
@@ -73,13 +79,23 @@ def _draws(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Answer and print. Raises InputError and StallError."""
-    inputs = [options.prefix, options.meta, options.scenarios, options.machine, options.comm_group, options.changes]
-    check_targets({"--json": options.json}, inputs)
+    inputs = files_of(options)
+    check_targets({"--json": options.json, "--report": options.report}, inputs)
+    check_report(options.report)
     notes = Notes()
     answer, sections = _answer(options, notes)
     tell_warnings(notes.warnings, options)
+    write_report(options, lambda: _page(answer, sections(answer), notes, options), inputs)
     report(options, answer.to_dict, lambda: sections(answer))
     return 0
+
+
+def _page(answer: object, sections: list[Section], notes: Notes, options: argparse.Namespace) -> Page:
+    from chakrasim.report.page.answer import what_if_page
+
+    asked = f"What if {', '.join(options.set)}: how" if options.set else "What if: how"
+    question = question_of(options, f"{asked} long does {{}} take{{}}?")
+    return what_if_page(answer, sections, question=question, warnings=list(notes.warnings))
 
 
 def _answer(options: argparse.Namespace, notes: Notes) -> tuple[Any, Any]:

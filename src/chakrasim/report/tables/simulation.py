@@ -55,10 +55,10 @@ def _sections(result: SimulationResult) -> Iterator[Section]:
     yield _nothing_moved(result)
     if len(result.finish_order):
         yield _where_time_goes(result)
-        yield _by_role(result)
+        yield by_role_section(result)
         yield _by_class(result)
     yield collectives_section(result)
-    yield _links(result)
+    yield links_section(result)
     yield graph_links_section(result)
     if result.packets is not None:
         yield from workload_packet_sections(result.packets, result.makespan_ns)
@@ -130,13 +130,13 @@ def _where_time_goes(result: SimulationResult) -> Section:
         if mean or name in ("compute", "exposed_comm")
     ]
     rows.append(("sum", time_text(makespan), share_text(makespan, makespan), "the makespan"))
-    line = f"ASTRA-sim's exposed communication (finish less GPU busy time): {_exposed_text(result.exposed_comm_ns)}"
+    line = f"ASTRA-sim's exposed communication (finish less GPU busy time): {exposed_text(result.exposed_comm_ns)}"
     return Section(
         "Where the time goes (mean over ranks)", ("part", "time", "share", "meaning"), tuple(rows), (0, 3), (line,)
     )
 
 
-def _by_role(result: SimulationResult) -> Section:
+def by_role_section(result: SimulationResult) -> Section:
     """What communication is for, where streams run side by side."""
     makespan = result.makespan_ns
     rows = []
@@ -148,7 +148,7 @@ def _by_role(result: SimulationResult) -> Section:
     return Section("Communication by role (mean over ranks)", columns, tuple(rows), (0,), lines)
 
 
-def _exposed_text(exposed_ns: Ints) -> str:
+def exposed_text(exposed_ns: Ints) -> str:
     """The mean, unless there is no such time: the sum of operations side by side may be longer than the run."""
     below = int((exposed_ns < 0).sum())
     if not below:
@@ -159,7 +159,7 @@ def _exposed_text(exposed_ns: Ints) -> str:
 def _by_class(result: SimulationResult) -> Section:
     """One row for ranks that did the same."""
     parts = [i for i in range(len(PARTS)) if result.parts_ns[:, i].any() or PARTS[i] in ("compute", "exposed_comm")]
-    every = _alike(result)
+    every = equal_ranks(result)
     members = every[:MOST_CLASSES]
     rows = []
     for ranks in members:
@@ -173,7 +173,7 @@ def _by_class(result: SimulationResult) -> Section:
     return Section("By rank (ranks that do the same in one row)", columns, tuple(rows), (0,), lines)
 
 
-def _alike(result: SimulationResult) -> list[Ints]:
+def equal_ranks(result: SimulationResult) -> list[Ints]:
     """The ranks of each class; where every rank was simulated, those with equal times."""
     if len(result.class_ranks) < len(result.finish_ns):
         return class_members(result, len(result.class_ranks))
@@ -190,8 +190,9 @@ def class_members(result: SimulationResult, most: int) -> list[Ints]:
     return [order[starts[i] : starts[i + 1]] for i in range(min(most, len(result.class_ranks)))]
 
 
-def collectives_section(result: SimulationResult) -> Section:
-    shown = sorted(result.collectives, key=lambda figures: -figures.calls * figures.mean_ns)[:MOST_COLLECTIVES]
+def collectives_section(result: SimulationResult, most: int = MOST_COLLECTIVES) -> Section:
+    """The kinds of collectives, those that take most time first."""
+    shown = sorted(result.collectives, key=lambda figures: -figures.calls * figures.mean_ns)[:most]
     rows = tuple(
         (
             figures.type,
@@ -213,11 +214,12 @@ def collectives_section(result: SimulationResult) -> Section:
     return Section("Collectives, most time first", columns, rows, (0, 2, 3), lines if rows else ())
 
 
-def _links(result: SimulationResult) -> Section:
+def links_section(result: SimulationResult, most: int = MOST_LINKS) -> Section:
+    """The busiest links of a congestion-aware run."""
     links = result.links
     if links is None or not len(links.name):
         return Section()
-    busiest = np.argsort(-links.busy_ns, kind="stable")[:MOST_LINKS].tolist()
+    busiest = np.argsort(-links.busy_ns, kind="stable")[:most].tolist()
     rows = tuple(
         (
             links.name[i],
@@ -237,7 +239,7 @@ def _links(result: SimulationResult) -> Section:
     return Section("Busiest links", columns, rows, (0,), tuple(lines))
 
 
-def graph_links_section(result: SimulationResult) -> Section:
+def graph_links_section(result: SimulationResult, most: int = MOST_LINKS) -> Section:
     """The links of a flow network by load, with who used them."""
     links = result.graph_links
     rows = tuple(
@@ -247,13 +249,13 @@ def graph_links_section(result: SimulationResult) -> Section:
             size_text(link.bytes),
             "; ".join(f"{user.name} ({share_text(user.bytes, link.bytes)})" for user in link.users),
         )
-        for link in links[:MOST_LINKS]
+        for link in links[:most]
     )
     lines = [f"{plural(len(links), 'link')} used"] if links else []
     waits = int(result.parts_ns[:, PARTS.index("exposed_comm")].max(initial=0))
     if links and waits < HIDDEN * result.makespan_ns:
-        most = share_text(waits, result.makespan_ns)
-        lines.append(f"communication is hidden: no rank waits for it alone in more than {most} of the run,")
+        largest = share_text(waits, result.makespan_ns)
+        lines.append(f"communication is hidden: no rank waits for it alone in more than {largest} of the run,")
         lines.append("so that faster links would hardly shorten it")
     return Section("Links with the most load", ("link", "utilisation", "bytes", "used by"), rows, (0, 3), tuple(lines))
 

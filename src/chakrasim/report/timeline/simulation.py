@@ -64,7 +64,7 @@ def _events(result: SimulationResult) -> Iterator[str]:
 def _process(rank: int, name: str, record: NodeRecord) -> Iterator[str]:
     numbers = np.flatnonzero((record.start_ns >= 0) & (record.end_ns >= 0))
     numbers = numbers[np.lexsort((numbers, record.start_ns[numbers]))]
-    threads, shown = _threads(record, numbers)
+    threads, shown = threads_of(record, numbers)
     pid = rank + 1
     yield from named(pid, COMPUTE, name, rank, process=True)
     for thread in sorted(shown):
@@ -74,7 +74,7 @@ def _process(rank: int, name: str, record: NodeRecord) -> Iterator[str]:
         yield slices.text(numbers[start : start + BATCH], threads[start : start + BATCH])
 
 
-def _threads(record: NodeRecord, numbers: Ints) -> tuple[Ints, dict[int, str]]:
+def threads_of(record: NodeRecord, numbers: Ints) -> tuple[Ints, dict[int, str]]:
     """The thread of each node, and the names of threads. Nodes that overlap take the first row that is free."""
     graph = record.graph
     what = np.full(len(numbers), COMMUNICATION, np.int64)
@@ -134,6 +134,13 @@ class _Slices:
             f'{head}{thread},"ts":{us}.{ns:03d},"dur":{dur_us}.{dur_ns:03d},"name":{name},"args":{{"id":{node}{args}}}}}'
             for name, thread, us, ns, dur_us, dur_ns, node, args in columns
         )
+
+
+def node_names(graph: Graph, numbers: Ints) -> list[str]:
+    """Names of nodes; nodes without one are called by their type."""
+    index = graph.trace.name_index[graph.order[numbers]].astype(np.int64)
+    keys = np.where(index > 0, index, -1 - graph.trace.types[graph.order[numbers]])
+    return [graph.trace.strings[key] if key > 0 else type_name(-1 - key) for key in keys.tolist()]
 
 
 class _Names:

@@ -36,14 +36,15 @@ def _sections(found: SweepResult) -> Iterator[Section]:
     keys = tuple(found.space.vary)
     order = sorted(found.front, key=lambda row: (found.outcomes[row].step_s, row))
     shown = tuple(
-        (*(str(found.point(row)[key]) for key in keys), *_figures(found.outcomes[row])) for row in order[:SHOWN]
+        (*(str(found.point(row)[key]) for key in keys), *figures_texts(found.outcomes[row])) for row in order[:SHOWN]
     )
     more = f", the fastest {SHOWN} of {len(order)}" if len(order) > SHOWN else ""
     title = "Beaten in everything by no other: " + ", ".join(found.space.front) + more
     yield Section(title, (*keys, "step", "90 % interval", "GPUs", "memory", "energy", "money"), shown)
 
 
-def _figures(one: Outcome) -> tuple[str, ...]:
+def figures_texts(one: Outcome) -> tuple[str, ...]:
+    """Step, interval, GPUs, memory, energy and money of a point."""
     energy = "-" if math.isnan(one.energy_j) else f"{one.energy_j / 1e3:,.4g} kJ"
     money = "-" if math.isnan(one.money) else f"{one.money:.4g}"
     between = "-" if math.isnan(one.low_s) else f"{time_text(1e9 * one.low_s)} to {time_text(1e9 * one.high_s)}"

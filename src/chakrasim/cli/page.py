@@ -1,0 +1,56 @@
+"""The option --report: a command's result as one page that opens without a network."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from chakrasim.errors import InputError
+
+if TYPE_CHECKING:
+    from chakrasim.report.page.parts import Page
+
+
+def add_report(group: argparse._ActionsContainer) -> None:
+    """The option."""
+    group.add_argument("--report", metavar="FILE", help="write a page for a browser, which needs no network: FILE.html")
+
+
+def check_report(path: str | None) -> None:
+    """Raise InputError for a page whose name says that it is something else; `check_targets` does the rest."""
+    if path is None:
+        return
+    if path == "-":
+        raise InputError("a page cannot go to standard output", remedy="name a file, for instance out.html")
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in (".html", ".htm"):
+        raise InputError("no browser would open the page under this name", file=path,
+                         found=ending or "no ending", expected=".html",
+                         remedy="name it out.html, for instance")  # fmt: skip
+
+
+def question_of(options: argparse.Namespace, text: str) -> str:
+    """A question about a job on a machine; ``text`` has a place for each."""
+    workload = options.prefix or options.workload_configuration
+    names = [options.machine or options.network, f"{options.gpus} GPUs" if options.gpus else None]
+    where = ", ".join(filter(None, names))
+    return text.format(workload, f" on {where}" if where and not options.replay_durations else " as recorded")
+
+
+def write_report(options: argparse.Namespace, page: Callable[[], Page], inputs: Iterable[str | None]) -> None:
+    """Write the page where --report says, with the inputs' hashes and the command; without --report nothing is made.
+
+    ``inputs`` are files, folders and prefixes; what is none of these (a machine's name) is left out.
+    """
+    if options.report is None:
+        return
+    from chakrasim.report.page.inputs import inputs_of
+    from chakrasim.report.page.render import write_page
+
+    write_page(
+        options.report, replace(page(), inputs=inputs_of(inputs), command=shlex.join(["chakrasim", *options.typed]))
+    )
