@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
-#: Lines that the main road may have: 90,000, a network of packets, the answers to why, what if and which one, and pages.
+#: Lines that the main road may have: 90,000, a network of packets, and answers: why, what if, which one, and pages.
 BUDGET = 108_000
 
 
