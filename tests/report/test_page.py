@@ -160,7 +160,7 @@ def test_names_cannot_become_html() -> None:
 
 def test_pages_need_no_network_and_run_no_other_scripts() -> None:
     html = page_html(simulation_page(cs.simulate(job(), ranks=4, machine=machine(4)), question="?"))
-    assert not re.search(r"https?://|[\"'(]//\w", html.replace("'//# ", ""))
+    assert not re.search(r"https?://|[\"'(]//\w", html)
     for tag, attributes in _Tags(html).found:
         assert tag not in ("link", "iframe", "object", "base", "form"), tag
         assert not {"src", "href", "srcset", "action"} & attributes.keys()

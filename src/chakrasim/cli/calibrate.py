@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_strict
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.page import add_report, check_report, write_tables
 from chakrasim.cli.progress import count_ranks
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
     from chakrasim.calibration import Calibration
     from chakrasim.calibration.collectives.calibrate import CollectiveCalibration
+    from chakrasim.text.layout import Section
 
 SUMMARY = "Fit a device, or collectives of a machine, to measured times, with the error on what was held out"
 EXAMPLES = """\
@@ -63,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     compute.add_argument("--output", metavar="FILE", help="write the fitted profile, of one device, as YAML")
     compute.add_argument("--json", metavar="FILE", help="write the errors as JSON; '-' is standard output, no tables")
     add_strict(compute)
+    add_report(compute)
     compute.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     compute.set_defaults(calibrate=_compute)
     _collectives_arguments(kinds)
@@ -100,6 +103,7 @@ def _collectives_arguments(kinds: argparse._SubParsersAction[argparse.ArgumentPa
         "--json", metavar="FILE", help="write predictions and errors as JSON; '-' is standard output, no tables"
     )
     add_strict(collectives)
+    add_report(collectives)
     collectives.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     collectives.set_defaults(calibrate=_collectives)
 
@@ -123,6 +127,7 @@ def _steps_arguments(kinds: argparse._SubParsersAction[argparse.ArgumentParser])
     )  # fmt: skip
     steps.add_argument("--output", "-o", metavar="FILE", help="write the fitted profile, as YAML")
     steps.add_argument("--json", metavar="FILE", help="write constants and errors as JSON; '-' is standard output")
+    add_report(steps)
     steps.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     steps.set_defaults(calibrate=_steps)
 
@@ -133,7 +138,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compute(options: argparse.Namespace) -> int:
-    outputs = {"--json": options.json, "--output": options.output}
+    outputs = {"--json": options.json, "--output": options.output, "--report": options.report}
+    check_report(options.report)
     check_targets(outputs, [options.model_config, options.device_profile])
     from chakrasim.calibration import calibrate_compute
     from chakrasim.calibration.measured import FILES
@@ -157,12 +163,17 @@ def _compute(options: argparse.Namespace) -> int:
     tell_warnings(calibration.warnings, options)
     if options.output is not None:
         _write_profile(calibration, options.output)
+    question = "How fast is the device, by measured layers?"
+    inputs = [options.data, options.model_config, options.device_profile]
+    write_tables(options, question, lambda: calibration_sections(calibration), inputs)
     report(options, lambda: calibration_json(calibration), lambda: calibration_sections(calibration))
     return 0
 
 
 def _steps(options: argparse.Namespace) -> int:
-    check_targets({"--json": options.json, "--output": options.output}, [options.data, options.device])
+    outputs = {"--json": options.json, "--output": options.output, "--report": options.report}
+    check_targets(outputs, [options.data, options.device])
+    check_report(options.report)
     if options.output == "-":
         raise InputError("--output takes a file", found="-", expected="the profile's name, such as device.yaml")
     if not options.quiet:
@@ -177,6 +188,8 @@ def _steps(options: argparse.Namespace) -> int:
         from chakrasim.machine import dump_device
 
         write_whole(options.output, dump_device(found.profile).encode())
+    question = "How fast is the device, by measured training steps?"
+    write_tables(options, question, lambda: steps_calibration_sections(found), [options.data, options.device])
     report(options, found.to_json, lambda: steps_calibration_sections(found))
     return 0
 
@@ -200,7 +213,8 @@ def _write_profile(calibration: Calibration, path: str) -> None:
 
 
 def _collectives(options: argparse.Namespace) -> int:
-    outputs = {"--json": options.json, "--output": options.output}
+    outputs = {"--json": options.json, "--output": options.output, "--report": options.report}
+    check_report(options.report)
     check_targets(outputs, [*options.data, options.holdout, options.machine])
     if options.output == "-":
         raise InputError("--output takes a file", found="-", expected="the machine's name, such as machine.yaml")
@@ -211,11 +225,13 @@ def _collectives(options: argparse.Namespace) -> int:
     calibration = calibrate_collectives(options.data, holdout=options.holdout, machine=options.machine)
     tell_warnings(calibration.warnings, options)
     written = _write_machines(calibration, options) if options.output is not None else []
-    report(
-        options,
-        lambda: collective_calibration_json(calibration),
-        lambda: collective_calibration_sections(calibration, written),
-    )
+    inputs = [*options.data, options.holdout, options.machine]
+
+    def sections() -> list[Section]:
+        return collective_calibration_sections(calibration, written)
+
+    write_tables(options, "How fast are the machine's collectives, by measured ones?", sections, inputs)
+    report(options, lambda: collective_calibration_json(calibration), sections)
     return 0
 
 

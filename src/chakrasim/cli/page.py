@@ -13,6 +13,7 @@ from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
     from chakrasim.report.page.parts import Page
+    from chakrasim.text.layout import Section
 
 
 def add_report(group: argparse._ActionsContainer) -> None:
@@ -54,3 +55,16 @@ def write_report(options: argparse.Namespace, page: Callable[[], Page], inputs: 
     write_page(
         options.report, replace(page(), inputs=inputs_of(inputs), command=shlex.join(["chakrasim", *options.typed]))
     )
+
+
+def write_tables(
+    options: argparse.Namespace, question: str, sections: Callable[[], Iterable[Section]], inputs: Iterable[str | None]
+) -> None:
+    """The same of a result that is tables."""
+
+    def page() -> Page:
+        from chakrasim.report.page.answer import sections_page
+
+        return sections_page(question, [*sections()])
+
+    write_report(options, page, inputs)

@@ -6,6 +6,7 @@ import argparse
 
 from chakrasim.cli.options import add_strict
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.page import add_report, check_report, write_tables
 from chakrasim.cli.progress import count_ranks
 
 SUMMARY = "Compare predictions with published measurements"
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device-profile", default="a100", metavar="NAME", help="device, or a profile's file; default: a100"
     )
     megatron.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no table")
+    add_report(megatron)
     megatron.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     megatron.set_defaults(compare=_megatron)
     collectives = kinds.add_parser(
@@ -57,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", metavar="FILE", help="write all points as JSON; '-' is standard output, no tables"
     )
     add_strict(collectives)
+    add_report(collectives)
     collectives.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     collectives.set_defaults(compare=_collectives)
     steps = kinds.add_parser(
@@ -70,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "package's, which takes minutes",
     )  # fmt: skip
     steps.add_argument("--json", metavar="FILE", help="write all rows as JSON; '-' is standard output, no tables")
+    add_report(steps)
     steps.add_argument("--quiet", action="store_true", help="print warnings and errors only")
     steps.set_defaults(compare=_steps)
 
@@ -84,18 +88,22 @@ def _show(done: int, total: int, name: str) -> None:
 
 
 def _megatron(options: argparse.Namespace) -> int:
-    check_targets({"--json": options.json}, [])
+    check_targets({"--json": options.json, "--report": options.report}, [])
+    check_report(options.report)
     announce_compilation("simulator")
     from chakrasim.report.tables.validation import validation_sections
     from chakrasim.validation.megatron import validate_megatron
 
     validation = validate_megatron(device=options.device_profile, progress=None if options.quiet else _show)
+    question = "How near do predictions come to the training steps of Megatron-LM?"
+    write_tables(options, question, lambda: validation_sections(validation), [options.device_profile])
     report(options, validation.to_json, lambda: validation_sections(validation))
     return 0
 
 
 def _collectives(options: argparse.Namespace) -> int:
-    check_targets({"--json": options.json}, [])
+    check_targets({"--json": options.json, "--report": options.report}, [])
+    check_report(options.report)
     from chakrasim.notes import Notes
     from chakrasim.report.tables.scoreboard import scoreboard_sections
     from chakrasim.validation.scoreboard.api import validate_collectives
@@ -108,17 +116,22 @@ def _collectives(options: argparse.Namespace) -> int:
         from chakrasim.report.picture.scoreboard import write_plots
 
         write_plots(options.plots, board)
+    question = "How near do predictions come to measured collectives?"
+    write_tables(options, question, lambda: scoreboard_sections(board), [options.data])
     report(options, board.to_json, lambda: scoreboard_sections(board))
     return 0
 
 
 def _steps(options: argparse.Namespace) -> int:
-    check_targets({"--json": options.json}, [])
+    check_targets({"--json": options.json, "--report": options.report}, [])
+    check_report(options.report)
     announce_compilation("simulator")
     from chakrasim.report.tables.validation import steps_sections
     from chakrasim.validation.steps.api import validate_steps
 
     board = validate_steps(options.data, progress=None if options.quiet else _count)
+    question = "How near do predictions come to measured training steps?"
+    write_tables(options, question, lambda: steps_sections(board), [options.data])
     report(options, board.to_json, lambda: steps_sections(board))
     return 0
 

@@ -55,7 +55,7 @@ def timeline_of(result: SimulationResult) -> Part | None:
         drawn = spans.joined(MOST_EVENTS // len(chosen), max(result.makespan_ns // FINEST, 1))
         joined += len(spans.start) - len(drawn.start)
         events += _events(drawn, shown, lanes, names, kinds)
-    lines = [f"{len(chosen)} of {len(result.class_ranks):,} kinds of ranks, each shown by one; --timeline writes all"]
+    lines = [f"{len(chosen)} of {len(result.class_ranks):,} simulated ranks; --timeline writes all"]
     if joined:
         lines.append(f"short spans that lie close together are drawn as one: {joined:,} fewer than there are")
     colours = {kind: COLOURS[base] for kind in kinds for base in COLOURS if kind.startswith(base)}

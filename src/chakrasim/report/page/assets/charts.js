@@ -2,8 +2,8 @@
 // Charts: a part of the page to options of ECharts. Texts go to canvases only, tooltips included, never into HTML.
 const charts = (() => {
   const PALETTE = ["#4c78a8", "#f58518", "#54a24b", "#e45756", "#b279a2", "#72b7b2", "#eeca3b", "#9d755d", "#ff9da6", "#bab0ac"];
-  const COOL = ["#eaf1fb", "#a9c8ee", "#5b93d6", "#f2a33a", "#d1322c"];
-  const DARK = ["#1d2733", "#2b4d78", "#4a88c9", "#f2a33a", "#ff5a4f"];
+  const LIGHT = ["#fff6df", "#fdd28a", "#f58518", "#c2381f", "#7a1020"];
+  const DARK = ["#2a2018", "#6b3a12", "#bd6212", "#f8a945", "#fff0c9"];
 
   function look() {
     const style = getComputedStyle(document.documentElement);
@@ -75,8 +75,7 @@ const charts = (() => {
       xAxis: axis(colours, { axisLabel: {}, rest: { type: "category", name: "+", nameGap: 6, data: count(part.columns), splitArea: { show: false } } }),
       yAxis: axis(colours, { axisLabel: {}, rest: { type: "category", inverse: true, data: count(rows).map(r => String(r * part.columns * part.block)) } }),
       visualMap: { dimension: 2, min: low === high ? Math.min(0, low) : low, max: low === high ? Math.max(high, 1) : high, calculable: low !== high, orient: "horizontal",
-        left: "center", bottom: 14, itemWidth: 14, itemHeight: Math.min(260, width - 220), text: [amounts.shown(high, own.unit), amounts.shown(low, own.unit)],
-        textStyle: { color: colours.dim }, formatter: v => amounts.shown(v, own.unit), inRange: { color: colours.dark ? DARK : COOL } },
+        left: "center", bottom: 14, itemWidth: 14, itemHeight: Math.min(260, width - 220), textStyle: { color: colours.dim }, formatter: v => amounts.shown(v, own.unit), inRange: { color: colours.dark ? DARK : LIGHT } },
       series: [{ type: "heatmap", progressive: 0, itemStyle: { borderColor: colours.card, borderWidth: width / part.columns > 8 ? 1 : 0 },
         data: own.values.map((v, i) => [i % part.columns, Math.floor(i / part.columns), v, i]).filter(p => p[2] !== null) }],
     };
