@@ -78,6 +78,7 @@ def test_sharding_parameters_does_not_change_the_work(plan: str) -> None:
     assert summary(plan).flops["gemm"] == summary("ddp").flops["gemm"]
 
 
+@pytest.mark.slow
 def test_tensor_parallelism_divides_the_layers_work() -> None:
     """Shoeybi et al. 2019, section 3: every product of a layer is divided among the ranks."""
     layer = captured("tp", LAYERS + 1).captured.classes[0].result.summary.flops["gemm"] - summary("tp").flops["gemm"]

@@ -71,6 +71,7 @@ PIPELINES = """
 """
 
 
+@pytest.mark.slow
 def test_messages_among_all_ranks_are_those_of_the_groups_that_have_both(tmp_path: Path) -> None:
     done = capture(program(tmp_path, PIPELINES), world_size=8)
     assert [entry.ranks for entry in done.captured.classes] == [(0, 1, 2, 3), (4, 5, 6, 7)]

@@ -73,6 +73,7 @@ def test_tensor_parallel_reduces_every_half_of_a_layer_once_in_each_pass() -> No
     assert phases(trace, "_c10d_functional::all_reduce")["forward"] == 4
 
 
+@pytest.mark.slow
 def test_sequence_parallel_gathers_and_scatters() -> None:
     (trace,) = example("train_tp.py", 4, "--size", "tiny", "--sequence-parallel", "1").job.traces
     activation = 2 * 32 * 64 * 4
@@ -81,6 +82,7 @@ def test_sequence_parallel_gathers_and_scatters() -> None:
     assert found["all_gather", "", activation // 4] >= 2 * 2 + 2 * 2
 
 
+@pytest.mark.slow
 def test_tensor_parallel_within_fsdp_has_the_roles_of_the_mesh() -> None:
     done = example("train_tp.py", 8, "--size", "tiny", "--fsdp", "2")
     assert {role: len(groups) for role, groups in done.job.process_groups.items()} == {"fsdp": 4, "tp": 2}
@@ -107,6 +109,7 @@ def test_llama_shares_a_trace_in_each_stage(chunks: int) -> None:
     assert counts == ([4, 4] if chunks == 1 else [12, 12])
 
 
+@pytest.mark.slow
 def test_a_job_runs_on_the_simulator() -> None:
     from chakrasim import simulate
 

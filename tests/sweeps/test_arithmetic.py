@@ -12,6 +12,7 @@ from chakrasim.estimation.split import peak_bytes, spec_of
 from chakrasim.generator.memory import stage_memory
 from chakrasim.generator.schedule import turns
 from chakrasim.machine import load_machine
+from chakrasim.simulator import session
 
 CASES = [
     ("llama-7b", {"tp": 2, "pp": 2, "batch": 64}),
@@ -33,6 +34,18 @@ def test_it_is_near_the_simulation(model: str, asked: dict[str, int | str]) -> N
     # Sharded gradients are reduced, and weights gathered, beside passes that come later: that is only bounded.
     assert found.step_ns == pytest.approx(simulated_ns, rel=0.06 if "zero" in asked else 0.03)
     assert 0 <= found.moving_ns + found.bubble_ns < found.step_ns
+
+
+def test_of_jobs_too_large_to_keep_single_times_the_parts_are_reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = load_machine("h100", gpus=8)
+    spec, assumed = spec_of("llama-7b", machine, Request(tp=2, pp=2, batch=16))
+    whole = estimate_step(spec, machine, assumed)
+    monkeypatch.setattr(session, "RECORD_LIMIT", 0)
+    found = estimate_step(spec, machine, assumed)
+    assert found.step_s == whole.step_s
+    assert sum(found.parts_s.values()) == pytest.approx(found.step_s)
+    assert found.parts_s["bubble"] == pytest.approx(whole.parts_s["bubble"], rel=0.25)
+    assert any("reckoned" in text for text in found.assumed)
 
 
 def test_what_is_kept_from_one_spec_does_not_change_another() -> None:

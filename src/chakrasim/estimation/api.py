@@ -149,6 +149,15 @@ def estimate_step(
     return _told(made, result, machine, profile, inside, tuple(assumed))
 
 
+def _reckoned(spec: Spec, machine: Machine, seconds: float) -> dict[str, float]:
+    """Parts of a step of so many seconds in the proportions that arithmetic gives them."""
+    from chakrasim.estimation.arithmetic import Arithmetic
+
+    found = Arithmetic(machine).step(spec)
+    moving, bubble = (seconds * part / found.step_ns for part in (found.moving_ns, found.bubble_ns))
+    return {"compute": seconds - moving - bubble, "comm_all": moving, BUBBLE: bubble}
+
+
 def _told(
     made: Generated, result: SimulationResult, machine: Machine, profile: DeviceProfile, inside: Groups,
     assumed: tuple[str, ...],
@@ -158,7 +167,11 @@ def _told(
 
     spec, seconds, rank = made.spec, result.makespan_ns / 1e9, slowest(result)
     links = [link for link in (busiest(result), link_inside(made, machine, inside, seconds)) if link is not None]
-    parts = parts_of(result, made.job, rank)
+    if result.records:
+        parts = parts_of(result, made.job, rank)
+    else:
+        parts = _reckoned(spec, machine, seconds)
+        assumed = (*assumed, "parts are reckoned: of so many nodes single times are not kept")
     moving = sum(value for name, value in parts.items() if name.startswith("comm_"))
     doubts = Doubts(kind_of(spec), profile.name, len(assumed), moving / seconds, parts[BUBBLE] / seconds)
     low, high = load_spread().interval(seconds, doubts)
