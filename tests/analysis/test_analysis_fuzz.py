@@ -69,7 +69,7 @@ def damage(random: Random, event: dict[str, Any]) -> None:
         event.pop(what, None)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", range(6))
 def test_random_traces_end_well_in_the_default_mode(block: int, tmp_path: Path) -> None:
     for seed in range(block * 25, block * 25 + 25):

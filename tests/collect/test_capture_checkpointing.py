@@ -85,6 +85,7 @@ def captured(dtype: Any = torch.float32, with_gpu: bool = True, **how: Any) -> d
     return {**found["pytorch"], **found["formula"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_reentrant", [True, False])
 def test_whole_blocks_computed_again(is_reentrant: bool) -> None:
     assert captured(use_reentrant=is_reentrant) == eager(use_reentrant=is_reentrant)

@@ -60,6 +60,7 @@ def test_expanded_files_are_the_same_job(tmp_path: Path) -> None:
         assert same_content(one, other)
 
 
+@pytest.mark.slow
 def test_chosen_ranks_only(tmp_path: Path) -> None:
     run(tmp_path, "--ranks", "1,2", "--quiet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step.1.et", "step.2.et", "step.comm_group.json"]

@@ -120,6 +120,7 @@ def test_collectives_of_zero_2() -> None:
     assert _total("zero2", "reduce_scatter") == _total("zero2", "all_gather") == MODEL * FLOAT
 
 
+@pytest.mark.slow
 def test_collectives_of_zero_3() -> None:
     """Rajbhandari et al. 2020, section 7.2.2, and Zhao et al. 2023, section 3: sharded parameters are gathered for the
     forward and again for the backward pass, and gradients reduced and scattered once: 3 times all parameters."""

@@ -56,6 +56,7 @@ def small(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_the_figures_agree(captured: Path, job: Job) -> None:
     said: dict[str, Any] = json.loads((captured / "said.json").read_text())
     step = said["step"]

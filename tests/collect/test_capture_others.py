@@ -293,6 +293,9 @@ from pathlib import Path
 import torch
 from . import sizes
 
+pytestmark = pytest.mark.slow
+
+
 assert __name__ == "__main__" and __package__ == "inner.deep" and Path(sys.argv[0]) == Path(__file__)
 assert sys.argv[1:] == ["--rows", "3"] and sys.path[0] == str(Path.cwd())
 weight = torch.nn.Parameter(torch.randn(sizes.WIDTH, sizes.WIDTH).cuda())

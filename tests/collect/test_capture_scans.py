@@ -14,6 +14,9 @@ from captures import capture, program
 SCAN = """
 import torch
 
+pytestmark = pytest.mark.slow
+
+
 class Scan(torch.nn.Module):
     def __init__(self):
         super().__init__()

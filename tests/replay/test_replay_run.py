@@ -116,6 +116,7 @@ def test_the_command_writes_json_and_csv(tmp_path: Path, capsys: pytest.CaptureF
     assert all(float(row["mean_ns"]) > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_comes_is_named() -> None:
     plan = plan_replay(job())
     short = changed(plan, programs=(plan.programs[0], plan.programs[1][:-1]))
@@ -153,6 +154,7 @@ def test_a_missing_back_end_is_refused() -> None:
         replay(job(), backend="mpi")
 
 
+@pytest.mark.slow
 def test_processes_of_a_launcher_join(tmp_path: Path) -> None:
     write(tmp_path / "run", [every_kind(0), every_kind(1)])
     with socket.socket() as free:

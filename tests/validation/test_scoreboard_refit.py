@@ -25,6 +25,9 @@ from chakrasim.validation.scoreboard.refit import design_of_rows, models_without
 from chakrasim.validation.scoreboard.scores import scores
 from chakrasim.validation.scoreboard.tasks import COLLECTIVE, NODES, RANKS, SIZES, TASKS, cuts_of, task_of
 
+pytestmark = pytest.mark.slow
+
+
 STORED = Path(__file__).parents[1] / "data" / "scoreboard.json"
 """Errors that may not get worse; CHAKRASIM_UPDATE_SCOREBOARD=1 writes those of today."""
 MACHINES = ("a100_sxm", "h200_sxm", "h100-ib-cluster01")

@@ -78,6 +78,7 @@ def test_the_circle_without_a_lock_ends() -> None:
     assert not result.unfinished and not result.net.g[at.PAUSES]
 
 
+@pytest.mark.slow
 def test_a_switch_of_many_priorities_holds_no_more_than_its_buffer() -> None:
     links = [[8, host, "100Gbps", "1us", 0] for host in range(8)]
     config = {"CC_MODE": 12, "ENABLE_QCN": 0, "HAS_WIN": 0, "BUFFER_SIZE": 1, "HEADROOM_FACTOR": 6}

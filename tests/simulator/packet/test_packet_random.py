@@ -85,6 +85,7 @@ def test_all_bytes_come_or_the_flow_is_named(case: dict[str, Any]) -> None:
         assert not result.unfinished, result.stuck_text
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=30)
 def test_buffers_never_hold_more_than_they_have(case: dict[str, Any]) -> None:
