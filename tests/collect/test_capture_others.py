@@ -18,6 +18,8 @@ from chakrasim.collect.capturing.api import Capture
 from chakrasim.collect.capturing.pretended.cuda_graphs import DeviceGraph
 from chakrasim.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 
 def run(folder: Path, text: str, **options: Any) -> Capture:
     """All that a program does, on rank 1 of 2; what it asserts is the test."""
@@ -292,9 +294,6 @@ import sys
 from pathlib import Path
 import torch
 from . import sizes
-
-pytestmark = pytest.mark.slow
-
 
 assert __name__ == "__main__" and __package__ == "inner.deep" and Path(sys.argv[0]) == Path(__file__)
 assert sys.argv[1:] == ["--rows", "3"] and sys.path[0] == str(Path.cwd())

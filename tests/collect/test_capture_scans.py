@@ -11,11 +11,10 @@ pytest.importorskip("torch")
 
 from captures import capture, program
 
-SCAN = """
-import torch
-
 pytestmark = pytest.mark.slow
 
+SCAN = """
+import torch
 
 class Scan(torch.nn.Module):
     def __init__(self):

@@ -27,7 +27,6 @@ from chakrasim.validation.scoreboard.tasks import COLLECTIVE, NODES, RANKS, SIZE
 
 pytestmark = pytest.mark.slow
 
-
 STORED = Path(__file__).parents[1] / "data" / "scoreboard.json"
 """Errors that may not get worse; CHAKRASIM_UPDATE_SCOREBOARD=1 writes those of today."""
 MACHINES = ("a100_sxm", "h200_sxm", "h100-ib-cluster01")
