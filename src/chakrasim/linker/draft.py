@@ -11,6 +11,7 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.linker import host_alone
 from chakrasim.linker.communication.find import find_communication
+from chakrasim.linker.communication.host import handed_over
 from chakrasim.linker.evidence.enqueued import enqueue
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.false_pairs import count_false_pairs
@@ -76,8 +77,9 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     proven = find_waits(work, queues, records)
     waits = infer(work, launches, queues, records, proven)
     count_false_pairs(work, proven)
-    correct_late_ends(work, nesting)
-    handovers = explain(work, nesting.pieces)
+    handed = handed_over(work)
+    correct_late_ends(work, nesting, handed)
+    handovers = explain(work, nesting.pieces, handed)
     notes: dict[str, Any] = {"cross_stream_edges": cross_stream(work, waits)}
     node = None
     join = join_host(work, host, texts) if host is not None else None

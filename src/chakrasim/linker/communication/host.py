@@ -17,6 +17,8 @@ from chakrasim.trace.kinds import CollectiveType
 from chakrasim.trace.kineto.columns import Indices, KinetoTrace
 from chakrasim.trace.linked.columns import RECV, SEND, Evidence, RowKind
 
+HandedOver = dict[int, tuple[int, int, Evidence]]
+
 #: What DistributedDataParallel hands over from C++.
 _OF_DDP = (CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST)
 
@@ -107,7 +109,7 @@ def handing_operators(kineto: KinetoTrace, spans: CommunicationSpans, events: In
     return [int(at) for at in found]
 
 
-def handed_over(work: LaneEvents) -> dict[int, tuple[int, int, Evidence]]:
+def handed_over(work: LaneEvents) -> HandedOver:
     """(thread of the operator, time, evidence) by collective, an index into ``work.host``. The time is the operator's
     end, or the collective's start where that is earlier. Collectives on the operator's own thread, and those whose
     operator is not known, are left out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chakrasim.linker.communication.host import handed_over
+from chakrasim.linker.communication.host import HandedOver
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Nesting, Pieces
 from chakrasim.linker.evidence.threads import COLLECTIVE_RETURN_NS, RETURN_NS
@@ -14,7 +14,7 @@ from chakrasim.trace.linked.columns import RowKind
 LATE_NS = 10_000_000
 
 
-def correct_late_ends(work: LaneEvents, nesting: Nesting) -> None:
+def correct_late_ends(work: LaneEvents, nesting: Nesting, handed: HandedOver) -> None:
     """End collectives where the thread that handed them over went on, if it idled for most of what they took.
 
     The back end wakes who waits and writes its own end down after that; where cores are few the other thread runs
@@ -26,9 +26,10 @@ def correct_late_ends(work: LaneEvents, nesting: Nesting) -> None:
     ends = np.sort(host.end_ns[collectives])
     last_piece = {int(pieces.owner[at]): at for at in np.flatnonzero(np.isin(pieces.owner, collectives)).tolist()}
     corrected = 0
-    for collective, (giver, given, _) in handed_over(work).items():
+    for collective, (giver, given, _) in handed.items():
         end, own = int(host.end_ns[collective]), last_piece.get(collective, -1)
-        if own < 0 or pieces.end_ns[own] != end or _borders_on_work(pieces, own):
+        after = _next_on_thread(pieces, own)
+        if own < 0 or pieces.end_ns[own] != end or (after >= 0 and pieces.owner[after] >= 0):
             continue
         low, high = _longest_wait(pieces, giver, max(given, int(pieces.start_ns[own])), end)
         if high >= end or high - low < RETURN_NS or end - high > (high - low) // 2:
@@ -36,8 +37,8 @@ def correct_late_ends(work: LaneEvents, nesting: Nesting) -> None:
         if np.searchsorted(ends, high - COLLECTIVE_RETURN_NS) < np.searchsorted(ends, high, side="right"):
             continue
         pieces.end_ns[own] = nesting.end_ns[collective] = host.end_ns[collective] = high
-        if own + 1 < len(pieces) and pieces.lane[own + 1] == pieces.lane[own]:
-            pieces.start_ns[own + 1] = high
+        if after >= 0:
+            pieces.start_ns[after] = high
         corrected += 1
     work.counts["collective_ends_corrected"] = corrected
 
@@ -56,7 +57,7 @@ def _longest_wait(pieces: Pieces, thread: int, begun: int, end: int) -> tuple[in
     return int(since[longest]), int(pieces.end_ns[idle[longest]])
 
 
-def _borders_on_work(pieces: Pieces, piece: int) -> bool:
-    """Whether a piece is followed by work on its thread without idle time between them."""
+def _next_on_thread(pieces: Pieces, piece: int) -> int:
+    """The piece that follows on the same thread; -1: none."""
     after = piece + 1
-    return after < len(pieces) and bool(pieces.lane[after] == pieces.lane[piece]) and bool(pieces.owner[after] >= 0)
+    return after if after < len(pieces) and pieces.lane[after] == pieces.lane[piece] else -1

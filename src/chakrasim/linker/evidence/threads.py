@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.linker.communication.host import handed_over
+from chakrasim.linker.communication.host import HandedOver
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Pieces
 from chakrasim.linker.rows.columns import rare_at
@@ -85,12 +85,12 @@ class _Threads:
         return np.flatnonzero(self.pieces.owner[low : max(high - 1, low)] < 0) + int(low)
 
 
-def explain(work: LaneEvents, pieces: Pieces) -> Handovers:
-    """Find out which idle time of threads is waiting for other threads."""
+def explain(work: LaneEvents, pieces: Pieces, handed: HandedOver) -> Handovers:
+    """Find out which idle time of threads is waiting for other threads; ``handed``: what `handed_over` finds."""
     found = Handovers()
     if work.threads > 1:
         threads = _Threads(work, pieces)
-        _handed_over(threads, found)
+        _handed_over(threads, handed, found)
         order = [work.main, *(thread for thread in range(work.threads) if thread != work.main)]
         for waiting in order:
             _returns(threads, waiting, found)
@@ -118,10 +118,10 @@ def _forward_and_backward(work: LaneEvents) -> dict[tuple[int, int], int]:
     return pairs
 
 
-def _handed_over(threads: _Threads, found: Handovers) -> None:
+def _handed_over(threads: _Threads, handed: HandedOver, found: Handovers) -> None:
     """Collectives of the host of which an operator is known that hands them over: their threads idle before them."""
     pieces, host = threads.pieces, threads.work.host
-    for collective, (giver, given, evidence) in handed_over(threads.work).items():
+    for collective, (giver, given, evidence) in handed.items():
         thread, time = int(host.lane[collective]), int(host.start_ns[collective])
         low, high = int(threads.offsets[thread]), int(threads.offsets[thread + 1])
         before = int(np.searchsorted(pieces.start_ns[low:high], time, side="left")) + low - 1
