@@ -149,15 +149,6 @@ def estimate_step(
     return _told(made, result, machine, profile, inside, tuple(assumed))
 
 
-def _reckoned(spec: Spec, machine: Machine, seconds: float) -> dict[str, float]:
-    """Parts of a step of so many seconds in the proportions that arithmetic gives them."""
-    from chakrasim.estimation.arithmetic import Arithmetic
-
-    found = Arithmetic(machine).step(spec)
-    moving, bubble = (seconds * part / found.step_ns for part in (found.moving_ns, found.bubble_ns))
-    return {"compute": seconds - moving - bubble, "comm_all": moving, BUBBLE: bubble}
-
-
 def _told(
     made: Generated, result: SimulationResult, machine: Machine, profile: DeviceProfile, inside: Groups,
     assumed: tuple[str, ...],
@@ -170,7 +161,9 @@ def _told(
     if result.records:
         parts = parts_of(result, made.job, rank)
     else:
-        parts = _reckoned(spec, machine, seconds)
+        from chakrasim.estimation.arithmetic import Arithmetic
+
+        parts = Arithmetic(machine).step(spec).parts_s(seconds)
         assumed = (*assumed, "parts are reckoned: of so many nodes single times are not kept")
     moving = sum(value for name, value in parts.items() if name.startswith("comm_"))
     doubts = Doubts(kind_of(spec), profile.name, len(assumed), moving / seconds, parts[BUBBLE] / seconds)

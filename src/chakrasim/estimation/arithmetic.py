@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from chakrasim.collectives.kinds import KINDS
 from chakrasim.estimation.alone import MOST_HELD, WAITED_FOR, groups_inside
 from chakrasim.estimation.dispatch import sent_once
+from chakrasim.estimation.parts import BUBBLE
 from chakrasim.estimation.recipes import Recipe, recipe_named, usual_recipe
 from chakrasim.generator.layers.condense import Alone, condense
 from chakrasim.generator.layers.parameters import stage_parameters
@@ -50,6 +51,8 @@ class _Framework:
     recipe: Recipe
     groups: dict[str, tuple[int, ...]]
     inside: frozenset[str]
+    key: Spec
+    """`_pass_key` of the spec."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,11 @@ class Sum:
     step_ns: float
     moving_ns: float
     bubble_ns: float
+
+    def parts_s(self, seconds: float) -> dict[str, float]:
+        """Parts of a step of so many seconds in these proportions, by names of `chakrasim.estimation.parts`."""
+        moving, bubble = (seconds * part / self.step_ns for part in (self.moving_ns, self.bubble_ns))
+        return {"compute": max(seconds - moving - bubble, 0.0), "comm_all": moving, BUBBLE: bubble}
 
 
 class Arithmetic:
@@ -99,7 +107,7 @@ class Arithmetic:
         key = spec.parallel
         if key not in self._inside:
             self._inside[key] = frozenset(groups_inside(spec, self.machine))
-        return _Framework(spec, recipe, groups, self._inside[key])
+        return _Framework(spec, recipe, groups, self._inside[key], _pass_key(spec))
 
     # --- passes ---
 
@@ -108,7 +116,7 @@ class Arithmetic:
         a few."""
         spec = framework.spec
         layers = spec.layers_of(chunk)
-        kinds = [(spec.model.kinds(one), spec.model.keys(one), spec.recomputes(one)) for one in layers]
+        kinds = [spec.sort(one) for one in layers]
         if len(layers) <= _SAMPLE_LAYERS + 1 or len(set(kinds)) > 1:
             return self._written(framework, chunk, forward, layers, kinds)
         few, more = (
@@ -122,7 +130,7 @@ class Arithmetic:
     ) -> Floats:
         spec = framework.spec
         ends = chunk == 0, chunk == spec.chunks - 1
-        key = _pass_key(spec), framework.inside, tuple(kinds), ends, forward
+        key = framework.key, framework.inside, tuple(kinds), ends, forward
         if key not in self._passes:
             tape = ChunkPass(spec, chunk, forward=forward, last=False, layers=layers).write()
             self._passes[key] = self._tape_ns(framework, tape)
@@ -160,9 +168,8 @@ class Arithmetic:
     # --- communication ---
 
     def _collective(self, framework: _Framework, role: str, kind: int, size: int) -> tuple[float, float]:
-        """ns of a collective alone on its links, and its channels: between those of the powers of two around its size.
-
-        comm_size is what `chakrasim.collectives.kinds` has it of."""
+        """ns of a collective alone on its links, between those of the `_SIZES` around its size, and its channels; size
+        is what `chakrasim.collectives.kinds` has comm_size of."""
         group = framework.groups.get(role, (0,))
         factor = framework.recipe.collective(role) if role in framework.inside else 1.0
         if len(group) < 2 or size <= 0:
@@ -213,7 +220,7 @@ class Arithmetic:
 
     def _optimizer(self, framework: _Framework, stage: int) -> Floats:
         spec = framework.spec
-        key = _pass_key(spec), spec.parallel.dp, stage_parameters(spec, stage), framework.inside
+        key = framework.key, spec.parallel.dp, stage_parameters(spec, stage), framework.inside
         if key not in self._optimizers:
             self._optimizers[key] = self._tape_ns(framework, optimizer_pass(spec, stage))
         return self._optimizers[key]
@@ -269,18 +276,18 @@ def _take_turns(
                     turn = within // stages
                     chunk = (turn if first else virtual - 1 - turn) * stages + stage
                     batch = group * stages + within % stages
-                ready = 0.0
-                if first and chunk > 0:
-                    ready = done[0, chunk - 1, batch]
-                elif not first and chunk == chunks - 1:
-                    ready = done[0, chunk, batch] - hop
+                ready, sent = 0.0, hop
+                if not first and chunk == chunks - 1:
+                    ready, sent = done[0, chunk, batch], 0.0
                 elif not first:
                     ready = done[1, chunk + 1, batch]
-                if ready < 0.0 and (first or done[0, chunk, batch] < 0.0 or chunk != chunks - 1):
+                elif chunk > 0:
+                    ready = done[0, chunk - 1, batch]
+                else:
+                    sent = 0.0
+                if ready < 0.0:
                     break
-                if chunk > 0 or not first:
-                    ready += hop
-                now[stage] = max(now[stage], ready) + (forward[chunk] if first else backward[chunk])
+                now[stage] = max(now[stage], ready + sent) + (forward[chunk] if first else backward[chunk])
                 done[0 if first else 1, chunk, batch] = now[stage]
                 at[stage] += 1
                 left -= 1

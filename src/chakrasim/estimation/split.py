@@ -54,7 +54,7 @@ def spec_of(model: ModelLike, machine: Machine, request: Request) -> tuple[Spec,
     entries, _ = entries_of(model, request)
     alone = {key: value for key, value in entries.items() if key in ("model", "dtype", "gradient_dtype", "recompute")}
     sizes = load_spec(alone).model
-    node = int(np.bincount(machine.places)[machine.places[0]])
+    node = node_ranks(machine)
     named = isinstance(model, str) and word_of(model) in MODELS
     asked = _Asked(entries, request, sizes, machine.ranks, node, named)
     capacity = FILLED * (machine.profile.memory_bytes if machine.profile is not None else 0)
@@ -104,13 +104,19 @@ def _as_full(spec: Spec) -> Spec:
 def _splits(asked: _Asked) -> Iterator[tuple[int, int]]:
     """Splits into tp and pp, those over fewest ranks first; of equal ones those with fewer stages."""
     split, gpus = asked.entries["parallel"], asked.gpus // int(asked.entries["parallel"].get("cp", 1))
-    tps = [int(split["tp"])] if "tp" in split else [tp for tp in _powers(asked.node) if asked.model.kv_heads % tp == 0]
+    tps = [int(split["tp"])] if "tp" in split else [tp for tp in powers(asked.node) if asked.model.kv_heads % tp == 0]
     pps = [int(split["pp"])] if "pp" in split else range(1, min(asked.model.layers, gpus) + 1)
     pairs = ((tp, pp) for tp in tps for pp in pps if gpus % (tp * pp) == 0)
     yield from sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[1]))
 
 
-def _powers(most: int) -> list[int]:
+def node_ranks(machine: Machine) -> int:
+    """How many ranks are on the first one's node."""
+    return int(np.bincount(machine.places)[machine.places[0]])
+
+
+def powers(most: int) -> list[int]:
+    """Those of two, up to ``most``."""
     return [1 << power for power in range(most.bit_length()) if 1 << power <= most]
 
 

@@ -376,11 +376,15 @@ class Spec:
         first, last = (number * whole // self.chunks - front for number in (chunk, chunk + 1))
         return range(max(first, 0), min(last, self.model.layers))
 
+    def sort(self, layer: int) -> tuple[tuple[str, ...], int, bool]:
+        """What layers have in common that do the same."""
+        return self.model.kinds(layer), self.model.keys(layer), self.recomputes(layer)
+
     def alike(self, chunk: int) -> list[tuple[int, int]]:
         """Of layers of a piece that are the same, one and how many there are, of each sort."""
         found: dict[object, tuple[int, int]] = {}
         for layer in self.layers_of(chunk):
-            key = self.model.kinds(layer), self.model.keys(layer), self.recomputes(layer)
+            key = self.sort(layer)
             found[key] = layer, found.get(key, (layer, 0))[1] + 1
         return list(found.values())
 
