@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_strict, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.cli.page import add_report, check_report, write_report
+from chakrasim.cli.step_options import add_numbers, asked_of
 from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
@@ -26,16 +27,6 @@ What is left open is chosen and told: the smallest tp within a node, then pp, th
 
 exit codes: 0 done; 2 unusable input (or, with --strict, what does not fit in memory, or any other warning)
 """
-_NUMBERS: Final = {
-    "tp": "ranks that share every matrix",
-    "pp": "pipeline stages",
-    "vp": "pieces of the model on each stage (interleaved schedule)",
-    "cp": "ranks that share each sequence",
-    "ep": "ranks that share the experts of a layer",
-    "batch": "sequences of a step, of the whole job",
-    "micro-batch": "sequences that a replica computes at a time",
-    "seq": "tokens of a sequence",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device-profile", metavar="NAME|FILE",
         help="instead of the machine's: a shipped device, or a profile such as calibrate steps writes",
     )  # fmt: skip
-    for name, what in _NUMBERS.items():
-        parser.add_argument(f"--{name}", type=whole_number(1, 2**40), metavar="N", help=what)
+    add_numbers(parser)
     parser.add_argument(
         "--dp-kind", metavar="KIND",
         help="data parallelism: ddp; fsdp, parameters sharded over all replicas; hsdp, over those of a node",
@@ -91,9 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.estimation.api import estimate
     from chakrasim.report.tables.prediction import step_sections
 
-    asked = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in _NUMBERS}
-    for name in ("dp_kind", "zero", "recompute", "dtype", "compile"):
-        asked[name] = getattr(options, name)
+    asked = asked_of(options, "dp_kind", "zero", "recompute", "dtype", "compile")
     notes = Notes()
     found = estimate(
         options.model, machine=options.machine, gpus=options.gpus, nic=options.nic,

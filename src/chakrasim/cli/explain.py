@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.job_options import add_inputs, add_limits, add_model, files_of, simulated
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.cli.page import add_report, check_report, question_of, write_report
+
+if TYPE_CHECKING:
+    from chakrasim.explanation.result import Explanation
+    from chakrasim.report.page.parts import Page
 
 SUMMARY = "Explain why a job takes as long as it does: the critical path over all ranks, who waits for whom"
 EXAMPLES = """\
@@ -43,11 +49,15 @@ def run(options: argparse.Namespace) -> int:
     with simulated(options) as result:
         tell_warnings(result.warnings, options)
         from chakrasim.explanation.explain import explain
-        from chakrasim.report.page.explanation import explanation_page
         from chakrasim.report.tables.answers.explanation import explanation_sections
 
         found = explain(result)
-    question = question_of(options, "Why does {} take so long{}?")
-    write_report(options, lambda: explanation_page(found, question=question), inputs)
+    write_report(options, partial(_page, found, options), inputs)
     report(options, found.to_dict, lambda: explanation_sections(found))
     return 0
+
+
+def _page(found: Explanation, options: argparse.Namespace) -> Page:
+    from chakrasim.report.page.explanation import explanation_page
+
+    return explanation_page(found, question=question_of(options, "Why does {} take so long{}?"))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_strict, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
 from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.cli.progress import count_ranks
+from chakrasim.cli.step_options import add_numbers, asked_of
 from chakrasim.notes import Notes
+
+if TYPE_CHECKING:
+    from chakrasim.report.page.parts import Page
+    from chakrasim.sweeps.plan import Plan
 
 SUMMARY = "Find the best split of a model over GPUs that fits in memory"
 EXAMPLES = """\
@@ -22,16 +28,6 @@ are reckoned, the fastest of those that fit are simulated.
 
 exit codes: 0 done; 2 unusable input, or nothing fits (or, with --strict, any warning)
 """
-_NUMBERS: Final = {
-    "tp": "ranks that share every matrix",
-    "pp": "pipeline stages",
-    "vp": "pieces of the model on each stage",
-    "cp": "ranks that share each sequence",
-    "ep": "ranks that share the experts of a layer",
-    "batch": "sequences of a step, of the whole job",
-    "micro-batch": "sequences that a replica computes at a time",
-    "seq": "tokens of a sequence",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--machine", required=True, metavar="NAME|FILE", help="a board such as h100, or a machine file")
     parser.add_argument("--gpus", type=whole_number(1, 2**20), metavar="N", help="how many GPUs of a board")
     parser.add_argument("--nic", metavar="SPEED", help="of each NIC, such as 400G; default: the board's")
-    for name, what in _NUMBERS.items():
-        parser.add_argument(f"--{name}", type=whole_number(1, 2**40), metavar="N", help=f"{what}, not to be chosen")
+    add_numbers(parser, ", not to be chosen")
     parser.add_argument("--zero", type=whole_number(0, 3), metavar="0-3", help="what data parallelism shards")
     parser.add_argument("--recompute", metavar="WHAT", help="none, selective or full, not to be chosen")
     parser.add_argument("--dtype", metavar="TYPE", help="what is computed in: bf16, fp16, fp32, fp8, mxfp8, nvfp4")
@@ -59,24 +54,28 @@ def run(options: argparse.Namespace) -> int:
     check_report(options.report)
     if not options.quiet:
         announce_compilation("simulator")
-    from chakrasim.report.page.sweep import plan_page
     from chakrasim.report.tables.answers.plan import plan_sections
     from chakrasim.sweeps.plan import plan
 
-    def told(done: int, total: int, what: str) -> None:
-        if not options.quiet:
-            count_ranks(what, done, total, "reckoned")
-
-    asked = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in _NUMBERS}
-    asked |= {name: getattr(options, name) for name in ("zero", "recompute", "dtype")}
+    asked = asked_of(options, "zero", "recompute", "dtype")
     notes = Notes()
     found = plan(
-        options.model, machine=options.machine, gpus=options.gpus, nic=options.nic, jobs=options.jobs, progress=told,
-        notes=notes, **asked,
+        options.model, machine=options.machine, gpus=options.gpus, nic=options.nic, jobs=options.jobs,
+        progress=None if options.quiet else _show, notes=notes, **asked,
     )  # fmt: skip
     notes.refuse(options.strict)
     tell_warnings(notes.warnings, options)
-    question = f"Which split of {options.model} is fastest on {found.machine}?"
-    write_report(options, lambda: plan_page(found, question=question, warnings=tuple(notes.warnings)), inputs)
+    write_report(options, partial(_page, found, notes, options), inputs)
     report(options, found.to_json, lambda: plan_sections(found))
     return 0
+
+
+def _show(done: int, total: int, what: str) -> None:
+    count_ranks(what, done, total, "reckoned")
+
+
+def _page(found: Plan, notes: Notes, options: argparse.Namespace) -> Page:
+    from chakrasim.report.page.sweep import plan_page
+
+    question = f"Which split of {options.model} is fastest on {found.machine}?"
+    return plan_page(found, question=question, warnings=tuple(notes.warnings))

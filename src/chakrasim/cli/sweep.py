@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report
 from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.cli.progress import count_ranks
+
+if TYPE_CHECKING:
+    from chakrasim.report.page.parts import Page
+    from chakrasim.sweeps.sweep import SweepResult
 
 SUMMARY = "Go through many splits and machines, and find what nothing else beats"
 EXAMPLES = """\
@@ -51,18 +57,27 @@ def run(options: argparse.Namespace) -> int:
     check_report(options.report)
     if not options.quiet:
         announce_compilation("simulator")
-    from chakrasim.report.page.sweep import sweep_page
     from chakrasim.report.tables.answers.sweep import sweep_sections
     from chakrasim.sweeps.sweep import sweep
 
-    def told(done: int, total: int, what: str) -> None:
-        if not options.quiet:
-            count_ranks(what, done, total, "points")
-
     found = sweep(
-        options.sweep, options.output, resume=options.resume, jobs=options.jobs, cluster=options.cluster, progress=told
+        options.sweep,
+        options.output,
+        resume=options.resume,
+        jobs=options.jobs,
+        cluster=options.cluster,
+        progress=None if options.quiet else _show,
     )
-    question = f"Which point of {options.sweep} is best?"
-    write_report(options, lambda: sweep_page(found, question=question), [options.sweep])
+    write_report(options, partial(_page, found, options), [options.sweep])
     report(options, found.to_json, lambda: sweep_sections(found))
     return 0
+
+
+def _show(done: int, total: int, what: str) -> None:
+    count_ranks(what, done, total, "points")
+
+
+def _page(found: SweepResult, options: argparse.Namespace) -> Page:
+    from chakrasim.report.page.sweep import sweep_page
+
+    return sweep_page(found, question=f"Which point of {options.sweep} is best?")

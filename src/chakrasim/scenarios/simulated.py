@@ -42,13 +42,18 @@ class Outcome:
     """Of recorded jobs that are replayed: the number of each step, and what it takes before and after, in ns, the mean
     over ranks, by the order in which things happened."""
 
+    @property
+    def change(self) -> float:
+        """Of the makespan, as a share of what it was."""
+        return self.after_ns / self.before_ns - 1 if self.before_ns else 0.0
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         found = {
             "set": list(self.asked),
             "before_ns": self.before_ns,
             "after_ns": self.after_ns,
-            "change": self.after_ns / self.before_ns - 1 if self.before_ns else 0.0,
+            "change": self.change,
             "by_engine": self.by_engine,
         }
         if self.steps:

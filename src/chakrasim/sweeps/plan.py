@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from chakrasim.errors import InputError
 from chakrasim.estimation.api import estimate_step
 from chakrasim.estimation.request import ModelLike, Request
-from chakrasim.estimation.split import FILLED, USUAL_TOKENS, spec_of
+from chakrasim.estimation.split import FILLED, USUAL_TOKENS, node_ranks, powers, spec_of
 from chakrasim.files.workers import run_all
 from chakrasim.machine import Machine, load_machine
 from chakrasim.notes import Notes
 from chakrasim.progress import Progress
 from chakrasim.startup import cores
-from chakrasim.sweeps.points import MEMORY, OK, Outcome, Prepared, by_arithmetic, prepared
+from chakrasim.sweeps.points import MEMORY, OK, Outcome, Prepared, by_arithmetic, by_reason, prepared, shared
 from chakrasim.sweeps.space import Point
 from chakrasim.text.amounts import size_text, time_text
 from chakrasim.text.shown import Shown
@@ -63,6 +62,11 @@ class Plan(Shown):
     refused: Mapping[str, int]
     tried: int
     assumed: tuple[str, ...]
+
+    @property
+    def overlapping(self) -> int:
+        """How many runners-up have an interval that overlaps with that of the best."""
+        return sum(not one.apart for one in self.runners_up)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``chakrasim plan --json`` writes them."""
@@ -116,7 +120,7 @@ def plan(
     # Machines that nobody can read again would go to other processes with every point.
     processes = 1 if isinstance(source, Machine) else jobs or cores()
     outcomes = _reckoned(points, processes, progress)
-    refused = Counter(one.reason for one in outcomes if one.status != OK)
+    refused = by_reason(outcomes)
     order = sorted((at for at, one in enumerate(outcomes) if one.status == OK), key=lambda at: outcomes[at].step_s)
     if not order:
         raise _nothing_goes(outcomes, refused, made)
@@ -127,8 +131,7 @@ def plan(
     found = sorted(zip(chosen, steps, strict=True), key=lambda pair: pair[1].step_s)
     best = _candidate(*found[0])
     others = tuple(_candidate(point, step, best.step) for point, step in found[1:])
-    counted = dict(sorted(refused.items(), key=lambda item: (-item[1], item[0])))
-    return Plan(best.step.model, best.step.machine, best, others, counted, len(points), assumed)
+    return Plan(best.step.model, best.step.machine, best, others, refused, len(points), assumed)
 
 
 def _points(base: Point, machine: Machine) -> tuple[list[Point], tuple[str, ...]]:
@@ -140,12 +143,8 @@ def _points(base: Point, machine: Machine) -> tuple[list[Point], tuple[str, ...]
         micro = int(fixed.get("micro_batch", 1))
         base = {**base, "batch": max(round(USUAL_TOKENS / sizes.sequence / gpus), micro) * gpus}
         assumed.append(f"a batch of {base['batch']:,} sequences")
-    node = max(int((machine.places == machine.places[0]).sum()), 1)
-    tps = [
-        1 << power for power in range(node.bit_length()) if 1 << power <= node and sizes.kv_heads % (1 << power) == 0
-    ]
     choices = {
-        "tp": tps,
+        "tp": [tp for tp in powers(node_ranks(machine)) if sizes.kv_heads % tp == 0],
         "pp": [pp for pp in range(1, sizes.layers + 1) if gpus % pp == 0],
         "vp": _VIRTUAL,
         "micro_batch": _MICRO_BATCHES,
@@ -155,32 +154,27 @@ def _points(base: Point, machine: Machine) -> tuple[list[Point], tuple[str, ...]
     found: list[Point] = [base]
     for name, values in choices.items():
         if name not in fixed:
-            found = [
-                {**point, name: value} for point in found for value in values if _sensible(point, name, value, gpus)
-            ]
+            made = ({**point, name: value} for point in found for value in values)
+            found = [point for point in made if _sensible(point, name, gpus)]
     return found, tuple(assumed)
 
 
 def _experts(sizes: Model, gpus: int) -> tuple[int | None, ...]:
     if sizes.moe is None:
         return (None,)
-    return tuple(ep for ep in _powers(gpus) if sizes.moe.experts % ep == 0)
+    return tuple(ep for ep in powers(gpus) if sizes.moe.experts % ep == 0)
 
 
-def _powers(most: int) -> list[int]:
-    return [1 << power for power in range(most.bit_length())]
-
-
-def _sensible(point: Point, name: str, value: Any, gpus: int) -> bool:
-    """Whether a value goes with those chosen before; what is left out here is nothing that anyone would ask for."""
+def _sensible(point: Point, name: str, gpus: int) -> bool:
+    """Whether a key's value goes with those chosen before; what is left out here is nothing that anyone would ask
+    for."""
     if name == "pp":
-        return bool(gpus % (value * int(point["tp"]) * int(point.get("cp", 1))) == 0)
+        return gpus % shared(point) == 0
     if name == "vp":
-        return bool(value == 1 or point["pp"] > 1)
-    replicas = gpus // (int(point.get("tp", 1)) * int(point.get("pp", 1)) * int(point.get("cp", 1)))
+        return bool(point["vp"] == 1 or point["pp"] > 1)
     if name == "micro_batch":
-        return bool(point["batch"] % (max(replicas, 1) * value) == 0)
-    return bool(name != "ep" or value is None or replicas % value == 0)
+        return bool(point["batch"] % (max(gpus // shared(point), 1) * point["micro_batch"]) == 0)
+    return bool(name != "ep" or point["ep"] is None or gpus // shared(point) % point["ep"] == 0)
 
 
 def _reckoned(points: list[Point], jobs: int, progress: Progress | None) -> list[Outcome]:
@@ -207,8 +201,7 @@ def _simulated(point: Point) -> StepEstimate:
 def _candidate(point: Point, step: StepEstimate, best: StepEstimate | None = None) -> Candidate:
     keys = ("tp", "pp", "vp", "cp", "ep", "micro_batch", "batch", "recompute")
     split = {key: point[key] for key in keys if point.get(key) is not None}
-    replicas = step.gpus // (split.get("tp", 1) * split.get("pp", 1) * split.get("cp", 1))
-    split = {"dp": replicas, **split}
+    split = {"dp": step.gpus // shared(point), **split}
     if best is None:
         return Candidate(split, step)
     more = {name: step.parts_s.get(name, 0.0) - best.parts_s.get(name, 0.0) for name in {*step.parts_s, *best.parts_s}}
@@ -220,7 +213,7 @@ def _candidate(point: Point, step: StepEstimate, best: StepEstimate | None = Non
 def _nothing_goes(outcomes: list[Outcome], refused: Mapping[str, int], machine: Machine) -> InputError:
     least = min((one.memory_bytes for one in outcomes if one.reason == MEMORY), default=0)
     if not least:
-        reason = max(refused, key=lambda name: refused[name], default="no split makes these GPUs")
+        reason = next(iter(refused), "no split makes these GPUs")
         return InputError("no split goes", file=machine.name or "machine", found=reason, expected="whole replicas")
     capacity = machine.profile.memory_bytes if machine.profile is not None else 0
     return InputError(

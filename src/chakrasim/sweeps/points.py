@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from chakrasim.errors import InputError
 from chakrasim.estimation.api import as_usual, estimate_step, profile_of
 from chakrasim.estimation.arithmetic import Arithmetic
+from chakrasim.estimation.parts import seconds_by_state
 from chakrasim.estimation.request import Request
 from chakrasim.estimation.split import peak_bytes, spec_of
 from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
 from chakrasim.machine import Machine, load_device, load_machine
-from chakrasim.machine.device.power import BUSY, COMMUNICATING, IDLE
 from chakrasim.sweeps.conditions import Condition
 from chakrasim.sweeps.space import ASKED, Point, is_setting
 
@@ -37,7 +38,6 @@ class Outcome:
     """What a point comes to; figures are NaN where they are not known.
 
     ``reason``: why it was refused, in words that are the same for the same reason. ``by``: "arithmetic" or "engine".
-    ``split``: how ranks share the model, in words.
     """
 
     step_s: float = math.nan
@@ -51,13 +51,36 @@ class Outcome:
     reason: str = ""
     by: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; None where nothing is known."""
+        return {name: known(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def of(cls, figures: Mapping[str, Any]) -> Outcome:
+        """From `to_dict`."""
+        values: dict[str, Any] = {name: math.nan if value is None else value for name, value in figures.items()}
+        return cls(**values)
+
+
+def known(value: Any) -> Any:
+    """The value; None for NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def by_reason(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How many were refused, by reason, the most frequent first."""
+    counts = Counter(one.reason for one in outcomes if one.status != OK)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
 
 @dataclass(frozen=True)
 class Prepared:
-    """A point that goes: the step, the machine, what was assumed, and the bytes of the fullest GPU."""
+    """A point that goes: the step, the machine and its arithmetic, what was assumed, and the bytes of the fullest
+    GPU."""
 
     spec: Spec
     machine: Machine
+    arithmetic: Arithmetic
     assumed: tuple[str, ...]
     memory_bytes: int
 
@@ -68,10 +91,10 @@ def prepared(point: Point, where: tuple[Condition, ...], filled: float = 1.0) ->
     for condition in where:
         if not condition.holds(values):
             return _refused(values, condition.text)
-    machine, _ = _machine_of(values)
+    machine, arithmetic = _machine_of(values)
     asked = {name: values[name] for name in ASKED if values.get(name) is not None}
     try:
-        if "dp" in point and values["dp"] * _shared(values) != machine.ranks:
+        if "dp" in point and values["dp"] * shared(values) != machine.ranks:
             raise InputError("dp * tp * pp * cp is not the number of GPUs")
         spec, assumed = spec_of(values["model"], machine, Request(**asked))
     except InputError as error:
@@ -81,7 +104,7 @@ def prepared(point: Point, where: tuple[Condition, ...], filled: float = 1.0) ->
     peak = peak_bytes(spec)
     if peak > filled * profile_of(machine).memory_bytes:
         return Outcome(gpus=machine.ranks, memory_bytes=peak, status=REFUSED, reason=MEMORY)
-    return Prepared(spec, machine, as_usual(spec, assumed), peak)
+    return Prepared(spec, machine, arithmetic, as_usual(spec, assumed), peak)
 
 
 def by_arithmetic(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Outcome:
@@ -90,15 +113,13 @@ def by_arithmetic(point: Point, where: tuple[Condition, ...], filled: float = 1.
     if isinstance(found, Outcome):
         return found
     machine, profile = found.machine, profile_of(found.machine)
-    _, arithmetic = _machine_of(_with_dp(point))
-    took = arithmetic.step(found.spec)
+    took = found.arithmetic.step(found.spec)
     seconds, moving, bubble = took.step_ns / 1e9, took.moving_ns / 1e9, took.bubble_ns / 1e9
     doubts = Doubts(kind_of(found.spec), profile.name, len(found.assumed), moving / seconds, bubble / seconds)
     low, high = load_spread().interval(seconds, doubts)
-    busy = max(seconds - moving - bubble, 0.0)
     energy = math.nan
     if profile.power is not None:
-        energy = machine.ranks * profile.power.energy({BUSY: busy, COMMUNICATING: moving, IDLE: bubble}).joules
+        energy = machine.ranks * profile.power.energy(seconds_by_state(took.parts_s(seconds))).joules
     return Outcome(seconds, low, high, machine.ranks, found.memory_bytes, energy, _money(point, seconds, machine.ranks),
                    OK, "", ARITHMETIC)  # fmt: skip
 
@@ -118,15 +139,15 @@ def _with_dp(point: Point) -> Point:
     """The point with ``gpus`` and ``dp``, as far as each follows from the other; rounded down where they do not go
     together, so that conditions see it."""
     values = {name: _whole(value) for name, value in point.items()}
-    shared = _shared(values)
-    if values.get("gpus") is None and values.get("dp") is not None and shared:
-        values["gpus"] = values["dp"] * shared
-    elif values.get("dp") is None and values.get("gpus") is not None and shared:
-        values["dp"] = values["gpus"] // shared
+    each = shared(values)
+    if values.get("gpus") is None and values.get("dp") is not None and each:
+        values["gpus"] = values["dp"] * each
+    elif values.get("dp") is None and values.get("gpus") is not None and each:
+        values["dp"] = values["gpus"] // each
     return {"cp": 1, "vp": 1, **{name: value for name, value in values.items() if value is not None}}
 
 
-def _shared(values: Mapping[str, Any]) -> int:
+def shared(values: Mapping[str, Any]) -> int:
     """Ranks of a replica; 0 where tp or pp is left open."""
     sizes: list[Any] = [values.get("tp"), values.get("pp"), values.get("cp") or 1]
     return math.prod(sizes) if all(isinstance(size, int) for size in sizes) else 0

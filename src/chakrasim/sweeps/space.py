@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -41,8 +40,15 @@ class Space:
 
     def points(self, begin: int = 0, end: int | None = None) -> Iterator[Point]:
         """The points of the product in order, the last key fastest."""
-        for values in itertools.islice(itertools.product(*self.vary.values()), begin, end):
-            yield {**self.base, **dict(zip(self.vary, values, strict=True))}
+        return map(self.point, range(len(self))[begin:end])
+
+    def point(self, row: int) -> Point:
+        """The values of one point."""
+        own = {}
+        for key, values in reversed([*self.vary.items()]):
+            row, at = divmod(row, len(values))
+            own[key] = values[at]
+        return {**self.base, **{key: own[key] for key in self.vary}}
 
     def canonical(self) -> str:
         """The same text for the same space."""

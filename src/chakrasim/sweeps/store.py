@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,14 +63,13 @@ class Store:
             content = json.loads(data)
             if digest.decode() != hashlib.sha256(data).hexdigest() or content["points"] != list(points):
                 return None
-            return list(map(_outcome, content["outcomes"]))
+            return list(map(Outcome.of, content["outcomes"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def save(self, name: str, points: Sequence[int], outcomes: Iterable[Outcome]) -> None:
         """Keep them under this name, whole or not at all."""
-        rows = [{name: _plain(value) for name, value in asdict(one).items()} for one in outcomes]
-        data = json.dumps({"points": list(points), "outcomes": rows}).encode()
+        data = json.dumps({"points": list(points), "outcomes": [one.to_dict() for one in outcomes]}).encode()
         write_whole(self.folder / PARTS / f"{name}.json", hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
 
     def finish(self, space: Space, outcomes: Mapping[int, Outcome], front: Sequence[int]) -> None:
@@ -98,10 +97,8 @@ def table(space: Space, outcomes: Mapping[int, Outcome], rows: Iterable[int]) ->
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*space.vary, *FIGURES])
-    wanted = list(rows)
-    everything = len(wanted) == len(space)
-    points = enumerate(space.points()) if everything else ((row, next(space.points(row))) for row in wanted)
-    for row, point in points:
+    for row in rows:
+        point = space.point(row)
         values = (cell(name, value) for name, value in zip(FIGURES, astuple(outcomes[row]), strict=True))
         writer.writerow([*(point[key] for key in space.vary), *values])
     return text.getvalue()
@@ -112,12 +109,3 @@ def cell(name: str, value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.9f}" if name.endswith("_s") else f"{value:.9g}"
     return str(value or "")
-
-
-def _outcome(row: dict[str, Any]) -> Outcome:
-    values: dict[str, Any] = {name: math.nan if value is None else value for name, value in row.items()}
-    return Outcome(**values)
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value

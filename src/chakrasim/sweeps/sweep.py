@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from chakrasim.progress import Progress
 from chakrasim.startup import cores
 from chakrasim.sweeps.cluster import run_on
 from chakrasim.sweeps.front import front_of
-from chakrasim.sweeps.points import ENGINE, OK, Outcome, by_arithmetic, by_engine
+from chakrasim.sweeps.points import ENGINE, OK, Outcome, by_arithmetic, by_engine, by_reason, known
 from chakrasim.sweeps.space import Point, Space, read_space
 from chakrasim.sweeps.store import FIGURES, Store
 from chakrasim.text.shown import Shown
@@ -63,8 +62,17 @@ class SweepResult(Shown):
     @property
     def refused(self) -> dict[str, int]:
         """How many points were refused, by reason, the most frequent first."""
-        counts = Counter(one.reason for one in self.outcomes if one.status != OK)
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        return by_reason(self.outcomes)
+
+    @property
+    def going(self) -> int:
+        """How many points were not."""
+        return sum(one.status == OK for one in self.outcomes)
+
+    @property
+    def simulated(self) -> int:
+        """How many points have simulated figures."""
+        return sum(one.by == ENGINE for one in self.outcomes)
 
     @property
     def best(self) -> int | None:
@@ -73,7 +81,7 @@ class SweepResult(Shown):
 
     def point(self, row: int) -> Point:
         """The values of a point."""
-        return next(self.space.points(row))
+        return self.space.point(row)
 
     def frame(self) -> pd.DataFrame:
         """A pandas frame: the varied keys, then the figures."""
@@ -89,23 +97,22 @@ class SweepResult(Shown):
         """Plain values, as ``chakrasim sweep --json`` writes them."""
         return {
             "points": len(self.outcomes),
-            "ok": sum(one.status == OK for one in self.outcomes),
-            "simulated": sum(one.by == ENGINE for one in self.outcomes),
-            "largest_difference": _none(self.largest_difference),
+            "ok": self.going,
+            "simulated": self.simulated,
+            "largest_difference": known(self.largest_difference),
             "refused": self.refused,
             "best": None if self.best is None else self._row(self.best),
             "front": [self._row(row) for row in self.front],
         }
 
     def _row(self, row: int) -> dict[str, Any]:
-        point, outcome = self.point(row), self.outcomes[row]
-        return {**{key: point[key] for key in self.space.vary},
-                **{name: _none(getattr(outcome, name)) for name in FIGURES}}  # fmt: skip
+        point = self.point(row)
+        return {**{key: point[key] for key in self.space.vary}, **self.outcomes[row].to_dict()}
 
     def _in_short(self) -> dict[str, str]:
         return {
             "points": f"{len(self.outcomes):,}",
-            "that go": f"{self.to_json()['ok']:,}",
+            "that go": f"{self.going:,}",
             "front": str(len(self.front)),
         }
 
@@ -190,35 +197,30 @@ class _Run:
         """Outcomes of all points of the chunks: those that the folder has, then the others."""
         left, done, total = [], 0, sum(map(len, chunks))
         for chunk in chunks:
-            known = self.store.load(_name(what, chunk), chunk) if self.store is not None else None
-            if known is None:
+            kept = self.store.load(_name(what, chunk), chunk) if self.store is not None else None
+            if kept is None:
                 left.append(chunk)
             else:
-                self.outcomes.update(zip(chunk, known, strict=True))
+                self.outcomes.update(zip(chunk, kept, strict=True))
                 done += len(chunk)
+        best_s = _fastest(self.outcomes.values())
         work = partial(_evaluate, self.space, evaluate)
         for chunk, outcomes in zip(left, self.workers(work, left), strict=True):
             if self.store is not None:
                 self.store.save(_name(what, chunk), chunk, outcomes)
             self.outcomes.update(zip(chunk, outcomes, strict=True))
             done += len(chunk)
-            self._tell(what, done, total)
+            best_s = min(best_s, _fastest(outcomes))
+            if self.progress is not None:
+                self.progress(done, total, f"{what}, best so far {best_s:.3f} s" if best_s < math.inf else what)
 
-    def _tell(self, what: str, done: int, total: int) -> None:
-        if self.progress is not None:
-            times = [one.step_s for one in self.outcomes.values() if one.status == OK]
-            best = f", best so far {min(times):.3f} s" if times else ""
-            self.progress(done, total, f"{what}{best}")
+
+def _fastest(outcomes: Iterable[Outcome]) -> float:
+    return min((one.step_s for one in outcomes if one.status == OK), default=math.inf)
 
 
 def _evaluate(space: Space, evaluate: Any, chunk: Sequence[int]) -> list[Outcome]:
-    return [evaluate(point, space.where) for point in _points(space, chunk)]
-
-
-def _points(space: Space, rows: Sequence[int]) -> Iterator[Point]:
-    if isinstance(rows, range):
-        return space.points(rows.start, rows.stop)
-    return (next(space.points(row)) for row in rows)
+    return [evaluate(space.point(row), space.where) for row in chunk]
 
 
 def _name(what: str, chunk: Sequence[int]) -> str:
@@ -229,7 +231,3 @@ def _drawn(going: Sequence[int]) -> list[int]:
     """A hundredth of them, always the same."""
     count = max(math.ceil(SAMPLED * len(going)), 1)
     return sorted(random.Random(len(going)).sample(list(going), count))
-
-
-def _none(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -51,9 +51,8 @@ def _outcome(answer: JobAnswer) -> Iterator[Fact]:
     found = answer.outcome
     if found is None:
         return
-    change = found.after_ns / found.before_ns - 1 if found.before_ns else 0.0
     how = "simulated again" if found.by_engine else "by the order in which things happened"
-    yield Fact("; ".join(found.asked), time_text(round(found.after_ns)), f"{change:+.2%}, {how}")
+    yield Fact("; ".join(found.asked), time_text(round(found.after_ns)), f"{found.change:+.2%}, {how}")
 
 
 def _scenarios(answer: JobAnswer) -> Iterator[Part]:

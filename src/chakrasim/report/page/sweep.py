@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from chakrasim.estimation.result import StepEstimate
@@ -11,9 +12,9 @@ from chakrasim.report.page.answer import sections_page
 from chakrasim.report.page.estimate import memory_bars, step_facts
 from chakrasim.report.page.parts import Bars, Fact, Page, Part, Scatter, Series, Table
 from chakrasim.report.tables.answers.plan import plan_sections
-from chakrasim.report.tables.answers.sweep import figures_texts, sweep_sections
+from chakrasim.report.tables.answers.sweep import figures_texts, interval_text, sweep_sections
 from chakrasim.sweeps.plan import Plan
-from chakrasim.sweeps.points import OK, Outcome
+from chakrasim.sweeps.points import OK, Outcome, known
 from chakrasim.sweeps.sweep import SweepResult
 from chakrasim.text.amounts import time_text
 
@@ -25,17 +26,16 @@ _NAMES: Final = {"step_s": "step", "memory_bytes": "memory of the fullest GPU", 
 def plan_page(found: Plan, *, question: str, warnings: tuple[str, ...] = ()) -> Page:
     """The page of ``chakrasim plan``; figures are those of `Plan.to_json`."""
     step = found.best.step
-    overlap = sum(not one.apart for one in found.runners_up)
     verdict = (
         Fact("the best split", ", ".join(f"{key} {value}" for key, value in found.best.split.items()), step.split),
         Fact("a step takes", time_text(1e9 * step.step_s), f"90 % interval: {step.interval_text}"),
         *step_facts(step),
-        Fact("tried", f"{found.tried:,}", f"splits, {sum(found.refused.values()):,} refused; intervals of {overlap} of "
-             f"{len(found.runners_up)} runners-up overlap with the best"),
+        Fact("tried", f"{found.tried:,}", f"splits, {sum(found.refused.values()):,} refused; intervals of "
+             f"{found.overlapping} of {len(found.runners_up)} runners-up overlap with the best"),
     )  # fmt: skip
     tables = [section for section in plan_sections(found)[1:] if section.title != "Assumed"]
     page = sections_page(question, tables, verdict, [_splits(found), memory_bars(step)], warnings)
-    return Page(page.question, page.verdict, page.parts, found.assumed, page.warnings)
+    return replace(page, assumed=found.assumed)
 
 
 def _splits(found: Plan) -> Part:
@@ -58,12 +58,10 @@ def sweep_page(found: SweepResult, *, question: str) -> Page:
 def _verdict(found: SweepResult) -> Iterator[Fact]:
     if found.best is not None:
         best, keys = found.outcomes[found.best], found.point(found.best)
-        known = not math.isnan(best.low_s)
-        between = f", 90 % interval {time_text(1e9 * best.low_s)} to {time_text(1e9 * best.high_s)}" if known else ""
+        between = "" if math.isnan(best.low_s) else f", 90 % interval {interval_text(best)}"
         name = ", ".join(f"{key} {keys[key]}" for key in found.space.vary)
         yield Fact("the fastest point takes", time_text(1e9 * best.step_s), f"{name}{between}")
-    going = sum(one.status == OK for one in found.outcomes)
-    yield Fact("points that go", f"{going:,}", f"of {len(found.outcomes):,}", bad=not going)
+    yield Fact("points that go", f"{found.going:,}", f"of {len(found.outcomes):,}", bad=not found.going)
     yield Fact("on the front", f"{len(found.front):,}", "beaten in everything by no other")
 
 
@@ -99,5 +97,5 @@ def _series(name: str, outcomes: list[Outcome]) -> Series:
 
 
 def _of(outcome: Outcome, name: str) -> float | None:
-    value = float(getattr(outcome, name))
-    return None if math.isnan(value) else value
+    value: float | None = known(float(getattr(outcome, name)))
+    return value

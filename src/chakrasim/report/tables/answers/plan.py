@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chakrasim.report.tables.answers.sweep import refused_sections
 from chakrasim.sweeps.plan import Candidate, Plan
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.layout import Section
@@ -19,14 +20,13 @@ def plan_sections(found: Plan) -> list[Section]:
 def _sections(found: Plan) -> Iterator[Section]:
     step = found.best.step
     tokens = "" if step.tokens is None else f"{step.tokens_per_s_per_gpu:,.0f} tokens/s/GPU, "
-    sure = sum(not one.apart for one in found.runners_up)
     rows = (
         ("best", ", ".join(f"{key} {value}" for key, value in found.best.split.items())),
         ("step", f"{time_text(1e9 * step.step_s)}, 90 % interval {step.interval_text}"),
         ("speed", f"{tokens}MFU {share_text(step.mfu, 1.0)}"),
         ("memory", f"{size_text(step.memory_bytes)} of {size_text(step.memory_capacity_bytes)}"),
-        ("how sure", f"intervals of {sure} of {len(found.runners_up)} runners-up overlap with it: what is wrong about "
-         "one split is mostly wrong about the others, too"),
+        ("how sure", f"intervals of {found.overlapping} of {len(found.runners_up)} runners-up overlap with it: "
+         "what is wrong about one split is mostly wrong about the others, too"),
         ("tried", f"{found.tried:,} splits, {sum(found.refused.values()):,} refused"),
     )  # fmt: skip
     yield Section(f"{found.model} on {found.machine}", (), rows, (0, 1))
@@ -34,9 +34,7 @@ def _sections(found: Plan) -> Iterator[Section]:
     keys = [key for key in _KEYS if any(key in one.split for one in own)]
     table = tuple(_row(one, keys, step.step_s) for one in own)
     yield Section("Splits", (*keys, "step", "slower", "memory", "why"), table, (len(keys) + 3,))
-    if found.refused:
-        refused = tuple((f"{count:,}", reason) for reason, count in found.refused.items())
-        yield Section("Refused", ("splits", "why"), refused, (1,))
+    yield from refused_sections("splits", found.refused)
     if found.assumed:
         yield Section("Assumed", (), tuple((text,) for text in found.assumed), (0,))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from chakrasim.sweeps.points import ENGINE, OK, Outcome
+from chakrasim.sweeps.points import ENGINE, Outcome
 from chakrasim.sweeps.sweep import MOST_GPUS, SweepResult
 from chakrasim.text.amounts import percent_text, size_text, time_text
 from chakrasim.text.layout import Section
@@ -20,9 +20,8 @@ def sweep_sections(found: SweepResult) -> list[Section]:
 
 
 def _sections(found: SweepResult) -> Iterator[Section]:
-    simulated = sum(one.by == ENGINE for one in found.outcomes)
-    going = sum(one.status == OK for one in found.outcomes)
-    rows = [("points", f"{len(found.outcomes):,}"), ("that go", f"{going:,}"), ("simulated", f"{simulated:,}")]
+    counts = {"points": len(found.outcomes), "that go": found.going, "simulated": found.simulated}
+    rows = [(name, f"{count:,}") for name, count in counts.items()]
     if not math.isnan(found.largest_difference):
         rows.append(("arithmetic beside them", f"off by {percent_text(found.largest_difference)} at most"))
     if any(found.outcomes[row].by != ENGINE for row in found.front):
@@ -30,9 +29,7 @@ def _sections(found: SweepResult) -> Iterator[Section]:
     if found.folder is not None:
         rows.append(("tables", str(found.folder)))
     yield Section("Sweep", (), tuple(rows), (0, 1))
-    if found.refused:
-        refused = tuple((f"{count:,}", reason) for reason, count in found.refused.items())
-        yield Section("Refused", ("points", "why"), refused, (1,))
+    yield from refused_sections("points", found.refused)
     keys = tuple(found.space.vary)
     order = sorted(found.front, key=lambda row: (found.outcomes[row].step_s, row))
     shown = tuple(
@@ -43,9 +40,19 @@ def _sections(found: SweepResult) -> Iterator[Section]:
     yield Section(title, (*keys, "step", "90 % interval", "GPUs", "memory", "energy", "money"), shown)
 
 
+def refused_sections(what: str, refused: Mapping[str, int]) -> list[Section]:
+    """How many ``what`` were refused, by reason; nothing if none was."""
+    rows = tuple((f"{count:,}", reason) for reason, count in refused.items())
+    return [Section("Refused", (what, "why"), rows, (1,))] if rows else []
+
+
+def interval_text(one: Outcome) -> str:
+    """The 90 % interval of a point."""
+    return "-" if math.isnan(one.low_s) else f"{time_text(1e9 * one.low_s)} to {time_text(1e9 * one.high_s)}"
+
+
 def figures_texts(one: Outcome) -> tuple[str, ...]:
     """Step, interval, GPUs, memory, energy and money of a point."""
     energy = "-" if math.isnan(one.energy_j) else f"{one.energy_j / 1e3:,.4g} kJ"
     money = "-" if math.isnan(one.money) else f"{one.money:.4g}"
-    between = "-" if math.isnan(one.low_s) else f"{time_text(1e9 * one.low_s)} to {time_text(1e9 * one.high_s)}"
-    return time_text(1e9 * one.step_s), between, f"{one.gpus:,}", size_text(one.memory_bytes), energy, money
+    return time_text(1e9 * one.step_s), interval_text(one), f"{one.gpus:,}", size_text(one.memory_bytes), energy, money
