@@ -17,6 +17,7 @@ To simulate:
     estimate                how long a training step of a model takes, with an interval: a StepEstimate
     plan                    the best split of a model over so many GPUs that fits, and why others lose: a Plan
     sweep                   many splits and machines, and what nothing else beats: a SweepResult
+    compare                 two runs, simulated or recorded: the causes of the difference, which sum to it
     explain                 why a run takes as long as it does: critical path over all ranks, waiting, derivatives
     what_if                 what is if ranks, operators or collectives take longer or shorter
     goodput                 how much of the time is training, with failures, checkpoints and restarts
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     )
     from chakrasim.calibration import calibrate_collectives, calibrate_compute
     from chakrasim.collect import capture, observe
+    from chakrasim.comparison.compare import compare
     from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.converter.folder.link_folder import link_directory
     from chakrasim.converter.folder.trace_folder import trace_directory
@@ -157,6 +159,7 @@ __all__ = [
     "collect",
     "collective_job",
     "collectives",
+    "compare",
     "compare_ranks",
     "convert",
     "convert_text",
@@ -209,6 +212,7 @@ __getattr__, __dir__ = lazily(
     {
         "calibration": ("calibrate_collectives", "calibrate_compute"),
         "collect": ("capture", "observe"),
+        "comparison.compare": ("compare",),
         "converter.folder.across_ranks": ("compare_ranks",),
         "converter.folder.link_folder": ("link_directory",),
         "converter.folder.trace_folder": ("trace_directory",),
