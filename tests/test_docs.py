@@ -62,6 +62,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(TRACES, "recorded")
     shutil.copy(NETWORKS["ethernet-10g-4"], ".")
     shutil.copy(ROOT / "tests" / "data" / "hta" / "alexnet.json.gz", "gpu.json.gz")
+    shutil.copy(ROOT / "tests" / "data" / "hta" / "amd.json.gz", "amd.json.gz")
     return tmp_path
 
 

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         announce_compilation("trace")
     from chakrasim.comparison.compare import compare
-    from chakrasim.report.tables.comparison import comparison_sections
+    from chakrasim.report.tables.answers.comparison import comparison_sections
 
     notes = Notes()
     asked = {name: getattr(options, name) for name in ("rank_a", "rank_b", "step_a", "step_b")}

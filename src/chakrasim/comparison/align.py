@@ -1,12 +1,13 @@
 """Which work of one recorded run does what which work of the other does: by operator, whatever kernels it launches.
 
 In this order, each step for what the ones before have left on both sides: the innermost operator around a launch that
-the other run has with the same shapes; the same by name alone; the kernel's own name; the place, between neighbours
-that are aligned. What is left is in one run only.
+the other run has with the same shapes; the same by name alone; by name without that of a maker's library; the kernel's
+own name; the place, between neighbours that are aligned. What is left is in one run only.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,20 @@ from chakrasim.comparison.pieces import Operator, Pieces
 
 SHAPES: Final = "operator and shapes"
 NAME: Final = "operator"
+LIBRARY: Final = "operator of another library"
 PLACE: Final = "place between neighbours"
 KERNEL: Final = "kernel"
 ALONE: Final = ""
+MOST_BETWEEN: Final = 8
+"""More pieces between two neighbours say nothing of which does what."""
+ALIKE: Final = 0.1
+"""Of all times that a neighbour ran: of so many more one run may have something at a place."""
+_LIBRARIES: Final = re.compile(
+    r"(?<=[:_])(?:cudnn|miopen|mkldnn|onednn|native|thnn|mps)_|(?:Cudnn|Miopen|Mkldnn|Native)(?=[A-Z])"
+)
+"""In names of operators that one kind of device has; what is left is what they do."""
 _Key = Hashable
+_Place = tuple[_Key, _Key]
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,7 @@ def aligned(a: Pieces, b: Pieces, layer: int) -> list[Row]:
     if both_have:
         _settle(sides, SHAPES, lambda one: list(one))
     _settle(sides, NAME, lambda one: [name for name, _ in one])
+    _settle(sides, LIBRARY, lambda one: [_plain(name) for name, _ in one])
     _by_kernel(sides)
     _by_place(sides)
     for side in sides:
@@ -87,6 +99,10 @@ def _settle(sides: list[_Side], how: str, keys_of: Callable[[tuple[Operator, ...
         side.key.update((at, (how, key)) for at, key in found.items() if key is not None)
 
 
+def _plain(name: str) -> str:
+    return _LIBRARIES.sub("", name)
+
+
 def _all(lists: Iterable[Sequence[_Key]]) -> set[_Key]:
     return {key for own in lists for key in own}
 
@@ -100,36 +116,43 @@ def _by_kernel(sides: list[_Side]) -> None:
 
 
 def _by_place(sides: list[_Side]) -> None:
-    """Settle what is left between equal neighbours that are settled."""
-    places = [_places(side) for side in sides]
-    both = {*places[0].values()} & {*places[1].values()}
+    """Settle what is left between equal neighbours that are settled, if it is there as often in both runs."""
+    gaps = [_gaps(side) for side in sides]
+    often = [_often(side, found) for side, found in zip(sides, gaps, strict=True)]
+    both = {place for place in {*gaps[0]} & {*gaps[1]} if abs(often[0][place] - often[1][place]) <= ALIKE}
     calls = []
-    for side, found in zip(sides, places, strict=True):
-        time: dict[_Key, Counter[str]] = defaultdict(Counter)
-        for at, place in found.items():
-            time[place][side.call(at)] += int(side.pieces.ns[at])
+    for side, found in zip(sides, gaps, strict=True):
+        time: dict[_Place, Counter[str]] = defaultdict(Counter)
+        for place in both:
+            for at in (at for gap in found[place] for at in gap):
+                time[place][side.call(at)] += int(side.pieces.ns[at])
         calls.append({place: called.most_common(1)[0][0] for place, called in time.items()})
-    for side, found in zip(sides, places, strict=True):
-        for at, place in found.items():
-            if place in both:
-                side.key[at] = (PLACE, " -> ".join(dict.fromkeys(each[place] for each in calls)))
+    for side, found in zip(sides, gaps, strict=True):
+        for place in both:
+            key = PLACE, " -> ".join(dict.fromkeys(each[place] for each in calls))
+            side.key.update((at, key) for gap in found[place] for at in gap)
 
 
-def _places(side: _Side) -> dict[int, _Key]:
-    """Of what is left, between which settled neighbours it is; not of what has none."""
-    found: dict[int, _Key] = {}
+def _gaps(side: _Side) -> dict[_Place, list[list[int]]]:
+    """By neighbours what is left between them, each time; not of what has no neighbour before it."""
+    found: dict[_Place, list[list[int]]] = defaultdict(list)
     before: _Key = None
     waiting: list[int] = []
-    for at in side.chosen:
+    for at in [*side.chosen, -1]:
         key = side.key.get(at)
-        if key is None:
+        if key is None and at >= 0:
             waiting.append(at)
             continue
-        found.update((one, (before, key)) for one in waiting)
+        if waiting and before is not None and len(waiting) <= MOST_BETWEEN:
+            found[before, key].append(waiting)
         before, waiting = key, []
-    if before is not None:
-        found.update((one, (before, None)) for one in waiting)
     return found
+
+
+def _often(side: _Side, gaps: dict[_Place, list[list[int]]]) -> dict[_Place, float]:
+    """By neighbours, for what share of the times that the first of them ran something was left there."""
+    ran = Counter[_Key](side.key.get(at) for at in side.chosen)
+    return {place: len(found) / ran[place[0]] for place, found in gaps.items()}
 
 
 def _rows(sides: list[_Side]) -> list[Row]:

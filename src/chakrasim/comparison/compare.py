@@ -10,17 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from chakrasim.comparison.figures import estimate_side, is_estimate, is_simulation, simulation_side
+from chakrasim.comparison.parts import COMMUNICATION, GROUPS, OPERATORS, WAITING, WHOLE, Part, Told
 from chakrasim.comparison.result import Cause, Comparison, CountedBoth
-from chakrasim.comparison.sides import (
-    COMMUNICATION,
-    GROUPS,
-    OPERATORS,
-    WAITING,
-    WHOLE,
-    Part,
-    Side,
-    Told,
-)
+from chakrasim.comparison.sides import Side
 from chakrasim.config.section import Section, open_section
 from chakrasim.errors import InputError
 from chakrasim.estimation.result import StepEstimate

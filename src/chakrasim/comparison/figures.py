@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chakrasim.comparison.sides import (
-    COMMUNICATION,
-    COMPUTE,
-    COPIES,
-    ESTIMATE,
-    IDLE,
-    SIMULATION,
-    WAITING,
-    WHOLE,
-    Counted,
-    Part,
-    Side,
-    Told,
-    shared_out,
-)
+from chakrasim.comparison.parts import COMMUNICATION, COMPUTE, COPIES, IDLE, WAITING, WHOLE, Part, Told, shared_out
+from chakrasim.comparison.sides import ESTIMATE, SIMULATION, Counted, Side
 from chakrasim.config.section import Section
 from chakrasim.text.amounts import percent_text, size_text
 
@@ -185,7 +172,7 @@ _SPELT: Final = {
     "state_space": "state space",
     "host": "host only",
 }
-_ESTIMATED_BY: Final = {COMPUTE: "parts of a layer", IDLE: "what the host does"}
+_ESTIMATED_BY: Final = {COMPUTE: "parts of a layer", WAITING: "reasons", IDLE: "what the host does"}
 _FACTS: Final = {"model": "model", "machine": "machine", "split": "split", "gpus": "ranks", "tokens": "tokens",
                  "mfu": "MFU", "memory_bytes": "memory"}  # fmt: skip
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from chakrasim.analysis.table.intervals import Union, covered_before, merge
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION as COMMUNICATES
 from chakrasim.analysis.table.kernel_classes import MEMORY, class_of_name
-from chakrasim.comparison.sides import COMMUNICATION, COMPUTE, COPIES, Part
+from chakrasim.comparison.parts import COMMUNICATION, COMPUTE, COPIES, Part
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import first_of

@@ -7,20 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chakrasim.comparison.align import aligned
+from chakrasim.comparison.parts import COMMUNICATION, COMPUTE, COPIES, IDLE, OPERATORS, Part, Told, shared_out
 from chakrasim.comparison.pieces import LAYERS, Pieces, pieces_of
 from chakrasim.comparison.result import Cause
-from chakrasim.comparison.sides import (
-    COMMUNICATION,
-    COMPUTE,
-    COPIES,
-    IDLE,
-    OPERATORS,
-    RECORDED,
-    Part,
-    Side,
-    Told,
-    shared_out,
-)
+from chakrasim.comparison.sides import RECORDED, Side
 from chakrasim.notes import Notes
 from chakrasim.trace.linked.columns import LinkedTrace
 

@@ -24,7 +24,7 @@ class Cause:
 
     Attributes
     ----------
-    group, name: what it is, as `chakrasim.comparison.sides.GROUPS` has it, and its name there.
+    group, name: what it is, as `chakrasim.comparison.parts.GROUPS` has it, and its name there.
     a_ns, b_ns: its time in each run.
     count_a, count_b: how often, per step; None where nobody says it.
     by: what it was aligned by; "" for what is in one run only, and for parts that are.

@@ -141,4 +141,4 @@ def signed(ns: int) -> str:
 
 
 def _share(found: Comparison, ns: int) -> str:
-    return share_text(ns, found.difference_ns)
+    return share_text(ns, found.difference_ns).replace("-0.0%", "0.0%")
