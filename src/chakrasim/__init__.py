@@ -9,6 +9,7 @@ To simulate:
     Protocol                how messages and collectives are carried out: queues, rendezvous, broadcasts
     summary                 what the command line prints of a result, as text
     write_timeline          the run over time, for https://ui.perfetto.dev
+    write_gantt             a picture: what chosen ranks do over time
     write_parts             a picture: where the time of several results goes
     write_memory_traces     tensors in local memory over time
     load_machine            a preset or a machine file; preset_names says which presets there are
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
     from chakrasim.machine import load_device, load_groups, load_machine, preset_names
     from chakrasim.notes import Notes
     from chakrasim.reliability.goodput import goodput
+    from chakrasim.report.picture.gantt import write_gantt
     from chakrasim.report.picture.parts import write_parts
     from chakrasim.report.tables.simulation import summary
     from chakrasim.report.timeline.memory import write_memory_traces
@@ -201,6 +203,7 @@ __all__ = [
     "validate_steps",
     "what_if",
     "write",
+    "write_gantt",
     "write_job",
     "write_memory_traces",
     "write_parts",
@@ -232,6 +235,7 @@ __getattr__, __dir__ = lazily(
         "machine": ("load_device", "load_groups", "load_machine", "preset_names"),
         "notes": ("Notes",),
         "reliability.goodput": ("goodput",),
+        "report.picture.gantt": ("write_gantt",),
         "report.picture.parts": ("write_parts",),
         "report.tables.simulation": ("summary",),
         "report.timeline.memory": ("write_memory_traces",),

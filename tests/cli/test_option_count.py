@@ -56,7 +56,7 @@ COUNTS = {
     "compare": 8,
     "info": 4,
     "jsonize": 6,
-    "draw": 13,
+    "draw": 17,
     "timeline": 11,
     "split": 4,
     "merge": 5,
