@@ -82,6 +82,10 @@ def test_roles_passes_and_strange_names(tmp_path: Path) -> None:
     builder = cs.TraceBuilder()
     builder.add(1, '<b>"&', 4, duration_micros=5, attrs={"is_cpu_op": False, "op_kind": "</title><script>"})
     odd = cs.simulate([builder.build()] * 2, machine="hgx-h100-2")
+    number = cs.TraceBuilder()
+    number.add(1, "n", 4, duration_micros=5, attrs={"is_cpu_op": False, "op_kind": 7, "phase": [1]})
+    unsaid = cs.simulate([number.build()] * 2, machine="hgx-h100-2")
+    assert set(drawn(gantt_svg(unsaid))[0]) == {"compute"} and "computation" not in unsaid.to_json()
     text = gantt_svg(odd)
     assert set(drawn(text)[0]) == {"</title><script>"} and "<script>" not in text
 

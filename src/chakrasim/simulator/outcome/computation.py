@@ -9,6 +9,7 @@ import numpy as np
 
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.outcome.records import Ints, NodeRecord
+from chakrasim.trace.kinds import STRING
 from chakrasim.trace.work import KIND
 
 UNSAID = "other"
@@ -25,16 +26,18 @@ class KindTimes:
 
 
 def kind_times(records: Sequence[NodeRecord], classes: Ints) -> tuple[KindTimes, ...]:
-    """The kinds of all ranks, by name; none for traces whose nodes do not say what they compute."""
+    """The kinds of all ranks, by name; none for traces whose nodes do not say what they compute, or not as text."""
     found: dict[str, Ints] = {}
     for number, record in enumerate(records):
         graph = record.graph
         ran = np.flatnonzero((graph.category == at.CAT_GPU) & (record.start_ns >= 0) & (record.end_ns >= 0))
-        names, which = np.unique(graph.trace.attr(KIND).texts(graph.order[ran]), return_inverse=True)
+        said = graph.trace.attr(KIND)
+        index = np.where(said.kind == STRING, said.bits, np.uint64(0))[graph.order[ran]]
+        indices, which = np.unique(index, return_inverse=True)
         length = record.end_ns[ran] - record.start_ns[ran]
-        for i, name in enumerate(names.tolist()):
+        for i, text in enumerate(indices.tolist()):
             own = which == i
-            column = found.setdefault(name or UNSAID, np.zeros((2, len(records)), np.int64))
+            column = found.setdefault(graph.trace.strings[text] or UNSAID, np.zeros((2, len(records)), np.int64))
             column[:, number] += (int(own.sum()), int(length[own].sum()))
     if set(found) <= {UNSAID}:
         return ()
