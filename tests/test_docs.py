@@ -62,6 +62,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(TRACES, "recorded")
     shutil.copy(NETWORKS["ethernet-10g-4"], ".")
     shutil.copy(ROOT / "tests" / "data" / "hta" / "alexnet.json.gz", "gpu.json.gz")
+    shutil.copy(ROOT / "tests" / "data" / "hta" / "amd.json.gz", "amd.json.gz")
     return tmp_path
 
 
@@ -101,11 +102,13 @@ def test_every_page_is_in_the_index() -> None:
     assert not missing
 
 
-def test_picture_is_drawn_from_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs" / "img"))
-    import draw_step
+def test_picture_is_what_the_command_draws(tmp_path: Path) -> None:
+    from chakrasim.cli.main import main
+    from chakrasim.demo import GROUPS, STEP
 
-    assert draw_step.picture() == (ROOT / "docs" / "img" / "step.svg").read_text(encoding="utf-8")
+    how = ["--machine", "hgx-h100-16", "--comm-group", str(GROUPS), "--network-model", "aware", "--ranks", "0,8"]
+    assert main(["draw", str(STEP), *how, "-o", str(tmp_path / "step.svg")]) == 0
+    assert (tmp_path / "step.svg").read_bytes() == (ROOT / "docs" / "img" / "step.svg").read_bytes()
 
 
 def test_blocks_are_found_with_their_options() -> None:

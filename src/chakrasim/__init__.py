@@ -9,6 +9,7 @@ To simulate:
     Protocol                how messages and collectives are carried out: queues, rendezvous, broadcasts
     summary                 what the command line prints of a result, as text
     write_timeline          the run over time, for https://ui.perfetto.dev
+    write_gantt             a picture: what chosen ranks do over time
     write_parts             a picture: where the time of several results goes
     write_memory_traces     tensors in local memory over time
     load_machine            a preset or a machine file; preset_names says which presets there are
@@ -17,6 +18,7 @@ To simulate:
     estimate                how long a training step of a model takes, with an interval: a StepEstimate
     plan                    the best split of a model over so many GPUs that fits, and why others lose: a Plan
     sweep                   many splits and machines, and what nothing else beats: a SweepResult
+    compare                 two runs, simulated or recorded: the causes of the difference, which sum to it
     explain                 why a run takes as long as it does: critical path over all ranks, waiting, derivatives
     what_if                 what is if ranks, operators or collectives take longer or shorter
     goodput                 how much of the time is training, with failures, checkpoints and restarts
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     )
     from chakrasim.calibration import calibrate_collectives, calibrate_compute
     from chakrasim.collect import capture, observe
+    from chakrasim.comparison.compare import compare
     from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.converter.folder.link_folder import link_directory
     from chakrasim.converter.folder.trace_folder import trace_directory
@@ -110,6 +113,7 @@ if TYPE_CHECKING:
     from chakrasim.machine import load_device, load_groups, load_machine, preset_names
     from chakrasim.notes import Notes
     from chakrasim.reliability.goodput import goodput
+    from chakrasim.report.picture.gantt import write_gantt
     from chakrasim.report.picture.parts import write_parts
     from chakrasim.report.tables.simulation import summary
     from chakrasim.report.timeline.memory import write_memory_traces
@@ -157,6 +161,7 @@ __all__ = [
     "collect",
     "collective_job",
     "collectives",
+    "compare",
     "compare_ranks",
     "convert",
     "convert_text",
@@ -198,6 +203,7 @@ __all__ = [
     "validate_steps",
     "what_if",
     "write",
+    "write_gantt",
     "write_job",
     "write_memory_traces",
     "write_parts",
@@ -209,6 +215,7 @@ __getattr__, __dir__ = lazily(
     {
         "calibration": ("calibrate_collectives", "calibrate_compute"),
         "collect": ("capture", "observe"),
+        "comparison.compare": ("compare",),
         "converter.folder.across_ranks": ("compare_ranks",),
         "converter.folder.link_folder": ("link_directory",),
         "converter.folder.trace_folder": ("trace_directory",),
@@ -228,6 +235,7 @@ __getattr__, __dir__ = lazily(
         "machine": ("load_device", "load_groups", "load_machine", "preset_names"),
         "notes": ("Notes",),
         "reliability.goodput": ("goodput",),
+        "report.picture.gantt": ("write_gantt",),
         "report.picture.parts": ("write_parts",),
         "report.tables.simulation": ("summary",),
         "report.timeline.memory": ("write_memory_traces",),

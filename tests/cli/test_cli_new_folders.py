@@ -55,6 +55,7 @@ WRITERS = [
     ("analyze kernels device.json --json new/er/k.json", "k.json"),
     ("analyze kernels device.json --csv new/er/k.csv", "k.csv"),
     ("analyze collectives recorded --json new/er/c.json", "c.json"),
+    ("compare device.json device.json --json new/er/c.json", "c.json"),
     ("analyze critical-path device.json --overlay new/er/o.json", "o.json"),
 ]
 

@@ -204,7 +204,7 @@ def test_interrupted(cli, job, monkeypatch):
 def test_interrupted_between_the_files(cli, job, monkeypatch):
     import chakrasim.report.timeline.simulation as timeline
 
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(timeline, "write_timeline", interrupt)

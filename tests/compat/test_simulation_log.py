@@ -6,16 +6,17 @@ import json
 
 import pytest
 
-from chakrasim.compat.astra_sim.read_log import compat_timeline, log_events, read_log
+from chakrasim.compat.astra_sim.read_log import compat_timeline, log_processes, read_log
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
+from chakrasim.report.timeline.chrome import chrome_events
 
 EXAMPLE = ["issue,a=0,b=0,c=1,d=COMP_NODE_x\n", "callback,a=0,b=1500,c=1,d=COMP_NODE_x\n"]
 
 
 def slices(lines: list[str], npus: int | None = None, mhz: float = 1000.0) -> list[dict[str, object]]:
     spans = read_log(lines, "log", Notes())
-    events = [json.loads(text) for text in log_events(spans, npus, mhz, "log")]
+    events = json.loads(f"[{','.join(chrome_events(log_processes(spans, npus, mhz, 'log')))}]")
     return [event for event in events if event["ph"] == "X"]
 
 
@@ -98,4 +99,8 @@ def test_what_is_no_log_is_refused() -> None:
     with pytest.raises(InputError, match="log: line 2: a line cannot be understood"):
         read_log([EXAMPLE[0], "callback,a=0,b=?,c=1,d=x"], "log", Notes())
     with pytest.raises(InputError, match="the log names an NPU that is not there; found NPU 4; expected 0 to 3"):
-        list(log_events(read_log(["issue,a=4,b=0,c=1,d=x", "callback,a=4,b=1,c=1,d=x"], "log", Notes()), 4, 1e3, "log"))
+        list(
+            log_processes(
+                read_log(["issue,a=4,b=0,c=1,d=x", "callback,a=4,b=1,c=1,d=x"], "log", Notes()), 4, 1e3, "log"
+            )
+        )

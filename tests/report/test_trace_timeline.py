@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrasim.cli.main import main
-from chakrasim.compat.astra_sim.read_log import log_events, read_log
+from chakrasim.compat.astra_sim.read_log import log_processes, read_log
 from chakrasim.demo import TRACES
 from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.linker.api import link
 from chakrasim.notes import Notes
 from chakrasim.report.timeline import recorded as trace_timeline
+from chakrasim.report.timeline.chrome import chrome_events
 from chakrasim.report.timeline.recorded import RankEvents, chakra_events, kineto_events, linked_events
 from chakrasim.trace import TraceBuilder
 from chakrasim.trace.chakra.encode import encode_trace
@@ -143,8 +144,8 @@ def test_nor_do_those_of_a_log_at_any_frequency(ends: list[int], mhz: float) -> 
             lines.append(f"{kind},a=0,b={cycle},c={number},d=COMP_NODE_x")
         at += length
     rows = defaultdict(list)
-    for text in log_events(read_log(lines, "log", Notes()), 1, mhz, "log"):
-        one = json.loads(text, parse_float=Decimal)
+    for text in "\n".join(chrome_events(log_processes(read_log(lines, "log", Notes()), 1, mhz, "log"))).split("\n"):
+        one = json.loads(text.removesuffix(","), parse_float=Decimal)
         if one["ph"] == "X":
             start, length = (int(Decimal(one[key]) * 1000) for key in ("ts", "dur"))
             rows[one["tid"]].append((start, start + length))

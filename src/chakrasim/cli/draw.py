@@ -1,4 +1,4 @@
-"""``chakrasim draw``: a Chakra trace, or a network, as a picture."""
+"""``chakrasim draw``: a Chakra trace, a network, or what ranks do over time, as a picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chakrasim.cli.files import add_files, files
 from chakrasim.cli.machine_options import SIZE, add_size
-from chakrasim.cli.options import add_reading
+from chakrasim.cli.options import add_reading, rank_list
 from chakrasim.cli.output import announce_compilation, check_targets, tell_warnings
 from chakrasim.compat.option_names import new_form
 from chakrasim.errors import InputError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chakrasim.machine import NetworkGraph
     from chakrasim.trace import Trace
 
-SUMMARY = "Draw the graph of a Chakra trace, or a network"
+SUMMARY = "Draw the graph of a Chakra trace, a network, or what ranks of a simulated job do over time"
 EXAMPLES = """\
 Nodes of one operator (--by module) or of one thread or stream (--by stream) become one box in graphs of more than 500
 nodes. Solid arrows are data dependencies, dashed ones control dependencies. .pdf needs the program dot of Graphviz;
@@ -31,7 +31,10 @@ nodes. Solid arrows are data dependencies, dashed ones control dependencies. .pd
 Of a network every rank, NIC, switch and cable is drawn, islands in frames; of a large one islands, or all alike, are
 one box with a count. --load colours cables by the share of a run in which they were busy.
 
+With --machine the job of the prefix is simulated, and what the ranks do is drawn over time.
+
 examples:
+  chakrasim draw traces/step --machine hgx-h100-16 --ranks 3,12 -o gantt.svg
   chakrasim draw step.0.et -o step.svg
   chakrasim draw step.0.et -o step.dot --by none
   chakrasim draw --input_filename step.0.et --output_filename step.graphml --compat chakra
@@ -41,6 +44,7 @@ examples:
 
 SUFFIXES = (".dot", ".graphml", ".svg", ".pdf")
 OF_NETWORKS = (".dot", ".html", ".svg", ".pdf")
+OF_RUNS = ("ranks", "comm_group", "network_model")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--compat", choices=("chakra",), help="draw every node as chakra_visualizer does")
     add_reading(parser)
-    network = parser.add_argument_group("a network instead of a trace")
+    run_ = parser.add_argument_group("ranks of a run over time, of a job: PREFIX")
+    run_.add_argument("--machine", metavar="NAME|FILE", help="simulate the job on this machine")
+    run_.add_argument(
+        "--ranks", type=rank_list, metavar="RANKS", help="such as 3,12 or 0-7; default: one of each class"
+    )
+    run_.add_argument("--comm-group", metavar="FILE", help="the job's communicator groups, ASTRA-sim's JSON")
+    run_.add_argument(
+        "--network-model",
+        choices=("unaware", "aware", "flow", "packet"),
+        help="how bytes share links; default: as of simulate",
+    )
+    network = parser.add_argument_group("a network instead of a trace, and the size of a board's machine")
     network.add_argument("--network", metavar="NAME|FILE", help="a machine, or a file of a network in any form")
     network.add_argument("--load", metavar="FILE", help="a result of simulate --json on it, to colour cables by load")
     add_size(network)
@@ -64,6 +79,10 @@ def run(options: argparse.Namespace) -> int:
     """Read and draw. Raises InputError."""
     if options.network is not None:
         return _run_network(options)
+    if options.machine is not None:
+        return _run_ranks(options)
+    if (name := _given(options, OF_RUNS)) is not None:
+        raise InputError(f"--{name} is of a simulated job", remedy=f"give --machine, or leave --{name} out")
     given = next((name for name in ("load", *SIZE) if getattr(options, name) is not None), None)
     if given is not None:
         raise InputError(f"--{given} is of a network", remedy=f"give --network, or leave --{given} out")
@@ -85,13 +104,52 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _given(options: argparse.Namespace, names: Sequence[str]) -> str | None:
+    """The first of these options that is given."""
+    found = (name.replace("_", "-") for name in names if getattr(options, name) is not None)
+    return next(found, None)
+
+
+def _run_ranks(options: argparse.Namespace) -> int:
+    """Simulate a job and draw what ranks do."""
+    for name, usual in (("by", "auto"), ("compat", None), ("load", None)):
+        if getattr(options, name) != usual:
+            raise InputError(f"--{name} does not go with --machine", remedy="leave one of them out")
+    inputs, output = files(options)
+    _suffix(output, (".svg",), (inputs[0], "--machine", options.machine))
+    check_targets({"-o": output}, [inputs[0], options.machine, options.comm_group])
+    announce_compilation("trace", "simulator")
+    from chakrasim.machine import load_machine
+    from chakrasim.report.picture.gantt import MOST_RANKS, write_gantt
+    from chakrasim.simulator.api import simulate
+
+    notes = Notes()
+    size = {name: getattr(options, name) for name in SIZE}
+    sized = any(value is not None for value in size.values())
+    result = simulate(
+        inputs[0],
+        machine=load_machine(options.machine, notes, **size) if sized else options.machine,
+        comm_groups=options.comm_group,
+        network_model=options.network_model,
+        lenient=options.lenient,
+        strict=options.strict,
+    )
+    notes.warn(*result.warnings)
+    if options.ranks is None and len(result.class_ranks) > MOST_RANKS:
+        notes.warn(f"{MOST_RANKS} of {len(result.class_ranks):,} classes of ranks are drawn; --ranks chooses others")
+    tell_warnings(notes.warnings, options)
+    write_gantt(result, output, ranks=options.ranks)
+    return 0
+
+
 def _run_network(options: argparse.Namespace) -> int:
     """Read a network and draw it."""
     if options.input is not None or options.input_filename is not None:
         raise InputError("a trace and --network are given", remedy="leave one of them out")
-    for name, usual in (("by", "auto"), ("compat", None)):
+    for name, usual in (("by", "auto"), ("compat", None), *((name, None) for name in ("machine", *OF_RUNS))):
         if getattr(options, name) != usual:
-            raise InputError(f"--{name} is of traces, not of networks", remedy="leave it out")
+            said = name.replace("_", "-")
+            raise InputError(f"--{said} is of traces, not of networks", remedy="leave it out")
     output = options.output if options.output is not None else options.output_filename
     if output is None:
         raise InputError("no output is given", remedy="add -o FILE")

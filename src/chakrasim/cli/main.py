@@ -50,6 +50,7 @@ COMMANDS: Final = (
     "calibrate",
     "validate",
     "analyze",
+    "compare",
     "what-if",
     "info",
     "jsonize",

@@ -84,6 +84,18 @@ def whole_number(low: int, high: int = _LARGEST) -> Callable[[str], int]:
     return parse
 
 
+def rank_list(text: str) -> list[int]:
+    """The type of options whose value are ranks, each once: ``3,12`` or ``0-7,16``."""
+    found: dict[int, None] = {}
+    for piece in text.split(","):
+        match = re.fullmatch(r" *([0-9]{1,7})(?:-([0-9]{1,7}))? *", piece, re.ASCII)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise argparse.ArgumentTypeError(f"found {text!r}, expected ranks, such as 3,12 or 0-7,16")
+        found.update(dict.fromkeys(range(first, last + 1)))
+    return [*found]
+
+
 def step(text: str) -> int | str:
     """The type of options whose value is a step's number, or all of them."""
     return text if text == "all" else whole_number(0)(text)

@@ -123,12 +123,12 @@ def refuse_existing(paths: Iterable[str]) -> None:
         raise InputError("the output exists", file=path, remedy="add --force, or name another file")
 
 
-def check_timeline(path: str | None) -> None:
-    """Raise InputError for a timeline whose name says that it is something else."""
+def check_timeline(path: str | None, *, perfetto: bool = True) -> None:
+    """Raise InputError for a timeline whose name says that it is something else; without ``perfetto`` it is JSON."""
     if path is not None:
-        from chakrasim.report.timeline.chrome import check_name
+        from chakrasim.report.timeline.write import check_name
 
-        check_name(path)
+        check_name(path, perfetto=perfetto)
 
 
 def check_job_outputs(prefix: str, json: str | None, inputs: Iterable[str | None]) -> None:

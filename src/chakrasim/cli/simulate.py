@@ -19,6 +19,7 @@ from chakrasim.cli.job_options import (
     scaled_machine,
     settings_of,
 )
+from chakrasim.cli.options import rank_list
 from chakrasim.cli.output import (
     announce_compilation,
     check_targets,
@@ -44,6 +45,7 @@ EXAMPLES = """\
 examples:
   chakrasim simulate traces/step --machine hgx-h100-8 --comm-group groups.json
   chakrasim simulate one.et --ranks 64 --machine my-machine.yaml --timeline step.json.gz
+  chakrasim simulate traces/step --machine hgx-h100-16 --timeline step.pftrace --timeline-ranks 3,12
   chakrasim simulate traces/step --system system.json --network network.yml --congestion aware --json result.json
   chakrasim simulate traces/step --machine h100 --gpus 256 --nic 200G --slow 5=1.3
   chakrasim simulate traces/step --machine h100 --gpus 16 --network-model packet
@@ -88,9 +90,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
-    output.add_argument(
-        "--timeline", metavar="FILE", help="write a timeline for ui.perfetto.dev: FILE.json or FILE.json.gz"
-    )
+    what = "write a timeline for ui.perfetto.dev: FILE.json, or FILE.pftrace, which has arrows and counters; .gz packs"
+    output.add_argument("--timeline", metavar="FILE", help=what)
+    what = "show these ranks on it, such as 3,12 or 0-7; default: all, those that do the same once"
+    output.add_argument("--timeline-ranks", type=rank_list, metavar="RANKS", help=what)
     add_report(output)
     output.add_argument(
         "--memory-trace",
@@ -191,6 +194,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
         raise InputError(f"--check runs nothing, so there is nothing for {name}", remedy="leave one of them out")
     if options.timeline == "-":
         raise InputError("a timeline cannot go to standard output", remedy="name a file, for instance step.json.gz")
+    if options.timeline is None and options.timeline_ranks is not None:
+        raise InputError("--timeline-ranks are those of a timeline", remedy="add --timeline FILE.pftrace")
     outputs = {"--json": options.json, "--timeline": options.timeline, "--report": options.report}
     check_targets(outputs, files_of(options))
     check_timeline(options.timeline)
@@ -203,7 +208,7 @@ def _write_files(run: SimulationResult, to_json: Callable[[str], str], options: 
     if options.timeline is not None:
         from chakrasim.report.timeline.simulation import write_timeline
 
-        write_timeline(run, options.timeline)
+        write_timeline(run, options.timeline, ranks=options.timeline_ranks)
     if options.memory_trace is not None:
         from chakrasim.report.timeline.memory import write_memory_traces
 

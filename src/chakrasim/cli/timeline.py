@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.files import add_files, files
-from chakrasim.cli.options import add_reading, whole_number
+from chakrasim.cli.options import add_reading, rank_list, whole_number
 from chakrasim.cli.output import announce_compilation, check_timeline, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
+from chakrasim.text.amounts import ranks_text
 
 if TYPE_CHECKING:
     from chakrasim.diagnosis.files.sniff import FileKind
@@ -23,6 +24,7 @@ EXAMPLES = """\
 examples:
   chakrasim timeline device.0.json.gz -o timeline.json.gz
   chakrasim timeline traces -o timeline.json.gz              # all ranks of a folder, on one clock
+  chakrasim timeline traces -o timeline.pftrace --ranks 0,3  # two of them, in Perfetto's own format
   chakrasim timeline chakra.0.et chakra.1.et -o timeline.json
   chakrasim timeline simulation.log --npu-frequency 1000 -o timeline.json
   chakrasim timeline --input_filename simulation.log --output_filename t.json --num_npus 8 --npu_frequency 1000 \\
@@ -33,8 +35,9 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
     what = "device, linked, or Chakra traces with start times, a folder of device traces, or a simulation's log"
-    add_files(parser, what, "Chrome trace JSON to write: FILE.json or FILE.json.gz", several=True)
+    add_files(parser, what, "file to write: .json, Perfetto's own .pftrace, or either with .gz", several=True)
     parser.add_argument("--map", metavar="FILE", help="of a folder: JSON that says which files belong to which rank")
+    parser.add_argument("--ranks", type=rank_list, metavar="RANKS", help="of traces: only these, such as 3,12 or 0-7")
     add_reading(parser)
     parser.add_argument(
         "--num-npus", "--num_npus", type=whole_number(1), metavar="N", help="of a log: how many NPUs there are"
@@ -66,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
 
     kinds = {path: sniff(Path(path)).kind if Path(path).is_file() else None for path in inputs}
     if len(inputs) == 1 and kinds[inputs[0]] is FileKind.OTHER and not is_job(inputs[0]):
+        if options.ranks is not None:
+            raise InputError("--ranks are those of traces", file=inputs[0], remedy="leave it out")
         _log(inputs[0], output, options, notes)
     elif options.compat:
         raise InputError("--compat chakra is for logs of a simulation", file=inputs[0], remedy="leave it out")
@@ -81,6 +86,11 @@ def _traces(kinds: dict[str, FileKind | None], output: str, options: argparse.Na
     from chakrasim.report.timeline.recorded import clock_shifts, write_trace_timeline
 
     ranks = list(_ranks(kinds, options, notes))
+    if options.ranks is not None:
+        known = sorted(rank.rank for rank in ranks)
+        for missing in (rank for rank in options.ranks if rank not in known):
+            raise InputError(f"there is no trace of rank {missing}", found=f"ranks {ranks_text(known)}")
+        ranks = [rank for rank in ranks if rank.rank in options.ranks]
     if not ranks:
         raise InputError("there is nothing with times to draw", file=", ".join(kinds), remedy="name device traces")
     shifts, shared = clock_shifts(ranks)
@@ -173,7 +183,7 @@ def _chakra_ranks(paths: Sequence[str], lenient: bool, notes: Notes) -> Iterator
 
 
 def _log(path: str, output: str, options: argparse.Namespace, notes: Notes) -> None:
-    from chakrasim.compat.astra_sim.read_log import compat_timeline, log_events, log_lines, megahertz, read_log
+    from chakrasim.compat.astra_sim.read_log import compat_timeline, log_lines, log_processes, megahertz, read_log
 
     mhz = megahertz(options.npu_frequency)
     lines = log_lines(path)
@@ -187,8 +197,8 @@ def _log(path: str, output: str, options: argparse.Namespace, notes: Notes) -> N
         document = compat_timeline(lines, path, options.num_npus, int(mhz))
         write_whole(output, json.dumps(document).encode())
         return
-    from chakrasim.report.timeline.chrome import write_chrome
+    from chakrasim.report.timeline.write import write_processes
 
     spans = read_log(lines, path, notes)
     tell_warnings(notes.warnings, options)
-    write_chrome(output, log_events(spans, options.num_npus, mhz, path))
+    write_processes(output, log_processes(spans, options.num_npus, mhz, path))

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     if options.trace is None:
         raise InputError("no trace is given", remedy="name a Kineto trace, or a folder of them")
     check_targets({"--json": options.json, "--overlay": options.overlay}, [options.trace, options.host])
-    check_timeline(options.overlay)
+    check_timeline(options.overlay, perfetto=False)
     if options.compat is None and (options.zero_weight_launch_edges or options.data_load_event):
         raise InputError("--zero-weight-launch-edges and --data-load-event need --compat")
     if options.compat is not None and options.host is not None:

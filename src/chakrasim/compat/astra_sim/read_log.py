@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
-from chakrasim.report.timeline.chrome import micros, named, rows_in_parallel
+from chakrasim.report.timeline.events import Process, Track, rows_in_parallel
 
 _LINE: Final = re.compile(r"\b(issue|callback),(.*)$")
 _NUMBER: Final = r"[^=,]*=\s*([0-9]{1,18})\s*,"
@@ -123,8 +124,8 @@ def _row(name: str, kind: int) -> str:
     return "other"
 
 
-def log_events(spans: Iterable[Span], npus: int | None, mhz: float, source: str) -> Iterator[str]:
-    """The timeline's events: a process for each NPU, a thread for compute, communication, memory; times in us.
+def log_processes(spans: Iterable[Span], npus: int | None, mhz: float, source: str) -> Iterator[Process]:
+    """The timeline: a process for each NPU, a thread for compute, communication, memory.
 
     Raises InputError for an NPU beyond ``npus``.
     """
@@ -140,27 +141,23 @@ def log_events(spans: Iterable[Span], npus: int | None, mhz: float, source: str)
             remedy="correct --num-npus",
         )
     for npu in sorted(by_npu):
-        pid, tid = npu + 1, 0
-        yield from named(pid, 1, f"NPU {npu}", npu, process=True)
+        tracks: list[Track] = []
+        shown: list[Span] = []
         for row in _ROWS:
             mine = sorted(by_npu[npu].get(row, ()), key=lambda span: (span.begin, -span.end, span.node))
-            parts = rows_in_parallel([span.begin for span in mine], [span.end for span in mine])
-            for part in range(max(parts, default=-1) + 1):
-                tid += 1
-                yield from named(pid, tid, row + (f" ({part + 1})" if part else ""), tid)
-                for span, at in zip(mine, parts, strict=True):
-                    if at == part:
-                        yield _slice(span, pid, tid, mhz)
-
-
-def _slice(span: Span, pid: int, tid: int, mhz: float) -> str:
-    # Rounding start and end, not the length, keeps what follows from overlapping.
-    start, end = (round(cycle * 1000 / mhz) for cycle in (span.begin, span.end))
-    args = json.dumps({"id": span.node, "cycles": span.end - span.begin}, separators=(",", ":"))
-    return (
-        f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":{micros(start)},"dur":{micros(end - start)},'
-        f'"name":{json.dumps(span.name)},"args":{args}}}'
-    )
+            parts = np.array(rows_in_parallel([span.begin for span in mine], [span.end for span in mine]), np.int64)
+            for part in range(int(parts.max(initial=-1)) + 1):
+                name = row + (f" ({part + 1})" if part else "")
+                tracks.append(Track(len(tracks) + 1, name, len(shown) + np.flatnonzero(parts == part), row))
+            shown += mine
+        # Rounding start and end, not the length, keeps what follows from overlapping.
+        start, end = (
+            np.array([round(cycle * 1000 / mhz) for cycle in cycles], np.int64)
+            for cycles in ([span.begin for span in shown], [span.end for span in shown])
+        )
+        names, args = [span.name for span in shown], [f',"cycles":{span.end - span.begin}' for span in shown]
+        ids = np.array([span.node for span in shown], np.int64)
+        yield Process(npu + 1, f"NPU {npu}", npu, tracks, start, end - start, names, args, ids)
 
 
 # -- as the reference --------------------------------------------------------------------------------------------------

@@ -1,90 +1,101 @@
-"""Chrome's trace format, which ui.perfetto.dev and chrome://tracing open: the one place where such files are written.
+"""Chrome's trace format, which ui.perfetto.dev and chrome://tracing open: JSON.
 
 Times are microseconds with three decimals, which keep every nanosecond.
 """
 
 from __future__ import annotations
 
-import gzip
-import heapq
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from os import PathLike, fspath
-from os.path import splitext
-from typing import BinaryIO, cast
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
 
-from chakrasim.errors import InputError
-from chakrasim.files.outputs import open_whole
+from chakrasim.report.timeline.events import ArrowEnds, Counter, Process, Track
 
-
-def check_name(path: str | PathLike[str]) -> None:
-    """Raise InputError for a file whose name promises something else than JSON, plain or compressed."""
-    ending = splitext(fspath(path).removesuffix(".gz"))[1]
-    if ending not in ("", ".json"):
-        raise InputError(
-            "a timeline is JSON in Chrome's trace format, which this name does not say",
-            file=path,
-            found=ending,
-            expected=".json or .json.gz",
-            remedy="open such a file at ui.perfetto.dev or in chrome://tracing",
-        )
+BATCH = 20_000
+"""Slices formatted at a time: what is in memory at once stays small."""
 
 
-def write_chrome(path: str | PathLike[str], events: Iterable[str]) -> None:
-    """Write events (JSON text, several to a piece with commas between) to ``path``, compressed if it ends in ``.gz``.
-
-    Same events, same bytes. Raises InputError if the file cannot be written, or has the name of something else.
-    """
-    check_name(path)
-    with open_whole(path) as file:
-        if not fspath(path).endswith(".gz"):
-            _write(events, file)
-            return
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=3, fileobj=file, mtime=0) as packed:
-            _write(events, cast(BinaryIO, packed))
-
-
-def _write(events: Iterable[str], file: BinaryIO) -> None:
+def write_events(processes: Iterable[Process], file: BinaryIO) -> None:
+    """Write the document. Same processes, same bytes."""
     file.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
     first = True
-    for text in events:
+    for text in chrome_events(processes):
         file.write((text if first else ",\n" + text).encode())
         first = False
     file.write(b"\n]}\n")
 
 
-def label(kind: str, pid: int, tid: int, args: dict[str, object]) -> str:
-    """A metadata event: ``process_name``, ``thread_name``, ``process_sort_index``, ``thread_sort_index``."""
-    return json.dumps({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}, separators=(",", ":"))
+def chrome_events(processes: Iterable[Process]) -> Iterator[str]:
+    """Events as JSON text, several to a piece with commas between."""
+    named: set[int] = set()
+    for process in processes:
+        if process.pid not in named:
+            named.add(process.pid)
+            yield from _named(process.pid, 1, process.name, process.order, "process")
+        for track in process.tracks:
+            yield from _named(process.pid, track.tid, track.name, track.tid, "thread")
+        quoted = {name: json.dumps(name) for name in {*process.names}}
+        for track in process.tracks:
+            for begin in range(0, len(track.at), BATCH):
+                yield _slices(process, track, quoted, begin)
+        for counter in process.counters:
+            yield from _counts(process.pid, counter)
+        for arrows in process.arrows:
+            yield from _arrows(process, arrows)
 
 
-def named(pid: int, tid: int, name: str, order: int, *, process: bool = False) -> Iterator[str]:
+def _named(pid: int, tid: int, name: str, order: int, what: str) -> Iterator[str]:
     """Name and place of a process or a thread."""
-    what = "process" if process else "thread"
-    yield label(f"{what}_name", pid, tid, {"name": name})
-    yield label(f"{what}_sort_index", pid, tid, {"sort_index": order})
+    for kind, args in (("name", {"name": name}), ("sort_index", {"sort_index": order})):
+        event = {"ph": "M", "name": f"{what}_{kind}", "pid": pid, "tid": tid, "args": args}
+        yield json.dumps(event, separators=(",", ":"))
+
+
+def _slices(process: Process, track: Track, quoted: dict[str, str], begin: int) -> str:
+    at = track.at[begin : begin + BATCH]
+    start, duration = process.start_ns[at], process.duration_ns[at]
+    places = at.tolist()
+    args = [process.args[i] for i in places]
+    if process.ids is None:
+        args = [text[1:] for text in args]
+    else:
+        args = [f'"id":{id_}{text}' for id_, text in zip(process.ids[at].tolist(), args, strict=True)]
+    columns = zip(
+        (start // 1000).tolist(),
+        (start % 1000).tolist(),
+        (duration // 1000).tolist(),
+        (duration % 1000).tolist(),
+        [quoted[process.names[i]] for i in places],
+        args,
+        strict=True,
+    )
+    head = f'{{"ph":"X","pid":{process.pid},"tid":{track.tid},"ts":'
+    return ",\n".join(
+        f'{head}{us}.{ns:03d},"dur":{dur_us}.{dur_ns:03d},"name":{name},"args":{{{text}}}}}'
+        for us, ns, dur_us, dur_ns, name, text in columns
+    )
+
+
+def _counts(pid: int, counter: Counter) -> Iterator[str]:
+    head = f'{{"ph":"C","pid":{pid},"tid":1,"ts":'
+    name, key = json.dumps(counter.name), json.dumps(counter.unit)
+    for time, value in zip(counter.times_ns.tolist(), counter.values.tolist(), strict=True):
+        yield f'{head}{micros(time)},"name":{name},"args":{{{key}: {value}}}}}'
+
+
+def _arrows(process: Process, arrows: ArrowEnds) -> Iterator[str]:
+    tid = {int(at): track.tid for track in process.tracks for at in track.at}
+    name = json.dumps(arrows.name)
+    columns = (arrows.entry, process.start_ns[arrows.entry], arrows.number, arrows.target)
+    for entry, start, number, target in zip(*(column.tolist() for column in columns), strict=True):
+        phase, bind = ("f", ',"bp":"e"') if target else ("s", "")
+        yield (
+            f'{{"ph":"{phase}","pid":{process.pid},"tid":{tid[entry]},"ts":{micros(start)},"id":{number},'
+            f'"cat":{name},"name":{name}{bind}}}'
+        )
 
 
 def micros(ns: int) -> str:
     """Nanoseconds as microseconds with three decimals."""
     sign = "-" if ns < 0 else ""
     return f"{sign}{abs(ns) // 1000}.{abs(ns) % 1000:03d}"
-
-
-def rows_in_parallel(starts_ns: Sequence[int], ends_ns: Sequence[int]) -> list[int]:
-    """A row (0, 1, ...) for each span, in order of the starts, so that the spans of a row do not overlap: each takes
-    the first that is free."""
-    busy: list[tuple[int, int]] = []
-    idle: list[int] = []
-    taken: list[int] = []
-    rows = 0
-    for start, end in zip(starts_ns, ends_ns, strict=True):
-        while busy and busy[0][0] <= start:
-            heapq.heappush(idle, heapq.heappop(busy)[1])
-        if idle:
-            row = heapq.heappop(idle)
-        else:
-            row, rows = rows, rows + 1
-        heapq.heappush(busy, (end, row))
-        taken.append(row)
-    return taken

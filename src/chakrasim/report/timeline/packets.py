@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from chakrasim.report.timeline.chrome import micros, named, rows_in_parallel, write_chrome
+from chakrasim.report.timeline.events import SIZE, Counter, Ints, Process, Track, rows_in_parallel
+from chakrasim.report.timeline.write import write_processes
 from chakrasim.simulator.arena.packet_network import PacketFigures
 from chakrasim.simulator.packet.alone.result import PacketResult
 from chakrasim.simulator.packet.figures.pauses import Spans
@@ -25,74 +26,73 @@ PROCESSES: Final = {
 
 
 def write_packet_timeline(result: PacketResult, path: str | PathLike[str]) -> None:
-    """Write the timeline to ``path``, compressed if the name ends in ``.gz``. Raises InputError if that fails."""
-    write_chrome(path, _events(result))
+    """Write the timeline to ``path``, in the format and packed as its ending says. Raises InputError if that fails."""
+    write_processes(path, _processes(result))
 
 
-def _events(result: PacketResult) -> Iterator[str]:
-    for pid, name in PROCESSES.items():
-        yield from named(pid, 1, name, pid, process=True)
-    yield from _flows(result)
-    yield from pause_slices(result.pauses, result.port_figures, PAUSES)
-    if result.samples is not None:
-        yield from queue_counters(result.samples, QUEUES)
-        for pid, series in ((RATES, result.samples.rates), (THROUGHPUT, result.samples.throughput)):
-            for flow, times, values in series.each():
-                for time, value in zip(times.tolist(), values.tolist(), strict=True):
-                    yield _counter(pid, f"flow {flow}", time, {"Gbps": round(value / 1e9, 6)})
+def _processes(result: PacketResult) -> Iterator[Process]:
+    yield _flows(result)
+    yield _pauses(result.pauses, result.port_figures, PAUSES)
+    samples = result.samples
+    yield Process(QUEUES, PROCESSES[QUEUES], QUEUES, counters=() if samples is None else _queues(samples))
+    for pid, name in ((RATES, "rates"), (THROUGHPUT, "throughput")):
+        counters = [] if samples is None else [
+            Counter(f"flow {flow}", "Gbps", times, np.round(values / 1e9, 6))
+            for flow, times, values in getattr(samples, name).each()
+        ]  # fmt: skip
+        yield Process(pid, PROCESSES[pid], pid, counters=counters)
 
 
-def network_events(figures: PacketFigures, pid: int) -> Iterator[str]:
+def network_processes(figures: PacketFigures, pid: int) -> Iterator[Process]:
     """What switches did under a workload, as two processes beside those of the ranks."""
-    yield from named(pid, 1, PROCESSES[PAUSES], pid, process=True)
-    yield from pause_slices(figures.paused, figures.ports, pid)
+    yield _pauses(figures.paused, figures.ports, pid)
     if figures.samples is not None:
-        yield from named(pid + 1, 1, PROCESSES[QUEUES], pid + 1, process=True)
-        yield from queue_counters(figures.samples, pid + 1)
+        yield Process(pid + 1, PROCESSES[QUEUES], pid + 1, counters=_queues(figures.samples))
 
 
-def pause_slices(pauses: Mapping[int, Spans], ports: PortFigures, pid: int) -> Iterator[str]:
+def _pauses(pauses: Mapping[int, Spans], ports: PortFigures, pid: int) -> Process:
     """A row for each port that was told to be still, with a slice each time."""
-    for thread, (port, spans) in enumerate(pauses.items(), 1):
-        yield from named(pid, thread, ports.name(port - 1), thread)
-        for start, end in spans:
-            yield _slice(pid, thread, "paused", start, end, {})
+    spans = [span for each in pauses.values() for span in each]
+    ends = np.cumsum([0, *(len(list(each)) for each in pauses.values())])
+    tracks = [
+        Track(thread, ports.name(port - 1), np.arange(ends[thread - 1], ends[thread]), "pause")
+        for thread, port in enumerate(pauses, 1)
+    ]
+    start, end = np.array(spans, np.int64).reshape(-1, 2).T
+    name = PROCESSES[PAUSES]
+    return Process(pid, name, pid, tracks, start, end - start, ["paused"] * len(spans), [""] * len(spans))
 
 
-def queue_counters(samples: Samples, pid: int) -> Iterator[str]:
+def _queues(samples: Samples) -> list[Counter]:
     """The queues as counters."""
-    for port, times, values in samples.queues.each():
-        for time, value in zip(times.tolist(), values.tolist(), strict=True):
-            yield _counter(pid, samples.port_name(port), time, {"bytes": int(value)})
+    return [Counter(samples.port_name(port), SIZE, times, values) for port, times, values in samples.queues.each()]
 
 
-def _flows(result: PacketResult) -> Iterator[str]:
+def _flows(result: PacketResult) -> Process:
     """A row or more for each host that sends; flows that did not end last until the end of the run."""
     figures = result.flow_figures
     begin = figures.start_ns
     end = np.where(figures.completion_ns >= 0, begin + figures.completion_ns, result.end_ns)
-    shown = begin <= result.end_ns
-    thread = 0
+    shown = np.flatnonzero(begin <= result.end_ns)
+    tracks: list[Track] = []
     for source in np.unique(figures.source[shown]).tolist():
-        own = np.flatnonzero(shown & (figures.source == source))
-        own = own[np.argsort(begin[own], kind="stable")]
-        rows = rows_in_parallel(begin[own].tolist(), end[own].tolist())
-        for row in range(max(rows) + 1):
-            thread_name = f"host {source}" + (f" {row + 1}" if row else "")
-            yield from named(FLOWS, thread + row + 1, thread_name, thread + row + 1)
-        for flow, row in zip(own.tolist(), rows, strict=True):
-            size, slow = int(figures.size_bytes[flow]), float(figures.slowdown[flow])
-            args: dict[str, Any] = {"flow": flow, "bytes": size, "slowdown": None if slow != slow else round(slow, 4)}
-            name = f"to {figures.target[flow]}, {size_text(size)}"
-            yield _slice(FLOWS, thread + row + 1, name, int(begin[flow]), int(end[flow]), args)
-        thread += max(rows) + 1
+        own = np.flatnonzero(figures.source[shown] == source)
+        own = own[np.argsort(begin[shown[own]], kind="stable")]
+        rows = np.array(rows_in_parallel(begin[shown[own]].tolist(), end[shown[own]].tolist()))
+        for row in range(rows.max() + 1):
+            name = f"host {source}" + (f" {row + 1}" if row else "")
+            tracks.append(Track(len(tracks) + 1, name, own[rows == row], "flow"))
+    names = [f"to {figures.target[flow]}, {size_text(int(figures.size_bytes[flow]))}" for flow in shown.tolist()]
+    args = [_members(_of_flow(result, flow)) for flow in shown.tolist()]
+    length: Ints = (end - begin)[shown]
+    return Process(FLOWS, PROCESSES[FLOWS], FLOWS, tracks, begin[shown], length, names, args)
 
 
-def _slice(pid: int, tid: int, name: str, start: int, end: int, args: dict[str, Any]) -> str:
-    head = f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":{micros(start)},"dur":{micros(end - start)}'
-    return f'{head},"name":{json.dumps(name)},"args":{json.dumps(args)}}}'
+def _of_flow(result: PacketResult, flow: int) -> dict[str, Any]:
+    figures = result.flow_figures
+    size, slow = int(figures.size_bytes[flow]), float(figures.slowdown[flow])
+    return {"flow": flow, "bytes": size, "slowdown": None if slow != slow else round(slow, 4)}
 
 
-def _counter(pid: int, name: str, time: int, args: dict[str, Any]) -> str:
-    head = f'{{"ph":"C","pid":{pid},"tid":1,"ts":{micros(time)}'
-    return f'{head},"name":{json.dumps(name)},"args":{json.dumps(args)}}}'
+def _members(said: dict[str, Any]) -> str:
+    return "," + json.dumps(said)[1:-1]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from os import PathLike
 
 import numpy as np
@@ -14,13 +14,14 @@ from chakrasim.diagnosis.device_rows import DeviceRows
 from chakrasim.errors import InputError
 from chakrasim.linker.across_ranks.clocks import align
 from chakrasim.linker.api import link
-from chakrasim.report.timeline.chrome import micros, named, rows_in_parallel, write_chrome
+from chakrasim.report.timeline.events import ArrowEnds, Process, rows_in_parallel
+from chakrasim.report.timeline.events import Track as Shown
+from chakrasim.report.timeline.write import write_processes
 from chakrasim.trace import Trace, type_name
 from chakrasim.trace.kineto.columns import Ints, KinetoTrace
 from chakrasim.trace.linked.columns import EdgeKind, LinkedTrace, RowKind
 from chakrasim.trace.linked.parts import begun
 
-_BATCH = 20_000
 _LEFT_OUT = ("Trace", "overhead")
 
 
@@ -64,47 +65,36 @@ def clock_shifts(ranks: Sequence[RankEvents]) -> tuple[dict[int, int], bool]:
 def write_trace_timeline(ranks: Sequence[RankEvents], shifts: dict[int, int], path: str | PathLike[str]) -> None:
     """Write the timeline of these ranks with their clocks shifted, time 0 the first start; ``.gz`` compresses."""
     origin = min((int(r.start_ns.min()) + shifts.get(r.rank, 0) for r in ranks if len(r.start_ns)), default=0)
-    write_chrome(path, _events(ranks, shifts, origin))
+    write_processes(path, _processes(ranks, shifts, origin))
 
 
-def _events(ranks: Sequence[RankEvents], shifts: dict[int, int], origin_ns: int) -> Iterator[str]:
+def _processes(ranks: Sequence[RankEvents], shifts: dict[int, int], origin_ns: int) -> Iterator[Process]:
     pid = arrow = 0
     for rank in ranks:
-        shift = origin_ns - shifts.get(rank.rank, 0)
-        place: dict[int, tuple[int, int]] = {}
-        process = None
-        tid = 0
-        for track in rank.tracks:
-            if track.process != process:
-                pid, tid, process = pid + 1, 0, track.process
-                yield from named(pid, 1, f"rank {rank.rank} {process}", pid, process=True)
-            tid += 1
-            yield from named(pid, tid, track.name, tid)
-            for begin in range(0, len(track.at), _BATCH):
-                yield _slices(rank, track.at[begin : begin + _BATCH], pid, tid, shift)
-            place.update((at, (pid, tid)) for at in track.at.tolist())
-        for cause, effect in rank.arrows:
-            arrow += 1
-            if cause in place and effect in place:
-                yield _arrow("s", arrow, place[cause], int(rank.start_ns[cause]) - shift)
-                yield _arrow("f", arrow, place[effect], int(rank.start_ns[effect]) - shift)
+        start = rank.start_ns - (origin_ns - shifts.get(rank.rank, 0))
+        duration, ids = np.maximum(rank.duration_ns, 0), np.arange(len(rank.start_ns))
+        ends, number = _drawn(rank, arrow)
+        arrow += len(rank.arrows)
+        for name, tracks in groupby(rank.tracks, lambda track: track.process):
+            pid += 1
+            shown = [Shown(tid, track.name, track.at, name.partition(",")[0]) for tid, track in enumerate(tracks, 1)]
+            here = np.zeros(len(ids), np.bool_)
+            here[np.concatenate([track.at for track in shown])] = True
+            chosen = np.flatnonzero(here[ends])
+            arrows = [ArrowEnds("launch", ends[chosen], number[chosen], chosen % 2 == 1)]
+            label = f"rank {rank.rank} {name}"
+            yield Process(pid, label, pid, shown, start, duration, rank.names, rank.args, ids, arrows=arrows)
 
 
-def _slices(rank: RankEvents, at: NDArray[np.intp], pid: int, tid: int, shift_ns: int) -> str:
-    columns = zip(at.tolist(), (rank.start_ns[at] - shift_ns).tolist(), rank.duration_ns[at].tolist(), strict=True)
-    return ",\n".join(
-        f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":{micros(start)},"dur":{micros(max(0, duration))},'
-        f'"name":{rank.names[number]},"args":{{"id":{number}{rank.args[number]}}}}}'
-        for number, start, duration in columns
-    )
-
-
-def _arrow(phase: str, number: int, place: tuple[int, int], ts_ns: int) -> str:
-    bind = ',"bp":"e"' if phase == "f" else ""
-    return (
-        f'{{"ph":"{phase}","pid":{place[0]},"tid":{place[1]},"ts":{micros(ts_ns)},"id":{number},'
-        f'"cat":"launch","name":"launch"{bind}}}'
-    )
+def _drawn(rank: RankEvents, first: int) -> tuple[Ints, Ints]:
+    """Causes and effects in turn, and the numbers of their arrows, of which both ends are shown."""
+    pairs = np.array(rank.arrows, np.int64).reshape(-1, 2)
+    shown = np.zeros(len(rank.start_ns), np.bool_)
+    for track in rank.tracks:
+        shown[track.at] = True
+    number = first + 1 + np.arange(len(pairs))
+    both = shown[pairs].all(axis=1)
+    return pairs[both].reshape(-1), np.repeat(number[both], 2)
 
 
 # -- Kineto ------------------------------------------------------------------------------------------------------------
@@ -124,7 +114,7 @@ def kineto_events(rank: int, trace: KinetoTrace) -> RankEvents:
     work = np.flatnonzero(rows.launch_of >= 0)
     arrows = np.stack([position[rows.launch_of[work]], position[work]], axis=1)
     indices = trace.name[chosen]
-    names = {index: json.dumps(trace.strings[index]) for index in np.unique(indices).tolist()}
+    names = {index: trace.strings[index] for index in np.unique(indices).tolist()}
     correlation = trace.correlation[chosen].tolist()
     return RankEvents(
         rank=rank,
@@ -184,7 +174,7 @@ def linked_events(linked: LinkedTrace) -> RankEvents:
         process = "host" if lane.device < 0 else f"device {lane.device}"
         tracks += [Track(process, part, at) for part, at in _apart(lane.name, linked.start_ns, lengths, mine)]
     drawn = np.isin(linked.edge_kind, _DRAWN) & shown[linked.edge_source] & shown[linked.edge_target]
-    names = {index: json.dumps(linked.strings[index]) for index in np.unique(linked.name).tolist()}
+    names = {index: linked.strings[index] for index in np.unique(linked.name).tolist()}
     return RankEvents(
         rank=linked.rank,
         start_ns=linked.start_ns,
@@ -233,7 +223,7 @@ def chakra_events(rank: int, trace: Trace) -> RankEvents:
         mine = np.flatnonzero(~host & (stream == key))
         name = f"stream {key}" if key >= 0 else "device"
         tracks += [Track("device", part, at) for part, at in _apart(name, start, duration, mine)]
-    names = [json.dumps(trace.name(at) or type_name(int(trace.types[at]))) for at in range(len(trace))]
+    names = [trace.name(at) or type_name(int(trace.types[at])) for at in range(len(trace))]
     ids = trace.ids.tolist()
     args = [f',"node":{node},"type":"{type_name(kind)}"' for node, kind in zip(ids, trace.types.tolist(), strict=True)]
     return RankEvents(rank, start, duration, names, args, tracks)

@@ -1,15 +1,17 @@
-"""A timeline in Chrome's trace format: ui.perfetto.dev and chrome://tracing open it.
+"""A simulated run over time, for ui.perfetto.dev.
 
-A process stands for a class of ranks that did the same, its threads for what a rank does at a time: compute,
-communication (where streams run side by side by role), receives, remote memory, CPU, of each as many rows as were in
-flight at once. Times are microseconds with three
-decimals, which keep every nanosecond. Process and thread numbers start at 1 (rank + 1): 0 is the idle task to Perfetto.
+A process stands for a class of ranks that did the same, or for a chosen rank, its threads for what a rank does at a
+time: compute, communication (where streams run side by side by role), receives, remote memory, CPU, of each as many
+rows as were in flight at once. Process and thread numbers start at 1 (rank + 1): 0 is the idle task to Perfetto.
+
+Perfetto's own format has more than Chrome's: arrows of messages and of dependencies between threads, the bytes that a
+rank's communication has in flight, and its local memory, where that is tracked.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 
 import numpy as np
@@ -18,10 +20,12 @@ from numpy.typing import NDArray
 from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import InputError
 from chakrasim.report.tables.simulation import class_members
-from chakrasim.report.timeline.chrome import named, rows_in_parallel, write_chrome
-from chakrasim.report.timeline.packets import network_events
+from chakrasim.report.timeline.events import SIZE, ArrowEnds, Counter, Process, Track, rows_in_parallel
+from chakrasim.report.timeline.packets import network_processes
+from chakrasim.report.timeline.write import is_perfetto, write_processes
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.lowering.graph import Graph
+from chakrasim.simulator.outcome.local_memory import tensors_of, usage
 from chakrasim.simulator.outcome.records import NodeRecord
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import ranks_text
@@ -33,14 +37,13 @@ COMPUTE, COMMUNICATION, MEMORY, CPU, RECEIVE = range(1, 6)
 THREADS = ("compute", "communication", "remote memory", "cpu", "receive")
 """Thread numbers; those of further rows and roles follow."""
 
-BATCH = 20_000
-"""Slices formatted at a time: what is in memory at once stays small."""
 
-
-def write_timeline(result: SimulationResult, path: str | PathLike[str]) -> None:
+def write_timeline(result: SimulationResult, path: str | PathLike[str], *, ranks: Sequence[int] | None = None) -> None:
     """Write the timeline of a result to ``path``, compressed if the name ends in ``.gz``; same result, same bytes.
 
-    Raises InputError if the file cannot be written or the times of single nodes were not kept.
+    A name that ends in ``.pftrace`` (or ``.perfetto-trace``) gets Perfetto's own format, any other Chrome's JSON.
+    ``ranks`` are those to show, in this order; all unless given, those that did the same once. Raises InputError if the
+    file cannot be written, a rank is not there, or the times of single nodes were not kept.
     """
     if len(result.finish_order) and not result.records:
         raise InputError(
@@ -48,30 +51,42 @@ def write_timeline(result: SimulationResult, path: str | PathLike[str]) -> None:
             file=fspath(path),
             remedy="fold the ranks, or simulate fewer",
         )
-    write_chrome(path, _events(result))
+    shown = chosen_ranks(result, ranks)
+    write_processes(path, _processes(result, shown, ranks is None, is_perfetto(path)))
 
 
-def _events(result: SimulationResult) -> Iterator[str]:
-    """Events as JSON text, several to a piece with commas between."""
+def chosen_ranks(result: SimulationResult, ranks: Sequence[int] | None) -> list[int]:
+    """The ranks to show: those named, each once, or one of each class. Raises InputError for one that is not there."""
+    if ranks is None:
+        return [int(rank) for rank in result.class_ranks[: len(result.records)]]
+    count = len(result.finish_ns)
+    for rank in ranks:
+        if not 0 <= rank < count:
+            raise InputError(f"there is no rank {rank}", found=f"{count:,} ranks", expected=f"0 to {count - 1:,}")
+        if int(result.classes[rank]) >= len(result.records):
+            raise InputError(f"the times of the nodes of rank {rank} were not kept", remedy="simulate fewer ranks")
+    return list(dict.fromkeys(ranks))
+
+
+def _processes(result: SimulationResult, shown: list[int], by_class: bool, rich: bool) -> Iterator[Process]:
     members = class_members(result, len(result.class_ranks))
-    for rank, record, ranks in zip(result.class_ranks.tolist(), result.records, members, strict=False):
-        shown = f"rank {rank}" if len(ranks) == 1 else f"rank {rank} (for {len(ranks)}: {ranks_text(ranks.tolist())})"
-        yield from _process(rank, shown, record)
+    entries = [_Entries(result.records[int(result.classes[rank])]) for rank in shown]
+    messages = _messages(result, shown, entries) if rich else {}
+    number = sum(len(ends.number) for ends in messages.values())
+    for rank, own in zip(shown, entries, strict=True):
+        like = members[int(result.classes[rank])]
+        name = f"rank {rank}"
+        if by_class and len(like) > 1:
+            name += f" (for {len(like)}: {ranks_text(like.tolist())})"
+        elif not by_class and rank != int(result.class_ranks[int(result.classes[rank])]):
+            name += f" (as rank {int(result.class_ranks[int(result.classes[rank])])})"
+        arrows = [messages[rank]] if rank in messages else []
+        if rich:
+            arrows.append(_dependencies(own, number))
+            number += len(arrows[-1].number)
+        yield own.process(rank, name, arrows, _counters(own, result) if rich else ())
     if result.packets is not None:
-        yield from network_events(result.packets, int(result.class_ranks.max(initial=0)) + 2)
-
-
-def _process(rank: int, name: str, record: NodeRecord) -> Iterator[str]:
-    numbers = np.flatnonzero((record.start_ns >= 0) & (record.end_ns >= 0))
-    numbers = numbers[np.lexsort((numbers, record.start_ns[numbers]))]
-    threads, shown = threads_of(record, numbers)
-    pid = rank + 1
-    yield from named(pid, COMPUTE, name, rank, process=True)
-    for thread in sorted(shown):
-        yield from named(pid, thread, shown[thread], thread)
-    slices = _Slices(rank, record)
-    for start in range(0, len(numbers), BATCH):
-        yield slices.text(numbers[start : start + BATCH], threads[start : start + BATCH])
+        yield from network_processes(result.packets, max([*shown, int(result.class_ranks.max(initial=0))]) + 2)
 
 
 def threads_of(record: NodeRecord, numbers: Ints) -> tuple[Ints, dict[int, str]]:
@@ -103,37 +118,99 @@ def threads_of(record: NodeRecord, numbers: Ints) -> tuple[Ints, dict[int, str]]
     return threads, shown
 
 
-class _Slices:
-    """The slices of one process, formatted in batches: names and arguments are quoted once for all that share them."""
+class _Entries:
+    """The nodes of a rank that ran, by start, and the thread of each."""
 
-    def __init__(self, rank: int, record: NodeRecord) -> None:
-        self.rank = rank
+    def __init__(self, record: NodeRecord) -> None:
         self.record = record
-        graph = record.graph
-        self.ids = graph.trace.ids[graph.order]
-        self.names = _Names(graph)
-        self.what = _Arguments(graph)
+        numbers = np.flatnonzero((record.start_ns >= 0) & (record.end_ns >= 0))
+        self.numbers = numbers[np.lexsort((numbers, record.start_ns[numbers]))]
+        self.threads, self.shown = threads_of(record, self.numbers)
 
-    def text(self, numbers: Ints, threads: Ints) -> str:
-        start, end = self.record.start_ns[numbers], self.record.end_ns[numbers]
-        duration = end - start
-        names = self.names.of(numbers)
-        columns = zip(
-            names,
-            threads.tolist(),
-            (start // 1000).tolist(),
-            (start % 1000).tolist(),
-            (duration // 1000).tolist(),
-            (duration % 1000).tolist(),
-            self.ids[numbers].tolist(),
-            self.what.of(numbers),
-            strict=True,
+    def process(self, rank: int, name: str, arrows: Sequence[ArrowEnds], counters: Sequence[Counter]) -> Process:
+        """What the rank shows."""
+        graph, numbers = self.record.graph, self.numbers
+        start = self.record.start_ns[numbers]
+        tracks = [
+            Track(thread, label, np.flatnonzero(self.threads == thread), label.rstrip("0123456789 "))
+            for thread, label in sorted(self.shown.items())
+        ]
+        return Process(
+            pid=rank + 1,
+            name=name,
+            order=rank,
+            tracks=tracks,
+            start_ns=start,
+            duration_ns=self.record.end_ns[numbers] - start,
+            names=node_names(graph, numbers),
+            args=_Arguments(graph).of(numbers),
+            ids=graph.trace.ids[graph.order[numbers]].astype(np.int64),
+            counters=counters,
+            arrows=arrows,
         )
-        head = f'{{"ph":"X","pid":{self.rank + 1},"tid":'
-        return ",\n".join(
-            f'{head}{thread},"ts":{us}.{ns:03d},"dur":{dur_us}.{dur_ns:03d},"name":{name},"args":{{"id":{node}{args}}}}}'
-            for name, thread, us, ns, dur_us, dur_ns, node, args in columns
-        )
+
+    def places(self) -> Ints:
+        """int64[nodes]: the entry of each node, -1 for those that did not run."""
+        place = np.full(len(self.record.start_ns), -1, np.int64)
+        place[self.numbers] = np.arange(len(self.numbers))
+        return place
+
+
+def _dependencies(own: _Entries, first: int) -> ArrowEnds:
+    """From nodes to those on other threads that wait for them."""
+    graph, place = own.record.graph, own.places()
+    parents = place[np.repeat(np.arange(len(graph)), np.diff(graph.child_offsets))]
+    children = place[graph.children]
+    both = (parents >= 0) & (children >= 0)
+    parents, children = parents[both], children[both]
+    apart = own.threads[parents] != own.threads[children]
+    parents, children = parents[apart], children[apart]
+    number = first + 1 + np.arange(len(parents))
+    ends = np.repeat([False, True], len(parents))
+    return ArrowEnds("dependency", np.concatenate([parents, children]), np.concatenate([number, number]), ends)
+
+
+def _messages(result: SimulationResult, shown: list[int], entries: Sequence[_Entries]) -> dict[int, ArrowEnds]:
+    """By rank, the messages between ranks that are shown; of ranks that did the same only the first has some."""
+    kinds = (at.RUN_SEND, at.RUN_RECV)
+    first = list({int(result.classes[rank]): i for i, rank in reversed([*enumerate(shown)])}.values())[::-1]
+    if result.job is None or not any(np.isin(entries[i].record.graph.kind, kinds).any() for i in first):
+        return {}
+    from chakrasim.explanation.nodes import nodes_of
+
+    nodes = nodes_of(result, result.job, np.array([shown[i] for i in first], np.int64))
+    sent, received = nodes.messages
+    owner = np.concatenate([nodes.owner[sent], nodes.owner[received]])
+    node = np.concatenate([nodes.number[sent], nodes.number[received]])
+    number = 1 + np.concatenate([np.arange(len(sent))] * 2)
+    target = np.repeat([False, True], len(sent))
+    # A receive may be posted before its message is sent.
+    early = np.concatenate([np.zeros(len(sent), np.bool_), nodes.start_ns[received] < nodes.start_ns[sent]])
+    found = {}
+    for i, one in enumerate(first):
+        own = np.flatnonzero(owner == i)
+        place = entries[one].places()[node[own]]
+        found[shown[one]] = ArrowEnds("message", place, number[own], target[own], early[own])
+    return found
+
+
+def _counters(own: _Entries, result: SimulationResult) -> list[Counter]:
+    """What a rank has in flight, and in memory."""
+    record = own.record
+    found = []
+    sizes = _Arguments(record.graph).sizes[own.numbers]
+    talks = (record.graph.category[own.numbers] == at.CAT_COMM) & (sizes > 0)
+    if talks.any():
+        numbers, size = own.numbers[talks], sizes[talks]
+        times = np.concatenate([record.start_ns[numbers], record.end_ns[numbers]])
+        ticks, which = np.unique(times, return_inverse=True)
+        change = np.zeros(len(ticks), np.int64)
+        np.add.at(change, which, np.concatenate([size, -size]))
+        found.append(Counter("communication in flight", SIZE, ticks, np.cumsum(change)))
+    if result.peak_memory_bytes is not None:
+        ticks, in_use = usage(tensors_of(record))
+        found.append(Counter("local memory in use", SIZE, ticks, in_use))
+    return found
 
 
 def node_names(graph: Graph, numbers: Ints) -> list[str]:
@@ -141,22 +218,6 @@ def node_names(graph: Graph, numbers: Ints) -> list[str]:
     index = graph.trace.name_index[graph.order[numbers]].astype(np.int64)
     keys = np.where(index > 0, index, -1 - graph.trace.types[graph.order[numbers]])
     return [graph.trace.strings[key] if key > 0 else type_name(-1 - key) for key in keys.tolist()]
-
-
-class _Names:
-    """Quoted names of nodes; nodes without one are called by their type."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.trace = graph.trace
-        index = graph.trace.name_index[graph.order].astype(np.int64)
-        self.keys = np.where(index > 0, index, -1 - graph.trace.types[graph.order])
-        self.known: dict[int, str] = {}
-
-    def of(self, numbers: Ints) -> list[str]:
-        keys = self.keys[numbers].tolist()
-        for key in set(keys) - self.known.keys():
-            self.known[key] = json.dumps(self.trace.strings[key] if key > 0 else type_name(-1 - key))
-        return [self.known[key] for key in keys]
 
 
 class _Arguments:

@@ -10,6 +10,7 @@ import numpy as np
 
 from chakrasim.files.outputs import write_whole
 from chakrasim.moved import moved_methods
+from chakrasim.simulator.outcome.computation import KindTimes, kind_times
 from chakrasim.simulator.outcome.graph_links import GraphLink
 from chakrasim.simulator.outcome.json_form import json_text
 from chakrasim.simulator.outcome.records import (
@@ -108,6 +109,11 @@ class SimulationResult(Shown):
         """Measured and simulated time of every profiler step (or of all, where there is none) of converted traces."""
         return step_times(self.records, self.classes)
 
+    @cached_property
+    def computation(self) -> tuple[KindTimes, ...]:
+        """What ranks computed, by kind of work; none where the nodes do not say it."""
+        return kind_times(self.records, self.classes)
+
     @property
     def makespan_ns(self) -> int:
         """When the last rank finished."""
@@ -167,6 +173,7 @@ class SimulationResult(Shown):
         # Only converted traces have these, or jobs that cannot end.
         measured: dict[str, Any] = {"steps": self.steps or None, "replay": self.replay}
         measured["roles"] = self.roles or None
+        measured["computation"] = self.computation or None
         measured["unfinished"] = self.unfinished if self.unfinished.size else None
         return figures | {name: value for name, value in measured.items() if value is not None}
 

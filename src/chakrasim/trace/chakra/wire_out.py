@@ -99,11 +99,13 @@ class Messages:
             inner.numbers(b"", lists, values)
         self.nested(head, owners, inner)
 
-    def framed(self) -> memoryview:
-        """All messages, each behind its size."""
+    def framed(self, head: bytes = b"") -> memoryview:
+        """All messages, each behind ``head`` and its size."""
         prefixes = varint_sizes(self.size)
-        ends = np.cumsum(prefixes + self.size)
+        ends = np.cumsum(len(head) + prefixes + self.size)
         out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+        if head and len(out):
+            _windows(out, len(head))[ends - self.size - prefixes - len(head)] = np.void(head)
         _put_varints(out, ends - self.size - prefixes, self.size, prefixes)
         self._write(out, ends - self.size)
         return out.data

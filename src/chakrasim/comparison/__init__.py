@@ -1,0 +1,1 @@
+"""Two runs, before and after: the causes of the difference in order."""
