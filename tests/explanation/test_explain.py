@@ -214,5 +214,7 @@ def test_folded_jobs_have_the_figures_of_unfolded_ones(tmp_path: Path) -> None:
     for text in ("communication=0", "op:gemm=0.5", "kind:all-reduce=2", "stage:1=1.5", "link:dim 0=3"):
         asked = [[asked_of(text)]]
         assert every.makespans(asked)[0] == few.makespans(asked)[0]
+    spelt = [[asked_of("kind:all_reduce=2")], [asked_of("kind:all-reduce=2")]]
+    assert len({*every.makespans(spelt).tolist()}) == 1
     for name in ("op", "kind", "link", "module"):
         assert few.families[name].total_ns == pytest.approx(every.families[name].total_ns)

@@ -32,8 +32,10 @@ class Asked:
         return self.target.partition(":")[2]
 
     def names(self, name: str) -> bool:
-        """Whether it means this name; ``*`` and ``?`` stand for any letters."""
-        return fnmatch.fnmatchcase(name, self.name)
+        """Whether it means this name; ``*`` and ``?`` stand for any letters. Kinds of communication may be spelt as in
+        specs, ``all_reduce``."""
+        meant = self.name.replace("_", "-") if self.family == "kind" else self.name
+        return fnmatch.fnmatchcase(name, meant)
 
     def numbers(self, limit: int) -> tuple[int, ...]:
         """The numbers that it means, such as ``0-7,16``; each is below ``limit``. Raises InputError."""
