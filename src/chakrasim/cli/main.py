@@ -6,17 +6,20 @@ output any more; 143 terminated.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from shutil import get_terminal_size
 from signal import SIGINT, SIGTERM
+from textwrap import wrap
 from typing import Any, Final
 
 from chakrasim import __version__
@@ -28,40 +31,49 @@ from chakrasim.compat.option_names import old_name_warnings
 from chakrasim.errors import ChakrasimError, InputError, NotKept, StallError, near
 from chakrasim.startup import one_blas_thread, without_gc
 
-#: The subcommands, each a module of this package, in the order of the road.
-COMMANDS: Final = (
-    "collect",
-    "capture",
-    "doctor",
-    "trace",
-    "link",
-    "convert",
-    "retarget",
-    "generate",
-    "simulate",
-    "explain",
-    "flows",
-    "replay",
-    "predict",
-    "estimate",
-    "plan",
-    "sweep",
-    "goodput",
-    "calibrate",
-    "validate",
-    "analyze",
-    "compare",
-    "what-if",
-    "info",
-    "jsonize",
-    "draw",
-    "timeline",
-    "split",
-    "merge",
-    "machines",
-    "network",
-    "demo",
-)
+#: The subcommands by what people do, each a module of this package.
+GROUPS: Final = {
+    "ask how fast, which one, why, and what if": (
+        "estimate",
+        "plan",
+        "sweep",
+        "simulate",
+        "explain",
+        "what-if",
+        "compare",
+        "goodput",
+        "predict",
+    ),
+    "record a job, or make one": (
+        "collect",
+        "capture",
+        "doctor",
+        "trace",
+        "link",
+        "convert",
+        "retarget",
+        "generate",
+    ),
+    "look at what is there": (
+        "analyze",
+        "info",
+        "draw",
+        "timeline",
+        "jsonize",
+    ),
+    "tools": (
+        "machines",
+        "network",
+        "flows",
+        "replay",
+        "calibrate",
+        "validate",
+        "split",
+        "merge",
+        "demo",
+    ),
+}
+COMMANDS: Final = tuple(name for names in GROUPS.values() for name in names)
 
 #: Those of them that run a program of the user's.
 OF_OTHERS: Final = ("collect", "capture", "replay")
@@ -69,16 +81,22 @@ OF_OTHERS: Final = ("collect", "capture", "replay")
 UNSURE: Final = 1
 
 EXAMPLES = """\
-examples:
-  chakrasim doctor recorded                            # a folder of PyTorch traces
-  chakrasim trace recorded -o out
-  chakrasim simulate out/chakra --comm-group out/comm_group.json --machine hgx-h100-8
-  chakrasim simulate step.0.et --ranks 8 --machine hgx-h100-8 --json -
-  chakrasim simulate --workload-configuration traces/step --system-configuration system.json \\
-      --network-configuration network.yml --remote-memory-configuration memory.json
-  chakrasim analyze summary device.0.json.gz
-  chakrasim machines
+questions (docs/howto-twelve-questions.md has the answers):
+  chakrasim estimate llama3-70b --machine h100 --gpus 256 --tp 8 --pp 4     # how long is a step, how sure, does it fit
+  chakrasim plan llama3-70b --machine h100 --gpus 256                       # which split
+  chakrasim simulate step --machine h100 --gpus 16 --report out.html        # how long do these traces take, and why
+  chakrasim explain step --machine h100 --gpus 16                           # which rank is slow, and what that costs
+  chakrasim what-if step --machine h100 --gpus 16 --set rank:8-15=1.2       # a slower node
+  chakrasim what-if step --machine h100 --gpus 16 --set link:*=0.5          # a faster network
+  chakrasim compare before.json after.json                                  # why is one run slower
+  chakrasim predict collective --machine h100 --gpus 64 --fabric fat-tree --collective all_reduce --size 1GiB  # NCCL
+  chakrasim goodput --spec job.yaml                                         # days, money, energy
+  chakrasim doctor recorded                                                 # are these traces complete
+  chakrasim draw step --machine h100 --gpus 16 --ranks 3,12 -o ranks.svg    # a picture of ranks over time
 """
+_DESCRIPTION: Final = """\
+How fast would this training job run on that machine? From PyTorch's programs and traces to Chakra traces, simulation,
+and why the time goes where it goes."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -234,26 +252,36 @@ def _run(argv: list[str]) -> int:
 
 def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
     """The whole command's parser, and those of these subcommands by name."""
-    parser = Parser(
-        prog="chakrasim",
-        description="How fast would this training job run on that machine? "
-        "From PyTorch's traces to Chakra traces, analysis and exact simulation.",
-        epilog=EXAMPLES,
-    )
+    parser = Parser(prog="chakrasim", epilog=EXAMPLES, usage="chakrasim [-h] [--version] COMMAND ...")
     parser.add_argument("--version", action="version", version=f"chakrasim {__version__}")
     parser.add_argument(
         "--print-completion", metavar="SHELL", choices=SHELLS, help=f"print what {', '.join(SHELLS)} complete by"
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS)
     parsers = {}
+    summaries = {}
     for name in names:
         package = ".main" if name in ("analyze", "what-if") else ""
         module = import_module(f"chakrasim.cli.{name.replace('-', '_')}{package}")
-        summary, details = module.SUMMARY, module.EXAMPLES
-        parsers[name] = commands.add_parser(name, help=summary, description=f"{summary}.", epilog=details)
+        summaries[name], details = module.SUMMARY, module.EXAMPLES
+        # argparse puts the usage of the whole command before that of each.
+        parsers[name] = commands.add_parser(
+            name, prog=f"chakrasim {name}", help=summaries[name], description=f"{summaries[name]}.", epilog=details
+        )
         module.add_arguments(parsers[name])
         parsers[name].set_defaults(run=module.run)
+    parser.description = "\n".join([_DESCRIPTION, *_listed(summaries)])
     return parser, parsers
+
+
+def _listed(summaries: Mapping[str, str]) -> Iterator[str]:
+    """The commands under their headings."""
+    width = min(get_terminal_size().columns, 120) - 2
+    for heading, names in GROUPS.items():
+        yield f"\n{heading}:"
+        for name in names:
+            if name in summaries:
+                yield from wrap(summaries[name], width, initial_indent=f"  {name:<12}", subsequent_indent=" " * 14)
 
 
 def _report(error: ChakrasimError) -> int:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from chakrasim.cli.machine_options import SIZE, add_size
 from chakrasim.cli.options import add_strict, whole_number
 from chakrasim.cli.output import check_target, check_targets, report, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import amount_of
 
+if TYPE_CHECKING:
+    from chakrasim.machine import Machine
+
 SUMMARY = "Predict how long a collective takes on a machine, with an interval"
 EXAMPLES = """\
 examples:
   chakrasim predict collective --machine h100 --collective all_reduce --size 1MiB --ranks 16
   chakrasim predict collective --machine h100 --collective all_gather --sizes 8:16GiB --ranks 8 --plot bandwidth.svg
+  chakrasim predict collective --machine h100 --gpus 256 --fabric fat-tree --oversubscription 2 --collective all_reduce \\
+      --size 1GiB
   chakrasim predict collective --machine machine.yaml --collective alltoall --size 64MiB --library nccl-2.27.7
 """
 _MOST_SIZES: Final = 1000
@@ -48,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     collective.add_argument(
         "--ranks", type=whole_number(2, 2**20), metavar="N", help="how many; default: all of the machine"
     )
+    add_size(collective)
     collective.add_argument(
         "--library", metavar="NAME", help="who runs it: nccl, nccl-2.27.7, rccl; default: as the machine says, else "
         "the newest of the GPUs' maker",
@@ -80,7 +87,7 @@ def _collective(options: argparse.Namespace) -> int:
 
     notes = Notes()
     found = predict_collectives(
-        options.machine, options.collective, sizes, options.ranks, library=options.library, notes=notes
+        _machine(options, notes), options.collective, sizes, options.ranks, library=options.library, notes=notes
     )
     tell_warnings(notes.warnings, options)
     if options.plot is not None:
@@ -93,6 +100,17 @@ def _collective(options: argparse.Namespace) -> int:
         lambda: prediction_sections(found, one=options.sizes is None),
     )
     return 0
+
+
+def _machine(options: argparse.Namespace, notes: Notes) -> Machine | str:
+    """The machine by its name, or a board's of the size that is asked for."""
+    size = {name: getattr(options, name) for name in SIZE}
+    if all(value is None for value in size.values()):
+        return str(options.machine)
+    from chakrasim.machine import load_machine
+
+    gpus = options.ranks if options.gpus is None else options.gpus
+    return load_machine(options.machine, notes, **(size | {"gpus": gpus}))
 
 
 def _size(option: str, text: str) -> int:
