@@ -106,7 +106,7 @@ def test_kernels_beside_collectives_take_longer_by_what_these_hold() -> None:
     took = np.array([[100.0, 1_000, 0, 2_000], [5_000, 1_000, 0, 2_000], [0, 10_000, 200, 300]])
     found = run_of(rows, range(4), took, np.array([[0, 0.25, 0, 0]] * 3))
     assert found.kernels_ns[:2, 1].tolist() == [2_250, 2_000]
-    assert found.kernels_ns[2].tolist() == [pytest.approx(200 / 0.75), 400]
+    assert found.kernels_ns[2].tolist() == pytest.approx([200 / 0.75, 400])
     assert found.duration_ns.tolist() == [2_250, 6_000, 10_000]
 
 

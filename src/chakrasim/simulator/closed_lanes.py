@@ -80,7 +80,7 @@ class CollectiveLanes:
             np.maximum.at(most, which, charge.coefficients)
             fill = np.zeros(len(self._lanes))
             if pattern is None and hops.source.size:
-                routes, graphs = self._activities.routes_of(hops), map(self._lanes.with_latency, self._first_alike())
+                routes, graphs = self._activities.routes_of(hops), map(self._lanes.of, self._first_alike())
                 fills = np.array([hops.fill_ns(routes.latency_ns(graph)) for graph in graphs])
                 fill = fills[self._latencies()[1]]
             self._crossed[known] = _Crossed(kinds, most, charge.weight, fill)

@@ -16,7 +16,7 @@ from chakrasim.machine import Machine, load_machine
 from chakrasim.notes import Notes
 from chakrasim.progress import Progress
 from chakrasim.startup import cores
-from chakrasim.sweeps.points import MEMORY, OK, Outcome, Prepared, by_arithmetic, by_reason, prepared, shared
+from chakrasim.sweeps.points import MEMORY, OK, Outcome, Prepared, all_by_arithmetic, by_reason, prepared, shared
 from chakrasim.sweeps.space import Point
 from chakrasim.text.amounts import size_text, time_text
 from chakrasim.text.shown import Shown
@@ -189,7 +189,7 @@ def _reckoned(points: list[Point], jobs: int, progress: Progress | None) -> list
 
 
 def _all_by_arithmetic(points: list[Point]) -> list[Outcome]:
-    return [by_arithmetic(point, (), FILLED) for point in points]
+    return all_by_arithmetic(points, (), FILLED)
 
 
 def _simulated(point: Point) -> StepEstimate:

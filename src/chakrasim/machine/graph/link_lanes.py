@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ class LinkLanes:
 
     Attributes
     ----------
-    graph: of the first lane.
+    graph: whose links they are.
     kind: intp[links]: links of one kind have the same figures in each lane.
     capacity: float64[lanes, kinds]: bytes per ns.
     latency: float64[lanes, kinds]: ns.
@@ -35,20 +34,15 @@ class LinkLanes:
     def __len__(self) -> int:
         return len(self.capacity)
 
-    def with_latency(self, lane: int) -> NetworkGraph:
-        """The graph with the latencies of a lane."""
-        other = copy(self.graph)
+    def of(self, lane: int) -> NetworkGraph:
+        """The graph with the figures of a lane."""
+        other = copy(self.graph)  # links were checked with it; what was found of its vertices goes along
+        object.__setattr__(other, "capacity", self.capacity[lane][self.kind])
         object.__setattr__(other, "latency", self.latency[lane][self.kind])
         return other
 
 
 def one_lane(graph: NetworkGraph) -> LinkLanes:
     """A graph as it is."""
-    return lanes_of(graph, [(graph.capacity, graph.latency)])
-
-
-def lanes_of(graph: NetworkGraph, figures: Sequence[tuple[Floats, Floats]]) -> LinkLanes:
-    """A graph with these capacities and latencies (float64[links] each), a pair for each lane, the first its own."""
-    capacity, latency = (np.stack(side) for side in zip(*figures, strict=True))
-    kinds, which = np.unique(np.concatenate([capacity, latency]), axis=1, return_inverse=True)
-    return LinkLanes(graph, which.reshape(-1), kinds[: len(figures)].copy(), kinds[len(figures) :].copy())
+    figures, kind = np.unique(np.stack([graph.capacity, graph.latency]), axis=1, return_inverse=True)
+    return LinkLanes(graph, kind.reshape(-1), figures[:1].copy(), figures[1:].copy())
