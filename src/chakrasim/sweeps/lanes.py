@@ -55,7 +55,7 @@ def _of_links(settings: Sequence[Settings], load: Load) -> list[int]:
 
 
 def _alike(base: Machine, settings: Settings, load: Load) -> bool:
-    """Whether a machine with settings differs from one without in figures of links alone, by which nothing is routed."""
+    """Whether a machine with settings differs from one without in figures of links alone, which route nothing."""
     try:
         other = load(settings)
     except InputError:

@@ -196,6 +196,11 @@ def by_engine(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -
     return Outcome(step.step_s, step.low_s, step.high_s, step.gpus, found.memory_bytes, energy, money, OK, "", ENGINE)
 
 
+def all_by_engine(points: Sequence[Point], where: tuple[Condition, ...]) -> list[Outcome]:
+    """Points, simulated one by one."""
+    return [by_engine(point, where) for point in points]
+
+
 def _with_dp(point: Point) -> Point:
     """The point with ``gpus`` and ``dp``, as far as each follows from the other; rounded down where they do not go
     together, so that conditions see it."""
