@@ -7,8 +7,9 @@ that wait for each other, ranks that differ. It is made for sweeps over thousand
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class Arithmetic:
         self._passes: dict[Any, Floats] = {}
         self._optimizers: dict[Any, Floats] = {}
         self._collectives: dict[Any, tuple[Floats, Floats]] = {}
-        self._inside: dict[Any, frozenset[str]] = {}
+        self._groups: dict[Any, tuple[dict[str, tuple[int, ...]], frozenset[str]]] = {}
 
     def step(self, spec: Spec) -> Sum:
         """A step, about, and where the time of its slowest stage goes; on the first machine of several."""
@@ -94,15 +95,17 @@ class Arithmetic:
         """The same on each machine."""
         framework = self._framework(spec)
         spec, pp = framework.spec, framework.spec.parallel.pp
+        chunks, stages = spec.first_alike, spec.first_stage_alike
         forward, backward = (
-            np.array([self._pass(framework, chunk, ahead) for chunk in range(spec.chunks)]) for ahead in (True, False)
+            self._each(chunks, partial(self._pass, framework, forward=ahead)) for ahead in (True, False)
         )
         ends = _stage_ends(spec, forward[..., 0], backward[..., 0], self._hop_ns(framework))
-        passes = np.array([(forward + backward)[stage::pp].sum(axis=0) for stage in range(pp)])
-        reduced = np.array(
-            [self._reduced_ns(framework, stage, backward[stage::pp, :, 0].sum(axis=0)) for stage in range(pp)]
+        both = forward + backward
+        passes = self._each(stages, lambda stage: both[stage::pp].sum(axis=0))
+        reduced = self._each(
+            stages, lambda stage: self._reduced_ns(framework, stage, backward[stage::pp, :, 0].sum(axis=0))
         )
-        optimizer = np.array([self._optimizer(framework, stage) for stage in range(pp)])
+        optimizer = self._each(stages, partial(self._optimizer, framework))
         last = ends + reduced + optimizer[..., 0]
         slow, each, count = np.argmax(last, axis=0), np.arange(len(self._lanes)), spec.batch.micro_batches
         running, moving = (count * passes[slow, each, at] + reduced[slow, each] for at in (0, 1))
@@ -111,14 +114,20 @@ class Arithmetic:
         figures = step.tolist(), moving.tolist(), np.maximum(step - running, 0.0).tolist()
         return [Sum(*one) for one in zip(*figures, strict=True)]
 
+    @staticmethod
+    def _each(first: Sequence[int], found: Callable[[int], Floats]) -> Floats:
+        """What is found of each, where that of the ``first`` like it is the same."""
+        known = {one: found(one) for one in dict.fromkeys(first)}
+        return np.array([known[one] for one in first])
+
     def _framework(self, spec: Spec) -> _Framework:
         recipe = recipe_named(usual_recipe(spec))
         spec = replace(spec, launch_ns=recipe.launch_ns(spec))
-        groups = {role: own[0] for role, own in process_groups(spec).items()}
-        key = spec.parallel
-        if key not in self._inside:
-            self._inside[key] = frozenset(groups_inside(spec, self.machine))
-        return _Framework(spec, recipe, groups, self._inside[key], _pass_key(spec))
+        key = spec.parallel, spec.copies_embedding
+        if key not in self._groups:
+            groups = {role: own[0] for role, own in process_groups(spec).items()}
+            self._groups[key] = groups, frozenset(groups_inside(spec, self.machine))
+        return _Framework(spec, recipe, *self._groups[key], _pass_key(spec))
 
     # --- passes ---
 
