@@ -54,8 +54,10 @@ class _Framework:
     recipe: Recipe
     groups: dict[str, tuple[int, ...]]
     inside: frozenset[str]
-    key: Spec
-    """`_pass_key` of the spec."""
+    passes: int
+    """A number for its `_pass_key`."""
+    optimizer: int
+    """The same without what an optimizer's step does not depend on."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Arithmetic:
         self._passes: dict[Any, Floats] = {}
         self._optimizers: dict[Any, Floats] = {}
         self._collectives: dict[Any, tuple[Floats, Floats]] = {}
+        self._numbers: dict[Spec, int] = {}
         self._groups: dict[Any, tuple[dict[str, tuple[int, ...]], frozenset[str]]] = {}
 
     def step(self, spec: Spec) -> Sum:
@@ -123,11 +126,14 @@ class Arithmetic:
     def _framework(self, spec: Spec) -> _Framework:
         recipe = recipe_named(usual_recipe(spec))
         spec = replace(spec, launch_ns=recipe.launch_ns(spec))
-        key = spec.parallel, spec.copies_embedding
+        split, key = spec.parallel, (spec.parallel, spec.copies_embedding)
         if key not in self._groups:
             groups = {role: own[0] for role, own in process_groups(spec).items()}
             self._groups[key] = groups, frozenset(groups_inside(spec, self.machine))
-        return _Framework(spec, recipe, *self._groups[key], _pass_key(spec))
+        own = _pass_key(spec)
+        apart = replace(own, batch=Batch(1, 1, 1), recompute="none", parallel=replace(own.parallel, zero=split.zero))
+        numbers = (self._numbers.setdefault(one, len(self._numbers)) for one in (own, apart))
+        return _Framework(spec, recipe, *self._groups[key], *numbers)
 
     # --- passes ---
 
@@ -150,7 +156,7 @@ class Arithmetic:
     ) -> Floats:
         spec = framework.spec
         ends = chunk == 0, chunk == spec.chunks - 1
-        key = framework.key, framework.inside, tuple(kinds), ends, forward
+        key = framework.passes, framework.inside, tuple(kinds), ends, forward
         if key not in self._passes:
             tape = ChunkPass(spec, chunk, forward=forward, last=False, layers=layers).write()
             self._passes[key] = self._tape_ns(framework, tape)
@@ -249,7 +255,7 @@ class Arithmetic:
 
     def _optimizer(self, framework: _Framework, stage: int) -> Floats:
         spec = framework.spec
-        key = framework.key, spec.parallel.dp, stage_parameters(spec, stage), framework.inside
+        key = framework.optimizer, spec.parallel.dp, stage_parameters(spec, stage), framework.inside
         if key not in self._optimizers:
             self._optimizers[key] = self._tape_ns(framework, optimizer_pass(spec, stage))
         return self._optimizers[key]
@@ -259,9 +265,8 @@ def _pass_key(spec: Spec) -> Spec:
     """What a pass depends on beside its layers: not how many there are, nor how many replicas share no weights."""
     split = spec.parallel
     apart = split.zero < 2 and not split.experts_apart
-    split = replace(
-        split, pp=1 + (split.pp > 1), virtual_stages=1, balance="even", end_layers=1, dp=1 if apart else split.dp
-    )
+    dp, zero = 1 if apart else split.dp, split.zero if split.zero > 1 else 0  # the optimizer has what 1 shards
+    split = replace(split, pp=1 + (split.pp > 1), virtual_stages=1, balance="even", end_layers=1, dp=dp, zero=zero)
     return replace(spec, parallel=split, batch=Batch(1, spec.batch.micro_batch, 1), schedule="", recompute_layers=0)
 
 
