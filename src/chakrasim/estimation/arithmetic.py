@@ -195,30 +195,31 @@ class Arithmetic:
         """float64[lanes] each: what a collective takes among kernels, which share of the processors it holds, and what
         it takes beside them."""
         role, kind = str(row.values["pg_name"]), int(row.values["comm_type"])
-        time, channels = self._collective(framework, role, kind, int(row.values["comm_size"]))
+        time = self._collective(framework, role, kind, int(row.values["comm_size"]))
         nothing = np.zeros(len(self._lanes))
         if role in framework.inside:
+            _, channels = self._of_size(framework.groups[role], kind, _SIZES[len(_SIZES) // 2])
             processors = self.profile.processors or PROCESSORS
             return np.rint(time), np.minimum(channels / processors, MOST_HELD), nothing
         ahead = nothing if role in REDUCED and kind != CollectiveType.ALL_GATHER else np.rint(time)
         return ahead, nothing, nothing if role in WAITED_FOR else time
 
-    def _collective(self, framework: _Framework, role: str, kind: int, size: int) -> tuple[Floats, Floats]:
-        """float64[lanes] each: ns of a collective alone on its links, between those of the `_SIZES` around its size,
-        and its channels; size is what `chakrasim.collectives.kinds` has comm_size of."""
+    def _collective(self, framework: _Framework, role: str, kind: int, size: int) -> Floats:
+        """float64[lanes]: ns of a collective alone on its links, between those of the `_SIZES` around its size, which
+        is what `chakrasim.collectives.kinds` has comm_size of."""
         group = framework.groups.get(role, (0,))
         factor = framework.recipe.collective(role) if role in framework.inside else 1.0
         if len(group) < 2 or size <= 0:
-            return np.zeros(len(self._lanes)), np.zeros(len(self._lanes))
-        _, channels = self._of_size(group, kind, _SIZES[len(_SIZES) // 2])
+            return np.zeros(len(self._lanes))
         above = min(max(bisect_left(_SIZES, size), 1), len(_SIZES) - 1)
         low, high = _SIZES[above - 1 : above + 1]
         if not low < size < high:
-            return self._of_size(group, kind, low if size <= low else high)[0] * factor, channels
+            return self._of_size(group, kind, low if size <= low else high)[0] * factor
         (least, _), (most, _) = (self._of_size(group, kind, end) for end in (low, high))
-        return ((most - least) / (high - low) * (size - low) + least) * factor, channels
+        return ((most - least) / (high - low) * (size - low) + least) * factor
 
     def _of_size(self, group: tuple[int, ...], kind: int, size: int) -> tuple[Floats, Floats]:
+        """float64[lanes] each: ns of a collective, and its channels."""
         key = group, kind, size
         if key not in self._collectives:
             self._collectives[key] = self._alone.times(kind, size, group)
@@ -231,7 +232,7 @@ class Arithmetic:
         if len(group) < 2:
             return np.zeros(len(self._lanes))
         pair = replace(framework, groups={"pp": group[:2]})
-        return self._collective(pair, "pp", int(CollectiveType.BROADCAST), Sizes(spec).sent_bytes)[0]
+        return self._collective(pair, "pp", int(CollectiveType.BROADCAST), Sizes(spec).sent_bytes)
 
     def _reduced_ns(self, framework: _Framework, stage: int, backward_ns: Floats) -> Floats:
         """float64[lanes]: what is left of the sums of gradients when the last backward pass of a stage is over: of
@@ -248,7 +249,7 @@ class Arithmetic:
             count = max(min(ceil(size / spec.overlap.bucket_bytes), units), 1) if spec.overlap.dp else 1
             count = units if spec.parallel.zero == 3 else count
             buckets = max(buckets, count)
-            whole = whole + count * self._collective(framework, role, int(kind), ceil(size / count))[0]
+            whole = whole + count * self._collective(framework, role, int(kind), ceil(size / count))
         if spec.parallel.zero >= 2:
             return whole / buckets
         return np.maximum(whole / buckets, whole - backward_ns * (buckets - 1) / buckets)

@@ -102,11 +102,14 @@ class Sites:
         return sites[which[0]]
 
     def each(self, members: Sequence[int]) -> tuple[list[Site], NDArray[np.intp]]:
-        """What it sees on the machines, each once, and intp[lanes]: which of them on each."""
+        """What it sees on the machines, each once, and intp[lanes]: which of them on each. Ports of a group that has
+        one node, which do nothing, are those of the first machine."""
         own = np.asarray(members, np.int64)
         nodes, first, counts = np.unique(self._node[own], return_index=True, return_counts=True)
         several, speeds = zip(*map(self._ports, nodes.tolist()), strict=True)
         ports, speed = np.min(several, axis=0), np.min(speeds, axis=0)
+        if nodes.size == 1:
+            speed = np.where(ports == ports[0], speed[0], speed)
         inside = np.min([self._speed_inside(rank) for rank in own[first].tolist()], axis=0)
         seen, which = np.unique(np.stack([inside, ports, speed], axis=1), axis=0, return_inverse=True)
         site = Site(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.kinds import KINDS
+from chakrasim.collectives.libraries.course import Course
 from chakrasim.machine import Machine
 from chakrasim.machine.graph.link_lanes import LinkLanes
 from chakrasim.simulator.flow.fill import SLACK_NS
@@ -36,6 +37,7 @@ class CollectiveLanes:
         self._lanes = lanes
         self._courses = None if machine.library is None else Courses(machine, lanes)
         self._activities = Activities(lanes.graph, machine.routing, courses=self._courses)
+        self._patterns: dict[tuple[Hashable, ...], Pattern] = {}
         self._crossed: dict[tuple[int, tuple[int, ...], Pattern | None], _Crossed] = {}
 
     def times(self, number: int, size_bytes: int, members: Sequence[int]) -> tuple[Floats, Floats]:
@@ -49,7 +51,7 @@ class CollectiveLanes:
             levels = self._levels(one, np.arange(len(self._lanes)))
             return _whole_ns(one.fill_ns, levels * one.weight, size_bytes), np.zeros(len(self._lanes))
         courses, which = self._courses.each(number, size_bytes, ranks)
-        patterns = [pattern_of(course, number, ranks, self._lanes.graph) for course in courses]
+        patterns = [self._pattern(course, number, ranks) for course in courses]
         share = size_bytes / whole_bytes(number, size_bytes, len(ranks)) if size_bytes else np.inf
         caps = np.array([course.rate * share if size_bytes else np.inf for course in courses])
         startup = np.array([course.startup_ns for course in courses])
@@ -62,6 +64,12 @@ class CollectiveLanes:
             rate = np.minimum(self._levels(one, on), caps[which[on]] / one.weight) * one.weight
             times[on] = _whole_ns(startup[which[on]], rate, size_bytes)
         return times, channels[which]
+
+    def _pattern(self, course: Course, number: int, members: tuple[int, ...]) -> Pattern:
+        key = course.choice.algorithm, course.choice.protocol, course.choice.channels, number, members
+        if key not in self._patterns:
+            self._patterns[key] = pattern_of(course, number, members, self._lanes.graph)
+        return self._patterns[key]
 
     def _levels(self, one: _Crossed, on: NDArray[np.intp]) -> Floats:
         """float64[on]: of the link that is full first; infinite where none is crossed."""

@@ -44,13 +44,13 @@ BARRIER_BYTES: Final = 4
 
 
 class Courses:
-    """The courses of one machine's collectives, or of its ``lanes``, equal ones found once."""
+    """The courses of one machine's collectives, or, without intervals, of its ``lanes``; equal ones found once."""
 
     def __init__(self, machine: Machine, lanes: LinkLanes | None = None) -> None:
         if machine.library is None:
             raise InputError("no library runs the machine's collectives", file=machine.name or "Machine")
         self.graph, self.library, self._settings = machine.graph, machine.library, machine.settings
-        self._calibrated = machine.calibrated
+        self._calibrated, self._interval = machine.calibrated, lanes is None
         self.sites = Sites(self.graph, machine.make, machine.library, lanes=lanes)
         self._of, self._sites = lru_cache(maxsize=None)(self._found), lru_cache(maxsize=None)(self.sites.each)
 
@@ -74,7 +74,7 @@ class Courses:
         )
         own = self._calibrated
         constants = None if own is None else own.of_collective(name, site)
-        return course_of(site, self.library, name, whole, self._settings, constants)
+        return course_of(site, self.library, name, whole, self._settings, constants, interval=self._interval)
 
 
 def whole_bytes(kind: int, size_bytes: int, members: int) -> int:
