@@ -32,7 +32,7 @@ Workers = Callable[[Any, Sequence[Any]], Iterator[Any]]
 Evaluate = Callable[[Sequence[Point], tuple[Condition, ...]], list[Outcome]]
 CHUNK: Final = 64
 """Points that a process reckons at a time."""
-LANES: Final = 256
+LANES: Final = 512
 LANES_CHUNK: Final = 1024
 """The same where settings of the machine vary, so many of which are reckoned at once."""
 EXACT_CHUNK: Final = 2
