@@ -99,7 +99,7 @@ class Sites:
     def of(self, members: Sequence[int]) -> Site:
         """What the library sees of a group of ranks; of several machines on the first."""
         sites, which = self.each(members)
-        return sites[which[0]]
+        return sites[int(which[0])]
 
     def each(self, members: Sequence[int]) -> tuple[list[Site], NDArray[np.intp]]:
         """What it sees on the machines, each once, and intp[lanes]: which of them on each. Ports of a group that has

@@ -35,7 +35,7 @@ CHUNK: Final = 64
 LANES: Final = 512
 LANES_CHUNK: Final = 1024
 """The same where settings of the machine vary, so many of which are reckoned at once."""
-EXACT_CHUNK: Final = 2
+EXACT_CHUNK: Final = 1
 ALL_EXACT: Final = 32
 """Sweeps of no more points that go are simulated altogether."""
 SAMPLED: Final = 0.01

@@ -57,7 +57,7 @@ class Courses:
     def of(self, kind: int, size_bytes: int, members: Sequence[int]) -> Course:
         """The course of a collective of ``comm_size`` ``size_bytes`` of a group."""
         courses, which = self.each(kind, size_bytes, members)
-        return courses[which[0]]
+        return courses[int(which[0])]
 
     def each(self, kind: int, size_bytes: int, members: Sequence[int]) -> tuple[list[Course], NDArray[np.intp]]:
         """The courses of the lanes, equal ones mostly once, and intp[lanes]: which of them in each."""
