@@ -23,6 +23,7 @@ MACHINE_PARTS: Final = ("network", "compute", "machine")
 _SETTING: Final = tuple(part + behind for part in MACHINE_PARTS for behind in ".[")
 AXES: Final = ("step_s", "gpus", "memory_bytes", "energy_j", "money")
 MOST_POINTS: Final = 10_000_000
+_AROUND: Final = ("pp", "vp", "dp", "gpus", "batch")
 _EXPECTED: Final = "a list of values, or {from, to, step} or {from, to, factor}"
 
 Point = dict[str, Any]
@@ -55,10 +56,14 @@ class Space:
 
     def blocks(self, lanes: int, size: int) -> list[list[int]]:
         """The rows of all points in blocks of about ``size``, of which as many as go, up to ``lanes``, differ in
-        settings of the machine alone."""
+        settings of the machine alone; then come those that differ in what changes no pass of a replica, so that blocks
+        have little to reckon in common."""
         rows = np.arange(len(self)).reshape([len(values) for values in self.vary.values()])
         settings = [axis for axis, key in enumerate(self.vary) if is_setting(key)]
-        own = [axis for axis in range(rows.ndim) if axis not in settings]
+        keys = [*self.vary]
+        own = sorted(
+            (axis for axis in range(rows.ndim) if axis not in settings), key=lambda axis: keys[axis] in _AROUND
+        )
         count = math.prod(rows.shape[axis] for axis in settings)
         table = rows.transpose(own + settings).reshape(-1, count)
         lanes = min(lanes, count)

@@ -225,9 +225,8 @@ def _fastest(outcomes: Iterable[Outcome]) -> float:
 
 
 def _chunks(space: Space) -> Sequence[Sequence[int]]:
-    if any(is_setting(key) and len(values) > 1 for key, values in space.vary.items()):
-        return space.blocks(LANES, LANES_CHUNK)
-    return [range(at, min(at + CHUNK, len(space))) for at in range(0, len(space), CHUNK)]
+    settings = any(is_setting(key) and len(values) > 1 for key, values in space.vary.items())
+    return space.blocks(LANES, LANES_CHUNK if settings else CHUNK)
 
 
 def _evaluate(space: Space, evaluate: Evaluate, chunk: Sequence[int]) -> list[Outcome]:
