@@ -126,7 +126,10 @@ class Arithmetic:
     def _framework(self, spec: Spec) -> _Framework:
         recipe = recipe_named(usual_recipe(spec))
         spec = replace(spec, launch_ns=recipe.launch_ns(spec))
-        split, key = spec.parallel, (spec.parallel, spec.copies_embedding)
+        split = spec.parallel
+        # Who belongs together, whatever they hold.
+        mesh = replace(split, virtual_stages=1, balance="even", end_layers=1, zero=3 if split.zero == 3 else 0)
+        key = mesh, spec.copies_embedding
         if key not in self._groups:
             groups = {role: own[0] for role, own in process_groups(spec).items()}
             self._groups[key] = groups, frozenset(groups_inside(spec, self.machine))
