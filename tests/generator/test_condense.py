@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from step_machines import simulate
 
-from chakrasim.generator.layers.condense import PARTS, Alone, AloneOf, _slowed, condense
-from chakrasim.generator.layers.tape import Tape
+from chakrasim.generator.layers.condense import PARTS, Alone, AloneOf, condense
+from chakrasim.generator.layers.run import run_of
+from chakrasim.generator.layers.tape import Row, Tape
 from chakrasim.generator.transformer import Generated, generate_transformer
 from chakrasim.machine import load_device
 from chakrasim.trace import NodeType
@@ -98,10 +99,15 @@ def test_a_collective_slows_the_kernels_beside_it_and_no_others() -> None:
 
 
 def test_kernels_beside_collectives_take_longer_by_what_these_hold() -> None:
-    # A quarter held from 100 to 1100: 750 of the work done meanwhile, the rest alone.
-    assert _slowed(0.0, 2_000.0, [(100.0, 1_100.0, 0.25)]) == 2_250
-    assert _slowed(0.0, 2_000.0, [(5_000.0, 6_000.0, 0.25)]) == 2_000
-    assert _slowed(200.0, 300.0, [(0.0, 10_000.0, 0.25)]) == 600
+    kinds = (NodeType.COMM_COLL_NODE, NodeType.COMM_COLL_NODE, NodeType.COMP_NODE, NodeType.COMP_NODE)
+    rows = [Row("", kind, {"stream": int(kind == kinds[0])}, {}, (), ()) for kind in kinds]
+    # A quarter held from 100 to 1100: 750 of the work done meanwhile, the rest alone. In the other lanes it is held
+    # afterwards, and all the time.
+    took = np.array([[100.0, 1_000, 0, 2_000], [5_000, 1_000, 0, 2_000], [0, 10_000, 200, 300]])
+    found = run_of(rows, range(4), took, np.array([[0, 0.25, 0, 0]] * 3))
+    assert found.kernels_ns[:2, 1].tolist() == [2_250, 2_000]
+    assert found.kernels_ns[2].tolist() == pytest.approx([200 / 0.75, 400])
+    assert found.duration_ns.tolist() == [2_250, 6_000, 10_000]
 
 
 def test_collectives_of_known_time_go_into_the_nodes_and_show_where_nothing_hides_them() -> None:

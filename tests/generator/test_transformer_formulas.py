@@ -280,7 +280,6 @@ def test_memory_of_megatron(shared_dir: Any) -> None:
     import csv
 
     from chakrasim.generator.memory import stage_memory
-    from chakrasim.generator.schedule import turns
 
     with open(shared_dir / "validation" / "megatron" / "megatron_memory_gib.csv") as file:
         for row in csv.DictReader(file):
@@ -289,7 +288,7 @@ def test_memory_of_megatron(shared_dir: Any) -> None:
             assert activations(spec) == pytest.approx(kept, rel=1e-6)
             matrices = 12 * spec.model.layers * spec.model.hidden**2 // (spec.parallel.tp * spec.parallel.pp)
             assert matrices * (2 + spec.gradient_bytes + spec.state_bytes) == weights
-            memory = stage_memory(spec, 0, turns(spec, 0))
+            memory = stage_memory(spec, 0)
             assert kept <= memory.activations < 1.025 * kept
             assert weights <= memory.parameters + memory.gradients + memory.optimizer < 1.12 * weights
 

@@ -10,7 +10,6 @@ from chakrasim.estimation.arithmetic import Arithmetic
 from chakrasim.estimation.request import Request
 from chakrasim.estimation.split import peak_bytes, spec_of
 from chakrasim.generator.memory import stage_memory
-from chakrasim.generator.schedule import turns
 from chakrasim.machine import load_machine
 from chakrasim.simulator import session
 
@@ -67,4 +66,4 @@ def test_memory_is_full_after_a_few_micro_batches(pp: int, vp: int | None) -> No
             assert pp == 1 and vp
             continue
         assert spec.batch.micro_batches > 4 * pp
-        assert peak_bytes(spec) == max(stage_memory(spec, stage, turns(spec, stage)).peak for stage in range(pp))
+        assert peak_bytes(spec) == max(stage_memory(spec, stage).peak for stage in range(pp))

@@ -21,7 +21,8 @@ from chakrasim.errors import InputError
 from chakrasim.estimation.api import estimate
 from chakrasim.sweeps import sweep as sweeping
 from chakrasim.sweeps.plan import plan
-from chakrasim.sweeps.points import MEMORY
+from chakrasim.sweeps.points import MEMORY, all_by_arithmetic
+from chakrasim.sweeps.space import read_space
 from chakrasim.sweeps.sweep import sweep
 
 SMALL: dict[str, Any] = {
@@ -94,6 +95,34 @@ def test_places_of_the_machine_are_keys() -> None:
     assert slow.step_s > fast.step_s
     with pytest.raises(InputError, match="no such place"):
         sweep({**space, "vary": {"network[0].bandwith.x": [1, 2]}}, jobs=1)
+
+
+def test_machines_that_differ_in_links_are_reckoned_as_one_by_one() -> None:
+    link = "network.graph.parts."
+    vary = {f"{link}nvswitch.bandwidth": ["450 GB/s", "120 GB/s"], "tp": [2, 8],
+            f"{link}rails.nic": ["90 Gb/s", "1 Tb/s"], "compute.profile": ["h100", "a100"],
+            "micro_batch": [1, 4]}  # fmt: skip
+    base = {"model": "llama-7b", "machine": "h100", "gpus": 16, "batch": 16, "seq": 2048, "pp": 1}
+    space = read_space({"base": base, "vary": vary})
+    points = list(space.points())
+    found = all_by_arithmetic(points, space.where)
+    assert found == [all_by_arithmetic([point], space.where)[0] for point in points]
+    assert len({one.step_s for one in found if one.status == "ok"}) > 20
+    blocks = space.blocks(3, 8)
+    assert sorted(row for block in blocks for row in block) == list(range(len(space)))
+    first = [{key: points[row][key] for key in ("tp", "micro_batch")} for row in blocks[0]]
+    assert first[0] == first[2] != first[3]
+
+
+def test_settings_that_change_more_than_links_are_no_lanes() -> None:
+    base = {"model": "llama-7b", "machine": "hgx-h100-32", "device_profile": "h100", "batch": 32, "seq": 2048,
+            "tp": 2, "pp": 1}  # fmt: skip
+    vary = {"network[0].npus": [2, 8], "network[0].bandwidth": ["400 GB/s", "9 GB/s"], "network[1].npus": [2, 4],
+            "network[1].latency": ["1 us", "2 ms"]}  # fmt: skip
+    space = read_space({"base": base, "vary": vary})
+    found = all_by_arithmetic(list(space.points()), space.where)
+    assert found == [all_by_arithmetic([point], space.where)[0] for point in space.points()]
+    assert {one.gpus for one in found} == {4, 8, 16, 32} and len({one.step_s for one in found}) == len(found)
 
 
 def test_a_damaged_or_missing_part_is_done_again(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from chakrasim.estimation.split import peak_bytes
 from chakrasim.generator.memory import Memory, layer_activations, stage_memory
-from chakrasim.generator.schedule import turns
 from chakrasim.generator.spec.file import load_spec
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.generator.transformer import generate_transformer
@@ -36,7 +35,7 @@ def kept(**more: Any) -> int:
 
 def last_stage(**more: Any) -> Memory:
     made = spec(**more)
-    return stage_memory(made, made.parallel.pp - 1, turns(made, made.parallel.pp - 1))
+    return stage_memory(made, made.parallel.pp - 1)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Spec
     from chakrasim.generator.transformer import Generated
     from chakrasim.machine import Machine
+    from chakrasim.machine.graph.graph import NetworkGraph
 
 Groups = Mapping[str, tuple[int, ...]]
 WAITED_FOR: Final = ("tp", "ep", "cp")
@@ -37,7 +38,7 @@ def groups_inside(spec: Spec, machine: Machine) -> Groups:
     What leaves a domain may still meet messages between stages and sums of gradients: that is left out, being little
     beside what experts exchange. There are none where ranks or links differ, so that ranks wait for each other inside.
     """
-    if machine.slow or machine.changes or machine.comm_scale != 1.0 or not _equal_islands(machine):
+    if machine.slow or machine.changes or machine.comm_scale != 1.0 or not equal_islands(machine.graph):
         return {}
     graph = machine.graph
     island = graph.island[: graph.ranks]
@@ -56,9 +57,8 @@ def groups_inside(spec: Spec, machine: Machine) -> Groups:
     }
 
 
-def _equal_islands(machine: Machine) -> bool:
+def equal_islands(graph: NetworkGraph) -> bool:
     """Whether islands have as many links, of the same speed altogether."""
-    graph = machine.graph
     island = graph.island[graph.source]
     inner = (island >= 0) & (island == graph.island[graph.target])
     counts, speeds = np.bincount(island[inner]), np.bincount(island[inner], graph.capacity[inner])

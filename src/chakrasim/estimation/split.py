@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,7 +13,6 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.estimation.request import Entries, ModelLike, Request, entries_of
 from chakrasim.generator.memory import stage_memory
-from chakrasim.generator.schedule import turns
 from chakrasim.generator.spec.file import load_spec
 from chakrasim.generator.spec.keys import word_of
 from chakrasim.generator.spec.models import MODELS
@@ -53,9 +53,9 @@ def spec_of(model: ModelLike, machine: Machine, request: Request) -> tuple[Spec,
     """
     entries, _ = entries_of(model, request)
     alone = {key: value for key, value in entries.items() if key in ("model", "dtype", "gradient_dtype", "recompute")}
-    sizes = load_spec(alone).model
-    node = node_ranks(machine)
     named = isinstance(model, str) and word_of(model) in MODELS
+    sizes = _named(json.dumps(alone)) if named else load_spec(alone).model
+    node = node_ranks(machine)
     asked = _Asked(entries, request, sizes, machine.ranks, node, named)
     capacity = FILLED * (machine.profile.memory_bytes if machine.profile is not None else 0)
     spec, assumed, peak = _smallest(asked, capacity)
@@ -63,6 +63,12 @@ def spec_of(model: ModelLike, machine: Machine, request: Request) -> tuple[Spec,
         return spec, assumed
     again = _smallest(replace(asked, entries={**entries, "recompute": "full"}), capacity)
     return (again[0], (*again[1], "all of each layer is computed again")) if again[2] < peak else (spec, assumed)
+
+
+@lru_cache(maxsize=64)
+def _named(entries: str) -> Model:
+    """What a spec's entries say of the model."""
+    return load_spec(json.loads(entries)).model
 
 
 def _smallest(asked: _Asked, capacity: float) -> tuple[Spec, tuple[str, ...], int]:
@@ -89,7 +95,7 @@ def _smallest(asked: _Asked, capacity: float) -> tuple[Spec, tuple[str, ...], in
 def peak_bytes(spec: Spec) -> int:
     """What the fullest rank has in memory at its peak."""
     few = _as_full(spec)
-    return max(stage_memory(few, stage, turns(few, stage)).peak for stage in range(few.parallel.pp))
+    return max(stage_memory(few, stage).peak for stage in dict.fromkeys(few.first_stage_alike))
 
 
 def _as_full(spec: Spec) -> Spec:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from chakrasim.generator.layers.ends import shards
 from chakrasim.generator.layers.lora import adapter_activations
 from chakrasim.generator.layers.mamba import state_space_activations
@@ -18,7 +20,7 @@ from chakrasim.generator.layers.parameters import Held, stage_parameters, stage_
 from chakrasim.generator.layers.part import NARROW_BYTES
 from chakrasim.generator.layers.prediction import projection_activations
 from chakrasim.generator.layers.sizes import Sizes
-from chakrasim.generator.schedule import Turn
+from chakrasim.generator.schedule import order_of
 from chakrasim.generator.spec.spec import Experts, Spec
 
 
@@ -50,8 +52,8 @@ class Memory:
         return {**{f"{name}_bytes": value for name, value in asdict(self).items()}, "peak_bytes": self.peak}
 
 
-def stage_memory(spec: Spec, stage: int, order: list[Turn]) -> Memory:
-    """The peak of a rank of this stage, which makes its passes in this order."""
+def stage_memory(spec: Spec, stage: int) -> Memory:
+    """The peak of a rank of this stage, which makes its passes in the order of `chakrasim.generator.schedule`."""
     held = stage_parameters(spec, stage)
     trained = held.trained(spec)
     dense, experts = shards(spec)
@@ -60,7 +62,7 @@ def stage_memory(spec: Spec, stage: int, order: list[Turn]) -> Memory:
         whole = spec.parallel.zero < zero
         return held.total if whole else -(-held.dense // dense) + -(-held.experts // experts)
 
-    activations, working = _activations(spec, order)
+    activations, working = _activations(spec, stage)
     return Memory(
         parameters=round(sharded(3, held) * _parameter_bytes(spec)),
         gradients=sharded(2) * spec.gradient_bytes,
@@ -78,26 +80,20 @@ def _parameter_bytes(spec: Spec) -> float:
     return NARROW_BYTES.get(spec.matrix_dtype, spec.value_bytes) if spec.lora is not None else spec.value_bytes
 
 
-def _activations(spec: Spec, order: list[Turn]) -> tuple[int, int]:
+def _activations(spec: Spec, stage: int) -> tuple[int, int]:
     """Bytes kept, and passing beside them, at the moment when both together are most."""
-    kept = {chunk: chunk_activations(spec, chunk) for chunk in {turn.chunk for turn in order}}
-    passing = {chunk: _gradients(spec, chunk) for chunk in kept}
-    if spec.chunks - 1 in passing:
-        passing[spec.chunks - 1] = max(passing[spec.chunks - 1], _loss(spec))
-    again = {chunk: _computed_again(spec, chunk) for chunk in kept}
-    live = 0
-    most = (0, 0)
-    for turn in order:
-        working = 0
-        if turn.forward:
-            live += kept[turn.chunk]
-        else:
-            working = again[turn.chunk] + passing[turn.chunk]
-        if live + working > most[0] + most[1]:
-            most = live, working
-        if not turn.forward:
-            live -= kept[turn.chunk]
-    return most
+    chunks = range(stage, spec.chunks, spec.parallel.pp)
+    kept, passing = ([size(spec, chunk) for chunk in chunks] for size in (chunk_activations, _gradients))
+    if chunks[-1] == spec.chunks - 1:
+        passing[-1] = max(passing[-1], _loss(spec))
+    beside = [working + _computed_again(spec, chunk) for working, chunk in zip(passing, chunks, strict=True)]
+    forward, chunk, _ = order_of(spec, stage)
+    fits = max(kept) * len(chunk) + max(beside) < 1 << 62
+    own, more = (np.array(sizes, np.int64 if fits else object)[chunk // spec.parallel.pp] for sizes in (kept, beside))
+    live = np.cumsum(np.where(forward, own, -own))
+    live, working = np.where(forward, live, live + own), np.where(forward, 0, more)
+    most = int(np.argmax(live + working))
+    return int(live[most]), int(working[most])
 
 
 def _loss(spec: Spec) -> int:

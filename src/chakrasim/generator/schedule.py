@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chakrasim.generator.spec.spec import Spec
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -23,22 +28,24 @@ def turns(spec: Spec, stage: int) -> list[Turn]:
     Megatron-LM orders it: groups of as many micro-batches as there are stages go through a stage's chunks in turn.
     GPipe: Huang et al. 2019, arXiv:1811.06965: all forward passes, then all backward passes.
     """
-    stages, count = spec.parallel.pp, spec.batch.micro_batches
-    if spec.schedule == "gpipe":
-        return [Turn(forward, stage, batch) for forward in (True, False) for batch in range(count)]
-    virtual = spec.parallel.virtual_stages
-    total = count * virtual
-    behind = stages - 1 - stage
+    columns = (column.tolist() for column in order_of(spec, stage))
+    return [Turn(*one) for one in zip(*columns, strict=True)]
+
+
+def order_of(spec: Spec, stage: int) -> tuple[NDArray[np.bool_], Ints, Ints]:
+    """The same as columns: bool[n] and int64[n] twice, the fields of `Turn`."""
+    stages, virtual = spec.parallel.pp, spec.parallel.virtual_stages
+    total, behind = spec.batch.micro_batches * virtual, stages - 1 - stage
     warm_up = min(behind if virtual == 1 else 2 * behind + (virtual - 1) * stages, total)
-    forward = [_pass(True, k, stage, stages, virtual) for k in range(total)]
-    backward = [_pass(False, k, stage, stages, virtual) for k in range(total)]
-    steady = [turn for pair in zip(forward[warm_up:], backward, strict=False) for turn in pair]
-    return [*forward[:warm_up], *steady, *backward[total - warm_up :]]
-
-
-def _pass(forward: bool, k: int, stage: int, stages: int, virtual: int) -> Turn:
-    """The k-th forward or backward pass of a stage."""
-    group, within = divmod(k, stages * virtual)
-    turn, position = divmod(within, stages)
-    chunk = turn if forward else virtual - 1 - turn
-    return Turn(forward, chunk * stages + stage, group * stages + position)
+    if spec.schedule == "gpipe":
+        warm_up = total
+    k = np.arange(total)
+    group, within = np.divmod(k, stages * virtual)
+    turn, position = np.divmod(within, stages)
+    # Behind the first forward passes they alternate with backward ones, as long as there are some.
+    places = np.concatenate([np.maximum(k, 2 * k - warm_up), np.minimum(warm_up + 2 * k + 1, total + k)])
+    order = np.argsort(places)
+    forward = order < total
+    chunk = np.concatenate([turn, virtual - 1 - turn]) * stages + stage
+    batch = group * stages + position
+    return forward, chunk[order], np.concatenate([batch, batch])[order]

@@ -132,7 +132,7 @@ class _Stage:
         self.passes: list[Tape] = []
         self.steps: list[Step] = []
         self._known: dict[tuple[bool, int, bool], int] = {}
-        self.memory = stage_memory(spec, stage, self.order)
+        self.memory = stage_memory(spec, stage)
         self._lay_out()
         self.tally = Tally()
         for step in self.steps:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,10 @@ from chakrasim.config.kinds import choice, text, whole
 from chakrasim.config.table import Key, Table, mapping
 from chakrasim.errors import InputError
 from chakrasim.machine.graph.graph import NIC, NO_ISLAND, NVSWITCH, PCIE, NetworkGraph
+from chakrasim.machine.graph.link_lanes import LinkLanes
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 _LIBRARY_OF: Final = {"nvidia": "nccl", "amd": "rccl"}
 
 
@@ -70,10 +72,13 @@ def named_library(name: str) -> Library | None:
 
 
 class Sites:
-    """What a library sees of the groups of one machine's ranks."""
+    """What a library sees of the groups of one machine's ranks, or of several machines', lanes of its links."""
 
-    def __init__(self, graph: NetworkGraph, make: Make, library: Library, place: str = "collectives.site") -> None:
-        self._graph, self._make = graph, make
+    def __init__(
+        self, graph: NetworkGraph, make: Make, library: Library, place: str = "collectives.site",
+        lanes: LinkLanes | None = None,
+    ) -> None:  # fmt: skip
+        self._graph, self._make, self._lanes = graph, make, lanes
         self._ports = lru_cache(maxsize=None)(self._ports_of)
         if not make.vendor or (make.vendor == "nvidia" and not make.capability):
             raise InputError(
@@ -92,27 +97,45 @@ class Sites:
             )
 
     def of(self, members: Sequence[int]) -> Site:
-        """What the library sees of a group of ranks."""
+        """What the library sees of a group of ranks; of several machines on the first."""
+        sites, which = self.each(members)
+        return sites[int(which[0])]
+
+    def each(self, members: Sequence[int]) -> tuple[list[Site], NDArray[np.intp]]:
+        """What it sees on the machines, each once, and intp[lanes]: which of them on each. Ports of a group that has
+        one node, which do nothing, are those of the first machine."""
         own = np.asarray(members, np.int64)
         nodes, first, counts = np.unique(self._node[own], return_index=True, return_counts=True)
-        ports, speed = (min(side) for side in zip(*map(self._ports, nodes.tolist()), strict=True))
-        several = bool(ports)
-        return Site(
+        several, speeds = zip(*map(self._ports, nodes.tolist()), strict=True)
+        ports, speed = np.min(several, axis=0), np.min(speeds, axis=0)
+        if nodes.size == 1:
+            speed = np.where(ports == ports[0], speed[0], speed)
+        inside = np.min([self._speed_inside(rank) for rank in own[first].tolist()], axis=0)
+        seen, which = np.unique(np.stack([inside, ports, speed], axis=1), axis=0, return_inverse=True)
+        site = Site(
             vendor=self._make.vendor,
             capability=self._make.capability,
             nodes=nodes.size,
             ranks_per_node=int(counts.min()),
             inside=self._make.inside or self._inside(int(own[0])),
-            inside_GBps=min(self._speed_inside(rank) for rank in own[first].tolist()),
-            nics_per_node=ports,
-            nic_GBps=speed,
-            network=self._make.network if several else "none",
+            inside_GBps=float(inside[0]),
+            nics_per_node=int(ports[0]),
+            nic_GBps=float(speed[0]),
+            network=self._make.network if ports[0] else "none",
             cpu=self._make.cpu,
             gpus_per_node=int(np.bincount(self._node)[nodes].max()),
             ranks=own.size,
             domain_nodes=self._hosts,
             model=self._make.model,
         )
+        if len(seen) == 1:
+            return [site], which.reshape(-1)
+        network = [self._make.network if count else "none" for count in seen[:, 1].tolist()]
+        figures = zip(seen.tolist(), network, strict=True)
+        return [
+            replace(site, inside_GBps=near, nics_per_node=int(count), nic_GBps=far, network=name)
+            for (near, count, far), name in figures
+        ], which.reshape(-1)
 
     def domains(self, members: Sequence[int]) -> list[list[int]]:
         """The members of a group by the islands, or nodes, that they stand in, in the order in which these come."""
@@ -184,13 +207,18 @@ class Sites:
         others = np.flatnonzero(self._node == self._node[rank]).size - 1
         return "direct" if np.unique(ends).size == others else "cube-mesh"
 
-    def _speed_inside(self, rank: int) -> float:
+    def _speeds(self, links: NDArray[Any]) -> Floats:
+        """float64[lanes]: the sum of the capacities of links."""
+        lanes = self._lanes
+        own = self._graph.capacity[None, links] if lanes is None else lanes.capacity[:, lanes.kind[links]]
+        return np.asarray(np.ascontiguousarray(own).sum(axis=1))
+
+    def _speed_inside(self, rank: int) -> Floats:
         out = self._out(rank)
         joined = self._joined(rank)
-        own = out[joined] if joined.any() else out
-        return float(self._graph.capacity[own].sum())
+        return self._speeds(out[joined] if joined.any() else out)
 
-    def _ports_of(self, node: int) -> tuple[int, float]:
+    def _ports_of(self, node: int) -> tuple[Ints, Floats]:
         """The network's ports of a node, and what each carries: its NICs, or what leads from its ranks to others."""
         graph, ranks = self._graph, np.flatnonzero(self._node == node)
         island = int(graph.island[ranks[0]])
@@ -199,14 +227,14 @@ class Sites:
             reached = np.concatenate([graph.target[self._out(int(rank))] for rank in ranks])
             nics = np.unique(reached[graph.kind[reached] == NIC])
         if len(nics):
-            speeds = [self._leaving(int(nic), island) for nic in nics]
-            return max(len(nics) // self._hosts, 1), min(speeds)
-        speeds = [float(graph.capacity[self._out(int(rank))[~self._joined(int(rank))]].sum()) for rank in ranks]
-        return (len(ranks), min(speeds)) if min(speeds) > 0 else (0, 0.0)
+            slowest = np.min([self._leaving(int(nic), island) for nic in nics], axis=0)
+            return np.full(slowest.shape, max(len(nics) // self._hosts, 1)), slowest
+        slowest = np.min([self._speeds(self._out(int(rank))[~self._joined(int(rank))]) for rank in ranks], axis=0)
+        return np.where(slowest > 0, len(ranks), 0), slowest
 
-    def _leaving(self, nic: int, island: int) -> float:
+    def _leaving(self, nic: int, island: int) -> Floats:
         """What leads from a NIC out of its node."""
         graph, out = self._graph, self._out(nic)
         ends = graph.target[out]
         away = (ends >= graph.ranks) & (graph.kind[ends] != PCIE)
-        return float(graph.capacity[out[away]].sum())
+        return self._speeds(out[away])

@@ -16,7 +16,7 @@ from chakrasim.machine import Machine, load_machine
 from chakrasim.notes import Notes
 from chakrasim.progress import Progress
 from chakrasim.startup import cores
-from chakrasim.sweeps.points import MEMORY, OK, Outcome, Prepared, by_arithmetic, by_reason, prepared, shared
+from chakrasim.sweeps.points import MEMORY, OK, Outcome, Prepared, all_by_arithmetic, by_reason, prepared, shared
 from chakrasim.sweeps.space import Point
 from chakrasim.text.amounts import size_text, time_text
 from chakrasim.text.shown import Shown
@@ -33,6 +33,8 @@ NEAR: Final = 0.05
 _MICRO_BATCHES: Final = (1, 2, 4, 8)
 _VIRTUAL: Final = (1, 2, 4)
 _RECOMPUTE: Final = ("none", "full")
+_ZERO: Final = (None, 3)
+"""As usual, and parameters sharded, too, as PyTorch's FSDP does."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,8 @@ def plan(
 ) -> Plan:
     """The fastest split of a model over a machine's GPUs that fits in memory.
 
-    tp within a node, pp, vp, micro-batches, recomputation, and of experts ep are tried, all by arithmetic, the fastest
-    by simulation; what is given is kept. All have the same batch.
+    tp within a node, pp, vp, micro-batches, recomputation, of experts ep and, without pp, parameters sharded (zero 3)
+    are tried, all by arithmetic, the fastest by simulation; what is given is kept. All have the same batch.
 
     Parameters
     ----------
@@ -150,6 +152,7 @@ def _points(base: Point, machine: Machine) -> tuple[list[Point], tuple[str, ...]
         "micro_batch": _MICRO_BATCHES,
         "recompute": _RECOMPUTE,
         "ep": _experts(sizes, gpus),
+        "zero": (None,) if "dp_kind" in fixed else _ZERO,
     }
     found: list[Point] = [base]
     for name, values in choices.items():
@@ -174,6 +177,8 @@ def _sensible(point: Point, name: str, gpus: int) -> bool:
         return bool(point["vp"] == 1 or point["pp"] > 1)
     if name == "micro_batch":
         return bool(point["batch"] % (max(gpus // shared(point), 1) * point["micro_batch"]) == 0)
+    if name == "zero":
+        return point["zero"] is None or (point["pp"] == 1 and gpus > shared(point))
     return bool(name != "ep" or point["ep"] is None or gpus // shared(point) % point["ep"] == 0)
 
 
@@ -189,7 +194,7 @@ def _reckoned(points: list[Point], jobs: int, progress: Progress | None) -> list
 
 
 def _all_by_arithmetic(points: list[Point]) -> list[Outcome]:
-    return [by_arithmetic(point, (), FILLED) for point in points]
+    return all_by_arithmetic(points, (), FILLED)
 
 
 def _simulated(point: Point) -> StepEstimate:
@@ -199,7 +204,7 @@ def _simulated(point: Point) -> StepEstimate:
 
 
 def _candidate(point: Point, step: StepEstimate, best: StepEstimate | None = None) -> Candidate:
-    keys = ("tp", "pp", "vp", "cp", "ep", "micro_batch", "batch", "recompute")
+    keys = ("tp", "pp", "vp", "cp", "ep", "micro_batch", "batch", "recompute", "zero")
     split = {key: point[key] for key in keys if point.get(key) is not None}
     split = {"dp": step.gpus // shared(point), **split}
     if best is None:
@@ -219,5 +224,5 @@ def _nothing_goes(outcomes: list[Outcome], refused: Mapping[str, int], machine: 
     return InputError(
         "no split fits in memory", file=machine.name or "machine",
         found=f"{size_text(least)} at least", expected=f"{size_text(int(FILLED * capacity))} of {size_text(capacity)}",
-        remedy="more GPUs, a smaller batch or sequence, or --zero 3",
+        remedy="more GPUs, or a smaller batch or sequence",
     )  # fmt: skip

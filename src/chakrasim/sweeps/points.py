@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from chakrasim.estimation.split import peak_bytes, spec_of
 from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
 from chakrasim.machine import Machine, load_device, load_machine
 from chakrasim.sweeps.conditions import Condition
+from chakrasim.sweeps.lanes import Settings, parts_of
 from chakrasim.sweeps.space import ASKED, Point, is_setting
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ OK, REFUSED = "ok", "refused"
 ARITHMETIC, ENGINE = "arithmetic", "engine"
 MEMORY: Final = "does not fit in memory"
 _MACHINES: Final = 64
+_LANES: Final = 4
+_FILES: Final = 128
 _PARTICULAR: Final = re.compile(r" \([^)]*\)")
 """Figures in a message, without which it is the same for all points that it is said of."""
 
@@ -74,6 +77,29 @@ def by_reason(outcomes: Iterable[Outcome]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
+class _Source:
+    """What a machine is read from, beside settings: a name, a file or the text of a mapping; options."""
+
+    name: str
+    gpus: int | None
+    nic: str | None
+    profile: str | None
+
+    @lru_cache(maxsize=_FILES)  # noqa: B019  # equal ones are the same to it
+    def load(self, settings: Settings) -> Machine:
+        """The machine with settings. Raises InputError for what cannot be read."""
+        source = json.loads(self.name) if self.name.startswith("{") else self.name
+        machine = load_machine(source, gpus=self.gpus, nic=self.nic, settings=dict(settings) or None)
+        if self.profile is not None:
+            machine = replace(machine, profile=load_device(self.profile))
+        profile_of(machine)
+        return machine
+
+
+Loaded = tuple[Machine, Arithmetic]
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A point that goes: the step, the machine and its arithmetic, what was assumed, and the bytes of the fullest
     GPU."""
@@ -85,13 +111,16 @@ class Prepared:
     memory_bytes: int
 
 
-def prepared(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Prepared | Outcome:
-    """The step that a point asks for, or why it is refused; ``filled``: the share of the memory that it may take."""
+def prepared(
+    point: Point, where: tuple[Condition, ...], filled: float = 1.0, on: Loaded | None = None
+) -> Prepared | Outcome:
+    """The step that a point asks for, or why it is refused; ``filled``: the share of the memory that it may take;
+    ``on``: its machine, if that is known."""
     values = _with_dp(point)
     for condition in where:
         if not condition.holds(values):
             return _refused(values, condition.text)
-    machine, arithmetic = _machine_of(values)
+    machine, arithmetic = _machine_of(values) if on is None else on
     asked = {name: values[name] for name in ASKED if values.get(name) is not None}
     try:
         if "dp" in point and values["dp"] * shared(values) != machine.ranks:
@@ -109,19 +138,51 @@ def prepared(point: Point, where: tuple[Condition, ...], filled: float = 1.0) ->
 
 def by_arithmetic(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Outcome:
     """A point, reckoned."""
-    found = prepared(point, where, filled)
+    return all_by_arithmetic([point], where, filled)[0]
+
+
+def all_by_arithmetic(points: Sequence[Point], where: tuple[Condition, ...], filled: float = 1.0) -> list[Outcome]:
+    """Points, reckoned; those that differ only in settings of the machine together, as far as it goes."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for at, point in enumerate(points):
+        known = (value if isinstance(value, Hashable) else id(value) for name, value in point.items()
+                 if not is_setting(name))  # fmt: skip
+        groups.setdefault(tuple(known), []).append(at)
+    found: dict[int, Outcome] = {}
+    for rows in groups.values():
+        for own, on in _lanes_of([points[row] for row in rows], where):
+            alike = [points[rows[at]] for at in own]
+            found.update(zip([rows[at] for at in own], _reckoned(alike, where, filled, on), strict=True))
+    return [found[at] for at in range(len(points))]
+
+
+def _reckoned(points: Sequence[Point], where: tuple[Condition, ...], filled: float, on: Loaded | None) -> list[Outcome]:
+    """Points that are the same step, on the lanes of an arithmetic."""
+    found = prepared(points[0], where, filled, on)
     if isinstance(found, Outcome):
-        return found
-    machine, profile = found.machine, profile_of(found.machine)
-    took = found.arithmetic.step(found.spec)
-    seconds, moving, bubble = took.step_ns / 1e9, took.moving_ns / 1e9, took.bubble_ns / 1e9
-    doubts = Doubts(kind_of(found.spec), profile.name, len(found.assumed), moving / seconds, bubble / seconds)
-    low, high = load_spread().interval(seconds, doubts)
-    energy = math.nan
-    if profile.power is not None:
-        energy = machine.ranks * profile.power.energy(seconds_by_state(took.parts_s(seconds))).joules
-    return Outcome(seconds, low, high, machine.ranks, found.memory_bytes, energy, _money(point, seconds, machine.ranks),
-                   OK, "", ARITHMETIC)  # fmt: skip
+        return [found] * len(points)
+    ranks, profile, kind = found.machine.ranks, profile_of(found.machine), kind_of(found.spec)
+    outcomes = []
+    for point, took in zip(points, found.arithmetic.steps(found.spec), strict=True):
+        seconds, moving, bubble = took.step_ns / 1e9, took.moving_ns / 1e9, took.bubble_ns / 1e9
+        doubts = Doubts(kind, profile.name, len(found.assumed), moving / seconds, bubble / seconds)
+        low, high = load_spread().interval(seconds, doubts)
+        energy = math.nan
+        if profile.power is not None:
+            energy = ranks * profile.power.energy(seconds_by_state(took.parts_s(seconds))).joules
+        money = _money(point, seconds, ranks)
+        outcomes.append(Outcome(seconds, low, high, ranks, found.memory_bytes, energy, money, OK, "", ARITHMETIC))
+    return outcomes
+
+
+def _lanes_of(points: Sequence[Point], where: tuple[Condition, ...]) -> Iterable[tuple[tuple[int, ...], Loaded | None]]:
+    """Points that differ in settings alone, by what reckons them; None: what reads their machine."""
+    values, every = _with_dp(points[0]), tuple(range(len(points)))
+    if not all(condition.holds(values) for condition in where):
+        return [(every, None)]
+    if len(points) == 1 or isinstance(values["machine"], Machine):
+        return [((at,), None) for at in every]
+    return _known_lanes(_source_of(values), tuple(map(_settings, points)))
 
 
 def by_engine(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Outcome:
@@ -133,6 +194,11 @@ def by_engine(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -
     energy = math.nan if step.energy is None else step.energy.joules * step.gpus
     money = _money(point, step.step_s, step.gpus)
     return Outcome(step.step_s, step.low_s, step.high_s, step.gpus, found.memory_bytes, energy, money, OK, "", ENGINE)
+
+
+def all_by_engine(points: Sequence[Point], where: tuple[Condition, ...]) -> list[Outcome]:
+    """Points, simulated one by one."""
+    return [by_engine(point, where) for point in points]
 
 
 def _with_dp(point: Point) -> Point:
@@ -157,20 +223,28 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _machine_of(values: Mapping[str, Any]) -> tuple[Machine, Arithmetic]:
-    settings = tuple((name.removeprefix("machine."), value) for name, value in values.items() if is_setting(name))
+def _machine_of(values: Mapping[str, Any]) -> Loaded:
     machine = values["machine"]
     if isinstance(machine, Machine):
         return _arithmetic_of(machine)
+    return _loaded(_source_of(values), _settings(values))
+
+
+def _source_of(values: Mapping[str, Any]) -> _Source:
+    machine = values["machine"]
     name = machine if isinstance(machine, str) else json.dumps(machine)
-    return _loaded(name, values.get("gpus"), values.get("nic"), values.get("device_profile"), settings)
+    return _Source(name, values.get("gpus"), values.get("nic"), values.get("device_profile"))
 
 
-_KNOWN: Final[list[tuple[Machine, Arithmetic]]] = []
+def _settings(values: Mapping[str, Any]) -> Settings:
+    return tuple((name.removeprefix("machine."), value) for name, value in values.items() if is_setting(name))
+
+
+_KNOWN: Final[list[Loaded]] = []
 """The last machine that was no file or name, whose passes are kept."""
 
 
-def _arithmetic_of(machine: Machine) -> tuple[Machine, Arithmetic]:
+def _arithmetic_of(machine: Machine) -> Loaded:
     if not _KNOWN or _KNOWN[0][0] is not machine:
         profile_of(machine)
         _KNOWN[:] = [(machine, Arithmetic(machine))]
@@ -178,15 +252,19 @@ def _arithmetic_of(machine: Machine) -> tuple[Machine, Arithmetic]:
 
 
 @lru_cache(maxsize=_MACHINES)
-def _loaded(
-    name: str, gpus: int | None, nic: str | None, profile: str | None, settings: tuple[tuple[str, Any], ...]
-) -> tuple[Machine, Arithmetic]:
-    source = json.loads(name) if name.startswith("{") else name
-    machine = load_machine(source, gpus=gpus, nic=nic, settings=dict(settings) or None)
-    if profile is not None:
-        machine = replace(machine, profile=load_device(profile))
-    profile_of(machine)
+def _loaded(source: _Source, settings: Settings) -> Loaded:
+    machine = source.load(settings)
     return machine, Arithmetic(machine)
+
+
+@lru_cache(maxsize=_LANES)
+def _known_lanes(source: _Source, settings: tuple[Settings, ...]) -> list[tuple[tuple[int, ...], Loaded | None]]:
+    """Rows of settings, by their machine and its arithmetic; None for what is read alone."""
+    found: list[tuple[tuple[int, ...], Loaded | None]] = []
+    for rows, own, lanes in parts_of(settings, source.load):
+        machine = None if lanes is None else source.load(own)
+        found.append((rows, None if machine is None else (machine, Arithmetic(machine, lanes))))
+    return found
 
 
 def _money(point: Point, seconds: float, gpus: int) -> float:

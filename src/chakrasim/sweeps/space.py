@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
+import numpy as np
+
 from chakrasim.config.section import Section, open_section
 from chakrasim.config.values import Scalar, parse_decimal, parse_integer
 from chakrasim.errors import InputError, near
@@ -18,8 +20,10 @@ ASKED: Final = tuple(one.name for one in fields(Request))
 KEYS: Final = ("model", "machine", "gpus", "nic", "device_profile", "price_per_gpu_hour", "dp", *ASKED)
 MACHINE_PARTS: Final = ("network", "compute", "machine")
 """Keys that begin so are places of the machine's file."""
+_SETTING: Final = tuple(part + behind for part in MACHINE_PARTS for behind in ".[")
 AXES: Final = ("step_s", "gpus", "memory_bytes", "energy_j", "money")
 MOST_POINTS: Final = 10_000_000
+_AROUND: Final = ("pp", "vp", "dp", "gpus", "batch")
 _EXPECTED: Final = "a list of values, or {from, to, step} or {from, to, factor}"
 
 Point = dict[str, Any]
@@ -49,6 +53,26 @@ class Space:
             row, at = divmod(row, len(values))
             own[key] = values[at]
         return {**self.base, **{key: own[key] for key in self.vary}}
+
+    def blocks(self, lanes: int, size: int) -> list[list[int]]:
+        """The rows of all points in blocks of about ``size``, of which as many as go, up to ``lanes``, differ in
+        settings of the machine alone; then come those that differ in what changes no pass of a replica, so that blocks
+        have little to reckon in common."""
+        rows = np.arange(len(self)).reshape([len(values) for values in self.vary.values()])
+        settings = [axis for axis, key in enumerate(self.vary) if is_setting(key)]
+        keys = [*self.vary]
+        own = sorted(
+            (axis for axis in range(rows.ndim) if axis not in settings), key=lambda axis: keys[axis] in _AROUND
+        )
+        count = math.prod(rows.shape[axis] for axis in settings)
+        table = rows.transpose(own + settings).reshape(-1, count)
+        lanes = min(lanes, count)
+        each = max(size // lanes, 1)
+        return [
+            table[first : first + each, lane : lane + lanes].ravel().tolist()
+            for lane in range(0, count, lanes)
+            for first in range(0, len(table), each)
+        ]
 
     def canonical(self) -> str:
         """The same text for the same space."""
@@ -116,7 +140,7 @@ def _check_key(section: Section, key: str) -> None:
 
 def is_setting(key: str) -> bool:
     """Whether a key is a place of the machine's file."""
-    return any(key.startswith((f"{part}.", f"{part}[")) for part in MACHINE_PARTS)
+    return key.startswith(_SETTING)
 
 
 def _front(root: Section) -> tuple[str, ...]:

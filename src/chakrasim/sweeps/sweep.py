@@ -17,9 +17,10 @@ from chakrasim.files.workers import run_all
 from chakrasim.progress import Progress
 from chakrasim.startup import cores
 from chakrasim.sweeps.cluster import run_on
+from chakrasim.sweeps.conditions import Condition
 from chakrasim.sweeps.front import front_of
-from chakrasim.sweeps.points import ENGINE, OK, Outcome, by_arithmetic, by_engine, by_reason, known
-from chakrasim.sweeps.space import Point, Space, read_space
+from chakrasim.sweeps.points import ENGINE, OK, Outcome, all_by_arithmetic, all_by_engine, by_reason, known
+from chakrasim.sweeps.space import Point, Space, is_setting, read_space
 from chakrasim.sweeps.store import FIGURES, Store
 from chakrasim.text.shown import Shown
 
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 
 Workers = Callable[[Any, Sequence[Any]], Iterator[Any]]
 """What does work for each of some things, in order."""
+Evaluate = Callable[[Sequence[Point], tuple[Condition, ...]], list[Outcome]]
 CHUNK: Final = 64
 """Points that a process reckons at a time."""
-EXACT_CHUNK: Final = 2
+LANES: Final = 512
+LANES_CHUNK: Final = 1024
+"""The same where settings of the machine vary, so many of which are reckoned at once."""
+EXACT_CHUNK: Final = 1
 ALL_EXACT: Final = 32
 """Sweeps of no more points that go are simulated altogether."""
 SAMPLED: Final = 0.01
@@ -162,7 +167,7 @@ class _Run:
 
     def all(self) -> SweepResult:
         size = len(self.space)
-        self._run("arithmetic", [range(at, min(at + CHUNK, size)) for at in range(0, size, CHUNK)], by_arithmetic)
+        self._run("arithmetic", _chunks(self.space), all_by_arithmetic)
         going = [row for row in range(size) if self.outcomes[row].status == OK]
         small = [row for row in going if self._simulable(row)]
         self._simulate(small if len(small) <= ALL_EXACT else _drawn(small))
@@ -190,10 +195,10 @@ class _Run:
     def _simulate(self, rows: Sequence[int]) -> None:
         before = {row: self.outcomes[row].step_s for row in rows}
         chunks = [rows[at : at + EXACT_CHUNK] for at in range(0, len(rows), EXACT_CHUNK)]
-        self._run("simulation", chunks, by_engine)
+        self._run("simulation", chunks, all_by_engine)
         self.differences += [abs(before[row] / self.outcomes[row].step_s - 1) for row in rows]
 
-    def _run(self, what: str, chunks: Sequence[Sequence[int]], evaluate: Any) -> None:
+    def _run(self, what: str, chunks: Sequence[Sequence[int]], evaluate: Evaluate) -> None:
         """Outcomes of all points of the chunks: those that the folder has, then the others."""
         left, done, total = [], 0, sum(map(len, chunks))
         for chunk in chunks:
@@ -219,8 +224,13 @@ def _fastest(outcomes: Iterable[Outcome]) -> float:
     return min((one.step_s for one in outcomes if one.status == OK), default=math.inf)
 
 
-def _evaluate(space: Space, evaluate: Any, chunk: Sequence[int]) -> list[Outcome]:
-    return [evaluate(space.point(row), space.where) for row in chunk]
+def _chunks(space: Space) -> Sequence[Sequence[int]]:
+    settings = any(is_setting(key) and len(values) > 1 for key, values in space.vary.items())
+    return space.blocks(LANES, LANES_CHUNK if settings else CHUNK)
+
+
+def _evaluate(space: Space, evaluate: Evaluate, chunk: Sequence[int]) -> list[Outcome]:
+    return evaluate([space.point(row) for row in chunk], space.where)
 
 
 def _name(what: str, chunk: Sequence[int]) -> str:

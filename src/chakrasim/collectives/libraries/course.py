@@ -34,14 +34,16 @@ class Course:
 def course_of(
     site: Site, library: Library, kind: str, size_bytes: int, settings: Settings = DEFAULT,
     constants: Constants | None = None, *, in_place: bool = False, item_bytes: int = 0, model: Model | None = None,
+    interval: bool = True,
 ) -> Course:  # fmt: skip
     """How ``library`` runs a collective ``kind`` of ``size_bytes`` (as in the size column of nccl-tests).
 
-    ``constants`` are those of the machine, if it was calibrated; ``item_bytes`` of an element, 0: not known, not one.
+    ``constants`` are those of the machine, if it was calibrated; ``item_bytes`` of an element, 0: not known, not one;
+    ``interval``: whether low and high are asked for, else both are 1.
     """
     operation = Operation(kind, size_bytes, in_place, item_bytes)
     choice = choice_of(site, library, operation, settings)
-    found = estimate(site, library, terms_of(site, choice, operation), size_bytes, constants, model)
+    found = estimate(site, library, terms_of(site, choice, operation), size_bytes, constants, model, interval=interval)
     rate = size_bytes / found.moving_ns if found.moving_ns > 0 else float("inf")
     return Course(choice, found.fixed_ns, rate, found.low, found.high)
 

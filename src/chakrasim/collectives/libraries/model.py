@@ -157,9 +157,9 @@ def constant_of(term: str) -> str:
 
 def estimate(
     site: Site, library: Library, terms: Terms, size_bytes: int,
-    constants: Constants | None = None, model: Model | None = None,
+    constants: Constants | None = None, model: Model | None = None, *, interval: bool = True,
 ) -> Estimate:  # fmt: skip
-    """What terms add up to, with the interval of a machine that was calibrated (``constants``), or that was not."""
+    """What terms add up to, with the ``interval`` of a machine that was calibrated (``constants``), or that was not."""
     model = model or shipped_model()
     levels, own = levels_of(site, library), constants.values if constants else {}
     parts: list[dict[str, float]] = [{}, {}]
@@ -170,6 +170,8 @@ def estimate(
             part[name] = value * 1e3 * exp(model.weights.get(name, 0.0) + offset)
     sums = [sum(part.values()) for part in parts]
     whole = [float(part) for part in overlapped(sums[0], sums[1], terms.apart)]
+    if not interval:
+        return Estimate(sum(whole) - sums[1], sums[1])
     shares: dict[str, float] = {}
     for part, alone, together in zip(parts, sums, whole, strict=True):
         for name, time in part.items():

@@ -5,7 +5,7 @@ A device profile gives their times beforehand, so that the step takes exactly as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.generator.layers.run import Run, run_of
 from chakrasim.generator.layers.tape import (
     DURATION,
     MICRO_BATCH,
@@ -75,10 +76,9 @@ def condense(tape: Tape, durations_ns: Callable[[Work], Ints], alone: AloneOf = 
     alone: the times of collectives that go into the nodes, each on the stream of its role beside the kernels, which are
         slower by what it holds. What is under way when a run ends is waited for.
     """
-    computes, durations = _durations(tape, durations_ns)
-    times = np.zeros(len(tape.rows), np.int64)
-    times[computes] = durations
-    inner = {number: Alone(int(times[number])) for number in computes}
+    inner: dict[int, Alone] = {
+        number: Alone(int(time)) for number, time in zip(*durations_of(tape, durations_ns), strict=True)
+    }
     for number, row in enumerate(tape.rows):
         if row.type == NodeType.COMM_COLL_NODE:
             found = alone(row)
@@ -87,16 +87,25 @@ def condense(tape: Tape, durations_ns: Callable[[Work], Ints], alone: AloneOf = 
     return _rewritten(tape, _targets(tape, inner), inner)
 
 
+def runs_of(tape: Tape, inner: Collection[int]) -> list[list[int]]:
+    """The rows of each node that ``inner`` rows become, in order."""
+    target = _targets(tape, inner)
+    runs: dict[int, list[int]] = {}
+    for number in sorted(inner):
+        runs.setdefault(target[number], []).append(number)
+    return [runs[at] for at in sorted(runs)]
+
+
 def timed(tape: Tape, durations_ns: Callable[[Work], Ints]) -> Tape:
     """The same pass, whose compute nodes say how long they take by ``durations_ns``."""
     other = copy(tape)
     other.rows = list(tape.rows)
-    for i, time_ns in zip(*_durations(tape, durations_ns), strict=True):
+    for i, time_ns in zip(*durations_of(tape, durations_ns), strict=True):
         other.rows[i] = replace(tape.rows[i], values={**tape.rows[i].values, DURATION: int(time_ns)})
     return other
 
 
-def _durations(tape: Tape, durations_ns: Callable[[Work], Ints]) -> tuple[list[int], Ints]:
+def durations_of(tape: Tape, durations_ns: Callable[[Work], Ints]) -> tuple[list[int], Ints]:
     """The compute rows, and the time of each."""
     computes = [i for i, row in enumerate(tape.rows) if row.type == NodeType.COMP_NODE]
     return computes, durations_ns(_work([tape.rows[i] for i in computes]))
@@ -131,7 +140,7 @@ def _kind(row: Row) -> WorkKind:
     return WorkKind[str(row.values[KIND]).upper()]
 
 
-def _targets(tape: Tape, inner: Mapping[int, Alone]) -> list[int]:
+def _targets(tape: Tape, inner: Collection[int]) -> list[int]:
     """By row, the row at which its node ends up: its own, or for ``inner`` rows the last of their run."""
     rows = tape.rows
     waited_for = {dep for number, row in enumerate(rows) if number not in inner for dep in row.data + row.control}
@@ -181,70 +190,20 @@ def _rewritten(tape: Tape, target: Sequence[int], inner: Mapping[int, Alone]) ->
     return new
 
 
-@dataclass
-class _Run:
-    """Kernels and collectives of a run on their streams, from time 0: what each kernel takes, what they wait for."""
-
-    ends: dict[int, float]
-    kernels_ns: dict[int, float]
-    exposed_ns: dict[str, float]
-
-    @property
-    def duration_ns(self) -> int:
-        return round(max(self.ends.values(), default=0.0))
+def _run(rows: Sequence[Row], numbers: Sequence[int], inner: Mapping[int, Alone]) -> Run:
+    took = np.array([[inner[number].duration_ns for number in numbers]], np.float64)
+    return run_of(rows, numbers, took, np.array([[inner[number].held for number in numbers]]))
 
 
-def _run(rows: Sequence[Row], numbers: Sequence[int], inner: Mapping[int, Alone]) -> _Run:
-    run = _Run({}, {}, {})
-    free: dict[int, float] = {}
-    held: list[tuple[float, float, float]] = []
-    for number in numbers:
-        row = rows[number]
-        stream, before = int(row.values[STREAM]), [dep for dep in row.data + row.control if dep in run.ends]
-        last = max(before, key=run.ends.__getitem__, default=-1)
-        start = max(free.get(stream, 0.0), run.ends.get(last, 0.0))
-        end = start + inner[number].duration_ns
-        if _communicates(row):
-            held.append((start, end, inner[number].held))
-        else:
-            end = _slowed(start, float(inner[number].duration_ns), held)
-            _expose(run, rows, last, start - free.get(stream, 0.0))
-            run.kernels_ns[number] = end - start
-        free[stream] = run.ends[number] = end
-    if run.ends:
-        last = max(run.ends, key=run.ends.__getitem__)
-        _expose(run, rows, last, run.ends[last] - free.get(0, 0.0))
-    return run
-
-
-def _expose(run: _Run, rows: Sequence[Row], waited: int, time_ns: float) -> None:
-    """Note that nothing was computed for some time, because of what was ``waited`` for."""
-    if time_ns > 0 and waited >= 0:
-        role = str(rows[waited].values.get("pg_name", ""))
-        run.exposed_ns[role] = run.exposed_ns.get(role, 0.0) + time_ns
-
-
-def _slowed(start: float, work: float, held: Sequence[tuple[float, float, float]]) -> float:
-    """When ``work`` ns of a whole device end that begin at ``start``, beside collectives from, to and with a share."""
-    for begin, end, share in held:
-        if end <= start or begin >= start + work:
-            continue
-        alone = max(begin - start, 0.0)
-        beside = max(end - max(begin, start), 0.0)
-        done = min(work - alone, beside * (1.0 - share))
-        work += done * share / (1.0 - share)
-    return start + work
-
-
-def _merged(rows: Sequence[Row], run: _Run) -> Row:
+def _merged(rows: Sequence[Row], run: Run) -> Row:
     first = next((row for row in rows if row.type == NodeType.COMP_NODE), rows[0])
     kernels = sum(int(row.values.get(KERNELS, 1)) for row in rows)
-    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: run.duration_ns, KERNELS: kernels}
+    values: dict[str, int | bool | str] = {"is_cpu_op": False, DURATION: round(run.duration_ns[0]), KERNELS: kernels}
     parts = dict.fromkeys(PARTS, 0.0)
     computes = (row for row in rows if row.type == NodeType.COMP_NODE)
-    for row, time in zip(computes, run.kernels_ns.values(), strict=True):
+    for row, time in zip(computes, run.kernels_ns[0].tolist(), strict=True):
         parts[_part(row)] += time
-    parts |= {f"exposed_{role}": time for role, time in run.exposed_ns.items()}
+    parts |= {f"exposed_{role}": float(time[0]) for role, time in run.exposed_ns.items()}
     values |= {f"{name}_ns": round(time) for name, time in parts.items() if time}
     values |= {STREAM: 0, STREAM_RULE: "compute in program order", PHASE: first.values[PHASE], MICRO_BATCH: 0}
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""

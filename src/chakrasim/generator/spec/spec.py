@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 BYTES_OF: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -387,6 +388,22 @@ class Spec:
             key = self.sort(layer)
             found[key] = layer, found.get(key, (layer, 0))[1] + 1
         return list(found.values())
+
+    @cached_property
+    def first_alike(self) -> tuple[int, ...]:
+        """Of each piece, the first one whose passes do the same: with as many layers of each sort, in that order, and
+        the ends that it has."""
+        found: dict[object, int] = {}
+        last = self.chunks - 1
+        pieces = ((chunk == 0, chunk == last, *map(self.sort, self.layers_of(chunk))) for chunk in range(self.chunks))
+        return tuple(found.setdefault(piece, chunk) for chunk, piece in enumerate(pieces))
+
+    @cached_property
+    def first_stage_alike(self) -> tuple[int, ...]:
+        """Of each stage, the first one with the same pieces; it has the most passes under way."""
+        found: dict[object, int] = {}
+        stages = (self.first_alike[stage :: self.parallel.pp] for stage in range(self.parallel.pp))
+        return tuple(found.setdefault(pieces, stage) for stage, pieces in enumerate(stages))
 
     def _layers_before(self, chunk: int) -> int:
         """How many layers pieces before this one have, each more than its share of products."""

@@ -173,7 +173,8 @@ class Activities:
         keys = [self._pattern(number) for number in numbers]
         known = self._known if down is None else {}
         new = {key: number for key, number in zip(keys, numbers, strict=True) if key not in known}
-        known.update(zip(new, self._found(list(new.values()), down), strict=True))
+        if new:
+            known.update(zip(new, self._found(list(new.values()), down), strict=True))
         found = [known[key] for key in keys]
         self._charged.update(zip(numbers, found, strict=True))
         first = np.cumsum([0, *(one.links.size for one in found)])
@@ -214,13 +215,19 @@ class Activities:
 
     def hops(self, number: int, down: NDArray[np.bool_] | None = None) -> Hops:
         """The messages of an activity; rings over several islands are one for each of their NICs."""
-        (kind, root, members, _, at), course = self._keys[number], self.course(number)
+        key, course = self._keys[number], self.course(number)
+        pattern = None if course is None else pattern_of(course, key.kind, key.members, self._graph)
+        return self.hops_of(key, pattern, down)
+
+    def hops_of(self, key: Key, pattern: Pattern | None, down: NDArray[np.bool_] | None = None) -> Hops:
+        """The same of a library's pattern, or without one."""
+        kind, root, members, _, at = key
         direct = None
         if KINDS[kind].of_pairs:
             direct = direct_hops(kind, root, members) if at < 0 else self._matrices[at].hops(members)
-        if course is not None and self._courses is not None:
+        if pattern is not None and self._courses is not None:
             ways = Ways(self._courses.sites, self._graph, self._routing, down)
-            return ways.hops(pattern_of(course, kind, members, self._graph), kind, root, members, direct)
+            return ways.hops(pattern, kind, root, members, direct)
         if direct is not None:
             return direct
         ring = np.array(members, np.int32)
@@ -228,6 +235,10 @@ class Activities:
         return (
             on_rings(kind, root, ring[None, :]) if rings is None else on_rings(kind, root, rings.orders, rings.routes)
         )
+
+    def charge_of(self, hops: Hops) -> Charge:
+        """What messages take of each link, while none is down."""
+        return self._charge(hops, self.routes_of(hops), None)
 
     def _found(self, numbers: Sequence[int], down: NDArray[np.bool_] | None) -> list[Charge]:
         """The charges of activities, whose ways are sought together."""

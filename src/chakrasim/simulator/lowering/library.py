@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from chakrasim.collectives import Collective
 from chakrasim.collectives.kinds import KINDS, OnLink
 from chakrasim.collectives.libraries.course import Course, course_of
+from chakrasim.collectives.libraries.site import Site
 from chakrasim.collectives.libraries.terms import GROWN
 from chakrasim.errors import InputError
 from chakrasim.machine import Machine
 from chakrasim.machine.graph.graph import NO_ISLAND, NetworkGraph
+from chakrasim.machine.graph.link_lanes import LinkLanes
 from chakrasim.machine.graph.routing import ChannelRings, Routing, channel_rings, find_routes
 from chakrasim.machine.graph.routing.circuits import find_circuits
 from chakrasim.machine.site import Sites
@@ -42,29 +44,37 @@ BARRIER_BYTES: Final = 4
 
 
 class Courses:
-    """The courses of one machine's collectives, equal ones found once."""
+    """The courses of one machine's collectives, or, without intervals, of its ``lanes``; equal ones found once."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, lanes: LinkLanes | None = None) -> None:
         if machine.library is None:
             raise InputError("no library runs the machine's collectives", file=machine.name or "Machine")
         self.graph, self.library, self._settings = machine.graph, machine.library, machine.settings
-        self._calibrated = machine.calibrated
-        self.sites = Sites(self.graph, machine.make, machine.library)
-        self._of, self._site = lru_cache(maxsize=None)(self._found), lru_cache(maxsize=None)(self.sites.of)
+        self._calibrated, self._interval = machine.calibrated, lanes is None
+        self.sites = Sites(self.graph, machine.make, machine.library, lanes=lanes)
+        self._of, self._sites = lru_cache(maxsize=None)(self._found), lru_cache(maxsize=None)(self.sites.each)
 
     def of(self, kind: int, size_bytes: int, members: Sequence[int]) -> Course:
         """The course of a collective of ``comm_size`` ``size_bytes`` of a group."""
+        courses, which = self.each(kind, size_bytes, members)
+        return courses[int(which[0])]
+
+    def each(self, kind: int, size_bytes: int, members: Sequence[int]) -> tuple[list[Course], NDArray[np.intp]]:
+        """The courses of the lanes, equal ones mostly once, and intp[lanes]: which of them in each."""
         return self._of(int(kind), size_bytes, tuple(members))
 
-    def _found(self, kind: int, size_bytes: int, members: tuple[int, ...]) -> Course:
+    def _found(self, kind: int, size_bytes: int, members: tuple[int, ...]) -> tuple[list[Course], NDArray[np.intp]]:
+        sites, which = self._sites(members)
+        return [self._course(kind, size_bytes, members, site) for site in sites], which
+
+    def _course(self, kind: int, size_bytes: int, members: tuple[int, ...], site: Site) -> Course:
         meaning, whole = KINDS[kind], whole_bytes(kind, size_bytes, len(members))
         name = {Collective.BARRIER: "all_reduce", Collective.REDUCE_SCATTER_BLOCK: "reduce_scatter"}.get(
             Collective(kind), meaning.name
         )
-        site = self._site(members)
         own = self._calibrated
         constants = None if own is None else own.of_collective(name, site)
-        return course_of(site, self.library, name, whole, self._settings, constants)
+        return course_of(site, self.library, name, whole, self._settings, constants, interval=self._interval)
 
 
 def whole_bytes(kind: int, size_bytes: int, members: int) -> int:

@@ -9,7 +9,7 @@ from chakrasim.sweeps.plan import Candidate, Plan
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.layout import Section
 
-_KEYS = ("dp", "tp", "pp", "vp", "cp", "ep", "micro_batch", "recompute")
+_KEYS = ("dp", "tp", "pp", "vp", "cp", "ep", "micro_batch", "recompute", "zero")
 
 
 def plan_sections(found: Plan) -> list[Section]:
