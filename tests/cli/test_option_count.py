@@ -27,7 +27,7 @@ COUNTS = {
     "what-if": 55,
     "flows": 27,
     "replay": 14,
-    "predict collective": 10,
+    "predict collective": 14,
     "estimate": 21,
     "plan": 19,
     "sweep": 7,

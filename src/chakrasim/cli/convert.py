@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     notes = Notes()
     content = _text(options, source, notes) if kind == "Text" else _pytorch(options, source, notes)
     if options.json is not None:
-        write_json({**content, "warnings": list(notes.warnings)}, options.json)
+        write_json({**content, "warnings": list(notes.warnings)}, options)
     if shows(options):
         for line in content.pop("lines"):
             write_out(line, "\n")

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     # What comes next reads these traces as the doctor does.
     options.lenient = any(finding.code == "damaged-file" for finding in diagnosis.findings)
     if options.json is not None:
-        write_json(diagnosis.to_mapping(), options.json)
+        write_json(diagnosis.to_mapping(), options)
     if options.json != "-":
         sections = diagnosis_sections(diagnosis)
         print_sections(sections[:1] if options.quiet else sections)

@@ -147,7 +147,7 @@ def make_collective(options: argparse.Namespace) -> int:
         "files": files,
     }
     if options.json is not None:
-        write_json(content, options.json)
+        write_json(content, options)
     if shows(options):
         size = f" of {size_text(options.size)} ({SIZES[options.type]})" if options.type != "barrier" else ""
         times = f", {options.repeat:,} times" if options.repeat > 1 else ""

@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
     notes = Notes()
     content = _compat(options, notes) if options.compat else _default(options, notes)
     if options.json is not None:
-        write_json({**content, "warnings": list(notes.warnings)}, options.json)
+        write_json({**content, "warnings": list(notes.warnings)}, options)
     if shows(options):
         write_out(f"{options.output}: {content['nodes']:,} nodes")
         write_out(f", {content['dependencies']:,} dependencies\n" if "dependencies" in content else "\n")
@@ -147,7 +147,7 @@ def _directory(options: argparse.Namespace) -> int:
     tell_warnings(notes.warnings, options)
     ranks = [{"output": os.path.join(options.output, f"linked.{one.rank}.json"), **_figures(one)} for one in linked]
     if options.json is not None:
-        write_json({"ranks": ranks, "warnings": list(notes.warnings)}, options.json)
+        write_json({"ranks": ranks, "warnings": list(notes.warnings)}, options)
     if shows(options):
         lines = (f"{one['output']}: {one['nodes']:,} nodes, {one['dependencies']:,} dependencies\n" for one in ranks)
         write_out(*lines)

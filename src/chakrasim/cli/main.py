@@ -6,7 +6,6 @@ output any more; 143 terminated.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import signal
@@ -81,7 +80,7 @@ OF_OTHERS: Final = ("collect", "capture", "replay")
 UNSURE: Final = 1
 
 EXAMPLES = """\
-questions (docs/howto-twelve-questions.md has the answers):
+examples:
   chakrasim estimate llama3-70b --machine h100 --gpus 256 --tp 8 --pp 4     # how long is a step, how sure, does it fit
   chakrasim plan llama3-70b --machine h100 --gpus 256                       # which split
   chakrasim simulate step --machine h100 --gpus 16 --report out.html        # how long do these traces take, and why
@@ -93,6 +92,8 @@ questions (docs/howto-twelve-questions.md has the answers):
   chakrasim goodput --spec job.yaml                                         # days, money, energy
   chakrasim doctor recorded                                                 # are these traces complete
   chakrasim draw step --machine h100 --gpus 16 --ranks 3,12 -o ranks.svg    # a picture of ranks over time
+
+docs/howto-twelve-questions.md has what comes out.
 """
 _DESCRIPTION: Final = """\
 How fast would this training job run on that machine? From PyTorch's programs and traces to Chakra traces, simulation,
@@ -250,14 +251,29 @@ def _run(argv: list[str]) -> int:
     return code
 
 
+class _Whole(Parser):
+    """The whole command's parser, whose help lists the commands under headings."""
+
+    def format_help(self) -> str:
+        """What ``--help`` prints."""
+        text = self._get_formatter()
+        text.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        text.add_text(self.description)
+        text.start_section(self._optionals.title)
+        text.add_arguments(self._optionals._group_actions)
+        text.end_section()
+        text.add_text(self.epilog)
+        return text.format_help()
+
+
 def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
     """The whole command's parser, and those of these subcommands by name."""
-    parser = Parser(prog="chakrasim", epilog=EXAMPLES, usage="chakrasim [-h] [--version] COMMAND ...")
+    parser = _Whole(prog="chakrasim", epilog=EXAMPLES, usage="chakrasim [-h] [--version] COMMAND ...")
     parser.add_argument("--version", action="version", version=f"chakrasim {__version__}")
     parser.add_argument(
         "--print-completion", metavar="SHELL", choices=SHELLS, help=f"print what {', '.join(SHELLS)} complete by"
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
     parsers = {}
     summaries = {}
     for name in names:

@@ -58,7 +58,7 @@ def report(
 ) -> None:
     """A command's result: as JSON where --json says, and as tables, unless --quiet or ``--json -`` asks for none."""
     if options.json is not None:
-        write_json(content(), options.json)
+        write_json(content(), options)
     if shows(options):
         print_sections(sections())
 
@@ -68,15 +68,24 @@ def shows(options: argparse.Namespace) -> bool:
     return options.json != "-" and not getattr(options, "quiet", False)
 
 
-def write_json(content: object, path: str) -> None:
-    """Write plain values as JSON to a file; "-" is standard output."""
+def write_json(content: object, options: argparse.Namespace) -> None:
+    """Write plain values as JSON to the file of --json; "-" is standard output. What has no format of its own gets the
+    command's: docs/reference-json.md has their keys."""
+    if isinstance(content, Mapping) and "format" not in content:
+        content = {**content, "format": f"{format_name(options)}/1"}
     text = json_bytes(content)
-    if path == "-":
+    if options.json == "-":
         write_data(text.decode())
         return
     from chakrasim.files.outputs import write_whole
 
-    write_whole(path, text)
+    write_whole(options.json, text)
+
+
+def format_name(options: argparse.Namespace) -> str:
+    """What the JSON of a command calls itself, without a version: it changes with the meaning of a key alone."""
+    below = (getattr(options, name, None) for name in ("kind", "analysis"))
+    return "-".join(["chakrasim", options.command, *(one for one in below if isinstance(one, str))])
 
 
 def json_bytes(content: object) -> bytes:

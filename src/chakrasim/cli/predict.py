@@ -20,8 +20,8 @@ EXAMPLES = """\
 examples:
   chakrasim predict collective --machine h100 --collective all_reduce --size 1MiB --ranks 16
   chakrasim predict collective --machine h100 --collective all_gather --sizes 8:16GiB --ranks 8 --plot bandwidth.svg
-  chakrasim predict collective --machine h100 --gpus 256 --fabric fat-tree --oversubscription 2 --collective all_reduce \\
-      --size 1GiB
+  chakrasim predict collective --machine h100 --gpus 256 --fabric fat-tree --oversubscription 2 \\
+      --collective all_reduce --size 1GiB
   chakrasim predict collective --machine machine.yaml --collective alltoall --size 64MiB --library nccl-2.27.7
 """
 _MOST_SIZES: Final = 1000

@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     tell_warnings(report.warnings, options)
     tell_warnings((warning for rank in report.ranks for warning in rank.warnings), options)
     if options.json is not None:
-        write_json(report.to_mapping(), options.json)
+        write_json(report.to_mapping(), options)
     write_report(options, lambda: _page(report), inputs)
     if not quiet:
         print_sections([_section(report)])

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     split = collective_split(linked)
     tell_warnings(notes.warnings, options)
     if options.json is not None:
-        write_json(split.to_mapping(), options.json)
+        write_json(split.to_mapping(), options)
     if options.json != "-":
         sections = collective_sections(split, most=max(options.most, 0))
         print_sections(sections[:1] if options.quiet else sections)

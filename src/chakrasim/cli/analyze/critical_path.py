@@ -152,7 +152,7 @@ def _show(options: argparse.Namespace, trace: RankTrace, shown: ShownPath) -> in
         write_overlay(source, options.overlay, *shown.drawn, options.show_all)
     if options.json is not None:
         window = {"annotation": options.annotation, "instance": str(options.instance)}
-        write_json({"trace": options.trace, "rank": trace.rank, **window, **shown.figures}, options.json)
+        write_json({"trace": options.trace, "rank": trace.rank, **window, **shown.figures}, options)
     if shown.failure is not None:
         raise InputError(shown.failure, file=source, remedy="analyse without --compat")
     if shows(options):
