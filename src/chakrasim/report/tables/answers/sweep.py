@@ -20,7 +20,10 @@ def sweep_sections(found: SweepResult) -> list[Section]:
 
 
 def _sections(found: SweepResult) -> Iterator[Section]:
-    counts = {"points": len(found.outcomes), "that go": found.going, "simulated": found.simulated}
+    counts = {"points": len(found.outcomes), "not tried": found.untried, "that go": found.going,
+              "simulated": found.simulated}  # fmt: skip
+    if not found.untried:
+        del counts["not tried"]
     rows = [(name, f"{count:,}") for name, count in counts.items()]
     if not math.isnan(found.largest_difference):
         rows.append(("arithmetic beside them", f"off by {percent_text(found.largest_difference)} at most"))
