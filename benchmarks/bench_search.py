@@ -156,7 +156,8 @@ def _line(space: Space, table: dict[int, Outcome], method: str) -> str:
 
 def _figures(space: Space, outcomes: Iterable[Outcome]) -> Floats:
     rows = [[float(getattr(one, axis)) for axis in space.front] for one in outcomes if one.status == OK]
-    return np.nan_to_num(np.array(rows).reshape(len(rows), len(space.front)))
+    found: Floats = np.nan_to_num(np.array(rows).reshape(len(rows), len(space.front)))
+    return found
 
 
 def _beaten(drawn: Floats, front: Floats) -> NDArray[np.bool_]:
