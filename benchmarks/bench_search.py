@@ -156,8 +156,9 @@ def _line(space: Space, table: dict[int, Outcome], method: str) -> str:
 
 def _figures(space: Space, outcomes: Iterable[Outcome]) -> Floats:
     rows = [[float(getattr(one, axis)) for axis in space.front] for one in outcomes if one.status == OK]
-    found: Floats = np.nan_to_num(np.array(rows).reshape(len(rows), len(space.front)))
-    return found
+    found = np.array(rows).reshape(len(rows), len(space.front))
+    found = np.where(np.isnan(found).all(axis=0), 0.0, found)
+    return found[~np.isnan(found).any(axis=1)]
 
 
 def _beaten(drawn: Floats, front: Floats) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from chakrasim.sweeps.space import Space
 
 _SEED: Final = 1
 _BATCH: Final = 32
+_UNKNOWN: Final = 1e30
 _MISSES: Final = 20
 """For each run that is left: proposals in vain, of points that no condition leaves or that were tried, that end a
 search."""
@@ -72,7 +73,7 @@ class OptunaSearch:
             self.study.tell(trial, state=self.failed)
             return
         figures = [float(getattr(outcome, axis)) for axis in self.space.front]
-        self.study.tell(trial, [0.0 if math.isnan(figure) else figure for figure in figures])
+        self.study.tell(trial, [_UNKNOWN if math.isnan(figure) else figure for figure in figures])
 
 
 def _order(values: Sequence[Any]) -> list[int] | None:

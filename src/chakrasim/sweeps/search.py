@@ -97,10 +97,12 @@ class Search:
 
     def _chosen(self, outcomes: Sequence[Outcome], others: Rows, count: int) -> list[int]:
         axes = [axis for axis in self.space.front if any(getattr(one, axis) > 0 for one in outcomes)]
-        ok = np.array([one.status == OK for one in outcomes])
+        figures = np.array([[getattr(one, axis) for axis in axes] for one in outcomes], float)
+        # What lacks a figure that others have is not on the front, as if it had been refused.
+        ok = np.array([one.status == OK for one in outcomes]) & ~np.isnan(figures).any(axis=1)
         if ok.sum() < 2 or not axes:
             return sorted(random.Random(self.turn).sample(others.tolist(), min(count, len(others))))
-        known = np.log([[max(getattr(one, axis), 1e-30) for axis in axes] for one in outcomes if one.status == OK])
+        known = np.log(np.maximum(figures[ok], 1e-30))
         inside, beside = self.covariances[self.done], self.covariances[others]
         guess = Guess(inside[np.ix_(ok, ok)], known)
         hoped = guess.at(beside[:, ok]) - _HOPED[self.turn % len(_HOPED)] * guess.off
