@@ -156,9 +156,10 @@ def _line(space: Space, table: dict[int, Outcome], method: str) -> str:
 
 def _figures(space: Space, outcomes: Iterable[Outcome]) -> Floats:
     rows = [[float(getattr(one, axis)) for axis in space.front] for one in outcomes if one.status == OK]
-    found = np.array(rows).reshape(len(rows), len(space.front))
+    found: Floats = np.array(rows).reshape(len(rows), len(space.front))
     found = np.where(np.isnan(found).all(axis=0), 0.0, found)
-    return found[~np.isnan(found).any(axis=1)]
+    whole: Floats = found[~np.isnan(found).any(axis=1)]
+    return whole
 
 
 def _beaten(drawn: Floats, front: Floats) -> NDArray[np.bool_]:

@@ -30,7 +30,7 @@ _NOISE: Final = 1e-5
 
 def levels_of(values: Sequence[Any]) -> Floats | None:
     """Places of a key's values from 0 to 1, by logarithms where they go; None of words, which have no order."""
-    found = [_number(value) for value in values]
+    found = [number_of(value) for value in values]
     numbers = [one[0] for one in found if one is not None]
     if len(numbers) < len(values) or len({one[1] for one in found if one is not None}) > 1:
         return None
@@ -40,8 +40,8 @@ def levels_of(values: Sequence[Any]) -> Floats | None:
     return (own - own.min()) / spread if spread else np.zeros(len(own))
 
 
-def _number(value: Any) -> tuple[float, str] | None:
-    """A number, or one with a unit."""
+def number_of(value: Any) -> tuple[float, str] | None:
+    """A number and its unit, "" without one; None of other values."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):

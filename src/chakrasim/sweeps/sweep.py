@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +26,14 @@ from chakrasim.sweeps.points import (
     NOT_TRIED,
     OK,
     Outcome,
+    all_by_arithmetic,
     all_by_engine,
     by_reason,
     known,
     refused_at_once,
 )
 from chakrasim.sweeps.search import METHODS, OWN, search_of
+from chakrasim.sweeps.sensitivity import Change, Elasticity, beside, changes, elasticities, knees
 from chakrasim.sweeps.space import Point, Space, is_setting, read_space
 from chakrasim.sweeps.store import FIGURES, Store
 from chakrasim.text.shown import Shown
@@ -101,6 +104,21 @@ class SweepResult(Shown):
         """The fastest point; None where none goes."""
         return min(self.front, key=lambda row: (self.outcomes[row].step_s, row), default=None)
 
+    @property
+    def elasticities(self) -> tuple[Elasticity, ...]:
+        """What the fastest point's time hangs on, by the points next to it."""
+        return () if self.best is None else elasticities(self.space, self.outcomes, self.best)
+
+    @property
+    def knees(self) -> dict[str, int]:
+        """Where the front of time and each other figure bends most."""
+        return knees(self.space.front, self.outcomes, self.front)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What a tenth less time costs at the least, from the cheapest point."""
+        return changes(self.space.front, self.outcomes, self.front)
+
     def point(self, row: int) -> Point:
         """The values of a point."""
         return self.space.point(row)
@@ -126,6 +144,14 @@ class SweepResult(Shown):
             "refused": self.refused,
             "best": None if self.best is None else self._row(self.best),
             "front": [self._row(row) for row in self.front],
+            "elasticities": [
+                {"key": one.key, "power": one.power, "low": self._row(one.low), "high": self._row(one.high)}
+                for one in self.elasticities
+            ],
+            "knees": {axis: self._row(row) for axis, row in self.knees.items()},
+            "changes": [
+                {"cost": one.cost, "base": self._row(one.base), "to": self._row(one.to)} for one in self.changes
+            ],
         }
 
     def _row(self, row: int) -> dict[str, Any]:
@@ -198,7 +224,7 @@ class _Run:
 
     def every(self) -> None:
         """Reckon all points."""
-        self._run("arithmetic", [range(at, min(at + CHUNK, size)) for at in range(0, size, CHUNK)], by_arithmetic)
+        self._run("arithmetic", _chunks(self.space), all_by_arithmetic)
 
     def search(self, method: str, runs: int | None, workers: Workers) -> None:
         """Reckon those that a search tries."""
@@ -209,7 +235,7 @@ class _Run:
         usual, self.workers = self.workers, workers
         while batch := search.next(tried):
             chunks = [batch[at : at + SEARCHED_CHUNK] for at in range(0, len(batch), SEARCHED_CHUNK)]
-            self._run("search", chunks, by_arithmetic, before=len(tried), total=search.runs)
+            self._run("search", chunks, all_by_arithmetic, before=len(tried), total=search.runs)
             tried |= {row: self.outcomes[row] for row in batch}
         self.workers = usual
 
@@ -221,7 +247,11 @@ class _Run:
         self._simulate(small if len(small) <= ALL_EXACT else _drawn(small))
         while True:
             front = self._front(going)
-            missing = [row for row in front if self._simulable(row) and self.outcomes[row].by != ENGINE]
+            best = min(front, key=lambda row: (self.outcomes[row].step_s, row), default=None)
+            # What the best is compared with key by key is simulated as it is.
+            near = () if best is None else chain(*beside(self.space, self.outcomes, best).values())
+            wanted = dict.fromkeys([*front, *near])
+            missing = [row for row in wanted if self._simulable(row) and self.outcomes[row].by != ENGINE]
             if not missing:
                 break
             self._simulate(missing)
