@@ -30,7 +30,7 @@ COUNTS = {
     "predict collective": 14,
     "estimate": 21,
     "plan": 19,
-    "sweep": 7,
+    "sweep": 9,
     "goodput": 4,
     "calibrate collectives": 8,
     "calibrate compute": 11,

@@ -11,6 +11,8 @@ from chakrasim.cli.output import announce_compilation, check_targets, report
 from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.cli.progress import count_ranks
 
+METHODS, OWN = ("guess", "optuna"), "guess"
+
 if TYPE_CHECKING:
     from chakrasim.report.page.parts import Page
     from chakrasim.sweeps.sweep import SweepResult
@@ -20,6 +22,7 @@ EXAMPLES = """\
 examples:
   chakrasim sweep splits.yaml -o splits
   chakrasim sweep splits.yaml -o splits --resume --json splits.json
+  chakrasim sweep splits.yaml -o front --search --runs 200
   chakrasim sweep splits.yaml -o splits --cluster tcp://host:8786
 
 The sweep (YAML or JSON):
@@ -33,7 +36,8 @@ The sweep (YAML or JSON):
 
 Keys are options of chakrasim estimate (with _ for -), dp, price_per_gpu_hour, and places of the machine's file, such
 as network[0].bandwidth. DIR gets results.csv.gz, of all points in the order of the product, and front.csv. Every point
-is reckoned; the front and a hundredth of the others are simulated, and the largest difference is said.
+is reckoned, or those that a search tries; the front and a hundredth of the others are simulated, and the largest
+difference is said.
 
 exit codes: 0 done; 2 unusable input
 """
@@ -46,6 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with what the folder has of this sweep")
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="processes; default: cores")
     parser.add_argument("--cluster", metavar="ADDRESS", help="workers of Dask's scheduler there instead")
+    parser.add_argument(
+        "--search", nargs="?", const=OWN, choices=METHODS, metavar="HOW",
+        help="try few points, where the front may be: guess (from those tried, the default), or optuna",
+    )  # fmt: skip
+    parser.add_argument(
+        "--runs", type=whole_number(1, 4000), metavar="N",
+        help="points that a search tries; default: a tenth, 2000 at most",
+    )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write the front as JSON; '-' is standard output, no tables")
     add_report(parser)
     parser.add_argument("--quiet", action="store_true", help="print errors only")
@@ -66,6 +78,8 @@ def run(options: argparse.Namespace) -> int:
         resume=options.resume,
         jobs=options.jobs,
         cluster=options.cluster,
+        search=options.search or False,
+        runs=options.runs,
         progress=None if options.quiet else _show,
     )
     write_report(options, partial(_page, found, options), [options.sweep])

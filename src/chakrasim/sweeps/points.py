@@ -26,7 +26,7 @@ from chakrasim.sweeps.space import ASKED, Point, is_setting
 if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Spec
 
-OK, REFUSED = "ok", "refused"
+OK, REFUSED, UNTRIED = "ok", "refused", "not tried"
 ARITHMETIC, ENGINE = "arithmetic", "engine"
 MEMORY: Final = "does not fit in memory"
 _MACHINES: Final = 64
@@ -72,7 +72,7 @@ def known(value: Any) -> Any:
 
 def by_reason(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """How many were refused, by reason, the most frequent first."""
-    counts = Counter(one.reason for one in outcomes if one.status != OK)
+    counts = Counter(one.reason for one in outcomes if one.status == REFUSED)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -116,10 +116,10 @@ def prepared(
 ) -> Prepared | Outcome:
     """The step that a point asks for, or why it is refused; ``filled``: the share of the memory that it may take;
     ``on``: its machine, if that is known."""
-    values = _with_dp(point)
-    for condition in where:
-        if not condition.holds(values):
-            return _refused(values, condition.text)
+    refused = refused_at_once(point, where)
+    if refused is not None:
+        return refused
+    values = with_dp(point)
     machine, arithmetic = _machine_of(values) if on is None else on
     asked = {name: values[name] for name in ASKED if values.get(name) is not None}
     try:
@@ -134,6 +134,16 @@ def prepared(
     if peak > filled * profile_of(machine).memory_bytes:
         return Outcome(gpus=machine.ranks, memory_bytes=peak, status=REFUSED, reason=MEMORY)
     return Prepared(spec, machine, arithmetic, as_usual(spec, assumed), peak)
+
+
+NOT_TRIED: Final = Outcome(status=UNTRIED)
+"""Of points that a search left out."""
+
+
+def refused_at_once(point: Point, where: tuple[Condition, ...]) -> Outcome | None:
+    """Why a condition refuses a point, if one does, which costs nothing."""
+    values = with_dp(point)
+    return next((_refused(values, one.text) for one in where if not one.holds(values)), None)
 
 
 def by_arithmetic(point: Point, where: tuple[Condition, ...], filled: float = 1.0) -> Outcome:
@@ -177,7 +187,7 @@ def _reckoned(points: Sequence[Point], where: tuple[Condition, ...], filled: flo
 
 def _lanes_of(points: Sequence[Point], where: tuple[Condition, ...]) -> Iterable[tuple[tuple[int, ...], Loaded | None]]:
     """Points that differ in settings alone, by what reckons them; None: what reads their machine."""
-    values, every = _with_dp(points[0]), tuple(range(len(points)))
+    values, every = with_dp(points[0]), tuple(range(len(points)))
     if not all(condition.holds(values) for condition in where):
         return [(every, None)]
     if len(points) == 1 or isinstance(values["machine"], Machine):
@@ -201,7 +211,7 @@ def all_by_engine(points: Sequence[Point], where: tuple[Condition, ...]) -> list
     return [by_engine(point, where) for point in points]
 
 
-def _with_dp(point: Point) -> Point:
+def with_dp(point: Point) -> Point:
     """The point with ``gpus`` and ``dp``, as far as each follows from the other; rounded down where they do not go
     together, so that conditions see it."""
     values = {name: _whole(value) for name, value in point.items()}

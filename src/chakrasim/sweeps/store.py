@@ -28,8 +28,8 @@ class Store:
     """The folder of a sweep. Raises InputError for one of another sweep, or where there is one and ``resume`` is not
     asked for."""
 
-    def __init__(self, folder: Path, space: Space, *, resume: bool) -> None:
-        self.folder, self.key = folder, sweep_key(space)
+    def __init__(self, folder: Path, space: Space, *, resume: bool, how: str = "") -> None:
+        self.folder, self.key = folder, sweep_key(space, how)
         known = self._known()
         if known is not None and known != self.key:
             raise InputError("the folder has another sweep", file=folder,
@@ -82,9 +82,9 @@ class Store:
         write_whole(self.folder / RESULTS, packed.getvalue())
 
 
-def sweep_key(space: Space) -> str:
-    """The same for the same space, the same files that it names, and the same program."""
-    digest = hashlib.sha256(f"{__version__}\n{space.canonical()}".encode())
+def sweep_key(space: Space, how: str = "") -> str:
+    """The same for the same space gone through the same way, the same files that it names, and the same program."""
+    digest = hashlib.sha256(f"{__version__}\n{how}{space.canonical()}".encode())
     for key in ("model", "machine", "device_profile"):
         for value in (space.base.get(key), *space.vary.get(key, ())):
             if isinstance(value, str) and os.path.isfile(value):

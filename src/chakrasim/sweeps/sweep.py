@@ -7,11 +7,13 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from chakrasim.errors import InputError
 from chakrasim.estimation.request import Request, entries_of
 from chakrasim.files.workers import run_all
 from chakrasim.progress import Progress
@@ -19,7 +21,19 @@ from chakrasim.startup import cores
 from chakrasim.sweeps.cluster import run_on
 from chakrasim.sweeps.conditions import Condition
 from chakrasim.sweeps.front import front_of
-from chakrasim.sweeps.points import ENGINE, OK, Outcome, all_by_arithmetic, all_by_engine, by_reason, known
+from chakrasim.sweeps.points import (
+    ENGINE,
+    NOT_TRIED,
+    OK,
+    Outcome,
+    all_by_arithmetic,
+    all_by_engine,
+    by_reason,
+    known,
+    refused_at_once,
+)
+from chakrasim.sweeps.search import METHODS, OWN, search_of
+from chakrasim.sweeps.sensitivity import Change, Elasticity, beside, changes, elasticities, knees
 from chakrasim.sweeps.space import Point, Space, is_setting, read_space
 from chakrasim.sweeps.store import FIGURES, Store
 from chakrasim.text.shown import Shown
@@ -36,6 +50,7 @@ LANES: Final = 512
 LANES_CHUNK: Final = 1024
 """The same where settings of the machine vary, so many of which are reckoned at once."""
 EXACT_CHUNK: Final = 1
+SEARCHED_CHUNK: Final = 16
 ALL_EXACT: Final = 32
 """Sweeps of no more points that go are simulated altogether."""
 SAMPLED: Final = 0.01
@@ -75,6 +90,11 @@ class SweepResult(Shown):
         return sum(one.status == OK for one in self.outcomes)
 
     @property
+    def untried(self) -> int:
+        """How many points a search left out."""
+        return sum(one is NOT_TRIED for one in self.outcomes)
+
+    @property
     def simulated(self) -> int:
         """How many points have simulated figures."""
         return sum(one.by == ENGINE for one in self.outcomes)
@@ -83,6 +103,21 @@ class SweepResult(Shown):
     def best(self) -> int | None:
         """The fastest point; None where none goes."""
         return min(self.front, key=lambda row: (self.outcomes[row].step_s, row), default=None)
+
+    @property
+    def elasticities(self) -> tuple[Elasticity, ...]:
+        """What the fastest point's time hangs on, by the points next to it."""
+        return () if self.best is None else elasticities(self.space, self.outcomes, self.best)
+
+    @property
+    def knees(self) -> dict[str, int]:
+        """Where the front of time and each other figure bends most."""
+        return knees(self.space.front, self.outcomes, self.front)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What a tenth less time costs at the least, from the cheapest point."""
+        return changes(self.space.front, self.outcomes, self.front)
 
     def point(self, row: int) -> Point:
         """The values of a point."""
@@ -103,11 +138,20 @@ class SweepResult(Shown):
         return {
             "points": len(self.outcomes),
             "ok": self.going,
+            **({"not_tried": self.untried} if self.untried else {}),
             "simulated": self.simulated,
             "largest_difference": known(self.largest_difference),
             "refused": self.refused,
             "best": None if self.best is None else self._row(self.best),
             "front": [self._row(row) for row in self.front],
+            "elasticities": [
+                {"key": one.key, "power": one.power, "low": self._row(one.low), "high": self._row(one.high)}
+                for one in self.elasticities
+            ],
+            "knees": {axis: self._row(row) for axis, row in self.knees.items()},
+            "changes": [
+                {"cost": one.cost, "base": self._row(one.base), "to": self._row(one.to)} for one in self.changes
+            ],
         }
 
     def _row(self, row: int) -> dict[str, Any]:
@@ -124,7 +168,7 @@ class SweepResult(Shown):
 
 def sweep(
     source: Any, folder: str | Path | None = None, *, resume: bool = False, jobs: int | None = None,
-    cluster: str | None = None, progress: Progress | None = None,
+    cluster: str | None = None, search: bool | str = False, runs: int | None = None, progress: Progress | None = None,
 ) -> SweepResult:  # fmt: skip
     """Go through a space of splits and machines.
 
@@ -136,6 +180,8 @@ def sweep(
     resume: go on with what the folder has.
     jobs: processes; None: as many as there are cores.
     cluster: the address of a scheduler of Dask's instead, such as "tcp://host:8786".
+    search: try few points, where those that were tried say that the front goes on; "optuna": where Optuna says.
+    runs: how many points a search may try; None: a tenth of those that the conditions leave, 2,000 at most.
 
     Raises InputError for a model that is not known, a space that cannot be read or a folder with something else in it.
     """
@@ -143,9 +189,20 @@ def sweep(
     for model in (space.base.get("model"), *space.vary.get("model", ())):
         if model is not None:
             entries_of(model, Request())
-    store = Store(Path(folder), space, resume=resume) if folder is not None else None
+    method = search if isinstance(search, str) else OWN if search else ""
+    if method not in ("", *METHODS):
+        raise InputError("no such search", place="search", found=method, expected=", ".join(METHODS))
+    if runs is not None and (not method or runs < 1):
+        raise InputError("runs are those of a search", place="runs", found=runs, expected="1 or more, and a search")
+    how = f"{method} {runs}" if method else ""
+    store = Store(Path(folder), space, resume=resume, how=how) if folder is not None else None
     run = _Run(space, store, _workers(jobs, cluster), progress)
-    found = run.all()
+    if method:
+        # A few at a time: other processes would not keep what they know of passes from one batch to the next.
+        run.search(method, runs, _workers(1, cluster))
+    else:
+        run.every()
+    found = run.finish()
     if store is not None:
         store.finish(space, dict(enumerate(found.outcomes)), found.front)
     return found
@@ -165,15 +222,36 @@ class _Run:
         self.outcomes: dict[int, Outcome] = {}
         self.differences: list[float] = []
 
-    def all(self) -> SweepResult:
-        size = len(self.space)
+    def every(self) -> None:
+        """Reckon all points."""
         self._run("arithmetic", _chunks(self.space), all_by_arithmetic)
+
+    def search(self, method: str, runs: int | None, workers: Workers) -> None:
+        """Reckon those that a search tries."""
+        for row, point in enumerate(self.space.points()):
+            self.outcomes[row] = refused_at_once(point, self.space.where) or NOT_TRIED
+        rows = [row for row, one in self.outcomes.items() if one is NOT_TRIED]
+        search, tried = search_of(method, self.space, rows, runs), dict[int, Outcome]()
+        usual, self.workers = self.workers, workers
+        while batch := search.next(tried):
+            chunks = [batch[at : at + SEARCHED_CHUNK] for at in range(0, len(batch), SEARCHED_CHUNK)]
+            self._run("search", chunks, all_by_arithmetic, before=len(tried), total=search.runs)
+            tried |= {row: self.outcomes[row] for row in batch}
+        self.workers = usual
+
+    def finish(self) -> SweepResult:
+        """Simulate the front, and some points beside it."""
+        size = len(self.space)
         going = [row for row in range(size) if self.outcomes[row].status == OK]
         small = [row for row in going if self._simulable(row)]
         self._simulate(small if len(small) <= ALL_EXACT else _drawn(small))
         while True:
             front = self._front(going)
-            missing = [row for row in front if self._simulable(row) and self.outcomes[row].by != ENGINE]
+            best = min(front, key=lambda row: (self.outcomes[row].step_s, row), default=None)
+            # What the best is compared with key by key is simulated as it is.
+            near = () if best is None else chain(*beside(self.space, self.outcomes, best).values())
+            wanted = dict.fromkeys([*front, *near])
+            missing = [row for row in wanted if self._simulable(row) and self.outcomes[row].by != ENGINE]
             if not missing:
                 break
             self._simulate(missing)
@@ -198,9 +276,12 @@ class _Run:
         self._run("simulation", chunks, all_by_engine)
         self.differences += [abs(before[row] / self.outcomes[row].step_s - 1) for row in rows]
 
-    def _run(self, what: str, chunks: Sequence[Sequence[int]], evaluate: Evaluate) -> None:
-        """Outcomes of all points of the chunks: those that the folder has, then the others."""
-        left, done, total = [], 0, sum(map(len, chunks))
+    def _run(
+        self, what: str, chunks: Sequence[Sequence[int]], evaluate: Evaluate, before: int = 0, total: int | None = None
+    ) -> None:
+        """Outcomes of all points of the chunks: those that the folder has, then the others; ``before``: how many of
+        ``total`` were done already."""
+        left, done, total = [], before, total or sum(map(len, chunks))
         for chunk in chunks:
             kept = self.store.load(_name(what, chunk), chunk) if self.store is not None else None
             if kept is None:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 
 from chakrasim.sweeps.points import ENGINE, Outcome
+from chakrasim.sweeps.sensitivity import GAIN
 from chakrasim.sweeps.sweep import MOST_GPUS, SweepResult
 from chakrasim.text.amounts import percent_text, size_text, time_text
 from chakrasim.text.layout import Section
 
+_COLUMNS = ("step", "GPUs", "memory", "energy", "money")
 SHOWN = 20
 """Rows of the front."""
 
@@ -20,7 +22,10 @@ def sweep_sections(found: SweepResult) -> list[Section]:
 
 
 def _sections(found: SweepResult) -> Iterator[Section]:
-    counts = {"points": len(found.outcomes), "that go": found.going, "simulated": found.simulated}
+    counts = {"points": len(found.outcomes), "not tried": found.untried, "that go": found.going,
+              "simulated": found.simulated}  # fmt: skip
+    if not found.untried:
+        del counts["not tried"]
     rows = [(name, f"{count:,}") for name, count in counts.items()]
     if not math.isnan(found.largest_difference):
         rows.append(("arithmetic beside them", f"off by {percent_text(found.largest_difference)} at most"))
@@ -38,6 +43,46 @@ def _sections(found: SweepResult) -> Iterator[Section]:
     more = f", the fastest {SHOWN} of {len(order)}" if len(order) > SHOWN else ""
     title = "Beaten in everything by no other: " + ", ".join(found.space.front) + more
     yield Section(title, (*keys, "step", "90 % interval", "GPUs", "memory", "energy", "money"), shown)
+    yield from _beside(found)
+
+
+def _beside(found: SweepResult) -> Iterator[Section]:
+    """What the best hangs on, where the front bends, what a gain costs."""
+    keys = tuple(found.space.vary)
+
+    def named(row: int) -> str:
+        point = found.point(row)
+        return ", ".join(f"{key} {point[key]}" for key in keys)
+
+    def step(row: int) -> str:
+        return time_text(1e9 * found.outcomes[row].step_s)
+
+    hangs = tuple(
+        (one.key, f"{one.power:+.3f}", *(part for row in (one.low, one.high)
+         for part in (str(found.point(row)[one.key]), step(row))))
+        for one in found.elasticities
+    )  # fmt: skip
+    if hangs:
+        title = "At the fastest point: the power of each key that its time goes by"
+        yield Section(title, ("key", "power", "from", "step", "to", "step"), hangs, (0,))
+    bends = tuple((axis, named(row), *_figures(found, row)) for axis, row in found.knees.items())
+    if bends:
+        title = "Knees: the points of step and one other figure farthest from the line between the ends"
+        yield Section(title, ("beside step", "point", *_COLUMNS), bends, (0, 1))
+    gains = tuple(
+        row
+        for one in found.changes
+        for row in ((one.cost, f"from {named(one.base)}", *_figures(found, one.base)),
+                    ("", f"to {named(one.to)}", *_figures(found, one.to)))
+    )  # fmt: skip
+    if gains:
+        title = f"The cheapest change that gains {GAIN:.0%}, from the point with the least of each"
+        yield Section(title, ("least", "point", *_COLUMNS), gains, (0, 1))
+
+
+def _figures(found: SweepResult, row: int) -> tuple[str, ...]:
+    step, _, *others = figures_texts(found.outcomes[row])
+    return step, *others
 
 
 def refused_sections(what: str, refused: Mapping[str, int]) -> list[Section]:
