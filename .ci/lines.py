@@ -8,7 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
-#: Lines that the main road may have: 90,000, a network of packets, and answers: why, what if, which one, what differs, and pages.
+#: Lines that the main road may have: 90,000, a network of packets, and answers: why, what if, which one, what differs;
+#: and pages.
 BUDGET = 111_000
 
 
