@@ -53,7 +53,7 @@ COUNTS = {
     "analyze stragglers": 8,
     "analyze collectives": 6,
     "analyze critical-path": 13,
-    "compare": 8,
+    "compare": 9,
     "info": 4,
     "jsonize": 6,
     "draw": 17,

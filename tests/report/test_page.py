@@ -145,6 +145,21 @@ def test_a_sweep_shows_its_points_and_front(tmp_path: Path) -> None:
     assert len(chart["names"]) == known["ok"]
 
 
+def test_a_comparison_shows_the_causes_of_its_json(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    for path, gpu in ((before, "h100"), (after, "a100")):
+        args = ["estimate", "llama-7b", "--machine", gpu, "--gpus", "8", "--batch", "8", "--quiet", "--json", str(path)]
+        assert main(args) == 0
+    page, figures = tmp_path / "out.html", tmp_path / "out.json"
+    shown = ["compare", str(before), str(after), "--quiet", "--report", str(page), "--json", str(figures)]
+    assert main(shown) == 0
+    data, known = content(page.read_text(encoding="utf-8")), json.loads(figures.read_text())
+    bars = next(part for part in data["parts"] if part["kind"] == "bars")
+    assert len(bars["at"]) == len([one for one in known["causes"] if one["difference_ns"]]) >= 3
+    assert bars["series"][0]["values"] == [known["causes"][i]["difference_ns"] for i in bars["at"]]
+    assert {one["name"] for one in data["inputs"]} == {str(before), str(after)}
+
+
 def test_names_cannot_become_html() -> None:
     names = (HOSTILE.replace("\ud800", ""), "sum")
     page = simulation_page(cs.simulate(job(names), ranks=4, machine=machine(4)), question=HOSTILE)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_reading, whole_number
 from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
+from chakrasim.cli.page import add_report, check_report, write_report
 from chakrasim.notes import Notes
+
+if TYPE_CHECKING:
+    from chakrasim.comparison.result import Comparison
+    from chakrasim.report.page.parts import Page
 
 SUMMARY = "Compare two runs, simulated or recorded: the causes of the difference, which sum to it"
 EXAMPLES = """\
@@ -19,7 +25,7 @@ examples:
   chakrasim compare before.json after.json                       # simulate --json, or estimate --json
   chakrasim compare before.json.gz after.json.gz --json why.json # recorded by PyTorch
   chakrasim compare h100/ mi300x/ --rank-a 0 --rank-b 0 --step-a 3
-  chakrasim compare device.0.json.gz result.json                 # measured against simulated
+  chakrasim compare device.0.json.gz result.json --report why.html   # measured against simulated
 """
 
 
@@ -34,13 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         what = f"profiler step of {upper}; default: the mean of all complete ones"
         parser.add_argument(f"--step-{side}", type=whole_number(0, 2**31 - 1), metavar="N", help=what)
     parser.add_argument("--json", metavar="FILE", help="write all causes as JSON; '-' is standard output, no tables")
+    add_report(parser)
     add_reading(parser)
     parser.add_argument("--quiet", action="store_true", help="no tables, only warnings and errors")
 
 
 def run(options: argparse.Namespace) -> int:
     """Compare and print. Raises InputError."""
-    check_targets({"--json": options.json}, [options.a, options.b])
+    inputs = [options.a, options.b]
+    check_targets({"--json": options.json, "--report": options.report}, inputs)
+    check_report(options.report)
     if not options.quiet:
         announce_compilation("trace")
     from chakrasim.comparison.compare import compare
@@ -50,5 +59,13 @@ def run(options: argparse.Namespace) -> int:
     asked = {name: getattr(options, name) for name in ("rank_a", "rank_b", "step_a", "step_b")}
     found = compare(options.a, options.b, **asked, lenient=options.lenient, notes=notes)
     tell_warnings(notes.warnings, options)
+    write_report(options, lambda: _page(found, options, notes), inputs)
     report(options, found.to_json, lambda: comparison_sections(found))
     return 0
+
+
+def _page(found: Comparison, options: argparse.Namespace, notes: Notes) -> Page:
+    from chakrasim.report.page.comparison import comparison_page
+
+    question = f"Why does {options.b} take longer than {options.a}, or less long?"
+    return comparison_page(found, question=question, warnings=tuple(notes.warnings))

@@ -29,10 +29,13 @@ def _runs(found: Comparison) -> Section:
         (letter, time_text(side.total_ns), side.kind, side.what, side.source)
         for letter, side in (("A", found.a), ("B", found.b))
     )
-    return Section("Two runs", ("", "time", "kind", "of", "source"), rows, left=(0, 2, 3, 4), lines=(_verdict(found),))
+    return Section(
+        "Two runs", ("", "time", "kind", "of", "source"), rows, left=(0, 2, 3, 4), lines=(verdict_text(found),)
+    )
 
 
-def _verdict(found: Comparison) -> str:
+def verdict_text(found: Comparison) -> str:
+    """How much longer B takes, and the first cause."""
     a, whole = found.a.total_ns, found.difference_ns
     if not whole:
         return f"B takes as long as A: {time_text(a)}"
