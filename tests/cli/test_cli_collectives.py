@@ -29,6 +29,7 @@ def test_the_command_as_json_and_as_a_table(tmp_path: Path, cli: Callable) -> No
     outcome = cli(*line("--size", "1MiB", "--ranks", "16", "--json", str(tmp_path / "f.json")))
     assert outcome.code == 0
     told = json.loads((tmp_path / "f.json").read_text())
+    assert told.pop("format") == "chakrasim-predict-collective/1"
     assert told == asdict(cs.predict_collective("h100", "all_reduce", MIB, 16))
     assert {"time_us", "low_us", "high_us", "algbw_GBps", "busbw_GBps", "algorithm", "protocol", "channels",
             "limited_by"} <= set(told)  # fmt: skip

@@ -32,7 +32,8 @@ def test_options_are_the_arguments_of_the_function(
         spec, machine="a100", gpus=16, nic="100G", tp=2, pp=2, vp=2, ep=1, dp_kind="ddp", zero=1, batch=32,
         micro_batch=2, seq=2048, recompute="full", dtype="fp16",
     )  # fmt: skip
-    assert json.loads(out.read_text()) == json.loads(json.dumps(expected.to_json()))
+    told = {"format": "chakrasim-estimate/1", **expected.to_json()}
+    assert json.loads(out.read_text()) == json.loads(json.dumps(told))
     shown = capsys.readouterr().out
     for word in ("90 % interval", "tokens", "MFU", "fits", "matrices", "tensor parallelism", "Assumed", "busiest link"):
         assert word in shown

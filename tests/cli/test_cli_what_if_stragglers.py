@@ -22,7 +22,7 @@ def trace(tmp_path: Path) -> list[str]:
 def test_the_figures_have_their_names(trace: list[str], cli: Cli, tmp_path: Path) -> None:
     assert cli(*trace, "--json", str(tmp_path / "f.json"), "--quiet").code == 0
     found = json.loads((tmp_path / "f.json").read_text())
-    assert set(found) == {"S", "steps", "S_x", "M_S", "M_W", "M", "worst_workers"}
+    assert set(found) == {"S", "steps", "S_x", "M_S", "M_W", "M", "worst_workers", "format"}
     assert set(found["steps"]) == {"5", "8", "11", "14"}
     assert all({"measured_s", "replayed_s", "ideal_s"} <= set(step) for step in found["steps"].values())
     assert {name: list(values) for name, values in found["S_x"].items() if name != "optype"} == {

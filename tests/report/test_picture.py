@@ -158,3 +158,31 @@ def test_names_with_control_characters() -> None:
         chakra_visualizer.graphml_texts(trace),
     ):
         assert ElementTree.fromstring("".join(texts).encode())
+
+
+def step() -> Trace:
+    """Two layers forward and backward, a hundred operators in each, and the optimizer."""
+    builder = TraceBuilder()
+    parts = [("layer 0", "forward"), ("layer 1", "forward"), ("layer 1", "backward"), ("layer 0", "backward")]
+    for number in range(600):
+        module, phase = parts[number // 150]
+        attrs = {"is_cpu_op": False, "phase": phase, "op_kind": "gemm"}
+        name = f"{module} {phase}: product" if number % 3 else f"product {number}"
+        builder.add(number, name=name, type=4, data_deps=[number - 1] if number else [], attrs=attrs)
+    attrs = {"is_cpu_op": False, "phase": "backward", "comm_type": 0, "comm_size": 8, "pg_name": "dp"}
+    builder.add(600, name="gradients", type=7, data_deps=[599, 0], attrs=attrs)
+    return builder.build()
+
+
+def test_a_step_is_summarised_by_phase_and_module_whatever_its_number() -> None:
+    picture = picture_of(step())
+    labels = [box.label.split("\n") for box in picture.boxes]
+    assert labels == [
+        ["forward: gemm", "100 nodes, 0 ns"],
+        ["forward: layer #", "200 nodes, 0 ns"],
+        ["backward: gemm", "100 nodes, 0 ns"],
+        ["backward: layer #", "200 nodes, 0 ns"],
+        ["backward: collectives of dp", "1 node, 0 ns"],
+    ]
+    assert sorted((arrow.source, arrow.target) for arrow in picture.arrows) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert picture.weaker == 3

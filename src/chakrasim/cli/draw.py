@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 SUMMARY = "Draw the graph of a Chakra trace, a network, or what ranks of a simulated job do over time"
 EXAMPLES = """\
-Nodes of one operator (--by module) or of one thread or stream (--by stream) become one box in graphs of more than 500
-nodes. Solid arrows are data dependencies, dashed ones control dependencies. .pdf needs the program dot of Graphviz;
-.svg takes it if it is there, and a simple layout of our own if not.
+In graphs of more than 500 nodes, those of a module or kind of work in a phase of the step (--by phase; with the
+strongest arrow into each), of an operator (--by module), or of a thread or stream (--by stream) become one box. Solid
+arrows are data dependencies, dashed ones control dependencies. .pdf needs the program dot of Graphviz; .svg takes it if
+it is there, and a simple layout of our own if not.
 
 Of a network every rank, NIC, switch and cable is drawn, islands in frames; of a large one islands, or all alike, are
 one box with a count. --load colours cables by the share of a run in which they were busy.
@@ -52,9 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "Chakra trace, plain or gzip", f"file to write: {', '.join(SUFFIXES)}; of a network also .html")
     parser.add_argument(
         "--by",
-        choices=("auto", "module", "stream", "none"),
+        choices=("auto", "phase", "module", "stream", "none"),
         default="auto",
-        help="what makes a box: an operator with all below it, a thread or stream, a node (default: by size)",
+        help="what makes a box: a phase's module or kind of work, an operator with all below it, a thread or stream, a "
+        "node (default: by size)",
     )
     parser.add_argument("--compat", choices=("chakra",), help="draw every node as chakra_visualizer does")
     add_reading(parser)
@@ -215,6 +217,8 @@ def _texts(trace: Trace, suffix: str, by: str, notes: Notes) -> tuple[Iterator[s
     picture = picture_of(trace, by)
     if picture.missing:
         notes.warn(f"left out {picture.missing:,} dependencies on nodes that the trace does not hold")
+    if picture.weaker:
+        notes.warn(f"drew the strongest arrow into each box; {picture.weaker:,} others are left out")
     if by == "auto" and len(trace) > MOST_NODES:
         notes.warn(f"the {len(trace):,} nodes are drawn as {len(picture.boxes):,} groups; --by none draws all")
     if suffix == ".graphml":

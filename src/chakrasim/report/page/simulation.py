@@ -19,6 +19,7 @@ from chakrasim.report.tables.simulation import (
     exposed_text,
     graph_links_section,
     links_section,
+    operators_section,
     summary_sections,
 )
 from chakrasim.simulator.outcome.records import PARTS
@@ -91,6 +92,7 @@ def _parts(result: SimulationResult, step: StepEstimate | None) -> Iterator[Part
     yield _heat(result)
     yield timeline_of(result)
     yield from _path(result)
+    yield table_of(operators_section(result, step.peak_flops if step else None)) if result.computation else None
     yield table_of(collectives_section(result, MOST_KINDS)) if result.collectives else None
     yield from _links(result)
     yield memory_bars(step) if step is not None else None

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.explanation.families import OTHER, module_of
 from chakrasim.text.amounts import plural, time_text
 from chakrasim.totals import totals
 from chakrasim.trace import NodeType, Trace, type_name
+from chakrasim.trace.work import KIND, PHASE
 
 Ints = NDArray[np.int64]
 
@@ -19,6 +21,9 @@ Ints = NDArray[np.int64]
 MOST_NODES = 500
 DATA, CONTROL = "data", "control"
 
+#: Groups of a phase and a module that a person can look at.
+MOST_PARTS = 40
+_NUMBER = re.compile(r"[0-9]+")
 #: Nodes that frame a run and tell nothing of the work in it.
 _FRAMES = re.compile(r"^\[pytorch\||^ProfilerStep|^##")
 
@@ -46,32 +51,37 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Picture:
-    """Boxes and arrows. ``missing`` counts dependencies on nodes that the trace does not hold (they are left out)."""
+    """Boxes and arrows. ``missing`` counts dependencies on nodes that the trace does not hold (they are left out),
+    ``weaker`` arrows that are left out so that a person can read the picture."""
 
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
     missing: int = 0
+    weaker: int = 0
 
 
 def picture_of(trace: Trace, by: str = "auto") -> Picture:
     """The picture of a trace: ``by`` "none" (every node), "module" (nodes under the same outermost operator or
-    annotation together), "stream" (nodes of a thread or stream together), "auto" (module above MOST_NODES nodes, and
-    stream where modules are more than that)."""
+    annotation together), "phase" (nodes of a phase of the step and a module, or a kind of work, together), "stream"
+    (nodes of a thread or stream together), "auto" (above MOST_NODES nodes phase where the nodes say it, else module,
+    and stream where modules are more than that)."""
     if by == "auto":
         if len(trace) <= MOST_NODES:
             return picture_of(trace, "none")
-        modules = picture_of(trace, "module")
+        modules = picture_of(trace, "phase" if trace.attr(PHASE).present.any() else "module")
         return modules if len(modules.boxes) <= MOST_NODES else picture_of(trace, "stream")
     source, target, kind, missing = _dependencies(trace)
     if by == "none":
         boxes = [_single(trace, at) for at in range(len(trace))]
         pairs = zip(source.tolist(), target.tolist(), kind.tolist(), strict=True)
         return Picture(tuple(boxes), tuple(Arrow(a, b, CONTROL if c else DATA) for a, b, c in pairs), missing)
-    names = _modules(trace) if by == "module" else _streams(trace)
+    names = {"module": _modules, "phase": _phases, "stream": _streams}[by](trace)
     keys = list(dict.fromkeys(names))
     place = {name: number for number, name in enumerate(keys)}
     group = np.array([place[name] for name in names], np.int64)
-    return Picture(_groups(trace, keys, group), _merged(group, source, target, kind), missing)
+    arrows = _merged(group, source, target, kind)
+    kept = _strongest(arrows) if by == "phase" else arrows
+    return Picture(_groups(trace, keys, group), kept, missing, len(arrows) - len(kept))
 
 
 def _dependencies(trace: Trace) -> tuple[Ints, Ints, Ints, int]:
@@ -119,6 +129,16 @@ def _merged(group: Ints, source: Ints, target: Ints, kind: Ints) -> tuple[Arrow,
     return tuple(Arrow(a, b, CONTROL if c else DATA, count) for (a, b, c), count in rows)
 
 
+def _strongest(arrows: Sequence[Arrow]) -> tuple[Arrow, ...]:
+    """Of the arrows into each box from boxes that come before it the one of most dependencies, data before control,
+    then the nearest."""
+    best: dict[int, Arrow] = {}
+    for arrow in sorted(arrows, key=lambda one: (one.kind != DATA, -one.count, -one.source)):
+        if arrow.source < arrow.target:
+            best.setdefault(arrow.target, arrow)
+    return tuple(best.values())
+
+
 def _modules(trace: Trace) -> list[str]:
     """For each node the name of its outermost caller that is no frame of the run, by control dependencies."""
     source, target, kind, _ = _dependencies(trace)
@@ -135,6 +155,30 @@ def _modules(trace: Trace) -> list[str]:
     for _ in range(len(trace).bit_length() + 1):
         above = above[above]  # after k rounds each node has looked 2^k callers up
     return [_shortened(trace.name(at) or type_name(int(trace.types[at]))) for at in above.tolist()]
+
+
+def _phases(trace: Trace) -> list[str]:
+    """For each node its phase, and its module whatever its number, or, where its name says none, its kind of work; only
+    the latter where modules are more than a person can look at."""
+    phase, kind = trace.attr(PHASE), trace.attr(KIND)
+    every = np.arange(len(trace))
+    phases, kinds = phase.texts(every).tolist(), kind.texts(every).tolist()
+    group = trace.attr("pg_name").texts(every).tolist()
+    work = [_work(trace, at, kinds[at], group[at]) for at in range(len(trace))]
+    modules = [_NUMBER.sub("#", module_of(trace.name(at))) for at in range(len(trace))]
+    parts = [own if module == OTHER else module for own, module in zip(work, modules, strict=True)]
+    if len({*zip(phases, parts, strict=True)}) > MOST_PARTS:
+        parts = work
+    return [f"{own}: {part}" if own else part for own, part in zip(phases, parts, strict=True)]
+
+
+def _work(trace: Trace, at: int, kind: str, group: str) -> str:
+    """The kind of work of a node without a module: what is computed, or for whom is communicated."""
+    type_ = int(trace.types[at])
+    if type_ in (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE):
+        what = "collectives" if type_ == NodeType.COMM_COLL_NODE else "messages"
+        return f"{what} of {group}" if group else what
+    return kind or type_name(type_)
 
 
 def _shortened(name: str) -> str:

@@ -262,3 +262,24 @@ def graph_links_section(result: SimulationResult, most: int = MOST_LINKS) -> Sec
 
 def _counts(result: SimulationResult) -> Section:
     return Section("Counted", ("what", "how many"), tuple((name, f"{n:,}") for name, n in result.counts.items()))
+
+
+def operators_section(result: SimulationResult, peak_flops: float | None = None) -> Section:
+    """What the kinds of work attain, over all ranks; of the device's peak where that is known."""
+    rows = []
+    whole = sum(float(kind.time_ns.sum()) for kind in result.computation)
+    for kind in sorted(result.computation, key=lambda one: -int(one.time_ns.sum())):
+        time_s, flops, moved = float(kind.time_ns.sum()) / 1e9, float(kind.flops.sum()), float(kind.bytes.sum())
+        speed = flops / time_s if time_s else 0.0
+        rows.append((
+            kind.kind,
+            f"{kind.nodes.mean():,.0f}",
+            time_text(kind.time_ns.mean()),
+            share_text(time_s * 1e9, whole),
+            f"{speed / 1e12:,.1f}",
+            f"{100 * speed / peak_flops:.1f} %" if peak_flops else "-",
+            f"{moved / time_s / 1e9:,.0f}" if time_s else "-",
+            f"{flops / moved:,.1f}" if moved else "-",
+        ))  # fmt: skip
+    heads = ("kind", "nodes a rank", "time a rank", "share", "TFLOP/s", "of peak", "GB/s", "FLOP/byte")
+    return Section("Operators: what they attain", heads, tuple(rows))
