@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,7 +99,7 @@ def table(space: Space, outcomes: Mapping[int, Outcome], rows: Iterable[int]) ->
     writer.writerow([*space.vary, *FIGURES])
     for row in rows:
         point = space.point(row)
-        values = (cell(name, value) for name, value in zip(FIGURES, astuple(outcomes[row]), strict=True))
+        values = (cell(name, value) for name, value in vars(outcomes[row]).items())
         writer.writerow([*(point[key] for key in space.vary), *values])
     return text.getvalue()
 
