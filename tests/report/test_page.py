@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import chakrasim as cs
@@ -20,6 +21,7 @@ from chakrasim.cli.main import main
 from chakrasim.report.page.parts import Bars, Fact, Page, Series, Table
 from chakrasim.report.page.render import page_html
 from chakrasim.report.page.simulation import simulation_page
+from chakrasim.report.tables.simulation import operators_section
 from chakrasim.trace import CollectiveType, NodeType, TraceBuilder, write_trace
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028{a|b}<!--\ud800"
@@ -240,3 +242,18 @@ def test_a_browser_draws_the_page_without_an_error(files_of_job: tuple[Path, Pat
     assert "CONSOLE" not in done.stderr
     assert not any("onerror" in attributes for _, attributes in _Tags(done.stdout).found)
     assert done.stdout.count("<canvas") >= 4
+
+
+def test_kinds_of_work_attain_what_their_nodes_say() -> None:
+    spec = {"model": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1024, "sequence": 256},
+            "parallel": {"tp": 2, "dp": 2}, "batch": {"micro_batches": 2}}  # fmt: skip
+    job_ = cs.generate_transformer(spec).job
+    result = cs.simulate(job_, machine=cs.load_machine("h100", gpus=4))
+    of_rank = [sum(trace.attr("num_ops").integers().tolist()) for trace in job_.traces]
+    every = np.sum([kind.flops for kind in result.computation], axis=0)
+    assert every.tolist() == [of_rank[int(number)] for number in job_.trace_of_rank]
+    section = operators_section(result, 1e15)
+    gemm = next(row for row in section.rows if row[0] == "gemm")
+    kind = next(one for one in result.computation if one.kind == "gemm")
+    speed = kind.flops.sum() / (kind.time_ns.sum() / 1e9)
+    assert gemm[4:6] == (f"{speed / 1e12:,.1f}", f"{speed / 1e13:.1f} %")
