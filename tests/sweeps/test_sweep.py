@@ -208,3 +208,15 @@ def test_a_plan_of_what_cannot_fit_says_by_how_much() -> None:
         plan("llama3-70b", machine="h100", gpus=8, batch=8, jobs=1)
     with pytest.raises(InputError, match="do not make whole replicas"):
         plan("llama-7b", machine="h100", gpus=8, tp=8, pp=3, batch=8, jobs=1)
+
+
+def test_a_sweep_that_cannot_begin_leaves_nothing_behind(tmp_path: Path) -> None:
+    wrong = {"base": {"model": "llama-7b", "machine": "h100", "gpus": 8, "batch": 8},
+             "vary": {"tp": [2, 4], "network.graph.parts.rails.nope": ["25 GB/s", "50 GB/s"]}}  # fmt: skip
+    with pytest.raises(InputError, match="no such place"):
+        sweep(wrong, tmp_path / "found", jobs=1)
+    assert not (tmp_path / "found").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no such place"):
+        sweep(wrong, tmp_path / "empty", jobs=1)
+    assert [*(tmp_path / "empty").iterdir()] == []

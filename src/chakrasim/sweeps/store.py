@@ -39,10 +39,18 @@ class Store:
             raise InputError("the folder has this sweep already", file=folder, remedy="go on with --resume")
         if known is None and folder.exists() and any(folder.iterdir()):
             raise InputError("the folder is not empty", file=folder, expected="a new or empty folder")
+        self.made = [path for path in (folder / PARTS, folder) if not path.exists()]
         (folder / PARTS).mkdir(parents=True, exist_ok=True)
         if known is None:
             content = json.dumps({"key": self.key, "space": json.loads(space.canonical())}, indent=1) + "\n"
             write_whole(folder / ABOUT, content.encode())
+
+    def abandon(self) -> None:
+        """Leave nothing behind of a sweep that could not begin; what has any outcome stays."""
+        if self.folder / PARTS in self.made and not any((self.folder / PARTS).iterdir()):
+            (self.folder / ABOUT).unlink(missing_ok=True)
+            for path in self.made:
+                path.rmdir()
 
     def _known(self) -> str | None:
         try:

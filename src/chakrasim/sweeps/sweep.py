@@ -197,11 +197,16 @@ def sweep(
     how = f"{method} {runs}" if method else ""
     store = Store(Path(folder), space, resume=resume, how=how) if folder is not None else None
     run = _Run(space, store, _workers(jobs, cluster), progress)
-    if method:
-        # A few at a time: other processes would not keep what they know of passes from one batch to the next.
-        run.search(method, runs, _workers(1, cluster))
-    else:
-        run.every()
+    try:
+        if method:
+            # A few at a time: other processes would not keep what they know of passes from one batch to the next.
+            run.search(method, runs, _workers(1, cluster))
+        else:
+            run.every()
+    except InputError:
+        if store is not None:
+            store.abandon()
+        raise
     found = run.finish()
     if store is not None:
         store.finish(space, dict(enumerate(found.outcomes)), found.front)
