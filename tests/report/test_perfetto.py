@@ -343,3 +343,21 @@ def test_the_commands_choose_ranks(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "add --timeline FILE" in capsys.readouterr().err
     assert main(["simulate", "x", "--machine", "h100", "--timeline", "t.json", "--timeline-ranks", "3-1"]) == 2
     assert "found '3-1', expected ranks, such as 3,12 or 0-7,16" in capsys.readouterr().err
+
+
+def test_a_replayed_job_has_what_was_measured_below_what_is_simulated(tmp_path: Path) -> None:
+    assert main(["trace", str(TRACES), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    replayed = cs.simulate(str(tmp_path / "out" / "chakra"), replay_durations="recorded")
+    write_timeline(replayed, tmp_path / "t.pftrace", ranks=[1])
+    found = Read(tmp_path / "t.pftrace")
+    shown = {name: [one for one in found.slices if (one["category"] == "measured") is name] for name in (False, True)}
+    assert len(shown[True]) == len(shown[False]) > 1000
+    assert (
+        sorted((one["name"], one["end"] - one["start"]) for one in shown[True])[:20]
+        == sorted((one["name"], one["end"] - one["start"]) for one in shown[False])[:20]
+    )
+    # Ranks were recorded on clocks of their own; within one, a replay of everything ends when it was measured to.
+    later = np.array([value for _, value in found.values["later than measured"]])
+    assert len(later) == len(shown[True]) and np.ptp(later) == 0
+    names = {found.tracks[one["track"]].name for one in shown[True]}
+    assert names and all(name.startswith("measured ") for name in names)

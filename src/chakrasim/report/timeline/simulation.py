@@ -5,7 +5,8 @@ time: compute, communication (where streams run side by side by role), receives,
 rows as were in flight at once. Process and thread numbers start at 1 (rank + 1): 0 is the idle task to Perfetto.
 
 Perfetto's own format has more than Chrome's: arrows of messages and of dependencies between threads, the bytes that a
-rank's communication has in flight, and its local memory, where that is tracked.
+rank's communication has in flight, its local memory, where that is tracked, and of recorded jobs what was measured
+below what is simulated, with how much later nodes end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import InputError
 from chakrasim.report.tables.simulation import class_members
 from chakrasim.report.timeline.events import SIZE, ArrowEnds, Counter, Process, Track, rows_in_parallel
+from chakrasim.report.timeline.measured import begin_ns, beside
 from chakrasim.report.timeline.packets import network_processes
 from chakrasim.report.timeline.write import is_perfetto, write_processes
 from chakrasim.simulator.kernels import layout as at
@@ -73,6 +75,7 @@ def _processes(result: SimulationResult, shown: list[int], by_class: bool, rich:
     entries = [_Entries(result.records[int(result.classes[rank])]) for rank in shown]
     messages = _messages(result, shown, entries) if rich else {}
     number = sum(len(ends.number) for ends in messages.values())
+    begin = begin_ns([own.record for own in entries]) if rich else None
     for rank, own in zip(shown, entries, strict=True):
         like = members[int(result.classes[rank])]
         name = f"rank {rank}"
@@ -84,7 +87,8 @@ def _processes(result: SimulationResult, shown: list[int], by_class: bool, rich:
         if rich:
             arrows.append(_dependencies(own, number))
             number += len(arrows[-1].number)
-        yield own.process(rank, name, arrows, _counters(own, result) if rich else ())
+        process = own.process(rank, name, arrows, _counters(own, result) if rich else ())
+        yield process if begin is None else beside(process, own.record, own.numbers, begin)
     if result.packets is not None:
         yield from network_processes(result.packets, max([*shown, int(result.class_ranks.max(initial=0))]) + 2)
 
