@@ -72,10 +72,10 @@ Errors: ``InputError`` (input that cannot be used), ``StallError`` (a run that c
 Names are loaded when first used: importing chakrasim costs little.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chakrasim import moved
-from chakrasim.lazy import lazily
+from chakrasim.lazy import lazily, offer
 from chakrasim.version import __version__
 
 if TYPE_CHECKING:
@@ -135,6 +135,16 @@ if TYPE_CHECKING:
     from chakrasim.validation.steps.calibrate import calibrate_steps
 
 moved.install()
+
+
+def _plot(result: object, **options: Any) -> str:
+    """What ``plot()`` of results, which know nothing of reports, shows."""
+    from chakrasim.report.picture.plots import plot_svg
+
+    return plot_svg(result, **options)
+
+
+offer("plot", _plot)
 
 __all__ = [
     "ChakrasimError",

@@ -27,3 +27,16 @@ def lazily(package: str, homes: Mapping[str, Iterable[str]]) -> tuple[Callable[[
         return sorted({*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
 
     return get, names
+
+
+_offered: dict[str, Callable[..., Any]] = {}
+
+
+def offer(name: str, function: Callable[..., Any]) -> None:
+    """Let rooms below the one that has ``function`` call it, by this name, without knowing who does the work."""
+    _offered[name] = function
+
+
+def offered(name: str) -> Callable[..., Any]:
+    """What the package offers under this name."""
+    return _offered[name]

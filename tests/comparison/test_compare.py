@@ -99,7 +99,7 @@ def test_kinds_of_work_are_those_of_the_nodes(results: dict[str, cs.SimulationRe
     times = sum(kind.time_ns for kind in result.computation)
     # Streams of one device do not compute at one time here.
     assert times.tolist() == result.gpu_ns.tolist()  # type: ignore[attr-defined]
-    assert json.loads(result.to_json())["computation"][0].keys() == {"kind", "nodes", "time_ns"}
+    assert json.loads(result.to_json())["computation"][0].keys() == {"kind", "nodes", "time_ns", "flops", "bytes"}
 
 
 def test_traces_that_do_not_say_what_they_compute_are_compared_as_a_whole() -> None:

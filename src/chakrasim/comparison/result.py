@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.comparison.sides import Side
+from chakrasim.files.picture import Plotted
 from chakrasim.text.amounts import share_text, time_text
 from chakrasim.text.layout import Section
-from chakrasim.text.shown import Shown, data_frame
+from chakrasim.text.shown import data_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -65,7 +66,7 @@ class CountedBoth:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Shown):
+class Comparison(Plotted):
     """The outcome of ``chakrasim.compare``.
 
     Attributes

@@ -9,9 +9,9 @@ from typing import Any
 
 from chakrasim.estimation.parts import seconds_by_state
 from chakrasim.estimation.uncertainty import Doubts
+from chakrasim.files.picture import Plotted
 from chakrasim.machine.device.power import Energy, Power
 from chakrasim.text.amounts import share_text, size_text, time_text
-from chakrasim.text.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class LimitingLink:
 
 
 @dataclass(frozen=True)
-class StepEstimate(Shown):
+class StepEstimate(Plotted):
     """The outcome of ``chakrasim.estimate``, and what a simulated job says of a step.
 
     Attributes

@@ -15,6 +15,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.estimation.request import Request, entries_of
+from chakrasim.files.picture import Plotted
 from chakrasim.files.workers import run_all
 from chakrasim.progress import Progress
 from chakrasim.startup import cores
@@ -36,7 +37,6 @@ from chakrasim.sweeps.search import METHODS, OWN, search_of
 from chakrasim.sweeps.sensitivity import Change, Elasticity, beside, changes, elasticities, knees
 from chakrasim.sweeps.space import Point, Space, is_setting, read_space
 from chakrasim.sweeps.store import FIGURES, Store
-from chakrasim.text.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ MOST_GPUS: Final = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class SweepResult(Shown):
+class SweepResult(Plotted):
     """The outcome of ``chakrasim.sweep``.
 
     Attributes

@@ -12,13 +12,19 @@ from chakrasim.report.page.answer import sections_page
 from chakrasim.report.page.estimate import memory_bars, step_facts
 from chakrasim.report.page.parts import Bars, Fact, Page, Part, Scatter, Series, Table
 from chakrasim.report.tables.answers.plan import plan_sections
-from chakrasim.report.tables.answers.sweep import figures_texts, interval_text, sweep_sections
+from chakrasim.report.tables.answers.sweep import (
+    drawn_points,
+    figure_of,
+    figures_texts,
+    interval_text,
+    point_name,
+    sweep_sections,
+)
 from chakrasim.sweeps.plan import Plan
-from chakrasim.sweeps.points import OK, Outcome, known
+from chakrasim.sweeps.points import Outcome
 from chakrasim.sweeps.sweep import SweepResult
 from chakrasim.text.amounts import time_text
 
-MOST_POINTS: Final = 5_000
 _UNITS: Final = {"step_s": "seconds", "memory_bytes": "bytes", "gpus": "count", "energy_j": "J", "money": "count"}
 _NAMES: Final = {"step_s": "step", "memory_bytes": "memory of the fullest GPU", "gpus": "GPUs", "energy_j": "energy"}
 
@@ -67,18 +73,15 @@ def _verdict(found: SweepResult) -> Iterator[Fact]:
 
 def _points(found: SweepResult) -> Iterator[Part]:
     """The points that go, the fastest first, and at the least those of the front."""
-    going = [row for row, one in enumerate(found.outcomes) if one.status == OK]
+    chosen, left = drawn_points(found)
     front = set(found.front)
-    order = sorted(going, key=lambda row: (row not in front, found.outcomes[row].step_s, row))
-    chosen = sorted(order[:MOST_POINTS], key=lambda row: (found.outcomes[row].step_s, row))
     if not chosen:
         return
-    left = len(going) - len(chosen)
     lines = (f"{left:,} slower points are in the tables of the folder only",) if left else ()
     keys, points = tuple(found.space.vary), {row: found.point(row) for row in chosen}
-    names = tuple(", ".join(f"{key} {points[row][key]}" for key in keys) for row in chosen)
+    names = tuple(point_name(found, row) for row in chosen)
     for goal in found.space.front:
-        if goal == "step_s" or len({_of(found.outcomes[row], goal) for row in going}) < 2:
+        if goal == "step_s" or len({figure_of(found.outcomes[row], goal) for row in chosen}) < 2:
             continue
         x, y = (_series(name, [found.outcomes[row] for row in chosen]) for name in ("step_s", goal))
         places = tuple(i for i, row in enumerate(chosen) if row in front)
@@ -92,10 +95,5 @@ def _points(found: SweepResult) -> Iterator[Part]:
 
 
 def _series(name: str, outcomes: list[Outcome]) -> Series:
-    values = tuple(_of(one, name) for one in outcomes)
+    values = tuple(figure_of(one, name) for one in outcomes)
     return Series(_NAMES.get(name, name), values, "", _UNITS.get(name, "count"))
-
-
-def _of(outcome: Outcome, name: str) -> float | None:
-    value: float | None = known(float(getattr(outcome, name)))
-    return value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chakrasim.files.outputs import write_whole
+from chakrasim.files.picture import Plotted
 from chakrasim.moved import moved_methods
 from chakrasim.simulator.outcome.computation import KindTimes, kind_times
 from chakrasim.simulator.outcome.graph_links import GraphLink
@@ -25,7 +26,7 @@ from chakrasim.simulator.outcome.records import (
 from chakrasim.simulator.outcome.steps import StepTime, step_times
 from chakrasim.text.amounts import share_text, size_text, time_text
 from chakrasim.text.layout import Section
-from chakrasim.text.shown import Shown, data_frame
+from chakrasim.text.shown import data_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SimulationResult(Shown):
+class SimulationResult(Plotted):
     """The outcome of ``chakrasim.simulate``.
 
     Attributes

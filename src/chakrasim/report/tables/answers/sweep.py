@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from chakrasim.sweeps.points import ENGINE, Outcome
+from chakrasim.sweeps.points import ENGINE, OK, Outcome, known
 from chakrasim.sweeps.sensitivity import GAIN
 from chakrasim.sweeps.sweep import MOST_GPUS, SweepResult
 from chakrasim.text.amounts import percent_text, size_text, time_text
@@ -14,6 +14,8 @@ from chakrasim.text.layout import Section
 _COLUMNS = ("step", "GPUs", "memory", "energy", "money")
 SHOWN = 20
 """Rows of the front."""
+MOST_POINTS = 5_000
+"""Points of a chart, or of a table of them all."""
 
 
 def sweep_sections(found: SweepResult) -> list[Section]:
@@ -48,11 +50,9 @@ def _sections(found: SweepResult) -> Iterator[Section]:
 
 def _beside(found: SweepResult) -> Iterator[Section]:
     """What the best hangs on, where the front bends, what a gain costs."""
-    keys = tuple(found.space.vary)
 
     def named(row: int) -> str:
-        point = found.point(row)
-        return ", ".join(f"{key} {point[key]}" for key in keys)
+        return point_name(found, row)
 
     def step(row: int) -> str:
         return time_text(1e9 * found.outcomes[row].step_s)
@@ -83,6 +83,27 @@ def _beside(found: SweepResult) -> Iterator[Section]:
 def _figures(found: SweepResult, row: int) -> tuple[str, ...]:
     step, _, *others = figures_texts(found.outcomes[row])
     return step, *others
+
+
+def drawn_points(found: SweepResult) -> tuple[list[int], int]:
+    """The points that go, the fastest first, of many those of the front and the fastest others; how many are left."""
+    going = [row for row, one in enumerate(found.outcomes) if one.status == OK]
+    front = set(found.front)
+    order = sorted(going, key=lambda row: (row not in front, found.outcomes[row].step_s, row))
+    chosen = sorted(order[:MOST_POINTS], key=lambda row: (found.outcomes[row].step_s, row))
+    return chosen, len(going) - len(chosen)
+
+
+def point_name(found: SweepResult, row: int) -> str:
+    """The values of the varied keys."""
+    point = found.point(row)
+    return ", ".join(f"{key} {point[key]}" for key in found.space.vary)
+
+
+def figure_of(outcome: Outcome, name: str) -> float | None:
+    """A figure of a point; None where nobody knows it."""
+    value: float | None = known(float(getattr(outcome, name)))
+    return value
 
 
 def refused_sections(what: str, refused: Mapping[str, int]) -> list[Section]:
