@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -108,7 +109,9 @@ def main() -> None:
     """Print a line a space."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="spaces; default: all")
-    parser.add_argument("--cache", type=Path, default=Path("bench-search"), metavar="DIR")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "chakrasim-bench-search", metavar="DIR"
+    )
     parser.add_argument("--optuna", action="store_true", help="with Optuna's search, too")
     options = parser.parse_args()
     print(f"{'space':24} {'method':8}  points  front   runs    runs   volume  99 % at   CPU s")

@@ -347,7 +347,7 @@ def test_the_commands_choose_ranks(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_a_replayed_job_has_what_was_measured_below_what_is_simulated(tmp_path: Path) -> None:
     assert main(["trace", str(TRACES), "-o", str(tmp_path / "out"), "--quiet"]) == 0
-    replayed = cs.simulate(str(tmp_path / "out" / "chakra"), replay_durations="recorded")
+    replayed = cs.replay_recorded(str(tmp_path / "out" / "chakra"), "recorded")
     write_timeline(replayed, tmp_path / "t.pftrace", ranks=[1])
     found = Read(tmp_path / "t.pftrace")
     shown = {name: [one for one in found.slices if (one["category"] == "measured") is name] for name in (False, True)}
