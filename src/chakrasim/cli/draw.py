@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.files import add_files, files
-from chakrasim.cli.machine_options import SIZE, add_size
+from chakrasim.cli.machine_options import SIZE, add_size, sized_machine
 from chakrasim.cli.options import add_reading, rank_list
 from chakrasim.cli.output import announce_compilation, check_targets, tell_warnings
 from chakrasim.compat.option_names import new_form
@@ -85,9 +85,8 @@ def run(options: argparse.Namespace) -> int:
         return _run_ranks(options)
     if (name := _given(options, OF_RUNS)) is not None:
         raise InputError(f"--{name} is of a simulated job", remedy=f"give --machine, or leave --{name} out")
-    given = next((name for name in ("load", *SIZE) if getattr(options, name) is not None), None)
-    if given is not None:
-        raise InputError(f"--{given} is of a network", remedy=f"give --network, or leave --{given} out")
+    if (name := _given(options, ("load", *SIZE))) is not None:
+        raise InputError(f"--{name} is of a network", remedy=f"give --network, or leave --{name} out")
     inputs, output = files(options)
     suffix = _suffix(output, SUFFIXES, (inputs[0],))
     announce_compilation("trace")
@@ -121,16 +120,13 @@ def _run_ranks(options: argparse.Namespace) -> int:
     _suffix(output, (".svg",), (inputs[0], "--machine", options.machine))
     check_targets({"-o": output}, [inputs[0], options.machine, options.comm_group])
     announce_compilation("trace", "simulator")
-    from chakrasim.machine import load_machine
     from chakrasim.report.picture.gantt import MOST_RANKS, write_gantt
     from chakrasim.simulator.api import simulate
 
     notes = Notes()
-    size = {name: getattr(options, name) for name in SIZE}
-    sized = any(value is not None for value in size.values())
     result = simulate(
         inputs[0],
-        machine=load_machine(options.machine, notes, **size) if sized else options.machine,
+        machine=sized_machine(options, notes),
         comm_groups=options.comm_group,
         network_model=options.network_model,
         lenient=options.lenient,

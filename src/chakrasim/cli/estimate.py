@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_strict, whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
-from chakrasim.cli.page import add_report, check_report, write_report
+from chakrasim.cli.output import announce_compilation, report, tell_warnings
+from chakrasim.cli.page import add_report, check_outputs, write_report
 from chakrasim.cli.step_options import add_numbers, asked_of
 from chakrasim.notes import Notes
 
@@ -74,8 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Estimate and print. Raises InputError."""
     inputs = [options.model, options.machine, options.device_profile]
-    check_targets({"--json": options.json, "--report": options.report}, inputs)
-    check_report(options.report)
+    check_outputs(options, inputs)
     if not options.quiet:
         announce_compilation("simulator")
     from chakrasim.estimation.api import estimate

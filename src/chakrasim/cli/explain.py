@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.job_options import add_inputs, add_limits, add_model, files_of, simulated
-from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
-from chakrasim.cli.page import add_report, check_report, question_of, write_report
+from chakrasim.cli.output import announce_compilation, report, tell_warnings
+from chakrasim.cli.page import add_report, check_outputs, question_of, write_report
 
 if TYPE_CHECKING:
     from chakrasim.explanation.result import Explanation
@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Simulate, explain and print. Raises InputError and StallError."""
     inputs = files_of(options)
-    check_targets({"--json": options.json, "--report": options.report}, inputs)
-    check_report(options.report)
+    check_outputs(options, inputs)
     if not options.quiet:
         announce_compilation("trace", "simulator", "event_graph")
     with simulated(options) as result:

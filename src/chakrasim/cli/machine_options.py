@@ -84,6 +84,17 @@ def machine_for(name: str, ranks: int, notes: Notes) -> Machine:
     return machine
 
 
+def sized_machine(options: argparse.Namespace, notes: Notes, ranks: int | None = None) -> Machine | str:
+    """The machine by its name, or, where any of `SIZE` is given, the board's of that size; of ``ranks`` GPUs unless
+    --gpus says how many. Raises InputError."""
+    size = {name: getattr(options, name) for name in SIZE}
+    if all(value is None for value in size.values()):
+        return str(options.machine)
+    from chakrasim.machine import load_machine
+
+    return load_machine(options.machine, notes, **(size | {"gpus": ranks if options.gpus is None else options.gpus}))
+
+
 def machine_of(options: argparse.Namespace, notes: Notes | None = None) -> Machine:
     """The machine that the options describe. Raises InputError."""
     from chakrasim.machine import load_machine

@@ -16,9 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
-from shutil import get_terminal_size
 from signal import SIGINT, SIGTERM
-from textwrap import wrap
 from typing import Any, Final
 
 from chakrasim import __version__
@@ -254,11 +252,13 @@ def _run(argv: list[str]) -> int:
 class _Whole(Parser):
     """The whole command's parser, whose help lists the commands under headings."""
 
+    summaries: Mapping[str, str]
+
     def format_help(self) -> str:
         """What ``--help`` prints."""
         text = self._get_formatter()
         text.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
-        text.add_text(self.description)
+        text.add_text("\n".join([_DESCRIPTION, *_listed(self.summaries)]))
         text.start_section(self._optionals.title)
         text.add_arguments(self._optionals._group_actions)
         text.end_section()
@@ -275,7 +275,7 @@ def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
     parsers = {}
-    summaries = {}
+    summaries = parser.summaries = {}
     for name in names:
         package = ".main" if name in ("analyze", "what-if") else ""
         module = import_module(f"chakrasim.cli.{name.replace('-', '_')}{package}")
@@ -286,12 +286,14 @@ def _parsers(names: Iterable[str]) -> tuple[Parser, dict[str, Parser]]:
         )
         module.add_arguments(parsers[name])
         parsers[name].set_defaults(run=module.run)
-    parser.description = "\n".join([_DESCRIPTION, *_listed(summaries)])
     return parser, parsers
 
 
 def _listed(summaries: Mapping[str, str]) -> Iterator[str]:
     """The commands under their headings."""
+    from shutil import get_terminal_size
+    from textwrap import wrap
+
     width = min(get_terminal_size().columns, 120) - 2
     for heading, names in GROUPS.items():
         yield f"\n{heading}:"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from chakrasim.cli.output import check_targets
 from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ def check_report(path: str | None) -> None:
         raise InputError("no browser would open the page under this name", file=path,
                          found=ending or "no ending", expected=".html",
                          remedy="name it out.html, for instance")  # fmt: skip
+
+
+def check_outputs(options: argparse.Namespace, inputs: Iterable[str | None]) -> None:
+    """Raise InputError for files of --json and --report that cannot be written, or that are inputs."""
+    check_targets({"--json": options.json, "--report": options.report}, [*inputs])
+    check_report(options.report)
 
 
 def question_of(options: argparse.Namespace, text: str) -> str:

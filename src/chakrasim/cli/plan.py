@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_strict, whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
-from chakrasim.cli.page import add_report, check_report, write_report
+from chakrasim.cli.output import announce_compilation, report, tell_warnings
+from chakrasim.cli.page import add_report, check_outputs, write_report
 from chakrasim.cli.progress import count_ranks
 from chakrasim.cli.step_options import add_numbers, asked_of
 from chakrasim.notes import Notes
@@ -50,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Plan and print. Raises InputError."""
     inputs = [options.model, options.machine]
-    check_targets({"--json": options.json, "--report": options.report}, inputs)
-    check_report(options.report)
+    check_outputs(options, inputs)
     if not options.quiet:
         announce_compilation("simulator")
     from chakrasim.report.tables.answers.plan import plan_sections

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from chakrasim.cli.machine_options import SIZE, add_size
+from chakrasim.cli.machine_options import add_size, sized_machine
 from chakrasim.cli.options import add_strict, whole_number
 from chakrasim.cli.output import check_target, check_targets, report, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.text.amounts import amount_of
-
-if TYPE_CHECKING:
-    from chakrasim.machine import Machine
 
 SUMMARY = "Predict how long a collective takes on a machine, with an interval"
 EXAMPLES = """\
@@ -87,7 +84,12 @@ def _collective(options: argparse.Namespace) -> int:
 
     notes = Notes()
     found = predict_collectives(
-        _machine(options, notes), options.collective, sizes, options.ranks, library=options.library, notes=notes
+        sized_machine(options, notes, options.ranks),
+        options.collective,
+        sizes,
+        options.ranks,
+        library=options.library,
+        notes=notes,
     )
     tell_warnings(notes.warnings, options)
     if options.plot is not None:
@@ -100,17 +102,6 @@ def _collective(options: argparse.Namespace) -> int:
         lambda: prediction_sections(found, one=options.sizes is None),
     )
     return 0
-
-
-def _machine(options: argparse.Namespace, notes: Notes) -> Machine | str:
-    """The machine by its name, or a board's of the size that is asked for."""
-    size = {name: getattr(options, name) for name in SIZE}
-    if all(value is None for value in size.values()):
-        return str(options.machine)
-    from chakrasim.machine import load_machine
-
-    gpus = options.ranks if options.gpus is None else options.gpus
-    return load_machine(options.machine, notes, **(size | {"gpus": gpus}))
 
 
 def _size(option: str, text: str) -> int:

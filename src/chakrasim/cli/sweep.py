@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, report
-from chakrasim.cli.page import add_report, check_report, write_report
+from chakrasim.cli.output import announce_compilation, report
+from chakrasim.cli.page import add_report, check_outputs, write_report
 from chakrasim.cli.progress import count_ranks
 
 METHODS, OWN = ("guess", "optuna"), "guess"
@@ -65,8 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Sweep and print. Raises InputError."""
-    check_targets({"--json": options.json, "--report": options.report}, [options.sweep])
-    check_report(options.report)
+    check_outputs(options, [options.sweep])
     if not options.quiet:
         announce_compilation("simulator")
     from chakrasim.report.tables.answers.sweep import sweep_sections

@@ -7,8 +7,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import add_reading, add_redaction, amount, redaction, step, whole_number
-from chakrasim.cli.output import check_targets, print_sections, tell_warnings, write_json, write_out
-from chakrasim.cli.page import add_report, check_report, write_report
+from chakrasim.cli.output import print_sections, tell_warnings, write_json, write_out
+from chakrasim.cli.page import add_report, check_outputs, write_report
 from chakrasim.cli.progress import count_ranks
 from chakrasim.errors import InputError
 from chakrasim.text.amounts import ranks_text, share_text, time_text
@@ -66,8 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
     inputs = [options.map, options.redact_key, options.directory]
-    check_targets({"--json": options.json, "--report": options.report}, inputs)
-    check_report(options.report)
+    check_outputs(options, inputs)
     if options.report is not None and redaction(options) is not False:
         raise InputError("a page has names of files and what the doctor says of them, and so is not redacted",
                          found="--report with --redact", remedy="leave one of them out")  # fmt: skip

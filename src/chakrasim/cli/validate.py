@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from chakrasim.cli.options import add_strict
-from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
-from chakrasim.cli.page import add_report, check_report, write_tables
+from chakrasim.cli.output import announce_compilation, report, tell_warnings
+from chakrasim.cli.page import add_report, check_outputs, write_tables
 from chakrasim.cli.progress import count_ranks
 
 SUMMARY = "Compare predictions with published measurements"
@@ -88,8 +88,7 @@ def _show(done: int, total: int, name: str) -> None:
 
 
 def _megatron(options: argparse.Namespace) -> int:
-    check_targets({"--json": options.json, "--report": options.report}, [])
-    check_report(options.report)
+    check_outputs(options, [])
     announce_compilation("simulator")
     from chakrasim.report.tables.validation import validation_sections
     from chakrasim.validation.megatron import validate_megatron
@@ -102,8 +101,7 @@ def _megatron(options: argparse.Namespace) -> int:
 
 
 def _collectives(options: argparse.Namespace) -> int:
-    check_targets({"--json": options.json, "--report": options.report}, [])
-    check_report(options.report)
+    check_outputs(options, [])
     from chakrasim.notes import Notes
     from chakrasim.report.tables.scoreboard import scoreboard_sections
     from chakrasim.validation.scoreboard.api import validate_collectives
@@ -123,8 +121,7 @@ def _collectives(options: argparse.Namespace) -> int:
 
 
 def _steps(options: argparse.Namespace) -> int:
-    check_targets({"--json": options.json, "--report": options.report}, [])
-    check_report(options.report)
+    check_outputs(options, [])
     announce_compilation("simulator")
     from chakrasim.report.tables.validation import steps_sections
     from chakrasim.validation.steps.api import validate_steps

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.cli.job_options import add_inputs, add_limits, add_model, files_of
 from chakrasim.cli.options import real_number, whole_number
-from chakrasim.cli.output import announce_compilation, check_targets, report, tell_warnings
-from chakrasim.cli.page import add_report, check_report, question_of, write_report
+from chakrasim.cli.output import announce_compilation, report, tell_warnings
+from chakrasim.cli.page import add_report, check_outputs, question_of, write_report
 from chakrasim.cli.what_if import recorded, simulated, stragglers
 from chakrasim.notes import Notes
 
@@ -80,8 +80,7 @@ def _draws(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Answer and print. Raises InputError and StallError."""
     inputs = files_of(options)
-    check_targets({"--json": options.json, "--report": options.report}, inputs)
-    check_report(options.report)
+    check_outputs(options, inputs)
     notes = Notes()
     answer, sections = _answer(options, notes)
     tell_warnings(notes.warnings, options)

@@ -30,11 +30,11 @@ def beside(process: Process, record: NodeRecord, numbers: Ints, begin: int) -> P
         return process
     own = chosen[np.lexsort((chosen, start[chosen]))]
     starts, lengths = start[own] - begin, duration[own]
-    lanes = _lanes(record, numbers[own])
+    lanes = np.array(_lanes(record, numbers[own]))
     tracks = list(process.tracks)
     last = max((track.tid for track in tracks), default=0)
-    for lane in sorted({*lanes}):
-        at = np.array([i for i, one in enumerate(lanes) if one == lane], np.intp)
+    for lane in np.unique(lanes).tolist():
+        at = np.flatnonzero(lanes == lane)
         rows = np.array(rows_in_parallel(starts[at].tolist(), (starts + lengths)[at].tolist()))
         for row in range(int(rows.max()) + 1):
             last += 1
@@ -61,9 +61,7 @@ def _times(record: NodeRecord) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     trace, order = record.graph.trace, record.graph.order
     start, duration = (trace.attr(name) for name in ("start_ns", "duration_ns"))
     known = start.is_integer & duration.is_integer
-    columns = (np.where(known, column.bits.view(np.int64), 0)[order] for column in (start, duration))
-    begin, length = columns
-    return begin, np.maximum(length, 0), known[order]
+    return start.integers_or(0)[order], np.maximum(duration.integers_or(0)[order], 0), known[order]
 
 
 def _lanes(record: NodeRecord, numbers: Ints) -> list[str]:

@@ -213,8 +213,8 @@ def chakra_events(rank: int, trace: Trace) -> RankEvents:
         )
     on_host = trace.attr("is_cpu_op")
     host = on_host.present & (on_host.bits != 0)
-    stream = _numbers(trace, "stream", -1)
-    thread = _numbers(trace, "tid", 0)
+    stream = trace.attr("stream").integers_or(-1)
+    thread = trace.attr("tid").integers_or(0)
     tracks = []
     for key in np.unique(thread[host]).tolist():
         mine = np.flatnonzero(host & (thread == key))
@@ -231,13 +231,7 @@ def chakra_events(rank: int, trace: Trace) -> RankEvents:
 
 def _exact(trace: Trace, name: str, micros_: NDArray[np.uint64]) -> Ints:
     """Times in ns: of the attribute where a node has it, else of the schema's microseconds."""
-    column = trace.attr(name)
-    return np.where(column.is_integer, column.bits.view(np.int64), micros_.astype(np.int64) * 1000)
-
-
-def _numbers(trace: Trace, name: str, default: int) -> Ints:
-    column = trace.attr(name)
-    return np.where(column.is_integer, column.bits.view(np.int64), default)
+    return trace.attr(name).integers_or(micros_.astype(np.int64) * 1000)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------

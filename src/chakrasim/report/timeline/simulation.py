@@ -250,9 +250,7 @@ class _Arguments:
 
     def _column(self, name: str) -> Ints:
         """An attribute by node number, -1 where it is absent or no integer."""
-        column = self.graph.trace.attr(name)
-        values = np.where(column.is_integer, column.bits.view(np.int64), -1)
-        return values[self.graph.order]
+        return self.graph.trace.attr(name).integers_or(-1)[self.graph.order]
 
     def of(self, numbers: Ints) -> list[str]:
         columns = (self.types, self.sizes, self.peers, self.uses, self.groups)

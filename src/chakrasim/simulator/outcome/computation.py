@@ -56,6 +56,4 @@ def kind_times(records: Sequence[NodeRecord], classes: Ints) -> tuple[KindTimes,
 
 def _amounts(graph: Graph, name: str) -> Floats:
     """float64[nodes]: an attribute, 0 where it is absent, negative or no integer."""
-    column = graph.trace.attr(name)
-    values = np.where(column.is_integer, column.bits.view(np.int64), 0)[graph.order]
-    return np.maximum(values, 0).astype(np.float64)
+    return np.maximum(graph.trace.attr(name).integers_or(0)[graph.order], 0).astype(np.float64)

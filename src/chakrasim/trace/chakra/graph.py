@@ -156,6 +156,10 @@ class AttrColumn:
             values[~self.present] = default
         return values
 
+    def integers_or(self, default: int | Ints) -> Ints:
+        """int64[n] in two's complement, ``default`` where the attribute is absent or no integer."""
+        return np.where(self.is_integer, self.bits.view(np.int64), default)
+
     def value(self, node: int) -> Any:
         """The value at one node as a Python object; None where absent or without a value."""
         return self.trace.decode(int(self.kind[node]), int(self.bits[node]))
