@@ -17,11 +17,15 @@ from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
 
 Floats = NDArray[np.float64]
+Kind = Callable[["Examples"], Iterator[Expression]]
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
 TERMS: Final = 8
 """Of a sum, at most."""
+ATTEMPTS: Final = 400
+FEW_ATTEMPTS: Final = 60
+"""Parts of examples for which a law is searched, at most, for one law by case."""
 CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
 FAR: Final = 0.44
@@ -73,10 +77,14 @@ def law(examples: Examples) -> Expression | None:
     """The simplest law found that gives all examples, or None."""
     few = simple(examples)
     found = _plain(few, QUICK) or _plain(few, (_sums,))
-    return found or _by_case(few, CASES, QUICK) or _by_case(few, 2, (*QUICK, _sums), choices=True)
+    if found is None:
+        found = _Cases(QUICK, ATTEMPTS).law(few, CASES)
+    if found is None:
+        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, choices=True).law(few, 3)
+    return found
 
 
-def _plain(few: Examples, kinds: Sequence[Callable[[Examples], Iterator[Expression]]]) -> Expression | None:
+def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
     """A law without cases for examples as `simple` has them."""
     if not len(few):
         return ["const", 0, 1]
@@ -347,36 +355,42 @@ QUICK: Final = (_pairs, _product)
 # -- cases -------------------------------------------------------------------------------------------------------------
 
 
-def _by_case(
-    few: Examples, cases: int, kinds: Sequence[Callable[[Examples], Iterator[Expression]]], *, choices: bool = False
-) -> Expression | None:
-    """Parts of the examples, each with a law: of the tests that leave a part with a plain law, the one that leaves the
-    largest; the rest in the same way. ``choices``: only columns of two values are tested."""
-    if len(few) < 2 * SMALLEST_CASE or not cases:
-        return None
-    tried = 0
-    for held, one in _tests(few, choices):
-        for part, other in ((held, ~held), (~held, held)):
-            if part.sum() < SMALLEST_CASE:
-                continue
-            own = _plain(simple(few.some(np.flatnonzero(part))), kinds)
-            if own is None:
-                continue
-            left = simple(few.some(np.flatnonzero(other)))
-            rest = _plain(left, kinds) or _by_case(left, cases - 1, kinds, choices=choices)
-            if rest is not None:
-                return ["if", one, own, rest] if part is held else ["if", one, rest, own]
-            tried += 1
-        if tried >= 3:
+class _Cases:
+    """Laws by case. ``choices``: only columns of two values are tested, and whether a column is 0."""
+
+    def __init__(self, kinds: Sequence[Kind], attempts: int, *, choices: bool = False) -> None:
+        self.kinds = kinds
+        self.left = attempts
+        self.choices = choices
+
+    def law(self, few: Examples, cases: int) -> Expression | None:
+        """Of the tests that leave a part with a plain law the first whose other part has a law, too."""
+        if len(few) < 2 * SMALLEST_CASE or not cases:
             return None
-    return None
+        for held, one in _tests(few, self.choices):
+            for part, other in ((held, ~held), (~held, held)):
+                if self.left <= 0:
+                    return None
+                own = self._plain(few, part)
+                if own is None:
+                    continue
+                left = simple(few.some(np.flatnonzero(other)))
+                rest = self._plain(few, other) or self.law(left, cases - 1)
+                if rest is not None:
+                    return ["if", one, own, rest] if part is held else ["if", one, rest, own]
+        return None
+
+    def _plain(self, few: Examples, part: NDArray[np.bool_]) -> Expression | None:
+        if part.sum() < SMALLEST_CASE:
+            return None
+        self.left -= 1
+        return _plain(simple(few.some(np.flatnonzero(part))), self.kinds)
 
 
 def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
     """Tests that part the examples, each parting once, those first whose parts have few different values."""
     found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
-    tested = Examples(few.wanted, {n: c for n, c in few.columns.items() if not choices or len(np.unique(c)) == 2})
-    for number, one in enumerate(_comparisons(tested)):
+    for number, one in enumerate(_choices(few) if choices else _comparisons(few)):
         held = expressions.test(one, few.columns)
         share = int(held.sum())
         if not 0 < share < len(few):
@@ -391,6 +405,13 @@ def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], li
 def _mixed(wanted: Ints, held: NDArray[np.bool_]) -> float:
     """How many different values both parts have together, by how many examples each has."""
     return sum(len(np.unique(wanted[part])) * float(part.sum()) for part in (held, ~held))
+
+
+def _choices(few: Examples) -> Iterator[list[Any]]:
+    for name, column in few.columns.items():
+        values = np.unique(column).tolist()
+        if len(values) == 2 or 0 in values:
+            yield [name, "==", "", 0 if 0 in values else values[0]]
 
 
 def _comparisons(few: Examples) -> Iterator[list[Any]]:

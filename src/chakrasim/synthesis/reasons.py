@@ -22,7 +22,7 @@ from typing import Any, Final
 
 Rule = list[Any]
 OWN: Final = -1
-TRIED: Final = 1500
+TRIED: Final = 600
 """Nodes of a role that rules are tried on, at most."""
 SETS: Final = 6
 """Roles of which all sets are tried; of more, pairs and all together."""
