@@ -97,6 +97,22 @@ def text(expression: Expression) -> str:
             return f"({text(expression[1])} {operation} {text(expression[2])})"
 
 
+def times(expression: Expression, factor: Fraction) -> Expression:
+    """So many times as much."""
+    over, under = factor.numerator, factor.denominator
+    match expression[0]:
+        case "const":
+            return ["const", expression[1] * over, expression[2] * under]
+        case "sum":
+            return ["sum", [[p * over, q * under, powers] for p, q, powers in expression[1]]]
+        case "if":
+            return ["if", expression[1], times(expression[2], factor), times(expression[3], factor)]
+        case "+" | "-" as sign:
+            return [sign, times(expression[1], factor), times(expression[2], factor)]
+        case _:
+            return ["*", expression, ["const", over, under]]
+
+
 def _product(p: int, q: int, powers: Mapping[str, int]) -> str:
     factors = [str(Fraction(p, q))] if (p, q) != (1, 1) or not powers else []
     factors += [name if twice == 2 else f"{name}^{Fraction(twice, 2)}" for name, twice in powers.items()]

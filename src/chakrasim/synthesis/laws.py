@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations_with_replacement
 from typing import Any, Final
 
 import numpy as np
@@ -15,28 +14,31 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.sums import sums
 
 Floats = NDArray[np.float64]
 Kind = Callable[["Examples"], Iterator[Expression]]
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
-TERMS: Final = 8
-"""Of a sum, at most."""
+FEW: Final = 6
+"""Different numbers without which no sum is searched."""
+LIGHT: Final = 0.003
+"""Of the heaviest column's weight, what a column needs to count for a sum."""
+STEEP: Final = 0.6
+SLIGHT: Final = 0.15
+"""Columns whose slope is less steep down may stand above; those that slope down by more than this, below."""
+ABOVE: Final = 8
+BELOW: Final = 3
 ATTEMPTS: Final = 400
-FEW_ATTEMPTS: Final = 60
+FEW_ATTEMPTS: Final = 8
 """Parts of examples for which a law is searched, at most, for one law by case."""
 CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
-FAR: Final = 0.44
-"""How far from a half a slope has to be for its column to count as a factor of all products of a sum."""
 SMALLEST_CASE: Final = 2
 """Examples without which a case is no law but a copy."""
 EXACT: Final = 1e-6
 """A law gives an example if it is no further from it, relative; numbers below a million are then equal."""
-_POWERS: Final = 600
-_FEW_POWERS: Final = 160
-"""Products that a sum of two, and of three, is made of, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,134 +221,56 @@ def _wrong(wanted: Ints, held: NDArray[np.bool_]) -> int:
 
 
 def _sums(few: Examples) -> Iterator[Expression]:
-    """Sums of two and three products, all tried, and of more, taken one by one."""
-    columns = _relevant(few)
-    if not columns or len(few) < 4:
+    """Sums of products of the columns that seem to matter."""
+    if len(np.unique(few.wanted)) < FEW or not few.wanted.all():
         return
-    factor, over, rest = _factor(columns, len(few))
-    made = [(_joined(factor, powers), product) for powers, product in _powers(rest, len(few))]
-    probes = _spread(few, 96)
-    scale = over / few.wanted.astype(np.float64)
-    table = np.stack([product[probes] * scale[probes] for _, product in made], axis=1)
-    table /= np.linalg.norm(table, axis=0)
-    ones = np.ones(len(probes))
-    for search, most in ((_best_pairs, _POWERS), (_best_triples, _FEW_POWERS), (_one_by_one, _POWERS)):
-        for taken in search(table[:, :most], ones):
-            found = _rounded(few, [made[i] for i in taken], scale)
-            if found is not None:
-                yield found
+    chosen = _relevant(few)
+    if chosen.above:
+        yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero)
 
 
-def _joined(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-    both = {name: a.get(name, 0) + b.get(name, 0) for name in (*a, *b)}
-    return {name: power for name, power in both.items() if power}
+@dataclass(frozen=True, eq=False)
+class _Relevant:
+    """Columns for sums: of products, of what they are divided by, and of what may be 0."""
+
+    above: Mapping[str, Floats]
+    below: Mapping[str, Floats]
+    zero: Mapping[str, NDArray[np.bool_]]
 
 
-def _best_pairs(table: Floats, target: Floats) -> Iterator[list[int]]:
-    """The pairs of columns that together come nearest to the target, if that is near."""
-    both = table.T @ table
-    along = table.T @ target
-    apart = np.maximum(1 - both**2, 1e-9)
-    said = (along[:, None] ** 2 + along**2 - 2 * both * np.outer(along, along)) / apart
-    said[np.tril_indices(len(said))] = 0
-    whole = float(target @ target)
-    for place in np.argpartition(said, -6, axis=None)[-6:].tolist() if said.size > 6 else range(said.size):
-        i, j = divmod(place, len(said))
-        if said[i, j] > whole * (1 - 1e-7) and i < j:
-            yield [i, j]
-
-
-def _best_triples(table: Floats, target: Floats) -> Iterator[list[int]]:
-    """Triples: for each column the best pair for what it leaves of the others and of the target."""
-    for i in range(table.shape[1]):
-        own = table[:, i]
-        others = table[:, i + 1 :] - np.outer(own, own @ table[:, i + 1 :])
-        lengths = np.linalg.norm(others, axis=0)
-        kept = np.flatnonzero(lengths > 1e-6)
-        if len(kept) < 2:
-            continue
-        rest = target - own * (own @ target)
-        if not float(rest @ rest):
-            continue
-        for pair in _best_pairs(others[:, kept] / lengths[kept], rest):
-            yield [i, *(i + 1 + int(kept[one]) for one in pair)]
-
-
-def _one_by_one(table: Floats, target: Floats) -> Iterator[list[int]]:
-    """Columns taken one by one, each time the one that explains most of what is left."""
-    taken: list[int] = []
-    rest = target
-    while len(taken) < min(TERMS, len(target) - 2):
-        taken.append(int(np.abs(rest @ table).argmax()))
-        own = table[:, taken]
-        rest = target - own @ np.linalg.lstsq(own, target, rcond=None)[0]
-        if np.linalg.norm(rest) < 1e-7 * np.linalg.norm(target):
-            yield taken
-            return
-
-
-def _rounded(few: Examples, terms: list[tuple[dict[str, int], Floats]], scale: Floats) -> Expression | None:
-    matrix = np.stack([product * scale for _, product in terms], axis=1)
-    slopes = np.linalg.lstsq(matrix, np.ones(len(few)), rcond=None)[0]
-    said: list[list[Any]] = []
-    for (powers, product), slope in zip(terms, slopes, strict=True):
-        if abs(slope) * float((product * scale).max()) < 1e-7:
-            continue
-        factor = Fraction(float(slope)).limit_denominator(1 << 10)
-        if not factor or abs(float(factor) / slope - 1) > 1e-4:
-            return None
-        said.append([factor.numerator, factor.denominator, powers])
-    return ["sum", said] if said else None
-
-
-def _relevant(few: Examples) -> dict[str, tuple[float, Floats]]:
-    """The columns that a line in logarithms needs, those with most weight first, and its slopes."""
+def _relevant(few: Examples) -> _Relevant:
+    """The columns that a line in logarithms needs, those with most weight first."""
     positive = _positive(few)
-    if not positive or (few.wanted <= 0).any():
-        return {}
     logs = {name: np.log(column) for name, column in positive.items()}
-    chosen = _independent(logs)
-    basis = np.stack([np.ones(len(few)), *(logs[name] for name in chosen)], axis=1)
-    slopes = np.linalg.lstsq(basis, np.log(few.wanted.astype(np.float64)), rcond=None)[0][1:]
-    spread = np.array([abs(slope) * float(logs[name].std()) for name, slope in zip(chosen, slopes, strict=True)])
-    order = [i for i in np.argsort(-spread).tolist() if spread[i] > 0.003 * spread.max()]
-    return {chosen[i]: (float(slopes[i]), positive[chosen[i]]) for i in order[:9]}
+    zero = {name: column == 0 for name, column in few.columns.items() if name not in positive and (column == 0).any()}
+    chosen = _independent(logs) if logs else []
+    every = {name: logs[name] for name in chosen} | {name: held.astype(np.float64) for name, held in zero.items()}
+    if not every:
+        return _Relevant({}, {}, {})
+    basis = np.stack([np.ones(len(few)), *every.values()], axis=1)
+    slopes = np.linalg.lstsq(basis, np.log(np.abs(few.wanted.astype(np.float64))), rcond=None)[0][1:].tolist()
+    weight = {name: abs(slope) * float(every[name].std()) for name, slope in zip(every, slopes, strict=True)}
+    most = max(weight.values())
+    order = [name for name in sorted(every, key=lambda name: (-weight[name], name)) if weight[name] > LIGHT * most]
+    slope = dict(zip(every, slopes, strict=True))
+    above = [name for name in order if name in logs and slope[name] > -STEEP][:ABOVE]
+    below = [name for name in order if name in logs and slope[name] < -SLIGHT][:BELOW]
+    above += _made_of({name: logs[name] for name in above}, {n: log for n, log in logs.items() if n not in chosen})
+    cases = [name for name in order if name in zero][:BELOW]
+    return _Relevant({name: positive[name] for name in above}, {name: positive[name] for name in below},
+                     {name: zero[name] for name in cases})  # fmt: skip
 
 
-def _factor(
-    columns: Mapping[str, tuple[float, Floats]], count: int
-) -> tuple[dict[str, int], Floats, dict[str, Floats]]:
-    """Twice the powers of columns that every product of the sum seems to have, their product, and other columns."""
-    factor = {n: 2 * round(slope) for n, (slope, _) in columns.items() if round(slope) and abs(slope % 1 - 0.5) > FAR}
-    over = np.ones(count)
-    for name, power in factor.items():
-        over = over * columns[name][1] ** (power / 2)
-    rest = {name: column for name, (_, column) in columns.items() if name not in factor}
-    return factor, over, dict(list(rest.items())[:6])
-
-
-def _powers(columns: Mapping[str, Floats], count: int) -> Iterator[tuple[dict[str, int], Floats]]:
-    """Products of up to four columns, one of them perhaps as a divisor; simple ones first; twice their powers."""
-    named = list(columns)
-    seen = set()
-    for degree in range(5):
-        for above in combinations_with_replacement(named, degree):
-            for below in ((), *((name,) for name in named if name not in above)):
-                powers: dict[str, int] = {}
-                for name in above:
-                    powers[name] = powers.get(name, 0) + 2
-                for name in below:
-                    powers[name] = powers.get(name, 0) - 2
-                key = tuple(sorted(powers.items()))
-                if key in seen or any(power > 4 for power in powers.values()):
-                    continue
-                seen.add(key)
-                product = np.ones(count)
-                for name, power in powers.items():
-                    product = product * columns[name] ** (power / 2)
-                yield powers, product
-                if len(seen) >= _POWERS:
-                    return
+def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[str]:
+    """Of the other columns those that are products of powers of these, two at most."""
+    found: list[str] = []
+    if logs:
+        basis = np.stack([np.ones(len(next(iter(logs.values())))), *logs.values()], axis=1)
+        for name, log in others.items():
+            rest = log - basis @ np.linalg.lstsq(basis, log, rcond=None)[0]
+            if np.linalg.norm(rest) < 1e-8 * max(float(np.linalg.norm(log)), 1.0):
+                found.append(name)
+    return found[:2]
 
 
 QUICK: Final = (_pairs, _product)

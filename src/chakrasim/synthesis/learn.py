@@ -11,7 +11,7 @@ import numpy as np
 from chakrasim.synthesis import levels, reasons
 from chakrasim.synthesis.columns import Parameters, columns_of, of_rank, path_columns, run_lengths
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.levels import Table
+from chakrasim.synthesis.levels import Known, Table
 from chakrasim.synthesis.loops import Loop, Place
 from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.model import Model
@@ -70,7 +70,7 @@ def learn_program(jobs: Sequence[tuple[Parameters, Job]]) -> tuple[Model, list[s
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
     loop, where, readings = read_by_loops(ranks)
     tables = Tables(readings, columns_of([parameters for parameters, _ in jobs]))
-    known: dict[bytes, Expression | None] = {}
+    known: Known = {}
     lost: list[str] = []
     counts: dict[int, Expression] = {}
     for inner, around in _loops(loop, ()):
@@ -100,7 +100,7 @@ def learn_program(jobs: Sequence[tuple[Parameters, Job]]) -> tuple[Model, list[s
     return model, lost
 
 
-def _law(what: str, wanted: Ints, table: Table, known: dict[bytes, Expression | None], lost: list[str]) -> Expression:
+def _law(what: str, wanted: Ints, table: Table, known: Known, lost: list[str]) -> Expression:
     found = levels.find(wanted, table, known)
     if found is None:
         lost.append(what)
@@ -109,7 +109,7 @@ def _law(what: str, wanted: Ints, table: Table, known: dict[bytes, Expression | 
 
 
 def _metadata(
-    readings: Sequence[Reading], table: Table, known: dict[bytes, Expression | None]
+    readings: Sequence[Reading], table: Table, known: Known
 ) -> list[tuple[tuple[str, int, object], list[Expression]]]:
     """What the metadata of all traces say alike but for numbers, and the laws of these; what has none is left out."""
     found = []
@@ -159,7 +159,7 @@ def _presence(occurrences: list[tuple[int, Ints]], readings: Sequence[Reading], 
 
 
 def _numbers(
-    title: str, wanted: Mapping[str, Ints], table: Table, known: dict[bytes, Expression | None], lost: list[str]
+    title: str, wanted: Mapping[str, Ints], table: Table, known: Known, lost: list[str]
 ) -> dict[str, Expression]:
     """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one."""
     found: dict[str, Expression] = {}

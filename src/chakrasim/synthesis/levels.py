@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,9 @@ from chakrasim.synthesis.laws import Examples, law, near_law, simple
 
 MOST: Final = 4000
 """Examples of one law, at most: of more, some are taken, and the law is tried on all."""
+
+Known = dict[bytes, tuple[Expression | None, int]]
+"""What was found for examples, by these with their common divisor taken out, which stands beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +43,22 @@ class Table:
         return {name: column for each in self.levels[: level + 1] for name, column in each.items()}
 
 
-def find(wanted: Ints, table: Table, known: dict[bytes, Expression | None]) -> Expression | None:
-    """A law of what is wanted, int64[n], or None. ``known`` keeps what was found for equal examples."""
+def find(wanted: Ints, table: Table, known: Known) -> Expression | None:
+    """A law of what is wanted, int64[n], or None."""
     level = level_of(wanted, table)
     rows = _first_rows((table.job, table.rank)[level]) if level < 2 else _sample(wanted)
     columns = {name: column[rows] for name, column in table.columns(level).items()}
     few = simple(Examples(wanted[rows], columns))
-    key = b"|".join([few.wanted.tobytes(), *(name.encode() + column.tobytes() for name, column in few.columns.items())])
+    unit = max(int(np.gcd.reduce(few.wanted)), 1)
+    key = b"|".join([(few.wanted // unit).tobytes(), *(name.encode() + column.tobytes() for name, column in few.columns.items())])
     if key not in known:
         found = law(few)
         if found is None and level:
             found = _along(wanted, table, level, known)
-        known[key] = found
-    found = known[key]
+        known[key] = found, unit
+    found, of = known[key]
+    if found is not None and unit != of:
+        found = expressions.times(found, Fraction(unit, of))
     if found is not None and level == 2 and not Examples(wanted, table.columns(2)).given_by(found).all():
         return None
     return found
@@ -87,7 +94,7 @@ def _sample(wanted: Ints) -> Ints:
 
 
 def _along(
-    wanted: Ints, table: Table, level: int, known: dict[bytes, Expression | None]
+    wanted: Ints, table: Table, level: int, known: Known
 ) -> Expression | None:
     """What goes up or down evenly along one column of this level, within what the level before has as one."""
     group = (table.job, table.rank)[level - 1]
