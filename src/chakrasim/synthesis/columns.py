@@ -9,8 +9,9 @@ import numpy as np
 
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.loops import Iterations
+from chakrasim.trace.job.job import Parameter
 
-Parameters = Mapping[str, int | float | bool | str]
+Parameters = Mapping[str, Parameter]
 
 
 def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
@@ -33,9 +34,9 @@ def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
     return [{name: own[name] for name in own if name in shared} for own in found]
 
 
-def of_rank(columns: Mapping[str, int], name: str) -> int:
-    """A column of a rank, that of a role of which the job has no groups: alone."""
-    return columns.get(name, 1 if name.startswith("size") else 0)
+def missing(name: str) -> int:
+    """The column of a rank for a role of which the job has no groups: it is alone."""
+    return 1 if name.startswith("size") else 0
 
 
 def path_columns(iterations: Sequence[Iterations], loops: Sequence[int]) -> dict[str, Ints]:

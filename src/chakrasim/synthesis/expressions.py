@@ -58,6 +58,32 @@ def test(one: list[Any], columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool
     return held.astype(np.bool_)
 
 
+def check(content: Any) -> Expression:
+    """The expression that plain values are. Raises ValueError, TypeError or IndexError for what is none."""
+    if not isinstance(content, list):
+        raise TypeError("a law is no list")
+    match content:
+        case ["const", int(), int(under)] if under > 0:
+            pass
+        case ["column", str()]:
+            pass
+        case ["sum", list(terms)]:
+            for over, under, powers in terms:
+                if not (isinstance(over, int) and isinstance(under, int) and under and isinstance(powers, dict)):
+                    raise ValueError("a law has a term that is none")
+        case ["power", float() | int(), dict()]:
+            pass
+        case ["if", [str(), str(comparison), str(), int()], one, other] if comparison in COMPARISONS:
+            check(one)
+            check(other)
+        case [str(operation), one, other] if operation in OPERATIONS:
+            check(one)
+            check(other)
+        case _:
+            raise ValueError(f"no law is called {str(content[:1])[:40]}")
+    return content
+
+
 def names(expression: Expression) -> set[str]:
     """The columns that it asks for."""
     match expression[0]:

@@ -86,6 +86,11 @@ def law(examples: Examples) -> Expression | None:
     return found
 
 
+def plain_law(examples: Examples) -> Expression | None:
+    """The same without sums and cases: a constant, one or two columns, a product of powers."""
+    return _plain(simple(examples), QUICK)
+
+
 def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
     """A law without cases for examples as `simple` has them."""
     if not len(few):

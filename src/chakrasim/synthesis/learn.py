@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.synthesis import levels, reasons
-from chakrasim.synthesis.columns import Parameters, columns_of, of_rank, path_columns, run_lengths
+from chakrasim.synthesis.columns import Parameters, columns_of, missing, path_columns, run_lengths
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.levels import Known, Table
 from chakrasim.synthesis.loops import Loop, Place
@@ -57,7 +57,7 @@ class Tables:
         jobs, ranks = np.concatenate(job), np.concatenate(rank)
         first = {name: np.array([own[name] for own in self.jobs], np.int64)[jobs] for name in self.jobs[0]}
         second = {
-            name: np.array([of_rank(reading.rank.columns, name) for reading in self.readings], np.int64)[ranks]
+            name: np.array([reading.rank.columns.get(name, missing(name)) for reading in self.readings], np.int64)[ranks]
             for name in self.rank_names
         }
         third = {name: np.concatenate([each[name] for each in rows]) for name in rows[0]}

@@ -10,6 +10,7 @@ from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop, Place
 from chakrasim.synthesis.reasons import Rule
 from chakrasim.synthesis.roles import Role
+from chakrasim.trace.job.job import Parameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +44,21 @@ class Model:
     grid: Grid
     metadata: list[tuple[tuple[str, int, Any], list[Expression]]]
     rank_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model and what it was learned from.
+
+    Attributes
+    ----------
+    model: the program.
+    jobs: names of the jobs.
+    parameters: of each job; all have the same names.
+    lost: what no law was found for, for people.
+    """
+
+    model: Model
+    jobs: list[str]
+    parameters: list[dict[str, Parameter]]
+    lost: list[str]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.loops import Iterations, Loop, Place, loops_of, places, read_trace
 from chakrasim.synthesis.roles import Nodes, Roles, metadata
 from chakrasim.trace.job.job import Job
 
-Parameters = Mapping[str, int | float | bool | str]
+ALL: Final = "all"
+"""The group of all ranks, as a role."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,36 +36,33 @@ class Reading:
 
     rank: Rank
     iterations: list[Iterations]
-    own: np.ndarray[tuple[int], np.dtype[np.int64]]
+    own: Ints
 
 
 def ranks_of(number: int, job: Job, roles: Roles) -> list[Rank]:
     """The distinct traces of a job."""
     found = []
+    places = places_of(job.process_groups, job.ranks)
     for at, trace in enumerate(job.traces):
         members = np.flatnonzero(job.trace_of_rank == at)
         said, numbers = metadata(trace.meta, trace)
-        columns = common_places(job.process_groups, job.ranks, members)
+        columns = {name: int(of[members[0]]) for name, of in places.items() if (of[members] == of[members[0]]).all()}
         found.append(Rank(number, columns, roles.nodes(trace), said, numbers, len(members)))
     return found
 
 
-def common_places(
-    groups: Mapping[str, Sequence[Sequence[int]]], ranks: int, members: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> dict[str, int]:
-    """Where all these ranks stand alike: position in their group of a role, the same from its end, and its size; -1
-    where they are in none."""
+def places_of(groups: Mapping[str, Sequence[Sequence[int]]], ranks: int) -> dict[str, Ints]:
+    """int64[ranks] by name: where each rank stands in its group of a role, the same from its end, and the group's size;
+    -1 for ranks in none. All ranks are such a group, too."""
     found = {}
-    for role, listed in groups.items():
+    for role, listed in {ALL: (range(ranks),), **groups}.items():
         position, size = np.full(ranks, -1, np.int64), np.full(ranks, -1, np.int64)
         for group in listed:
             position[list(group)] = np.arange(len(group))
             size[list(group)] = len(group)
-        columns = {"position": position, "behind": np.where(position < 0, -1, size - 1 - position), "size": size}
-        for name, column in columns.items():
-            own = column[members]
-            if (own == own[0]).all():
-                found[f"{name} in {role}"] = int(own[0])
+        found[f"position in {role}"] = position
+        found[f"behind in {role}"] = np.where(position < 0, -1, size - 1 - position)
+        found[f"size in {role}"] = size
     return found
 
 

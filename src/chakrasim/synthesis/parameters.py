@@ -1,0 +1,54 @@
+"""What a job was made with, as far as anything says so: its ranks file, a file beside it, its traces, its groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from chakrasim.errors import InputError
+from chakrasim.trace.job.file import read_parameters
+from chakrasim.trace.job.job import Job, Parameter
+
+_PAIR: Final = re.compile(r"([A-Za-z][A-Za-z_]*)[ =:]+([0-9]{1,15})(?![0-9.])")
+_OF_A_RANK: Final = ("rank", "world_rank", "process_id", "stage")
+
+
+def parameters_of(job: Job, prefix: str) -> dict[str, Parameter]:
+    """By name. What somebody states comes before what traces say of themselves, and that before sizes of groups.
+
+    Raises InputError for a file of parameters that is none.
+    """
+    stated = {**job.parameters, **read_parameters(prefix)}
+    found = stated if stated else dict(_of_traces(job))
+    last = {name.rsplit(".", 1)[-1] for name in found}
+    sizes = {role: len(groups[0]) for role, groups in job.process_groups.items() if groups}
+    return found | {role: size for role, size in sizes.items() if role not in last}
+
+
+def _of_traces(job: Job) -> Iterator[tuple[str, Parameter]]:
+    """What the metadata of all traces say alike: numbers, and numbers that texts name, such as "dp 2, tp 4"."""
+    first = job.traces[0].metadata
+    others = [trace.metadata for trace in job.traces[1:]]
+    for name, value in first.items():
+        if name in _OF_A_RANK or any(other.get(name) != value for other in others):
+            continue
+        if isinstance(value, str):
+            yield from ((each, int(number)) for each, number in _PAIR.findall(value))
+        elif isinstance(value, bool | int) and abs(value) < 1 << 62:
+            yield name, value
+
+
+def flat_name(name: str, known: Mapping[str, object]) -> str:
+    """The parameter that somebody means by a name or its last part, ``layers`` for ``model.layers``. Raises InputError
+    where there is none, or more than one."""
+    if name in known:
+        return name
+    ends = [each for each in known if each.rsplit(".", 1)[-1] == name]
+    if len(ends) == 1:
+        return ends[0]
+    raise InputError(
+        "more than one parameter is called so" if ends else "the model has no such parameter",
+        place=name,
+        expected=", ".join(ends or known),
+    )
