@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from chakrasim.converter.retarget.job_input import check_groups, load_job
 from chakrasim.errors import InputError
-from chakrasim.files import storage
 from chakrasim.notes import Notes
+from chakrasim.progress import Progress
 from chakrasim.synthesis.choose import Choice, choose
 from chakrasim.synthesis.columns import columns_of
 from chakrasim.synthesis.learn import learn_program
@@ -19,15 +20,13 @@ from chakrasim.synthesis.model import Learned
 from chakrasim.synthesis.parameters import parameters_of
 from chakrasim.synthesis.shared import shared
 from chakrasim.synthesis.synthesize import job_of
-from chakrasim.trace.job.file import RANKS_ENDING
+from chakrasim.trace.job.file import RANKS_ENDING, read_parameters
+from chakrasim.trace.job.groups import check_job
 from chakrasim.trace.job.job import Job, Parameter
 
 PathLike = str | os.PathLike[str]
 FEWEST: Final = 2
 """Jobs without which nothing can be told apart from chance."""
-MOST_RANKS: Final = 1 << 20
-MOST_NODES: Final = 1 << 23
-"""Of one trace that is made."""
 
 
 def learn(
@@ -35,6 +34,7 @@ def learn(
     *,
     lenient: bool = False,
     notes: Notes | None = None,
+    progress: Progress | None = None,
 ) -> Learned:
     """The program of these jobs: prefixes of files, folders of such, or pairs of parameters and a `Job`.
 
@@ -46,20 +46,22 @@ def learn(
     for each in jobs:
         if isinstance(each, tuple):
             names.append(f"job {len(names)}")
-            found.append((dict(each[0]), each[1]))
+            found.append((dict(each[0]), replace(each[1], parameters=each[0])))
             continue
         for prefix in prefixes(os.fspath(each)):
             job = load_job(prefix, lenient=lenient, notes=said)
             check_groups(job, prefix)
             names.append(prefix)
-            found.append((parameters_of(job, prefix), job))
+            job = replace(job, parameters={**job.parameters, **read_parameters(prefix)})
+            found.append((parameters_of(job), job))
     if len(found) < FEWEST:
         raise InputError("a program is not learned from one job", found=f"{len(found)} jobs",
-                         expected="two at least; sixty say more", remedy="give more jobs, or a folder of them")  # fmt: skip
+                         expected="two or more", remedy="give more jobs, or a folder of them")  # fmt: skip
     whole = shared([job for _, job in found])
     parameters = _alike([own for own, _ in found], whole, said)
-    model, lost = learn_program(list(zip(parameters, whole, strict=True)))
-    return Learned(model, names, parameters, lost)
+    stated = all(job.parameters for job in whole)
+    model, lost, more = learn_program(list(zip(parameters, whole, strict=True)), progress, stated=stated)
+    return Learned(model, names, [{**own, **latent} for own, latent in zip(parameters, more, strict=True)], lost)
 
 
 def prefixes(given: str) -> list[str]:
@@ -69,7 +71,9 @@ def prefixes(given: str) -> list[str]:
     found: set[str] = set()
     for folder, below, files in sorted(os.walk(given)):
         below.sort()
-        found |= {os.path.join(folder, name.removesuffix(RANKS_ENDING)) for name in files if name.endswith(RANKS_ENDING)}
+        found |= {
+            os.path.join(folder, name.removesuffix(RANKS_ENDING)) for name in files if name.endswith(RANKS_ENDING)
+        }
         first = [name[: -len(end)] for name in files for end in (".0.et", ".0.et.gz") if name.endswith(end)]
         found |= {os.path.join(folder, name) for name in first}
     if not found:
@@ -98,19 +102,29 @@ def _alike(
     return [{name: own[name] for name in names} for own in every]
 
 
+@dataclass(frozen=True, eq=False)
+class Synthetic:
+    """A job that was made, and the parameters that it was made with."""
+
+    choice: Choice
+    job: Job
+
+
 def synthesize(
     learned: Learned, settings: Mapping[str, Parameter], *, count: int = 1, seed: int = 0, notes: Notes | None = None
-) -> list[tuple[Choice, Job]]:
-    """So many jobs with these parameters; what they leave open is as in jobs learned from, drawn with ``seed``, or
-    follows from the others. Raises InputError for parameters that the model does not have, or that fit no job.
+) -> Iterator[Synthetic]:
+    """So many jobs with these parameters, one by one; what they leave open is as in a job learned from, drawn with
+    ``seed``, or follows from the others. Each has matched collectives and messages, which is checked.
+
+    Raises InputError for parameters that the model does not have, or that fit no job.
     """
     said = Notes() if notes is None else notes
     random = np.random.default_rng(seed)
-    made = []
     for _ in range(count):
         choice = choose(learned, settings, random)
         for warning in choice.outside:
             said.warn(warning)
         columns = columns_of([*learned.parameters, choice.parameters])[-1]
-        made.append((choice, job_of(learned.model, columns, choice.parameters)))
-    return made
+        job = job_of(learned.model, columns, choice.parameters)
+        check_job(job)
+        yield Synthetic(choice, job)

@@ -93,7 +93,7 @@ def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Param
         own = [each[name] for each in known]
         if isinstance(value, str) or isinstance(own[0], str):
             continue
-        low, high = min(map(float, own)), max(map(float, own))  # type: ignore[arg-type]
+        low, high = min(map(float, own)), max(map(float, own))
         if not low <= value <= high:
             said.append(f"{name} {value:,} lies outside of what the jobs had, {low:,.6g} to {high:,.6g}")
     choices = [name for name in found if 1 < len({each[name] for each in known}) <= 4 and not _counts(known, name)]

@@ -100,7 +100,9 @@ class _Expansion:
                 ends = np.cumsum(counts)
                 index = np.arange(len(parent)) - np.repeat(ends - counts, counts)
                 self.iterations[one.number] = Iterations(parent.tolist(), index.tolist())
-                self.children[one.number] = [list(range(e - c, e)) for e, c in zip(ends.tolist(), counts.tolist(), strict=True)]
+                self.children[one.number] = [
+                    list(range(e - c, e)) for e, c in zip(ends.tolist(), counts.tolist(), strict=True)
+                ]
                 self._enter(one, (*path, one.number))
             else:
                 self.numbers[one] = self._numbers(one, own, rows)
@@ -116,7 +118,9 @@ class _Expansion:
         listed = [own[f"own {name}"].tolist() for name in names]
         return {row: tuple(each[i] for each in listed) for i, row in enumerate(here.tolist())}
 
-    def order(self, loop: Loop, row: int, path: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
+    def order(
+        self, loop: Loop, row: int, path: tuple[tuple[int, int], ...]
+    ) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
         """Roles in order, with the iterations that they are in, outermost first."""
         path = (*path, (loop.number, row))
         for one in loop.body:

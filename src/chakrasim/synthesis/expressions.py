@@ -1,17 +1,17 @@
 """Laws as expressions of named columns: plain nested lists, which JSON keeps, evaluated exactly on whole numbers.
 
-    ["const", p, q]                     p / q
-    ["column", name]
-    [op, a, b]                          op one of `OPERATIONS`
-    ["sum", [[p, q, {name: twice}]...]] products of columns to half-whole powers, each times p / q, added
-    ["power", log, {name: exponent}]    e^log times columns to any powers: what is near, where no law was found
-    ["if", test, a, b]                  test [column, comparison, other, offset]: column compared with other + offset;
-                                        other "" stands for 0
+["const", p, q]                     p / q
+["column", name]
+[op, a, b]                          op one of `OPERATIONS`
+["sum", [[p, q, {name: twice}]...]] products of columns to half-whole powers, each times p / q, added
+["power", log, {name: exponent}]    e^log times columns to any powers: what is near, where no law was found
+["if", test, a, b]                  test [column, comparison, other, offset]: column compared with other + offset;
+                                    other "" stands for 0
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import isqrt
 from typing import Any, Final
@@ -26,10 +26,11 @@ Columns = Mapping[str, Ints]
 
 
 def _ceil(a: Numbers, b: Numbers) -> Numbers:
-    return -(-a // b)
+    made: Numbers = -(-a // b)
+    return made
 
 
-OPERATIONS: Final = {
+OPERATIONS: Final[dict[str, Callable[[Numbers, Numbers], Numbers]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -152,11 +153,20 @@ def _value(expression: Expression, columns: Mapping[str, Numbers], rows: int) ->
         case "column":
             return columns[expression[1]]
         case "sum":
-            return sum((_term(*term, columns, rows) for term in expression[1]), np.zeros(rows, object))
+            found = np.zeros(rows, object)
+            for p, q, powers in expression[1]:
+                found = found + _term(p, q, powers, columns, rows)
+            return found
         case "power":
-            logs = sum((power * np.log(np.maximum(columns[name].astype(np.float64), 1e-9))
-                        for name, power in expression[2].items()), np.full(rows, float(expression[1])))
-            return np.exp(np.minimum(logs, 43.0)).astype(object)
+            logs = sum(
+                (
+                    power * np.log(np.maximum(columns[name].astype(np.float64), 1e-9))
+                    for name, power in expression[2].items()
+                ),
+                np.full(rows, float(expression[1])),
+            )
+            made = np.exp(np.minimum(logs, 43.0)).astype(object)
+            return np.asarray(made, object)
         case "if":
             held = test(expression[1], columns)
             found = np.zeros(rows, object)
@@ -166,8 +176,7 @@ def _value(expression: Expression, columns: Mapping[str, Numbers], rows: int) ->
             return found
         case operation:
             left, right = (_value(each, columns, rows) for each in expression[1:])
-            made: Numbers = OPERATIONS[operation](left, right)
-            return made
+            return np.asarray(OPERATIONS[operation](left, right), object)
 
 
 def _term(p: int, q: int, powers: Mapping[str, int], columns: Mapping[str, Numbers], rows: int) -> Numbers:

@@ -60,7 +60,9 @@ def read_model(path: str | os.PathLike[str]) -> Learned:
         raise InputError("this is no JSON", file=name, found=str(fault)[:80], expected=expected) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise InputError("this is no model of jobs", file=name, found=repr(found)[:60], expected=f'"format": "{FORMAT}"')
+        raise InputError(
+            "this is no model of jobs", file=name, found=repr(found)[:60], expected=f'"format": "{FORMAT}"'
+        )
     try:
         return _learned(content)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as fault:
@@ -89,7 +91,10 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         {int(role): {name: check(each) for name, each in own.items()} for role, own in content["numbers"].items()},
         (control, data),
         frozenset(content["counters"]),
-        Grid(check(grid["ranks"]), *({role: check(each) for role, each in grid[name].items()} for name in ("size", "step"))),
+        Grid(
+            check(grid["ranks"]),
+            *({role: check(each) for role, each in grid[name].items()} for name in ("size", "step")),
+        ),
         [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
         tuple(content["rank_columns"]),
     )

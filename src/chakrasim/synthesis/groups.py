@@ -1,4 +1,4 @@
-"""How many ranks a job has and who is with whom: groups of a role are every s-th rank, n of them, by laws of n and s."""
+"""How many ranks a job has, and who is with whom: groups are every s-th rank, n of them, by laws of n and s."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Grid:
         for role, size in self.size.items():
             members, step = one(size), one(self.step[role])
             if members < 1 or step < 1 or ranks % (members * step):
-                raise InputError(f"the groups {role} do not divide the ranks", found=f"{members:,} of {ranks:,}, {step:,} apart")
+                raise InputError(
+                    f"the groups {role} do not divide the ranks", found=f"{members:,} of {ranks:,}, {step:,} apart"
+                )
             found[role] = groups(ranks, members, step)
         return ranks, found
 

@@ -181,7 +181,7 @@ def _independent(logs: Mapping[str, Floats]) -> list[str]:
         rest = column.copy()
         for _ in range(2):
             for one in basis:
-                rest -= one * (one @ rest)
+                rest -= one * float(one @ rest)
         if np.linalg.norm(rest) > 1e-8 * max(np.linalg.norm(column), 1e-300):
             basis.append(rest / np.linalg.norm(rest))
             chosen.append(name)

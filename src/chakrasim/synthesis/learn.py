@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from chakrasim.progress import Progress, told
 from chakrasim.synthesis import levels, reasons
 from chakrasim.synthesis.columns import Parameters, columns_of, missing, path_columns, run_lengths
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.groups import grid_of
+from chakrasim.synthesis.latent import latent_parameters
 from chakrasim.synthesis.levels import Known, Table
 from chakrasim.synthesis.loops import Loop, Place
-from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
 from chakrasim.synthesis.reasons import Asking, Case, Lane
@@ -33,9 +35,10 @@ class Tables:
         every = [reading.rank.columns for reading in readings]
         names = {name for columns in every for name in columns}
         here = [{name.split(" in ", 1)[1] for name in columns} for columns in every]
+        pairs = list(zip(every, here, strict=True))
         self.rank_names = sorted(
             name for name in names
-            if all(name in columns or name.split(" in ", 1)[1] not in own for columns, own in zip(every, here, strict=True))
+            if all(name in columns or name.split(" in ", 1)[1] not in own for columns, own in pairs)
         )  # fmt: skip
 
     def job_columns(self) -> dict[str, Ints]:
@@ -57,19 +60,30 @@ class Tables:
         jobs, ranks = np.concatenate(job), np.concatenate(rank)
         first = {name: np.array([own[name] for own in self.jobs], np.int64)[jobs] for name in self.jobs[0]}
         second = {
-            name: np.array([reading.rank.columns.get(name, missing(name)) for reading in self.readings], np.int64)[ranks]
+            name: np.array([reading.rank.columns.get(name, missing(name)) for reading in self.readings], np.int64)[
+                ranks
+            ]
             for name in self.rank_names
         }
         third = {name: np.concatenate([each[name] for each in rows]) for name in rows[0]}
         return Table(jobs, ranks, (first, second, third))
 
 
-def learn_program(jobs: Sequence[tuple[Parameters, Job]]) -> tuple[Model, list[str]]:
-    """The program of the jobs, and what no law was found for."""
+def learn_program(
+    jobs: Sequence[tuple[Parameters, Job]], progress: Progress | None = None, *, stated: bool = True
+) -> tuple[Model, list[str], list[dict[str, int]]]:
+    """The program of the jobs, and what no law was found for. Where their parameters are not ``stated``, numbers of the
+    jobs that others follow from become parameters, which come last, by job."""
     roles = Roles()
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
     loop, where, readings = read_by_loops(ranks)
-    tables = Tables(readings, columns_of([parameters for parameters, _ in jobs]))
+    columns = columns_of([parameters for parameters, _ in jobs])
+    more: list[dict[str, int]] = [{} for _ in jobs]
+    if not stated:
+        known_columns = {name: np.array([own[name] for own in columns], np.int64) for name in columns[0]}
+        found_in = latent_parameters(readings, loop, roles, known_columns)
+        more = [{name: int(own[i]) for name, own in found_in.items()} for i in range(len(jobs))]
+    tables = Tables(readings, [{**own, **latent} for own, latent in zip(columns, more, strict=True)])
     known: Known = {}
     lost: list[str] = []
     counts: dict[int, Expression] = {}
@@ -79,7 +93,8 @@ def learn_program(jobs: Sequence[tuple[Parameters, Job]]) -> tuple[Model, list[s
     present: dict[int, Expression] = {}
     numbers: dict[int, dict[str, Expression]] = {}
     counters: set[str] = set()
-    for role, occurrences in sorted(_occurrences(readings).items()):
+    every = sorted(_occurrences(readings).items())
+    for role, occurrences in told(every, lambda each: "laws:", progress):
         table = tables.of(where[role].loops)
         title = roles.known[role].title
         here = _presence(occurrences, readings, where[role].loops[-1])
@@ -97,7 +112,7 @@ def learn_program(jobs: Sequence[tuple[Parameters, Job]]) -> tuple[Model, list[s
     said = _metadata(readings, tables.ranks(), known)
     model = Model("", tuple(roles.known), loop, where, counts, present, numbers, found, frozenset(counters), grid, said,
                   tuple(tables.rank_names))  # fmt: skip
-    return model, lost
+    return model, lost, more
 
 
 def _law(what: str, wanted: Ints, table: Table, known: Known, lost: list[str]) -> Expression:
@@ -197,7 +212,9 @@ def find_reasons(
             found[kind][role], left = reasons.find(role, few, rules)
             if left:
                 share = left / sum(len(case.waits) for case in few)
-                lost.append(f"{roles.known[role].title}: {share:.1%} of what it waits for ({('control', 'data')[kind]})")
+                lost.append(
+                    f"{roles.known[role].title}: {share:.1%} of what it waits for ({('control', 'data')[kind]})"
+                )
     return found, lost
 
 

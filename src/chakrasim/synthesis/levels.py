@@ -50,7 +50,9 @@ def find(wanted: Ints, table: Table, known: Known) -> Expression | None:
     columns = {name: column[rows] for name, column in table.columns(level).items()}
     few = simple(Examples(wanted[rows], columns))
     unit = max(int(np.gcd.reduce(few.wanted)), 1)
-    key = b"|".join([(few.wanted // unit).tobytes(), *(name.encode() + column.tobytes() for name, column in few.columns.items())])
+    key = b"|".join(
+        [(few.wanted // unit).tobytes(), *(name.encode() + column.tobytes() for name, column in few.columns.items())]
+    )
     if key not in known:
         found = law(few)
         if found is None and level:
@@ -93,9 +95,7 @@ def _sample(wanted: Ints) -> Ints:
     return np.unique(np.linspace(0, len(wanted) - 1, MOST).astype(np.int64))
 
 
-def _along(
-    wanted: Ints, table: Table, level: int, known: Known
-) -> Expression | None:
+def _along(wanted: Ints, table: Table, level: int, known: Known) -> Expression | None:
     """What goes up or down evenly along one column of this level, within what the level before has as one."""
     group = (table.job, table.rank)[level - 1]
     for name, column in table.levels[level].items():

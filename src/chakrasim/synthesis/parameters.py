@@ -1,4 +1,4 @@
-"""What a job was made with, as far as anything says so: its ranks file, a file beside it, its traces, its groups."""
+"""What a job was made with, as far as anything says so: its maker, its traces, its groups."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from chakrasim.errors import InputError
-from chakrasim.trace.job.file import read_parameters
 from chakrasim.trace.job.job import Job, Parameter
 
 _PAIR: Final = re.compile(r"([A-Za-z][A-Za-z_]*)[ =:]+([0-9]{1,15})(?![0-9.])")
 _OF_A_RANK: Final = ("rank", "world_rank", "process_id", "stage")
 
 
-def parameters_of(job: Job, prefix: str) -> dict[str, Parameter]:
-    """By name. What somebody states comes before what traces say of themselves, and that before sizes of groups.
-
-    Raises InputError for a file of parameters that is none.
-    """
-    stated = {**job.parameters, **read_parameters(prefix)}
-    found = stated if stated else dict(_of_traces(job))
+def parameters_of(job: Job) -> dict[str, Parameter]:
+    """By name. What its maker states comes before what traces say of themselves, and that before sizes of groups."""
+    found = dict(job.parameters) if job.parameters else dict(_of_traces(job))
     last = {name.rsplit(".", 1)[-1] for name in found}
     sizes = {role: len(groups[0]) for role, groups in job.process_groups.items() if groups}
     return found | {role: size for role, size in sizes.items() if role not in last}

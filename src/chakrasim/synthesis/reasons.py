@@ -1,14 +1,14 @@
 """Why a node waits for which others: rules that find them again in any trace of the program.
 
-    ["stream", s]                  the last node before it on stream s; s -1: on its own
-    ["last", [role...], [[own, its, more]...]]
-                                   the last node before it of one of these roles, of those of which the number ``its``
-                                   is its own number ``own`` and ``more``
-    ["begin", [loop...], back, s]  the last node on stream s before the current iteration of one of these loops (back 0),
-                                   or the one before (1), began
-    ["when", loop, which, rule]    the rule, for iterations of the loop that are "first", "last", or "not" the first
-    ["else", other, rule]          the rule, where the other finds nothing
-    ["beside", other, role, rule]  the rule, where the other finds a node of this role
+["stream", s]                  the last node before it on stream s; s -1: on its own
+["last", [role...], [[own, its, more]...]]
+                               the last node before it of one of these roles, of those of which the number ``its``
+                               is its own number ``own`` and ``more``
+["begin", [loop...], back, s]  the last node on stream s before the current iteration of one of these loops (back 0),
+                               or the one before (1), began
+["when", loop, which, rule]    the rule, for iterations of the loop that are "first", "last", or "not" the first
+["else", other, rule]          the rule, where the other finds nothing
+["beside", other, role, rule]  the rule, where the other finds a node of this role
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETS: Final = 6
 
 @dataclass
 class Lane:
-    """Where nodes of a trace are, as it is gone through: by stream and by role, in order; and where iterations begin."""
+    """Where nodes of a trace are, as it is gone through, by stream and by role, and where iterations begin."""
 
     streams: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     roles: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))

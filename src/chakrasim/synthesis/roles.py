@@ -1,4 +1,4 @@
-"""Nodes as roles and numbers: what a node is, with every number in its name and attributes taken out, and these numbers."""
+"""Nodes as roles and numbers: what a node is, with every number in its name and attributes taken out, and these."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ def filled(text: str, numbers: Sequence[int]) -> str:
 def metadata(attributes: Attributes, trace: Trace) -> tuple[tuple[Said, ...], dict[str, int]]:
     """The metadata of a trace in the same way: what is said, and its numbers by name."""
     read = _Reader(trace)
-    said, numbers = [], {}
+    said: list[Said] = []
+    numbers: dict[str, int] = {}
     for at in range(len(attributes)):
         one, own = read.said(int(attributes.name[at]), int(attributes.kind[at]), int(attributes.bits[at]))
         said.append(one)

@@ -93,7 +93,8 @@ def _named(job: Job, role_of: Mapping[str, str]) -> Job:
             for rank in own:
                 ways[rank][role] = own
     known: dict[bytes, int] = {}
-    traces, which = [], []
+    traces: list[Trace] = []
+    which: list[int] = []
     cache: dict[tuple[int, ...], int] = {}
     for rank, index in enumerate(job.trace_of_rank.tolist()):
         key = (index, rank) if _names_ranks(job.traces[index]) else (index,)
@@ -116,9 +117,7 @@ def _messages(trace: Trace) -> Ints:
     return np.flatnonzero(np.isin(trace.types, [int(NodeType.COMM_SEND_NODE), int(NodeType.COMM_RECV_NODE)]))
 
 
-def _with_roles(
-    trace: Trace, rank: int, role_of: Mapping[str, str], ways: Mapping[str, tuple[int, ...]]
-) -> Trace:
+def _with_roles(trace: Trace, rank: int, role_of: Mapping[str, str], ways: Mapping[str, tuple[int, ...]]) -> Trace:
     """The trace of a rank with roles for its groups, and positions for peers that are in a group with it. ``ways``: the
     members of its groups, by role."""
     changes = [

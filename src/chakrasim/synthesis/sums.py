@@ -66,9 +66,9 @@ def sums(
         if degree == 3 and not cases:
             for taken in _best_pairs(products.few(_PAIRED).table):
                 yield from _said(products, taken)
-        taken = _pursued(products)
-        if taken is not None:
-            yield from _said(products, taken)
+        pursued = _pursued(products)
+        if pursued is not None:
+            yield from _said(products, pursued)
 
 
 def _spread(wanted: Floats, count: int) -> NDArray[np.int64]:
