@@ -125,6 +125,10 @@ def synthesize(
         for warning in choice.outside:
             said.warn(warning)
         columns = columns_of([*learned.parameters, choice.parameters])[-1]
-        job = job_of(learned.model, columns, choice.parameters)
+        try:
+            job = job_of(learned.model, columns, choice.parameters)
+        except (KeyError, IndexError, TypeError, ValueError) as fault:
+            raise InputError("the model does not fit together", found=f"{type(fault).__name__}: {str(fault)[:80]}",
+                             remedy="learn it again") from None  # fmt: skip
         check_job(job)
         yield Synthetic(choice, job)

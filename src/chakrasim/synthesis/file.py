@@ -16,6 +16,7 @@ from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop, places
 from chakrasim.synthesis.model import Learned, Model
 from chakrasim.synthesis.roles import Role, Said
+from chakrasim.trace.job.file import checked_parameters
 
 FORMAT: Final = "chakrasim-model/1"
 MAX_BYTES: Final = 256 << 20
@@ -98,7 +99,19 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
         tuple(content["rank_columns"]),
     )
-    return Learned(model, list(content["jobs"]), [dict(each) for each in content["parameters"]], list(content["lost"]))
+    _check_names(model)
+    jobs, lost = [str(each) for each in content["jobs"]], [str(each) for each in content["lost"]]
+    parameters = [checked_parameters(each, "parameters") for each in content["parameters"]]
+    if len(jobs) != len(parameters) or not jobs or any({*own} != {*parameters[0]} for own in parameters):
+        raise ValueError("the jobs do not have the same parameters")
+    return Learned(model, jobs, parameters, lost)
+
+
+def _check_names(model: Model) -> None:
+    """Raise ValueError for roles without a law for each of their numbers."""
+    for number, role in enumerate(model.roles):
+        if number not in model.present or {*role.numbers()} != {*model.numbers[number]}:
+            raise ValueError(f"the laws of {role.title} are not those of its numbers")
 
 
 def _plain(loop: Loop) -> list[Any]:

@@ -50,6 +50,9 @@ def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[
             for i, name in enumerate(role.numbers()):
                 values = {reading.rank.nodes.numbers[at][i] for at in here.tolist()}
                 said.setdefault(f"{role.title}: {name}", {}).setdefault(reading.rank.job, set()).update(values)
+    for number, role in enumerate(roles.known):
+        has = {reading.rank.job for reading in readings if number in reading.rank.nodes.role}
+        said[f"{role.title}: whether it comes"] = {job: {int(job in has)} for job in range(jobs)}
     seen = set()
     for name, by_job in said.items():
         if len(by_job) == jobs and all(len(values) == 1 for values in by_job.values()):

@@ -23,13 +23,13 @@ PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
 FEW: Final = 6
 """Different numbers without which no sum is searched."""
-LIGHT: Final = 0.003
-"""Of the heaviest column's weight, what a column needs to count for a sum."""
 STEEP: Final = 0.6
 SLIGHT: Final = 0.15
 """Columns whose slope is less steep down may stand above; those that slope down by more than this, below."""
+COLUMNS: Final = 12
 ABOVE: Final = 8
 BELOW: Final = 3
+"""Columns that a sum is searched in, at most; those that stand above, below, and as conditions."""
 ATTEMPTS: Final = 400
 FEW_ATTEMPTS: Final = 8
 """Parts of examples for which a law is searched, at most, for one law by case."""
@@ -248,22 +248,42 @@ def _relevant(few: Examples) -> _Relevant:
     positive = _positive(few)
     logs = {name: np.log(column) for name, column in positive.items()}
     zero = {name: column == 0 for name, column in few.columns.items() if name not in positive and (column == 0).any()}
-    chosen = _independent(logs) if logs else []
-    every = {name: logs[name] for name in chosen} | {name: held.astype(np.float64) for name, held in zero.items()}
-    if not every:
+    every = logs | {name: held.astype(np.float64) for name, held in zero.items()}
+    slope = _stepwise(every, np.log(np.abs(few.wanted.astype(np.float64))))
+    if not slope:
         return _Relevant({}, {}, {})
-    basis = np.stack([np.ones(len(few)), *every.values()], axis=1)
-    slopes = np.linalg.lstsq(basis, np.log(np.abs(few.wanted.astype(np.float64))), rcond=None)[0][1:].tolist()
-    weight = {name: abs(slope) * float(every[name].std()) for name, slope in zip(every, slopes, strict=True)}
-    most = max(weight.values())
-    order = [name for name in sorted(every, key=lambda name: (-weight[name], name)) if weight[name] > LIGHT * most]
-    slope = dict(zip(every, slopes, strict=True))
+    weight = {name: abs(value) * float(every[name].std()) for name, value in slope.items()}
+    order = sorted(slope, key=lambda name: (-weight[name], name))
     above = [name for name in order if name in logs and slope[name] > -STEEP][:ABOVE]
     below = [name for name in order if name in logs and slope[name] < -SLIGHT][:BELOW]
-    above += _made_of({name: logs[name] for name in above}, {n: log for n, log in logs.items() if n not in chosen})
+    above += _made_of({name: logs[name] for name in above}, {n: log for n, log in logs.items() if n not in slope})
     cases = [name for name in order if name in zero][:BELOW]
     return _Relevant({name: positive[name] for name in above}, {name: positive[name] for name in below},
                      {name: zero[name] for name in cases})  # fmt: skip
+
+
+def _stepwise(columns: Mapping[str, Floats], target: Floats) -> dict[str, float]:
+    """Columns taken one by one, each time the one that explains most of what is left, and their slopes."""
+    if not columns:
+        return {}
+    names = list(columns)
+    table = np.stack([columns[name] - columns[name].mean() for name in names], axis=1)
+    aim = target - target.mean()
+    left, rest = table.copy(), aim.copy()
+    taken: list[int] = []
+    lengths = np.linalg.norm(table, axis=0)
+    while len(taken) < min(COLUMNS, len(target) - 2) and np.linalg.norm(rest) > 1e-6 * np.linalg.norm(aim):
+        own = np.linalg.norm(left, axis=0)
+        free = own > 1e-7 * np.maximum(lengths, 1e-300)
+        if not free.any():
+            break
+        best = int((np.abs(rest @ left) / np.where(free, own, np.inf)).argmax())
+        unit = left[:, best] / own[best]
+        taken.append(best)
+        rest = rest - unit * float(unit @ rest)
+        left = left - np.outer(unit, unit @ left)
+    slopes = np.linalg.lstsq(table[:, taken], aim, rcond=None)[0].tolist()
+    return {names[i]: slope for i, slope in zip(taken, slopes, strict=True)}
 
 
 def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[str]:

@@ -48,10 +48,12 @@ class _Graph:
     def __init__(self) -> None:
         self.follow: dict[int, set[int]] = defaultdict(set)
         self.used: dict[tuple[int, int], int] = defaultdict(int)
+        self.first: list[dict[int, int]] = []
         self.numbers = iter(range(1, 1 << 30))
 
     def add(self, roles: Sequence[int], bit: int) -> None:
         """A trace; before its first node there is none, -1."""
+        self.first.append({role: at for at, role in reversed([*enumerate(roles)])})
         for a, b in {*zip((-1, *roles), roles, strict=False)}:
             self.used[a, b] |= bit
             self.follow[a].add(b)
@@ -70,15 +72,17 @@ class _Graph:
                 for b in edges[a] & own:
                     entries[b] = entries.get(b, 0) | self.used[a, b]
             heads = self.heads(own, edges, entries)
-            within = {a: (edges[a] & own) - heads for a in own}
+            within = {a: {b for b in edges[a] & own if b not in heads or self.leads_to(a, b)} for a in own}
             number = next(self.numbers)
             found.append(Loop(number, self.body(own, within, entries)))
         return tuple(found)
 
     def heads(self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int]) -> set[int]:
-        """With what an iteration begins: the entry that most traces come in by, and others of which no trace shows
-        that they begin something that is repeated within an iteration."""
-        heads = {max(sorted(entries), key=lambda one: entries[one].bit_count())}
+        """With what an iteration begins: the entry that comes before the others in all traces, else the one that most
+        traces come in by, and others of which no trace shows that they begin something that is repeated within an
+        iteration."""
+        before = [one for one in sorted(entries) if all(self.comes_before(one, other) for other in entries)]
+        heads = {before[0] if before else max(sorted(entries), key=lambda one: entries[one].bit_count())}
         while True:
             outer = self.traces(own, heads)
             more = set()
@@ -89,6 +93,15 @@ class _Graph:
             if not more:
                 return heads
             heads |= more
+
+    def comes_before(self, one: int, other: int) -> bool:
+        """Whether no trace has ``other`` first that has both."""
+        return all(own[one] <= own[other] for own in self.first if one in own and other in own)
+
+    def leads_to(self, one: int, other: int) -> bool:
+        """Whether some trace has both, and all that have them have ``one`` first."""
+        both = [own[one] < own[other] for own in self.first if one in own and other in own]
+        return bool(both) and all(both)
 
     def traces(self, own: set[int], heads: set[int]) -> int:
         """In which traces one of the heads is come to from within."""

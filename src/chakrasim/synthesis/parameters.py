@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from chakrasim.errors import InputError
+from chakrasim.errors import InputError, near
+from chakrasim.trace.job.groups import is_number
 from chakrasim.trace.job.job import Job, Parameter
 
 _PAIR: Final = re.compile(r"([A-Za-z][A-Za-z_]*)[ =:]+([0-9]{1,15})(?![0-9.])")
@@ -17,7 +18,7 @@ def parameters_of(job: Job) -> dict[str, Parameter]:
     """By name. What its maker states comes before what traces say of themselves, and that before sizes of groups."""
     found = dict(job.parameters) if job.parameters else dict(_of_traces(job))
     last = {name.rsplit(".", 1)[-1] for name in found}
-    sizes = {role: len(groups[0]) for role, groups in job.process_groups.items() if groups}
+    sizes = {role: len(groups[0]) for role, groups in job.process_groups.items() if groups and not is_number(role)}
     return found | {role: size for role, size in sizes.items() if role not in last}
 
 
@@ -46,4 +47,5 @@ def flat_name(name: str, known: Mapping[str, object]) -> str:
         "more than one parameter is called so" if ends else "the model has no such parameter",
         place=name,
         expected=", ".join(ends or known),
+        remedy=near(name, [*known, *(each.rsplit(".", 1)[-1] for each in known)]) if not ends else "give its full name",
     )

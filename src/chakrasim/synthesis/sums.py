@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 TERMS: Final = 12
 """Of a sum, at most."""
-ROWS: Final = 64
+ROWS: Final = 160
 """Examples that a sum is searched on, at most."""
 PRODUCTS: Final = 24_000
 """Products that are tried, at most."""
@@ -30,6 +30,8 @@ _PAIRED: Final = 600
 _FIRST: Final = 200
 """Products that a linear program begins with, and those that join it at a time."""
 _ROUNDS: Final = 24
+_AGAIN: Final = 3
+"""How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
 _AWAY: Final = 1e4
 """What it costs to leave an example, where a term that is all of it costs 1."""
 
@@ -135,17 +137,23 @@ def _pursued(products: Products) -> list[int] | None:
     largest = np.abs(products.table).max(axis=0)
     table = products.table / largest
     rows = len(table)
+    most = min(TERMS, rows // 3)
     away = np.concatenate([np.eye(rows), -np.eye(rows)], axis=1)
-    chosen = np.arange(min(_FIRST, table.shape[1]))
-    for _ in range(_ROUNDS):
-        own = table[:, chosen]
-        matrix = np.concatenate([own, -own, away], axis=1)
-        cost = np.concatenate([np.ones(2 * len(chosen)), np.full(2 * rows, _AWAY)])
+
+    def solved(columns: NDArray[np.int64], prices: Floats) -> tuple[Floats, Floats, float]:
+        """Weights of these columns, what the examples are worth, and what is left of them."""
+        matrix = np.concatenate([table[:, columns], -table[:, columns], away], axis=1)
+        cost = np.concatenate([prices, prices, np.full(2 * rows, _AWAY)])
         found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs")
         if found.status != 0:
-            return None
-        weights = found.x[: len(chosen)] - found.x[len(chosen) : 2 * len(chosen)]
-        worth = np.abs(found.eqlin.marginals @ table)
+            return np.zeros(len(columns)), np.zeros(rows), np.inf
+        count = len(columns)
+        return found.x[:count] - found.x[count : 2 * count], found.eqlin.marginals, float(found.x[2 * count :].sum())
+
+    chosen = np.arange(min(_FIRST, table.shape[1]))
+    for _ in range(_ROUNDS):
+        weights, worths, left = solved(chosen, np.ones(len(chosen)))
+        worth = np.abs(worths @ table)
         worth[chosen] = 0
         more = np.argsort(-worth, kind="stable")[:_FIRST]
         more = more[worth[more] > 1 + 1e-6]
@@ -154,8 +162,12 @@ def _pursued(products: Products) -> list[int] | None:
         chosen = np.concatenate([chosen, more])
     else:
         return None
+    for _ in range(_AGAIN):
+        if left > 1e-9 or (np.abs(weights) > 1e-7).sum() <= most:
+            break
+        weights, _, left = solved(chosen, 1 / (np.abs(weights) + 1e-3))
     taken = chosen[np.abs(weights) > 1e-7]
-    if found.fun > _AWAY or not len(taken) or len(taken) > min(TERMS, rows // 3):
+    if left > 1e-6 or not 0 < len(taken) <= most:
         return None
     return [int(one) for one in taken]
 
