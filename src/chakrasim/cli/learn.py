@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     check_targets({"--output": options.output, "--json": options.json}, options.jobs)
     if not options.quiet:
         announce_compilation("trace")
-    from chakrasim.report.tables.synthesis import learned_json, learned_sections
+    from chakrasim.report.tables.answers.synthesis import learned_json, learned_sections
     from chakrasim.synthesis.api import learn
     from chakrasim.synthesis.file import model_bytes, write_model
 

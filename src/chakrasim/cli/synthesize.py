@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     for name in names[:1]:
         check_job_outputs(name, options.json, [options.model])
     settings = settings_of(options.set)
-    from chakrasim.report.tables.synthesis import synthetic_json, synthetic_sections
+    from chakrasim.report.tables.answers.synthesis import synthetic_json, synthetic_sections
     from chakrasim.synthesis.api import synthesize
     from chakrasim.synthesis.file import read_model
     from chakrasim.trace.job.file import write_job

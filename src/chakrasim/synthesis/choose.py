@@ -13,7 +13,7 @@ from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression
 from chakrasim.synthesis.laws import Examples, plain_law
 from chakrasim.synthesis.model import Learned
-from chakrasim.synthesis.parameters import flat_name
+from chakrasim.synthesis.parameters import full_name
 from chakrasim.trace.job.job import Parameter
 
 ENOUGH: Final = 4
@@ -34,7 +34,7 @@ class Choice:
 def choose(learned: Learned, settings: Mapping[str, Parameter], random: np.random.Generator) -> Choice:
     """Parameters with these settings. Raises InputError for names or words that the model does not know."""
     known = learned.parameters
-    wanted = {flat_name(name, known[0]): value for name, value in settings.items()}
+    wanted = {full_name(name, value, known): value for name, value in settings.items()}
     for name, value in wanted.items():
         _check(name, value, [own[name] for own in known])
     near = _nearest(known, wanted)

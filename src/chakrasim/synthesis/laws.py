@@ -182,7 +182,7 @@ def _independent(logs: Mapping[str, Floats]) -> list[str]:
         for _ in range(2):
             for one in basis:
                 rest -= one * float(one @ rest)
-        if np.linalg.norm(rest) > 1e-8 * max(np.linalg.norm(column), 1e-300):
+        if np.linalg.norm(rest) > 1e-8 * max(float(np.linalg.norm(column)), 1e-300):
             basis.append(rest / np.linalg.norm(rest))
             chosen.append(name)
     return chosen
@@ -277,7 +277,7 @@ def _stepwise(columns: Mapping[str, Floats], target: Floats) -> dict[str, float]
         free = own > 1e-7 * np.maximum(lengths, 1e-300)
         if not free.any():
             break
-        best = int((np.abs(rest @ left) / np.where(free, own, np.inf)).argmax())
+        best = int(np.where(free, np.abs(rest @ left) / np.where(free, own, 1), -1).argmax())
         unit = left[:, best] / own[best]
         taken.append(best)
         rest = rest - unit * float(unit @ rest)

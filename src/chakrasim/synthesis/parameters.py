@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from chakrasim.errors import InputError, near
@@ -35,17 +35,24 @@ def _of_traces(job: Job) -> Iterator[tuple[str, Parameter]]:
             yield name, value
 
 
-def flat_name(name: str, known: Mapping[str, object]) -> str:
-    """The parameter that somebody means by a name or its last part, ``layers`` for ``model.layers``. Raises InputError
-    where there is none, or more than one."""
-    if name in known:
+def full_name(name: str, value: Parameter, known: Sequence[Mapping[str, Parameter]]) -> str:
+    """The parameter that somebody means by a name or its last part, ``layers`` for ``model.layers``: of several the one
+    in which the jobs differ, or whose values are of this kind. Raises InputError where there is none, or more than
+    one."""
+    if name in known[0]:
         return name
-    ends = [each for each in known if each.rsplit(".", 1)[-1] == name]
-    if len(ends) == 1:
-        return ends[0]
+    ends = [each for each in known[0] if each.rsplit(".", 1)[-1] == name]
+    for kept in (
+        ends,
+        [each for each in ends if len({own[each] for own in known}) > 1],
+        [each for each in ends if type(known[0][each]) is type(value)],
+    ):
+        if len(kept) == 1:
+            return kept[0]
+    choices = [*known[0], *(each.rsplit(".", 1)[-1] for each in known[0])]
     raise InputError(
         "more than one parameter is called so" if ends else "the model has no such parameter",
         place=name,
-        expected=", ".join(ends or known),
-        remedy=near(name, [*known, *(each.rsplit(".", 1)[-1] for each in known)]) if not ends else "give its full name",
+        expected=", ".join(ends or known[0]),
+        remedy="give its full name" if ends else near(name, choices),
     )
