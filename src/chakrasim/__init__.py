@@ -43,6 +43,8 @@ Workloads from a real run:
     link_directory          linked traces of all ranks, in files
     discover                which files of a folder belong to which rank
     retarget                the job on another number of ranks
+    learn, synthesize       the program of many jobs, and jobs of any size made from it
+    read_model, write_model   such a program as a file
 
 Chakra traces:
 
@@ -128,6 +130,8 @@ if TYPE_CHECKING:
     from chakrasim.simulator.prediction import predict_collective
     from chakrasim.sweeps.plan import plan
     from chakrasim.sweeps.sweep import sweep
+    from chakrasim.synthesis.api import learn, synthesize
+    from chakrasim.synthesis.file import read_model, write_model
     from chakrasim.trace import Job, Trace, TraceBuilder, read, read_job, write, write_job
     from chakrasim.validation.megatron import validate_megatron
     from chakrasim.validation.scoreboard.api import validate_collectives
@@ -183,6 +187,7 @@ __all__ = [
     "generate_transformer",
     "generator",
     "goodput",
+    "learn",
     "link",
     "link_directory",
     "load_device",
@@ -196,6 +201,7 @@ __all__ = [
     "preset_names",
     "read",
     "read_job",
+    "read_model",
     "replay",
     "replay_recorded",
     "retarget",
@@ -205,6 +211,7 @@ __all__ = [
     "split_trace",
     "summary",
     "sweep",
+    "synthesize",
     "trace",
     "trace_directory",
     "transformer_job",
@@ -216,6 +223,7 @@ __all__ = [
     "write_gantt",
     "write_job",
     "write_memory_traces",
+    "write_model",
     "write_parts",
     "write_timeline",
 ]
@@ -260,6 +268,8 @@ __getattr__, __dir__ = lazily(
         "simulator.prediction": ("predict_collective",),
         "sweeps.plan": ("plan",),
         "sweeps.sweep": ("sweep",),
+        "synthesis.api": ("learn", "synthesize"),
+        "synthesis.file": ("read_model", "write_model"),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),
         "validation.megatron": ("validate_megatron",),
         "validation.scoreboard.api": ("validate_collectives",),

@@ -34,6 +34,8 @@ WRITERS = [
     ("convert linked.json -o x.et --compat chakra --simulate --log-filename new/er/s.log", "s.log"),
     ("convert Text w.txt -o new/er/x --num-npus 2 --num-passes 1", "x.1.et"),
     ("retarget w --to 4 -o new/er/w", "w.ranks.json"),
+    ("learn w w -o new/er/m", "m"),
+    ("synthesize m --output new/er/s", "s.ranks.json"),
     ("jsonize w.0.et -o new/er/w.json", "w.json"),
     ("draw w.0.et -o new/er/w.svg", "w.svg"),
     ("timeline device.json -o new/er/t.json.gz", "t.json.gz"),
@@ -77,6 +79,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for rank in (0, 1):
         shutil.copy(TRACES / f"device.{rank}.json.gz", tmp_path / "recorded")
     monkeypatch.chdir(tmp_path)
+    cs.write_model(tmp_path / "m", cs.learn(["w", "w"]))
     return tmp_path
 
 

@@ -45,6 +45,7 @@ READERS = {
     "draw": ["draw", "step.0.et", "-o", "out.dot"],
     "merge": ["merge", "step", "-o", "out.et"],
     "retarget": ["retarget", "step", "--to", "4", "-o", "out"],
+    "learn": ["learn", "step", "step", "-o", "out"],
     "replay": ["replay", "step", "--dry-run", "--json", "out.json"],
 }
 

@@ -19,6 +19,8 @@ COUNTS = {
     "link": 13,
     "convert": 13,
     "retarget": 10,
+    "learn": 5,
+    "synthesize": 8,
     "generate transformer": 8,
     "generate collective": 9,
     "generate reference-set": 7,

@@ -56,7 +56,7 @@ def test_expanded_and_shared_files_run_alike(folder: Path) -> None:
     for prefix, more in (("s", []), ("x", ["--expand"])):
         assert main(["generate", "transformer", "--spec", "step.yaml", "-o", prefix, "--quiet", *more]) == 0
     written = {path.name for path in folder.glob("x*")}
-    assert written == {"x.comm_group.json", *(f"x.{rank}.et" for rank in range(8))}
+    assert written == {"x.comm_group.json", "x.parameters.json", *(f"x.{rank}.et" for rank in range(8))}
     shared = chakrasim.simulate("s", **machine(8))
     expanded = chakrasim.simulate("x", comm_groups="x.comm_group.json", **machine(8))
     assert shared.finish_ns.tolist() == expanded.finish_ns.tolist()

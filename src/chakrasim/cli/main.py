@@ -50,6 +50,8 @@ GROUPS: Final = {
         "convert",
         "retarget",
         "generate",
+        "learn",
+        "synthesize",
     ),
     "look at what is there": (
         "analyze",

@@ -165,6 +165,8 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     ),
     "convert": lambda options, _: ["info", options.output],
     "retarget": lambda options, _: _simulate(options.output),
+    "learn": lambda options, _: ["synthesize", options.output, "--output", "made"],
+    "synthesize": lambda options, _: _simulate(options.output if options.count == 1 else f"{options.output}-0"),
     "generate": lambda options, _: (
         _simulate(options.output) if "output" in options else ["info", _first(options.output_dir, "*.et")]
     ),

@@ -6,7 +6,7 @@ Every pipeline stage is one trace, which all its ranks share: those that differ 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from chakrasim.generator.spec.file import load_spec
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.chakra.assemble import Strings
 from chakrasim.trace.chakra.graph import Trace
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import Job, Parameter
 
 if TYPE_CHECKING:
     from chakrasim.machine.device.profile import DeviceProfile
@@ -119,8 +119,20 @@ def generate_transformer(
         traces=tuple(stage.trace(totals, rewrite) for stage in stages),
         trace_of_rank=np.repeat(np.arange(chosen.parallel.pp), per_stage),
         process_groups=process_groups(chosen),
+        parameters=_flat(asdict(chosen)),
     )
     return Generated(chosen, job, totals, device)
+
+
+def _flat(content: Mapping[str, Any], before: str = "") -> dict[str, Parameter]:
+    """Numbers and words of a spec by dotted names."""
+    found: dict[str, Parameter] = {}
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{before}{name}.")
+        elif isinstance(value, (int, float, str)):
+            found[before + name] = value
+    return found
 
 
 class _Stage:

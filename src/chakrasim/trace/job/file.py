@@ -23,11 +23,13 @@ from chakrasim.trace.chakra.files import read_trace
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.expand import expanded
 from chakrasim.trace.job.groups import check_groups, check_job, number_groups, wrong
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import Job, Parameter
 
 FORMAT: Final = "chakrasim-ranks-1"
 RANKS_ENDING: Final = ".ranks.json"
 GROUPS_ENDING: Final = ".comm_group.json"
+PARAMETERS_ENDING: Final = ".parameters.json"
+MAX_PARAMETERS_BYTES: Final = 1 << 22
 _TRACE_NAME: Final = re.compile(r"(class-)?[0-9]+\.et(\.gz)?")
 """Of a job's traces, behind the prefix and a dot."""
 MAX_RANKS_BYTES: Final = 256 << 20
@@ -84,7 +86,7 @@ def read_job(
         if not os.path.isfile(path):
             raise wrong(source, f"$.files[{index}]", "there is no such file", path, "the trace beside the ranks file")
         traces.append(read_trace(path, lenient=lenient, notes=notes, max_bytes=max_bytes))
-    job = Job(tuple(traces), which, groups)
+    job = Job(tuple(traces), which, groups, checked_parameters(content.get("parameters", {}), source, "$.parameters"))
     check_job(job, source)
     return job
 
@@ -188,8 +190,35 @@ def _process_groups(content: dict[str, Any], ranks: int, source: str) -> dict[st
     return {role: tuple(tuple(members) for members in groups) for role, groups in content.items()}
 
 
+def checked_parameters(content: object, source: str, place: str = "$") -> dict[str, Parameter]:
+    """What a job was made with, objects in objects by dotted names. Raises InputError for what is none."""
+    if not isinstance(content, dict):
+        raise wrong(source, place, "not the parameters of a job", _shown(content), "an object")
+    found: dict[str, Parameter] = {}
+    for name, value in content.items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{key}": one for key, one in checked_parameters(value, source, f"{place}.{name}").items()}
+        elif isinstance(value, str) or (isinstance(value, (int, float)) and abs(value) < 1 << 62):
+            found[name] = value
+        elif value is not None:
+            raise wrong(source, f"{place}.{name}", "not a parameter", _shown(value), "a number, true, false or a word")
+    return found
+
+
 def _shown(value: object) -> str:
     return repr(value)[:60]
+
+
+def read_parameters(prefix: str | os.PathLike[str]) -> dict[str, Parameter]:
+    """What ``PREFIX.parameters.json`` says that a job was made with; {} without such a file. Raises InputError."""
+    path = os.fspath(prefix).removesuffix(RANKS_ENDING) + PARAMETERS_ENDING
+    if not os.path.isfile(path):
+        return {}
+    try:
+        content = json.loads(storage.read_bytes(path, MAX_PARAMETERS_BYTES, "a file of parameters"))
+        return checked_parameters(content, path)
+    except (ValueError, RecursionError) as fault:
+        raise wrong(path, None, f"this is no JSON: {str(fault)[:80]}", None, "an object of parameters") from None
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -211,15 +240,16 @@ def is_file_of_job(prefix: str | os.PathLike[str], path: str | os.PathLike[str])
     if os.path.dirname(os.path.realpath(path)) != os.path.dirname(os.path.realpath(prefix)):
         return False
     rest = os.path.basename(path).removeprefix(f"{os.path.basename(prefix)}.")
-    return rest in (RANKS_ENDING[1:], GROUPS_ENDING[1:]) or _TRACE_NAME.fullmatch(rest) is not None
+    named = {ending[1:] for ending in (RANKS_ENDING, GROUPS_ENDING, PARAMETERS_ENDING)}
+    return rest in named or _TRACE_NAME.fullmatch(rest) is not None
 
 
 def write_job(prefix: str | os.PathLike[str], job: Job, *, expand: bool = False, compress: bool = False) -> list[str]:
     """Write a job's files, all or none; returns their names.
 
     Shared traces become ``PREFIX.class-I.et`` and ``PREFIX.ranks.json``. With ``expand`` every rank gets a trace of its
-    own, ``PREFIX.RANK.et``, and the groups stand in ``PREFIX.comm_group.json``; a ranks file and traces of other ranks
-    under that prefix are removed.
+    own, ``PREFIX.RANK.et``, the groups stand in ``PREFIX.comm_group.json`` and the job's parameters, if it has any, in
+    ``PREFIX.parameters.json``; a ranks file and traces of other ranks under that prefix are removed.
     ``compress`` makes ``.et.gz`` of the traces. Raises InputError for a job that makes no sense, or if writing fails.
     """
     check_job(job)
@@ -245,6 +275,8 @@ def _shared_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, bytes
         "file_of_rank": np.asarray(job.trace_of_rank).tolist(),
         "process_groups": {role: _listed(groups) for role, groups in job.process_groups.items()},
     }
+    if job.parameters:
+        content["parameters"] = dict(job.parameters)
     yield stem + RANKS_ENDING, _json(content)
 
 
@@ -256,6 +288,8 @@ def _expanded_files(stem: str, job: Job, ending: str) -> Iterator[tuple[str, byt
             last = (trace, _encoded(trace, ending))
         yield f"{stem}.{rank}{ending}", last[1]
     numbers = [str(number) for number in groups.members]
+    if job.parameters:
+        yield stem + PARAMETERS_ENDING, _json(dict(job.parameters))
     yield stem + GROUPS_ENDING, _json(dict(zip(numbers, _listed(groups.members.values()), strict=True)))
 
 

@@ -22,6 +22,9 @@ PEER: Final = "comm_peer"
 takes the place of ``comm_dst`` and ``comm_src``."""
 
 
+Parameter = int | float | bool | str
+
+
 @dataclass(frozen=True, eq=False)
 class Job(Shown):
     """Traces of all ranks of a job.
@@ -33,11 +36,13 @@ class Job(Shown):
     process_groups: by role, the members of its groups, each in the order of the ring. A rank is in at most one group of
         a role. A role that is missing here must be the number of a group that a group file gives, or "" or "0" (all
         ranks).
+    parameters: what the job was made with, where its maker says so.
     """
 
     traces: tuple[Trace, ...]
     trace_of_rank: NDArray[np.int64]
     process_groups: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
 
     @property
     def ranks(self) -> int:

@@ -1,0 +1,112 @@
+"""What was learned of jobs, and the jobs made from it, as tables and plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.api import Synthetic
+from chakrasim.synthesis.expressions import Expression
+from chakrasim.synthesis.model import Learned
+from chakrasim.text.amounts import plural, size_text
+from chakrasim.text.layout import Section
+
+SHOWN = 12
+
+
+def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[Section]:
+    """The tables of ``chakrasim learn``."""
+    laws = _laws(learned)
+    near = [law for law in laws if not law["exact"]]
+    rows = (
+        ("jobs", f"{len(learned.jobs):,}"),
+        (
+            "kinds",
+            f"{plural(len(learned.model.roles), 'kind')} of nodes in {plural(len(learned.model.counts), 'loop')}",
+        ),
+        ("laws", f"{len(laws) - len(near):,} give every example, {len(near):,} are near"),
+        ("model", f"{path}, {size_text(size_bytes)}"),
+    )
+    yield Section("Learned", rows=rows, left=(0, 1))
+    yield Section("Parameters", ("name", "of the jobs"), tuple(_varied(learned)), (0, 1))
+    if learned.lost:
+        lost = tuple((text,) for text in learned.lost[:SHOWN])
+        more = len(learned.lost) - len(lost)
+        yield Section("No law found for" + (f" (and {more:,} more)" if more else ""), ("what",), lost, (0,))
+
+
+def learned_json(learned: Learned, size_bytes: int) -> dict[str, Any]:
+    """The same for programs, with every law as people write it."""
+    return {
+        "jobs": learned.jobs,
+        "kinds": [role.title for role in learned.model.roles],
+        "parameters": dict(_varied(learned)),
+        "laws": _laws(learned),
+        "lost": learned.lost,
+        "model_bytes": size_bytes,
+    }
+
+
+def synthetic_sections(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> Iterator[Section]:
+    """The tables of ``chakrasim synthesize``."""
+    first, files = made[0]
+    if len(made) == 1:
+        rows = (
+            ("ranks", f"{first.job.ranks:,}"),
+            ("nodes", f"{sum(map(len, first.job.traces)):,} in {plural(len(first.job.traces), 'trace')}"),
+            ("like", f"{first.choice.like}, where nothing else says"),
+            ("files", f"{files[0]} to {files[-1]}" if len(files) > 1 else files[0]),
+        )
+        yield Section("Made", rows=rows, left=(0, 1))
+        return
+    rows_of = tuple(
+        (names[-1], f"{one.job.ranks:,}", f"{sum(map(len, one.job.traces)):,}", one.choice.like)
+        for one, names in made[:SHOWN]
+    )
+    more = len(made) - len(rows_of)
+    yield Section(
+        "Made" + (f" (and {more:,} more)" if more else ""), ("job", "ranks", "nodes", "like"), rows_of, (0, 3)
+    )
+
+
+def synthetic_json(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "jobs": [
+            {
+                "files": list(files),
+                "ranks": one.job.ranks,
+                "nodes": sum(map(len, one.job.traces)),
+                "parameters": one.choice.parameters,
+                "like": one.choice.like,
+                "follow": list(one.choice.follow),
+                "outside": list(one.choice.outside),
+            }
+            for one, files in made
+        ]
+    }
+
+
+def _laws(learned: Learned) -> list[dict[str, Any]]:
+    """Every law that is more than a constant."""
+    model, lost = learned.model, {*learned.lost}
+    every: list[tuple[str, Expression]] = [("ranks", model.grid.ranks)]
+    every += [(f"count of loop {number}", law) for number, law in model.counts.items()]
+    for number, role in enumerate(model.roles):
+        every.append((f"{role.title}: whether it comes", model.present[number]))
+        every += [(f"{role.title}: {name}", law) for name, law in model.numbers[number].items()]
+    return [
+        {"of": what, "law": expressions.text(law), "exact": what not in lost}
+        for what, law in every
+        if law[0] != "const"
+    ]
+
+
+def _varied(learned: Learned) -> Iterator[tuple[str, str]]:
+    """Parameters in which the jobs differ, and how."""
+    for name in learned.parameters[0]:
+        values = [own[name] for own in learned.parameters]
+        if len({*values}) > 1:
+            distinct = sorted({*values}, key=lambda value: (str(type(value)), value))
+            yield name, ", ".join(map(str, distinct)) if len(distinct) <= 6 else f"{distinct[0]} to {distinct[-1]}"

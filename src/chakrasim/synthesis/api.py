@@ -1,0 +1,134 @@
+"""``learn`` and ``synthesize``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from chakrasim.converter.retarget.job_input import check_groups, load_job
+from chakrasim.errors import InputError
+from chakrasim.notes import Notes
+from chakrasim.progress import Progress
+from chakrasim.synthesis.choose import Choice, choose
+from chakrasim.synthesis.columns import columns_of
+from chakrasim.synthesis.learn import learn_program
+from chakrasim.synthesis.model import Learned
+from chakrasim.synthesis.parameters import parameters_of
+from chakrasim.synthesis.shared import shared
+from chakrasim.synthesis.synthesize import job_of
+from chakrasim.trace.job.file import RANKS_ENDING, read_parameters
+from chakrasim.trace.job.groups import check_job
+from chakrasim.trace.job.job import Job, Parameter
+
+PathLike = str | os.PathLike[str]
+FEWEST: Final = 2
+"""Jobs without which nothing can be told apart from chance."""
+
+
+def learn(
+    jobs: Sequence[PathLike | tuple[Mapping[str, Parameter], Job]],
+    *,
+    lenient: bool = False,
+    notes: Notes | None = None,
+    progress: Progress | None = None,
+) -> Learned:
+    """The program of these jobs: prefixes of files, folders of such, or pairs of parameters and a `Job`.
+
+    Raises InputError for files that cannot be read, and for fewer than two jobs.
+    """
+    said = Notes() if notes is None else notes
+    names: list[str] = []
+    found: list[tuple[dict[str, Parameter], Job]] = []
+    for each in jobs:
+        if isinstance(each, tuple):
+            names.append(f"job {len(names)}")
+            found.append((dict(each[0]), replace(each[1], parameters=each[0])))
+            continue
+        for prefix in prefixes(os.fspath(each)):
+            job = load_job(prefix, lenient=lenient, notes=said)
+            check_groups(job, prefix)
+            names.append(prefix)
+            job = replace(job, parameters={**job.parameters, **read_parameters(prefix)})
+            found.append((parameters_of(job), job))
+    if len(found) < FEWEST:
+        raise InputError("a program is not learned from one job", found=f"{len(found)} jobs",
+                         expected="two or more", remedy="give more jobs, or a folder of them")  # fmt: skip
+    whole = shared([job for _, job in found])
+    parameters = _alike([own for own, _ in found], whole, said)
+    stated = all(job.parameters for job in whole)
+    model, lost, more = learn_program(list(zip(parameters, whole, strict=True)), progress, stated=stated)
+    return Learned(model, names, [{**own, **latent} for own, latent in zip(parameters, more, strict=True)], lost)
+
+
+def prefixes(given: str) -> list[str]:
+    """The job that a path means, or the jobs that lie in a folder. Raises InputError for a folder without any."""
+    if not os.path.isdir(given):
+        return [given.removesuffix(RANKS_ENDING)]
+    found: set[str] = set()
+    for folder, below, files in sorted(os.walk(given)):
+        below.sort()
+        found |= {
+            os.path.join(folder, name.removesuffix(RANKS_ENDING)) for name in files if name.endswith(RANKS_ENDING)
+        }
+        first = [name[: -len(end)] for name in files for end in (".0.et", ".0.et.gz") if name.endswith(end)]
+        found |= {os.path.join(folder, name) for name in first}
+    if not found:
+        raise InputError("there is no job in the folder", file=given, expected=f"PREFIX{RANKS_ENDING} or PREFIX.0.et")
+    return sorted(found)
+
+
+def _alike(
+    parameters: Sequence[Mapping[str, Parameter]], jobs: Sequence[Job], notes: Notes
+) -> list[dict[str, Parameter]]:
+    """Parameters that all jobs have, in the order of the first; groups of a role that a job lacks have one member."""
+    last = {name.rsplit(".", 1)[-1] for own in parameters for name in own}
+    roles = {role for job in jobs for role in job.process_groups} - last
+    every = [
+        {**own, **{role: len(groups[0]) if (groups := job.process_groups.get(role)) else 1 for role in sorted(roles)}}
+        for own, job in zip(parameters, jobs, strict=True)
+    ]
+    sized = {role for own in parameters for role in own if role in {r for job in jobs for r in job.process_groups}}
+    every = [{**dict.fromkeys(sorted(sized), 1), **own} for own in every]
+    if not any("ranks" in own for own in every):
+        every = [{**own, "ranks": job.ranks} for own, job in zip(every, jobs, strict=True)]
+    names = [name for name in every[0] if all(name in own for own in every)]
+    left = sorted({name for own in every for name in own} - {*names})
+    if left:
+        notes.warn(f"{len(left)} parameters that not all jobs state are left out: {', '.join(left[:8])}")
+    return [{name: own[name] for name in names} for own in every]
+
+
+@dataclass(frozen=True, eq=False)
+class Synthetic:
+    """A job that was made, and the parameters that it was made with."""
+
+    choice: Choice
+    job: Job
+
+
+def synthesize(
+    learned: Learned, settings: Mapping[str, Parameter], *, count: int = 1, seed: int = 0, notes: Notes | None = None
+) -> Iterator[Synthetic]:
+    """So many jobs with these parameters, one by one; what they leave open is as in a job learned from, drawn with
+    ``seed``, or follows from the others. Each has matched collectives and messages, which is checked.
+
+    Raises InputError for parameters that the model does not have, or that fit no job.
+    """
+    said = Notes() if notes is None else notes
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        choice = choose(learned, settings, random)
+        for warning in choice.outside:
+            said.warn(warning)
+        columns = columns_of([*learned.parameters, choice.parameters])[-1]
+        try:
+            job = job_of(learned.model, columns, choice.parameters)
+        except (KeyError, IndexError, TypeError, ValueError) as fault:
+            raise InputError("the model does not fit together", found=f"{type(fault).__name__}: {str(fault)[:80]}",
+                             remedy="learn it again") from None  # fmt: skip
+        check_job(job)
+        yield Synthetic(choice, job)

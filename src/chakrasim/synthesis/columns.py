@@ -1,0 +1,63 @@
+"""The columns that laws speak of: parameters of jobs, places of ranks, iterations of loops."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.loops import Iterations
+from chakrasim.trace.job.job import Parameter
+
+Parameters = Mapping[str, Parameter]
+
+
+def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
+    """Numbers of each job: those that are given, and for words whether they are."""
+    words: dict[str, set[str]] = defaultdict(set)
+    for each in parameters:
+        for name, value in each.items():
+            if isinstance(value, str):
+                words[name].add(value)
+    found = []
+    for each in parameters:
+        own: dict[str, int] = {}
+        for name, value in each.items():
+            if isinstance(value, str):
+                own |= {f"{name}={word}": int(value == word) for word in sorted(words[name])}
+            elif isinstance(value, int) or float(value).is_integer():
+                own[name] = int(value)
+        found.append(own)
+    shared = set.intersection(*({*own} for own in found)) if found else set()
+    return [{name: own[name] for name in own if name in shared} for own in found]
+
+
+def missing(name: str) -> int:
+    """The column of a rank for a role of which the job has no groups: it is alone."""
+    return 1 if name.startswith("size") else 0
+
+
+def path_columns(iterations: Sequence[Iterations], loops: Sequence[int]) -> dict[str, Ints]:
+    """By name, for the iterations of the innermost of these loops: of each loop that is repeated, which iteration of
+    its run it is, how many follow in it, how many it has, and which it is of the trace."""
+    at = np.arange(len(iterations[-1]))
+    found: dict[str, Ints] = {}
+    for loop, own in reversed([*zip(loops, iterations, strict=True)]):
+        if loop:
+            index, parent = np.array(own.index, np.int64), np.array(own.parent, np.int64)
+            count = run_lengths(index)
+            found[f"index of {loop}"] = index[at]
+            found[f"behind in {loop}"] = (count - 1 - index)[at]
+            found[f"count of {loop}"] = count[at]
+            found[f"pass of {loop}"] = at.astype(np.int64)
+            at = parent[at]
+    return found
+
+
+def run_lengths(index: Ints) -> Ints:
+    """int64[n]: how many iterations the run has to which each belongs; ``index`` begins at 0 with each run."""
+    begins = np.flatnonzero(index == 0)
+    lengths = np.diff(begins, append=len(index))
+    return np.repeat(lengths, lengths)

@@ -1,0 +1,144 @@
+"""A rank's trace from a program: loops by their counts, roles where they come, numbers by their laws, waits by their
+rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.columns import path_columns
+from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.loops import ROOT, Iterations, Loop
+from chakrasim.synthesis.model import Model
+from chakrasim.synthesis.reasons import Asking, Lane, Rules
+from chakrasim.synthesis.roles import DURATION, HOLE, STREAM, attributes_of, filled
+from chakrasim.trace.chakra.builder import TraceBuilder
+from chakrasim.trace.chakra.graph import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """Nodes in order: role and numbers of each, its stream, and the loops around it with its iteration in each."""
+
+    role: list[int]
+    numbers: list[tuple[int, ...]]
+    begun: list[list[int]]
+    iteration: list[dict[int, tuple[int, int]]]
+
+
+def trace_of(model: Model, job: Mapping[str, int], rank: Mapping[str, int]) -> Trace:
+    """The trace of a rank with these columns. Raises KeyError for a column that is not there."""
+    nodes = expanded(model, {**job, **rank})
+    place = [{name: i for i, name in enumerate(role.numbers())} for role in model.roles]
+    rules, lane = Rules(place, model.counters), Lane()
+    made = TraceBuilder(version=model.version, metadata=_metadata(model, {**job, **rank}))
+    for at, (role, numbers) in enumerate(zip(nodes.role, nodes.numbers, strict=True)):
+        own = place[role].get(STREAM)
+        stream = numbers[own] if own is not None else -2
+        lane.add(role, stream, numbers, nodes.begun[at])
+        asking = Asking(at, stream, numbers, nodes.iteration[at])
+        ctrl, data = (
+            sorted({rules.answer(rule, role, asking, lane) for rule in model.reasons[kind][role]} - {-1})
+            for kind in (0, 1)
+        )
+        what = model.roles[role]
+        count = what.name.count(HOLE)
+        made.add(
+            id=at,
+            name=filled(what.name, numbers[:count]),
+            type=what.type,
+            ctrl_deps=ctrl,
+            data_deps=data,
+            duration_micros=max(numbers[place[role][DURATION]], 0) if what.timed else 0,
+            attrs=attributes_of(what.attributes, numbers[count:]),
+        )
+    return made.build()
+
+
+def _metadata(model: Model, columns: Mapping[str, int]) -> dict[str, object]:
+    single = {name: np.array([value], np.int64) for name, value in columns.items()}
+    found: dict[str, object] = {}
+    for said, laws in model.metadata:
+        numbers = [int(expressions.value(law, single, 1)[0]) for law in laws]
+        found |= attributes_of([said], numbers)
+    return found
+
+
+def expanded(model: Model, columns: Mapping[str, int]) -> Expanded:
+    """The nodes of a rank with these columns."""
+    made = _Expansion(model, columns)
+    for number, row in made.order(model.loop, 0, ()):
+        made.emit(number, row)
+    return made.found
+
+
+class _Expansion:
+    def __init__(self, model: Model, columns: Mapping[str, int]) -> None:
+        self.model = model
+        self.fixed = columns
+        root = Iterations([-1], [0])
+        self.iterations: dict[int, Iterations] = {ROOT: root}
+        self.children: dict[int, list[list[int]]] = {}
+        self.columns: dict[int, dict[str, Ints]] = {}
+        self.numbers: dict[int, dict[int, tuple[int, ...]]] = {}
+        self.found = Expanded([], [], [], [])
+        self.begun: dict[int, int] = {}
+        self._enter(model.loop, (ROOT,))
+
+    def _enter(self, loop: Loop, path: tuple[int, ...]) -> None:
+        rows = len(self.iterations[loop.number])
+        own = {name: np.full(rows, value, np.int64) for name, value in self.fixed.items()}
+        own |= path_columns([self.iterations[one] for one in path], path)
+        self.columns[loop.number] = own
+        for one in loop.body:
+            if isinstance(one, Loop):
+                counts = np.maximum(expressions.value(self.model.counts[one.number], own, rows), 0)
+                parent = np.repeat(np.arange(rows), counts)
+                ends = np.cumsum(counts)
+                index = np.arange(len(parent)) - np.repeat(ends - counts, counts)
+                self.iterations[one.number] = Iterations(parent.tolist(), index.tolist())
+                self.children[one.number] = [
+                    list(range(e - c, e)) for e, c in zip(ends.tolist(), counts.tolist(), strict=True)
+                ]
+                self._enter(one, (*path, one.number))
+            else:
+                self.numbers[one] = self._numbers(one, own, rows)
+
+    def _numbers(self, role: int, columns: dict[str, Ints], rows: int) -> dict[int, tuple[int, ...]]:
+        """By iteration in which the role comes, its numbers."""
+        here = np.flatnonzero(expressions.value(self.model.present[role], columns, rows) > 0)
+        own = {name: column[here] for name, column in columns.items()}
+        names = self.model.roles[role].numbers()
+        laws = dict(self.model.numbers[role])
+        for name, law in laws.items():
+            own[f"own {name}"] = expressions.value(law, own, len(here))
+        listed = [own[f"own {name}"].tolist() for name in names]
+        return {row: tuple(each[i] for each in listed) for i, row in enumerate(here.tolist())}
+
+    def order(
+        self, loop: Loop, row: int, path: tuple[tuple[int, int], ...]
+    ) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
+        """Roles in order, with the iterations that they are in, outermost first."""
+        path = (*path, (loop.number, row))
+        for one in loop.body:
+            if isinstance(one, Loop):
+                for child in self.children[one.number][row]:
+                    yield from self.order(one, child, path)
+            elif row in self.numbers[one]:
+                yield one, path
+
+    def emit(self, role: int, path: tuple[tuple[int, int], ...]) -> None:
+        """The node of a role in these iterations."""
+        self.found.role.append(role)
+        self.found.numbers.append(self.numbers[role][path[-1][1]])
+        fresh = [loop for loop, row in path if self.begun.get(loop) != row]
+        self.begun.update(path)
+        self.found.begun.append(fresh)
+        inner = self.columns
+        self.found.iteration.append({
+            loop: (int(inner[loop][f"index of {loop}"][row]), int(inner[loop][f"behind in {loop}"][row]))
+            for loop, row in path if loop
+        })  # fmt: skip

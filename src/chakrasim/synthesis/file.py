@@ -1,0 +1,128 @@
+"""Model files: JSON, the same bytes for the same model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from chakrasim.errors import InputError
+from chakrasim.files import storage
+from chakrasim.files.outputs import write_whole
+from chakrasim.synthesis.expressions import check
+from chakrasim.synthesis.groups import Grid
+from chakrasim.synthesis.loops import Loop, places
+from chakrasim.synthesis.model import Learned, Model
+from chakrasim.synthesis.roles import Role, Said
+from chakrasim.trace.job.file import checked_parameters
+
+FORMAT: Final = "chakrasim-model/1"
+MAX_BYTES: Final = 256 << 20
+
+
+def write_model(path: str | os.PathLike[str], learned: Learned) -> None:
+    """Write a model file, whole or not at all. Raises InputError."""
+    write_whole(os.fspath(path), model_bytes(learned))
+
+
+def model_bytes(learned: Learned) -> bytes:
+    """What a model file holds."""
+    model = learned.model
+    content = {
+        "format": FORMAT,
+        "jobs": learned.jobs,
+        "parameters": learned.parameters,
+        "lost": learned.lost,
+        "version": model.version,
+        "roles": [asdict(role) for role in model.roles],
+        "loops": _plain(model.loop),
+        "counts": model.counts,
+        "present": model.present,
+        "numbers": model.numbers,
+        "reasons": list(model.reasons),
+        "counters": sorted(model.counters),
+        "grid": model.grid.to_json(),
+        "metadata": model.metadata,
+        "rank_columns": model.rank_columns,
+    }
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+def read_model(path: str | os.PathLike[str]) -> Learned:
+    """The model of a file. Raises InputError for a file that is none."""
+    name = os.fspath(path)
+    raw = storage.read_bytes(name, MAX_BYTES, "a model file")
+    expected = "a file that chakrasim learn has written"
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError) as fault:
+        raise InputError("this is no JSON", file=name, found=str(fault)[:80], expected=expected) from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise InputError(
+            "this is no model of jobs", file=name, found=repr(found)[:60], expected=f'"format": "{FORMAT}"'
+        )
+    try:
+        return _learned(content)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as fault:
+        raise InputError("the model is damaged", file=name, found=f"{type(fault).__name__}: {str(fault)[:80]}",
+                         expected=expected, remedy="learn it again") from None  # fmt: skip
+
+
+def _learned(content: Mapping[str, Any]) -> Learned:
+    loop = _loop(content["loops"])
+    roles = tuple(
+        Role(int(each["type"]), str(each["name"]), tuple(_said(one) for one in each["attributes"]), bool(each["timed"]))
+        for each in content["roles"]
+    )
+    where = places(loop)
+    if {*where} - {*range(len(roles))}:
+        raise ValueError("a loop holds a role that is not there")
+    control, data = ({int(role): rules for role, rules in each.items()} for each in content["reasons"])
+    grid = content["grid"]
+    model = Model(
+        str(content["version"]),
+        roles,
+        loop,
+        where,
+        {int(number): check(each) for number, each in content["counts"].items()},
+        {int(role): check(each) for role, each in content["present"].items()},
+        {int(role): {name: check(each) for name, each in own.items()} for role, own in content["numbers"].items()},
+        (control, data),
+        frozenset(content["counters"]),
+        Grid(
+            check(grid["ranks"]),
+            *({role: check(each) for role, each in grid[name].items()} for name in ("size", "step")),
+        ),
+        [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
+        tuple(content["rank_columns"]),
+    )
+    _check_names(model)
+    jobs, lost = [str(each) for each in content["jobs"]], [str(each) for each in content["lost"]]
+    parameters = [checked_parameters(each, "parameters") for each in content["parameters"]]
+    if len(jobs) != len(parameters) or not jobs or any({*own} != {*parameters[0]} for own in parameters):
+        raise ValueError("the jobs do not have the same parameters")
+    return Learned(model, jobs, parameters, lost)
+
+
+def _check_names(model: Model) -> None:
+    """Raise ValueError for roles without a law for each of their numbers."""
+    for number, role in enumerate(model.roles):
+        if number not in model.present or {*role.numbers()} != {*model.numbers[number]}:
+            raise ValueError(f"the laws of {role.title} are not those of its numbers")
+
+
+def _plain(loop: Loop) -> list[Any]:
+    return [loop.number, [_plain(one) if isinstance(one, Loop) else one for one in loop.body]]
+
+
+def _loop(content: Sequence[Any]) -> Loop:
+    number, body = content
+    return Loop(int(number), tuple(_loop(one) if isinstance(one, list) else int(one) for one in body))
+
+
+def _said(content: Sequence[Any]) -> Said:
+    name, kind, value = content
+    return str(name), int(kind), tuple(value) if isinstance(value, list) else value

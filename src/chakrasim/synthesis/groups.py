@@ -1,0 +1,95 @@
+"""How many ranks a job has, and who is with whom: groups are every s-th rank, n of them, by laws of n and s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.expressions import Expression
+from chakrasim.synthesis.laws import Examples, law
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Laws of the job's parameters: its ranks, and by role the members of a group and the step between them."""
+
+    ranks: Expression
+    size: Mapping[str, Expression]
+    step: Mapping[str, Expression]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"ranks": self.ranks, "size": dict(self.size), "step": dict(self.step)}
+
+    def made(self, parameters: Mapping[str, int]) -> tuple[int, dict[str, Groups]]:
+        """How many ranks, and the groups of each role that has more than one rank in a group. Raises InputError where
+        the laws do not fit together."""
+        columns = {name: np.array([value], np.int64) for name, value in parameters.items()}
+
+        def one(expression: Expression) -> int:
+            return int(expressions.value(expression, columns, 1)[0])
+
+        ranks = one(self.ranks)
+        if ranks < 1:
+            raise InputError("the model has no ranks for these parameters", found=f"{ranks:,} ranks")
+        found = {}
+        for role, size in self.size.items():
+            members, step = one(size), one(self.step[role])
+            if members < 1 or step < 1 or ranks % (members * step):
+                raise InputError(
+                    f"the groups {role} do not divide the ranks", found=f"{members:,} of {ranks:,}, {step:,} apart"
+                )
+            found[role] = groups(ranks, members, step)
+        return ranks, found
+
+
+def groups(ranks: int, members: int, step: int) -> Groups:
+    """All groups of so many members, so far apart."""
+    bases = [base for base in range(ranks) if base // step % members == 0]
+    return tuple(tuple(base + step * i for i in range(members)) for base in bases)
+
+
+def grid_of(
+    jobs: Sequence[tuple[int, Mapping[str, Groups]]], columns: Mapping[str, np.ndarray[Any, Any]]
+) -> tuple[Grid, list[str]]:
+    """The laws of jobs, each its ranks and groups, and what none was found for. Raises InputError for jobs whose ranks
+    follow no law."""
+    ranks = law(Examples(np.array([count for count, _ in jobs], np.int64), columns))
+    if ranks is None:
+        raise InputError("how many ranks the jobs have does not follow from their parameters",
+                         remedy="state the parameters that the ranks follow from, such as dp, tp and pp")  # fmt: skip
+    size: dict[str, Expression] = {}
+    step: dict[str, Expression] = {}
+    lost = []
+    for role in sorted({role for _, own in jobs for role in own}):
+        shapes = [_shape(own.get(role, ()), count) for count, own in jobs]
+        known = [i for i, shape in enumerate(shapes) if shape is not None]
+        sizes = law(_some([shapes[i][0] for i in known], known, columns)) if len(known) == len(jobs) else None
+        wide = [i for i in known if shapes[i][0] > 1]
+        steps = law(_some([shapes[i][1] for i in wide], wide, columns))
+        if sizes is None or steps is None:
+            lost.append(role)
+            continue
+        size[role], step[role] = sizes, steps
+    return Grid(ranks, size, step), lost
+
+
+def _some(wanted: list[int], rows: list[int], columns: Mapping[str, np.ndarray[Any, Any]]) -> Examples:
+    return Examples(np.array(wanted, np.int64), {name: column[rows] for name, column in columns.items()})
+
+
+def _shape(listed: Sequence[Sequence[int]], ranks: int) -> Any:
+    """Members and step of the groups; (1, 1) for none; None where they are not of this form."""
+    if not listed or max(map(len, listed)) == 1:
+        return (1, 1)
+    members, step = len(listed[0]), listed[0][1] - listed[0][0]
+    if step < 1 or ranks % (members * step):
+        return None
+    return (members, step) if {tuple(one) for one in listed} == {*groups(ranks, members, step)} else None

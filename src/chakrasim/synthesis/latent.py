@@ -1,0 +1,74 @@
+"""Parameters that nobody states: numbers of the jobs themselves from which the others follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.laws import Examples, law, plain_law
+from chakrasim.synthesis.loops import Loop
+from chakrasim.synthesis.read import Reading
+from chakrasim.synthesis.roles import Roles
+
+MOST: Final = 16
+
+
+def latent_parameters(
+    readings: Sequence[Reading], loop: Loop, roles: Roles, stated: Mapping[str, Ints]
+) -> dict[str, Ints]:
+    """By name int64[jobs]: numbers that are one in each job and follow neither from what is ``stated`` nor from the
+    ones before, small ones first: how often something comes, then sizes."""
+    columns = dict(stated)
+    found: dict[str, Ints] = {}
+    for name, own in sorted(_numbers(readings, loop, roles), key=lambda each: (int(np.abs(each[1]).max()), each[0])):
+        if len(found) == MOST:
+            break
+        examples = Examples(own, columns)
+        if plain_law(examples) is None and law(examples) is None:
+            columns[name] = found[name] = own
+    return found
+
+
+def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[tuple[str, Ints]]:
+    """Numbers that each job has as one, by name; of equal ones the first."""
+    jobs = 1 + max(reading.rank.job for reading in readings)
+    said: dict[str, dict[int, set[int]]] = {}
+    for reading in readings:
+        own = np.array(reading.rank.nodes.role, np.int64)
+        first = np.unique(own, return_index=True)[1]
+        for inner in _inner(loop):
+            runs = [i for i, index in enumerate(reading.iterations[inner.number].index) if not index]
+            lengths = np.diff([*runs, len(reading.iterations[inner.number])])
+            title = f"count of {roles.known[_head(inner)].title}"
+            said.setdefault(title, {}).setdefault(reading.rank.job, set()).update(lengths.tolist())
+        for node in first.tolist():
+            role = roles.known[int(own[node])]
+            here = np.flatnonzero(own == own[node])
+            for i, name in enumerate(role.numbers()):
+                values = {reading.rank.nodes.numbers[at][i] for at in here.tolist()}
+                said.setdefault(f"{role.title}: {name}", {}).setdefault(reading.rank.job, set()).update(values)
+    for number, role in enumerate(roles.known):
+        has = {reading.rank.job for reading in readings if number in reading.rank.nodes.role}
+        said[f"{role.title}: whether it comes"] = {job: {int(job in has)} for job in range(jobs)}
+    seen = set()
+    for name, by_job in said.items():
+        if len(by_job) == jobs and all(len(values) == 1 for values in by_job.values()):
+            numbers = np.array([next(iter(by_job[job])) for job in range(jobs)], np.int64)
+            if numbers.tobytes() not in seen:
+                seen.add(numbers.tobytes())
+                yield name, numbers
+
+
+def _inner(loop: Loop) -> Iterator[Loop]:
+    for one in loop.body:
+        if isinstance(one, Loop):
+            yield one
+            yield from _inner(one)
+
+
+def _head(loop: Loop) -> int:
+    first = loop.body[0]
+    return _head(first) if isinstance(first, Loop) else first

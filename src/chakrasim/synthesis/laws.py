@@ -1,0 +1,378 @@
+"""Laws of whole numbers, found from examples: constants, one or two columns, products of powers, sums of products, and
+these by case. What is returned gives every example; None where nothing of this does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.sums import sums
+
+Floats = NDArray[np.float64]
+Kind = Callable[["Examples"], Iterator[Expression]]
+
+PROBES: Final = 32
+"""Examples that candidates are tried on before all are."""
+FEW: Final = 6
+"""Different numbers without which no sum is searched."""
+STEEP: Final = 0.6
+SLIGHT: Final = 0.15
+"""Columns whose slope is less steep down may stand above; those that slope down by more than this, below."""
+COLUMNS: Final = 12
+ABOVE: Final = 8
+BELOW: Final = 3
+"""Columns that a sum is searched in, at most; those that stand above, below, and as conditions."""
+ATTEMPTS: Final = 400
+FEW_ATTEMPTS: Final = 8
+"""Parts of examples for which a law is searched, at most, for one law by case."""
+CASES: Final = 6
+"""Tests of a law by case, at most, one below the other."""
+SMALLEST_CASE: Final = 2
+"""Examples without which a case is no law but a copy."""
+EXACT: Final = 1e-6
+"""A law gives an example if it is no further from it, relative; numbers below a million are then equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """``wanted`` int64[n] and the columns it may follow from, int64[n] each."""
+
+    wanted: Ints
+    columns: Mapping[str, Ints]
+
+    def __len__(self) -> int:
+        return len(self.wanted)
+
+    def some(self, rows: NDArray[Any]) -> Examples:
+        """These rows alone."""
+        return Examples(self.wanted[rows], {name: column[rows] for name, column in self.columns.items()})
+
+    def given_by(self, expression: Expression) -> NDArray[np.bool_]:
+        """bool[n]: which examples it gives."""
+        made = expressions.value(expression, self.columns, len(self))
+        error = np.abs(made.astype(np.float64) - self.wanted)
+        return error <= np.maximum(np.abs(self.wanted.astype(np.float64)), 1) * EXACT
+
+
+def simple(examples: Examples) -> Examples:
+    """The examples once each, and the columns that differ, once each: those of shorter names stay."""
+    kept: dict[bytes, str] = {}
+    for name in sorted(examples.columns, key=lambda name: (len(name), name)):
+        column = examples.columns[name]
+        if len(column) and (column != column[0]).any():
+            kept.setdefault(column.tobytes(), name)
+    columns = {name: examples.columns[name] for name in kept.values()}
+    table = np.stack([examples.wanted, *columns.values()], axis=1)
+    first = np.sort(np.unique(table, axis=0, return_index=True)[1])
+    return Examples(examples.wanted, columns).some(first)
+
+
+def law(examples: Examples) -> Expression | None:
+    """The simplest law found that gives all examples, or None."""
+    few = simple(examples)
+    found = _plain(few, QUICK) or _plain(few, (_sums,))
+    if found is None:
+        found = _Cases(QUICK, ATTEMPTS).law(few, CASES)
+    if found is None:
+        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, choices=True).law(few, 3)
+    return found
+
+
+def plain_law(examples: Examples) -> Expression | None:
+    """The same without sums and cases: a constant, one or two columns, a product of powers."""
+    return _plain(simple(examples), QUICK)
+
+
+def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
+    """A law without cases for examples as `simple` has them."""
+    if not len(few):
+        return ["const", 0, 1]
+    if (few.wanted == few.wanted[0]).all():
+        return ["const", int(few.wanted[0]), 1]
+    for candidates in kinds:
+        for candidate in candidates(few):
+            if few.given_by(candidate).all():
+                return candidate
+    return None
+
+
+# -- one or two columns ------------------------------------------------------------------------------------------------
+
+
+def _spread(few: Examples, count: int) -> Ints:
+    """Some of the examples, spread over what is wanted."""
+    order = np.argsort(few.wanted, kind="stable")
+    return order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).astype(np.int64))]
+
+
+def _pairs(few: Examples) -> Iterator[Expression]:
+    """A column, or an operation of two, with a constant added; the constant is what the probes say."""
+    probes = few.some(_spread(few, PROBES))
+    named = list(probes.columns.items())
+    for name, column in named:
+        rest = probes.wanted - column
+        if (rest == rest[0]).all():
+            yield _plus(["column", name], int(rest[0]))
+    table = np.stack([column for _, column in named]) if named else np.zeros((0, len(probes)), np.int64)
+    safe = np.where(table == 0, 1, table)
+    small = np.abs(table).max(axis=1, initial=0) < 2**31
+    for i, (name, column) in enumerate(named):
+        with np.errstate(over="ignore"):
+            made = {
+                "+": column + table,
+                "-": column - table,
+                "*": np.where(small[:, None] & small[i], column * table, 0),
+                "//": column // safe,
+                "ceil": -(-column // safe),
+                "%": column % safe,
+                "min": np.minimum(column, table),
+                "max": np.maximum(column, table),
+            }
+        for operation, results in made.items():
+            rest = probes.wanted - results
+            for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
+                if i != j and (results[j] != results[j][0]).any():
+                    yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
+
+
+def _plus(expression: Expression, constant: int) -> Expression:
+    return ["+", expression, ["const", constant, 1]] if constant else expression
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
+
+
+def _positive(few: Examples) -> dict[str, Floats]:
+    return {name: column.astype(np.float64) for name, column in few.columns.items() if (column > 0).all()}
+
+
+def _product(few: Examples) -> Iterator[Expression]:
+    """A product of powers: a line in logarithms, of columns that are no products of others."""
+    logs = {name: np.log(column) for name, column in _positive(few).items()}
+    if not logs or (few.wanted <= 0).any():
+        return
+    chosen = _independent(logs)
+    matrix = np.stack([np.ones(len(few)), *(logs[name] for name in chosen)], axis=1)
+    if len(few) < matrix.shape[1]:
+        return
+    slopes = np.linalg.lstsq(matrix, np.log(few.wanted.astype(np.float64)), rcond=None)[0]
+    powers = {name: 2 * round(slope) for name, slope in zip(chosen, slopes[1:], strict=True) if round(slope)}
+    if any(abs(power) > 8 for power in powers.values()):
+        return
+    ratio = few.wanted / np.prod([np.exp(logs[name] * power / 2) for name, power in powers.items()], axis=0)
+    factor = _fraction(float(np.median(ratio)))
+    if factor:
+        yield ["sum", [[factor.numerator, factor.denominator, powers]]]
+
+
+def _independent(logs: Mapping[str, Floats]) -> list[str]:
+    """Columns of which none is a product of powers of the ones before."""
+    basis: list[Floats] = [np.ones(len(next(iter(logs.values())))) / np.sqrt(len(next(iter(logs.values()))))]
+    chosen = []
+    for name, column in logs.items():
+        rest = column.copy()
+        for _ in range(2):
+            for one in basis:
+                rest -= one * float(one @ rest)
+        if np.linalg.norm(rest) > 1e-8 * max(float(np.linalg.norm(column)), 1e-300):
+            basis.append(rest / np.linalg.norm(rest))
+            chosen.append(name)
+    return chosen
+
+
+def _fraction(number: float) -> Fraction | None:
+    """A simple fraction next to a number."""
+    found = Fraction(number).limit_denominator(1 << 12)
+    return found if found and abs(float(found) / number - 1) < 1e-9 else None
+
+
+def near_law(few: Examples) -> Expression:
+    """A product of powers, or by case the commonest value: near the examples, not equal to them."""
+    if len(few) and (few.wanted > 0).all() and len(np.unique(few.wanted)) > 8:
+        logs = {name: np.log(column) for name, column in _positive(few).items()}
+        chosen = _independent(logs)[: max(1, len(few) // 3)] if logs else []
+        matrix = np.stack([np.ones(len(few)), *(logs[name] for name in chosen)], axis=1)
+        slopes = np.linalg.lstsq(matrix, np.log(few.wanted.astype(np.float64)), rcond=None)[0]
+        powers = {name: 2 * float(slope) for name, slope in zip(chosen, slopes[1:], strict=True)}
+        return ["power", float(slopes[0]), {name: power / 2 for name, power in powers.items()}]
+    return _commonest(few, CASES)
+
+
+def _commonest(few: Examples, cases: int) -> Expression:
+    values, counts = np.unique(few.wanted, return_counts=True)
+    if len(values) < 2 or not cases:
+        return ["const", int(values[counts.argmax()]) if len(values) else 0, 1]
+    best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in enumerate(_tests(few, False))),
+               default=None, key=lambda each: each[:2])  # fmt: skip
+    if best is None or best[0] >= len(few) - counts.max():
+        return ["const", int(values[counts.argmax()]), 1]
+    held = best[2]
+    return ["if", best[3], *(_commonest(simple(few.some(np.flatnonzero(part))), cases - 1) for part in (held, ~held))]
+
+
+def _wrong(wanted: Ints, held: NDArray[np.bool_]) -> int:
+    return sum(int(part.sum() - np.unique(wanted[part], return_counts=True)[1].max()) for part in (held, ~held))
+
+
+# -- sums of products --------------------------------------------------------------------------------------------------
+
+
+def _sums(few: Examples) -> Iterator[Expression]:
+    """Sums of products of the columns that seem to matter."""
+    if len(np.unique(few.wanted)) < FEW or not few.wanted.all():
+        return
+    chosen = _relevant(few)
+    if chosen.above:
+        yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero)
+
+
+@dataclass(frozen=True, eq=False)
+class _Relevant:
+    """Columns for sums: of products, of what they are divided by, and of what may be 0."""
+
+    above: Mapping[str, Floats]
+    below: Mapping[str, Floats]
+    zero: Mapping[str, NDArray[np.bool_]]
+
+
+def _relevant(few: Examples) -> _Relevant:
+    """The columns that a line in logarithms needs, those with most weight first."""
+    positive = _positive(few)
+    logs = {name: np.log(column) for name, column in positive.items()}
+    zero = {name: column == 0 for name, column in few.columns.items() if name not in positive and (column == 0).any()}
+    every = logs | {name: held.astype(np.float64) for name, held in zero.items()}
+    slope = _stepwise(every, np.log(np.abs(few.wanted.astype(np.float64))))
+    if not slope:
+        return _Relevant({}, {}, {})
+    weight = {name: abs(value) * float(every[name].std()) for name, value in slope.items()}
+    order = sorted(slope, key=lambda name: (-weight[name], name))
+    above = [name for name in order if name in logs and slope[name] > -STEEP][:ABOVE]
+    below = [name for name in order if name in logs and slope[name] < -SLIGHT][:BELOW]
+    above += _made_of({name: logs[name] for name in above}, {n: log for n, log in logs.items() if n not in slope})
+    cases = [name for name in order if name in zero][:BELOW]
+    return _Relevant({name: positive[name] for name in above}, {name: positive[name] for name in below},
+                     {name: zero[name] for name in cases})  # fmt: skip
+
+
+def _stepwise(columns: Mapping[str, Floats], target: Floats) -> dict[str, float]:
+    """Columns taken one by one, each time the one that explains most of what is left, and their slopes."""
+    if not columns:
+        return {}
+    names = list(columns)
+    table = np.stack([columns[name] - columns[name].mean() for name in names], axis=1)
+    aim = target - target.mean()
+    left, rest = table.copy(), aim.copy()
+    taken: list[int] = []
+    lengths = np.linalg.norm(table, axis=0)
+    while len(taken) < min(COLUMNS, len(target) - 2) and np.linalg.norm(rest) > 1e-6 * np.linalg.norm(aim):
+        own = np.linalg.norm(left, axis=0)
+        free = own > 1e-7 * np.maximum(lengths, 1e-300)
+        if not free.any():
+            break
+        best = int(np.where(free, np.abs(rest @ left) / np.where(free, own, 1), -1).argmax())
+        unit = left[:, best] / own[best]
+        taken.append(best)
+        rest = rest - unit * float(unit @ rest)
+        left = left - np.outer(unit, unit @ left)
+    slopes = np.linalg.lstsq(table[:, taken], aim, rcond=None)[0].tolist()
+    return {names[i]: slope for i, slope in zip(taken, slopes, strict=True)}
+
+
+def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[str]:
+    """Of the other columns those that are products of powers of these, two at most."""
+    found: list[str] = []
+    if logs:
+        basis = np.stack([np.ones(len(next(iter(logs.values())))), *logs.values()], axis=1)
+        for name, log in others.items():
+            rest = log - basis @ np.linalg.lstsq(basis, log, rcond=None)[0]
+            if np.linalg.norm(rest) < 1e-8 * max(float(np.linalg.norm(log)), 1.0):
+                found.append(name)
+    return found[:2]
+
+
+QUICK: Final = (_pairs, _product)
+
+
+# -- cases -------------------------------------------------------------------------------------------------------------
+
+
+class _Cases:
+    """Laws by case. ``choices``: only columns of two values are tested, and whether a column is 0."""
+
+    def __init__(self, kinds: Sequence[Kind], attempts: int, *, choices: bool = False) -> None:
+        self.kinds = kinds
+        self.left = attempts
+        self.choices = choices
+
+    def law(self, few: Examples, cases: int) -> Expression | None:
+        """Of the tests that leave a part with a plain law the first whose other part has a law, too."""
+        if len(few) < 2 * SMALLEST_CASE or not cases:
+            return None
+        for held, one in _tests(few, self.choices):
+            for part, other in ((held, ~held), (~held, held)):
+                if self.left <= 0:
+                    return None
+                own = self._plain(few, part)
+                if own is None:
+                    continue
+                left = simple(few.some(np.flatnonzero(other)))
+                rest = self._plain(few, other) or self.law(left, cases - 1)
+                if rest is not None:
+                    return ["if", one, own, rest] if part is held else ["if", one, rest, own]
+        return None
+
+    def _plain(self, few: Examples, part: NDArray[np.bool_]) -> Expression | None:
+        if part.sum() < SMALLEST_CASE:
+            return None
+        self.left -= 1
+        return _plain(simple(few.some(np.flatnonzero(part))), self.kinds)
+
+
+def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
+    """Tests that part the examples, each parting once, those first whose parts have few different values."""
+    found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
+    for number, one in enumerate(_choices(few) if choices else _comparisons(few)):
+        held = expressions.test(one, few.columns)
+        share = int(held.sum())
+        if not 0 < share < len(few):
+            continue
+        key = min(held.tobytes(), (~held).tobytes())
+        if key not in found:
+            found[key] = (_mixed(few.wanted, held), number, held, one)
+    for _, _, held, one in sorted(found.values(), key=lambda each: each[:2])[:40]:
+        yield held, one
+
+
+def _mixed(wanted: Ints, held: NDArray[np.bool_]) -> float:
+    """How many different values both parts have together, by how many examples each has."""
+    return sum(len(np.unique(wanted[part])) * float(part.sum()) for part in (held, ~held))
+
+
+def _choices(few: Examples) -> Iterator[list[Any]]:
+    for name, column in few.columns.items():
+        values = np.unique(column).tolist()
+        if len(values) == 2 or 0 in values:
+            yield [name, "==", "", 0 if 0 in values else values[0]]
+
+
+def _comparisons(few: Examples) -> Iterator[list[Any]]:
+    for name, column in few.columns.items():
+        values = np.unique(column).tolist()
+        for value in values[:12]:
+            yield [name, "==", "", value]
+        for value in values[1:12]:
+            yield [name, "<", "", value]
+    named = list(few.columns)
+    for i, name in enumerate(named):
+        for other in named[i + 1 :]:
+            for offset in (0, -1, 1):
+                yield [name, "==", other, offset]
+                yield [name, "<", other, offset]

@@ -1,0 +1,216 @@
+"""The order in which roles come, over all traces together, as loops in loops: what can follow what, as a graph, whose
+strongly connected parts are the loops (Steensgaard 1993). Every trace is then read as iterations of these loops.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+ROOT: Final = 0
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What is repeated, in order: roles (int) and loops; any of it may be absent from an iteration. Number 0 is the
+    whole trace, which comes once."""
+
+    number: int
+    body: tuple[int | Loop, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a role stands: in which loops, outermost first, beginning with the whole trace, and at which place of the
+    body of each."""
+
+    loops: tuple[int, ...]
+    at: tuple[int, ...]
+
+
+def loops_of(traces: Iterable[Sequence[int]]) -> Loop:
+    """The loops of all traces together."""
+    graph = _Graph()
+    for number, roles in enumerate(traces):
+        graph.add(roles, 1 << number)
+    return Loop(ROOT, graph.body({*graph.follow}, graph.follow, {}))
+
+
+class _Graph:
+    """What follows what, and in which traces: these are bits of a number."""
+
+    def __init__(self) -> None:
+        self.follow: dict[int, set[int]] = defaultdict(set)
+        self.used: dict[tuple[int, int], int] = defaultdict(int)
+        self.first: list[dict[int, int]] = []
+        self.numbers = iter(range(1, 1 << 30))
+
+    def add(self, roles: Sequence[int], bit: int) -> None:
+        """A trace; before its first node there is none, -1."""
+        self.first.append({role: at for at, role in reversed([*enumerate(roles)])})
+        for a, b in {*zip((-1, *roles), roles, strict=False)}:
+            self.used[a, b] |= bit
+            self.follow[a].add(b)
+            self.follow[b] |= set()
+
+    def body(self, inside: set[int], edges: dict[int, set[int]], entered: dict[int, int]) -> tuple[int | Loop, ...]:
+        """What these roles are, in order. ``entered``: those that are come to from outside, and in which traces."""
+        found: list[int | Loop] = []
+        for part in _parts(inside, edges):
+            if len(part) == 1 and part[0] not in edges[part[0]]:
+                found += [one for one in part if one >= 0]
+                continue
+            own = set(part)
+            entries = {one: entered[one] for one in own if one in entered}
+            for a in inside - own:
+                for b in edges[a] & own:
+                    entries[b] = entries.get(b, 0) | self.used[a, b]
+            heads = self.heads(own, edges, entries)
+            within = {a: {b for b in edges[a] & own if b not in heads or self.leads_to(a, b)} for a in own}
+            number = next(self.numbers)
+            found.append(Loop(number, self.body(own, within, entries)))
+        return tuple(found)
+
+    def heads(self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int]) -> set[int]:
+        """With what an iteration begins: the entry that comes before the others in all traces, else the one that most
+        traces come in by, and others of which no trace shows that they begin something that is repeated within an
+        iteration."""
+        before = [one for one in sorted(entries) if all(self.comes_before(one, other) for other in entries)]
+        heads = {before[0] if before else max(sorted(entries), key=lambda one: entries[one].bit_count())}
+        while True:
+            outer = self.traces(own, heads)
+            more = set()
+            for part in _parts(own, {a: (edges[a] & own) - heads for a in own}):
+                others = ({*part} & {*entries}) - heads
+                if len(part) > 1 and others and not outer & self.traces({*part}, others):
+                    more |= others
+            if not more:
+                return heads
+            heads |= more
+
+    def comes_before(self, one: int, other: int) -> bool:
+        """Whether no trace has ``other`` first that has both."""
+        return all(own[one] <= own[other] for own in self.first if one in own and other in own)
+
+    def leads_to(self, one: int, other: int) -> bool:
+        """Whether some trace has both, and all that have them have ``one`` first."""
+        both = [own[one] < own[other] for own in self.first if one in own and other in own]
+        return bool(both) and all(both)
+
+    def traces(self, own: set[int], heads: set[int]) -> int:
+        """In which traces one of the heads is come to from within."""
+        found = 0
+        for a in own:
+            for b in heads & self.follow[a]:
+                found |= self.used[a, b]
+        return found
+
+
+def _parts(inside: set[int], edges: dict[int, set[int]]) -> list[list[int]]:
+    """Strongly connected parts in an order in which no edge leads back (Tarjan 1972)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on: set[int] = set()
+    found: list[list[int]] = []
+    for root in sorted(inside):
+        if root in index:
+            continue
+        work = [(root, iter(sorted(edges[root] & inside)))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on.add(root)
+        while work:
+            node, rest = work[-1]
+            after = next(rest, None)
+            if after is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    at = stack.index(node)
+                    found.append(sorted(stack[at:]))
+                    on -= {*stack[at:]}
+                    del stack[at:]
+            elif after not in index:
+                index[after] = low[after] = len(index)
+                stack.append(after)
+                on.add(after)
+                work.append((after, iter(sorted(edges[after] & inside))))
+            elif after in on:
+                low[node] = min(low[node], index[after])
+    return found[::-1]
+
+
+def places(loop: Loop, loops: tuple[int, ...] = (), at: tuple[int, ...] = ()) -> dict[int, Place]:
+    """Where each role stands."""
+    found: dict[int, Place] = {}
+    for i, one in enumerate(loop.body):
+        if isinstance(one, Loop):
+            found |= places(one, (*loops, loop.number), (*at, i))
+        else:
+            found[one] = Place((*loops, loop.number), (*at, i))
+    return found
+
+
+@dataclass
+class Iterations:
+    """The iterations of one loop in a trace, in order.
+
+    ``parent``: the iteration of the loop around it, by number there; ``index``: how many came before in this run of the
+    loop.
+    """
+
+    parent: list[int] = field(default_factory=list)
+    index: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+
+def read_trace(roles: Sequence[int], where: dict[int, Place], loops: int) -> tuple[list[Iterations], Ints]:
+    """The iterations of each loop, by its number, and int64[nodes]: the iteration of the innermost loop of each node.
+
+    A node that stands before the one before it, or at the same place, begins an iteration of the innermost loop that
+    both are in. Raises KeyError for a role that has no place.
+    """
+    found = [Iterations() for _ in range(loops)]
+    found[ROOT].parent.append(-1)
+    found[ROOT].index.append(0)
+    own = np.zeros(len(roles), np.int64)
+    before: Place | None = None
+    for i, role in enumerate(roles):
+        place = where[role]
+        entered = 1
+        if before is not None:
+            same = _same(before.at, place.at)
+            again = same == len(place.at) or place.at[same] < before.at[same]
+            entered = min(same + 1, len(place.at))
+            if again:
+                rows = found[place.loops[entered - 1]]
+                rows.index.append(rows.index[-1] + 1)
+                rows.parent.append(rows.parent[-1])
+        for loop, around in zip(place.loops[entered:], place.loops[entered - 1 :], strict=False):
+            found[loop].index.append(0)
+            found[loop].parent.append(len(found[around]) - 1)
+        own[i] = len(found[place.loops[-1]]) - 1
+        before = place
+    if len(found[ROOT]) > 1:
+        raise KeyError("the trace does not fit the loops")
+    return found, own
+
+
+def _same(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many levels two places share."""
+    count = 0
+    for one, other in zip(a, b, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

@@ -1,0 +1,64 @@
+"""What was learned of jobs: a program, its laws and rules, and how ranks are grouped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from chakrasim.synthesis.expressions import Expression
+from chakrasim.synthesis.groups import Grid
+from chakrasim.synthesis.loops import Loop, Place
+from chakrasim.synthesis.reasons import Rule
+from chakrasim.synthesis.roles import Role
+from chakrasim.trace.job.job import Parameter
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A learned program.
+
+    Attributes
+    ----------
+    version: of Chakra's schema.
+    roles: by number.
+    loop, where: the order of roles, and the place of each.
+    counts: by loop, how often it comes in an iteration of the one around it.
+    present: by role, whether it comes in an iteration of its innermost loop: more than 0.
+    numbers: by role, each of its numbers; those that speak of others of the role behind these.
+    reasons: of control and of data waits, by role the rules that find them.
+    counters: names of numbers that go up along loops.
+    grid: ranks and groups.
+    metadata: of each trace, with the laws of the numbers in it.
+    rank_columns: what tells ranks apart.
+    """
+
+    version: str
+    roles: tuple[Role, ...]
+    loop: Loop
+    where: dict[int, Place]
+    counts: dict[int, Expression]
+    present: dict[int, Expression]
+    numbers: dict[int, dict[str, Expression]]
+    reasons: tuple[dict[int, list[Rule]], dict[int, list[Rule]]]
+    counters: frozenset[str]
+    grid: Grid
+    metadata: list[tuple[tuple[str, int, Any], list[Expression]]]
+    rank_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model and what it was learned from.
+
+    Attributes
+    ----------
+    model: the program.
+    jobs: names of the jobs.
+    parameters: of each job; all have the same names.
+    lost: what no law was found for, for people.
+    """
+
+    model: Model
+    jobs: list[str]
+    parameters: list[dict[str, Parameter]]
+    lost: list[str]

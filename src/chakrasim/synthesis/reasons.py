@@ -1,0 +1,204 @@
+"""Why a node waits for which others: rules that find them again in any trace of the program.
+
+["stream", s]                  the last node before it on stream s; s -1: on its own
+["last", [role...], [[own, its, more]...]]
+                               the last node before it of one of these roles, of those of which the number ``its``
+                               is its own number ``own`` and ``more``
+["begin", [loop...], back, s]  the last node on stream s before the current iteration of one of these loops (back 0),
+                               or the one before (1), began
+["when", loop, which, rule]    the rule, for iterations of the loop that are "first", "last", or "not" the first
+["else", other, rule]          the rule, where the other finds nothing
+["beside", other, role, rule]  the rule, where the other finds a node of this role
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import chain, combinations
+from typing import Any, Final
+
+Rule = list[Any]
+OWN: Final = -1
+TRIED: Final = 600
+"""Nodes of a role that rules are tried on, at most."""
+SETS: Final = 6
+"""Roles of which all sets are tried; of more, pairs and all together."""
+
+
+@dataclass
+class Lane:
+    """Where nodes of a trace are, as it is gone through, by stream and by role, and where iterations begin."""
+
+    streams: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    roles: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    begins: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    numbers: list[tuple[int, ...]] = field(default_factory=list)
+    role: list[int] = field(default_factory=list)
+
+    def add(self, role: int, stream: int, numbers: tuple[int, ...], begun: Iterable[int]) -> None:
+        """The next node; ``begun``: loops of which an iteration begins with it."""
+        at = len(self.numbers)
+        for loop in begun:
+            self.begins[loop].append(at)
+        self.numbers.append(numbers)
+        self.role.append(role)
+        self.streams[stream].append(at)
+        self.roles[role].append(at)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A node that a rule is asked about: its place, stream, and numbers, all in the trace of the lane."""
+
+    at: int
+    stream: int
+    numbers: tuple[int, ...]
+    iteration: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By loop around it: how many iterations of the run came before, and how many follow."""
+
+
+class Rules:
+    """Answers rules. ``place``: of each role, where each of its numbers stands, by name. ``counters``: names of numbers
+    that go up along the loops of a trace, such as a micro-batch's."""
+
+    def __init__(self, place: Sequence[dict[str, int]], counters: Set[str] = frozenset()) -> None:
+        self.place = place
+        self.counters = counters
+
+    def answer(self, rule: Rule, role: int, node: Asking, lane: Lane) -> int:
+        """The node that it finds, -1 for none."""
+        match rule[0]:
+            case "stream":
+                return _before(lane.streams[node.stream if rule[1] == OWN else rule[1]], node.at)
+            case "begin":
+                begin = _nth_before([lane.begins[loop] for loop in rule[1]], node.at + 1, rule[2])
+                return _before(lane.streams[rule[3]], begin) if begin >= 0 else -1
+            case "when":
+                before, behind = node.iteration[rule[1]]
+                held = {"first": not before, "last": not behind, "not": bool(before)}[rule[2]]
+                return self.answer(rule[3], role, node, lane) if held else -1
+            case "else":
+                return self.answer(rule[2], role, node, lane) if self.answer(rule[1], role, node, lane) < 0 else -1
+            case "beside":
+                other = self.answer(rule[1], role, node, lane)
+                return self.answer(rule[3], role, node, lane) if other >= 0 and lane.role[other] == rule[2] else -1
+            case _:
+                return max((self._last(one, rule[2], role, node, lane) for one in rule[1]), default=-1)
+
+    def _last(self, wanted: int, same: list[Any], role: int, node: Asking, lane: Lane) -> int:
+        places = lane.roles[wanted]
+        at = bisect_left(places, node.at) - 1
+        if not same:
+            return places[at] if at >= 0 else -1
+        own = [(self.place[wanted][its], node.numbers[self.place[role][name]] + more) for name, its, more in same]
+        while at >= 0:
+            if all(lane.numbers[places[at]][i] == value for i, value in own):
+                return places[at]
+            at -= 1
+        return -1
+
+
+def _before(places: list[int], at: int) -> int:
+    index = bisect_left(places, at) - 1
+    return places[index] if index >= 0 else -1
+
+
+def _nth_before(lists: Sequence[list[int]], at: int, back: int) -> int:
+    """Of all places in ascending lists that are below ``at``, each counted once, the last, or one further back."""
+    found = {place for places in lists for place in places[max(0, bisect_left(places, at) - back - 1) :] if place < at}
+    ordered = sorted(found)
+    return ordered[-1 - back] if len(ordered) > back else -1
+
+
+@dataclass
+class Case:
+    """A node whose waits are known, ``waits`` as places."""
+
+    lane: Lane
+    node: Asking
+    waits: tuple[int, ...]
+
+
+def find(role: int, cases: Sequence[Case], rules: Rules) -> tuple[list[Rule], int]:
+    """Rules that together find all that the nodes of a role wait for, and nothing else, as far as there are such; and
+    how many waits they leave."""
+    left = [set(case.waits) for case in cases]
+    found: list[Rule] = []
+    targets = Counter(case.lane.role[one] for case in cases for one in case.waits)
+    loops = sorted(cases[0].node.iteration) if cases else []
+    plain = list(_candidates(role, [*targets], cases, rules))
+    first = (rule for rule in plain if rule[0] != "begin" or len(rule[1]) < 2)
+    by_iteration = (["when", loop, which, rule] for rule in plain if rule[0] != "begin"
+                    for loop in loops for which in ("first", "not", "last"))  # fmt: skip
+    pairs = (rule for rule in plain if rule[0] == "begin" and len(rule[1]) > 1)
+    for rule in chain(first, by_iteration, pairs, _beside(found, [*targets], plain)):
+        if not any(left):
+            break
+        answers = _right(rule, role, cases, rules)
+        if answers is not None and any(one in own for one, own in zip(answers, left, strict=True)):
+            found.append(rule)
+            for one, own in zip(answers, left, strict=True):
+                own.discard(one)
+    return found, sum(map(len, left))
+
+
+def _beside(found: Sequence[Rule], targets: list[int], plain: list[Rule]) -> Iterator[Rule]:
+    """Rules that depend on what others find, those that were found before first."""
+    lasts = [rule for rule in plain if rule[0] == "last" and not rule[2] and len(rule[1]) > 1]
+    single = [rule for rule in plain if rule[0] == "last" and len(rule[1]) == 1]
+    for other in tuple(found):
+        for rule in plain:
+            yield ["else", other, rule]
+    for other in (*found, *lasts):
+        for rule in single:
+            for role in other[1] if other[0] == "last" else targets:
+                yield ["beside", other, role, rule]
+
+
+def _right(rule: Rule, role: int, cases: Sequence[Case], rules: Rules) -> list[int] | None:
+    """What the rule finds for each case; None if that is wrong for any."""
+    found = []
+    for case in cases:
+        answer = rules.answer(rule, role, case.node, case.lane)
+        if answer >= 0 and answer not in case.waits:
+            return None
+        found.append(answer)
+    return found
+
+
+def _candidates(role: int, targets: list[int], cases: Sequence[Case], rules: Rules) -> Iterator[Rule]:
+    yield ["stream", OWN]
+    sets = list(_sets(targets))
+    for chosen in sets:
+        yield ["last", list(chosen), []]
+    streams = sorted({stream for case in cases[:50] for stream in case.lane.streams})
+    for stream in streams:
+        yield ["stream", stream]
+    for same in _same(role, targets, rules):
+        for chosen in sets:
+            if all(its in rules.place[one] for one in chosen for _, its, _ in same):
+                yield ["last", list(chosen), same]
+    known = sorted({loop for case in cases[:50] for loop in case.lane.begins})
+    for loops in (*((one,) for one in known), *combinations(known, 2)):
+        for back in (0, 1):
+            for stream in streams:
+                yield ["begin", list(loops), back, stream]
+
+
+def _sets(targets: list[int]) -> Iterator[tuple[int, ...]]:
+    sizes = range(len(targets), 0, -1) if len(targets) <= SETS else (len(targets), 2, 1)
+    for size in sizes:
+        yield from combinations(targets, size)
+
+
+def _same(role: int, targets: list[int], rules: Rules) -> Iterator[list[list[Any]]]:
+    """Numbers that are the same: of equal names, up to two of them, the last one perhaps one more or less."""
+    own = [name for name in rules.place[role] if any(name in rules.place[one] for one in targets)]
+    own = [name for name in own if name in rules.counters]
+    for count in (1, 2):
+        for names in combinations(own, count):
+            for more in (0, 1, -1):
+                yield [[name, name, more if name == names[-1] else 0] for name in names]

@@ -1,0 +1,190 @@
+"""Sums of products of powers, found from examples: of all products that are tried, the few that give every example
+together. Two are searched for in all pairs; more by basis pursuit (Chen, Donoho and Saunders 1998): of the sums that
+give the examples the one whose terms are least together, a linear program whose columns are generated as they are
+needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.synthesis.expressions import Expression
+
+Floats = NDArray[np.float64]
+
+TERMS: Final = 12
+"""Of a sum, at most."""
+ROWS: Final = 160
+"""Examples that a sum is searched on, at most."""
+PRODUCTS: Final = 24_000
+"""Products that are tried, at most."""
+_PAIRED: Final = 600
+"""Products of which all pairs are tried."""
+_FIRST: Final = 200
+"""Products that a linear program begins with, and those that join it at a time."""
+_ROUNDS: Final = 24
+_AGAIN: Final = 3
+"""How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
+_AWAY: Final = 1e4
+"""What it costs to leave an example, where a term that is all of it costs 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of powers, by number: ``powers`` are twice those of each column; ``where`` the column that has to be 0
+    for the product to count, "" for none. ``table`` float64[n, products]: their values."""
+
+    powers: list[dict[str, int]]
+    where: list[str]
+    table: Floats
+
+    def few(self, count: int) -> Products:
+        """The first of them."""
+        return Products(self.powers[:count], self.where[:count], self.table[:, :count])
+
+
+def sums(
+    wanted: Floats, above: Mapping[str, Floats], below: Mapping[str, Floats], zero: Mapping[str, Any]
+) -> Iterator[Expression]:
+    """Sums that give what is wanted, float64[n] and not 0, of products of the columns ``above``, over those ``below``,
+    some where a column of ``zero``, bool[n], is 0."""
+    rows = _spread(wanted, ROWS)
+    target = wanted[rows]
+    pick = [{name: column[rows] for name, column in each.items()} for each in (above, below, zero)]
+    for degree, cases in ((3, False), (3, True), (4, True)):
+        if cases and not zero and degree == 3:
+            continue
+        products = _products(target, pick[0], pick[1], pick[2] if cases else {}, degree)
+        kept = np.isfinite(products.table).all(axis=0)
+        if not kept.all():
+            raise ValueError("products of columns overflow")
+        if degree == 3 and not cases:
+            for taken in _best_pairs(products.few(_PAIRED).table):
+                yield from _said(products, taken)
+        pursued = _pursued(products)
+        if pursued is not None:
+            yield from _said(products, pursued)
+
+
+def _spread(wanted: Floats, count: int) -> NDArray[np.int64]:
+    order = np.argsort(wanted, kind="stable")
+    return order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).astype(np.int64))]
+
+
+def _products(
+    wanted: Floats, above: Mapping[str, Floats], below: Mapping[str, Floats], zero: Mapping[str, Any], degree: int
+) -> Products:
+    """Products of up to ``degree`` columns over up to two, simple ones first, each over what is wanted, and each once
+    again for where a column is 0."""
+    powers, columns = [], []
+    under = [each for count in range(3) for each in combinations(below, count)]
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    for count in range(degree + 1):
+        for over in combinations_with_replacement(above, count):
+            product = np.ones(len(wanted))
+            for name in over:
+                product = product * above[name]
+            for each in under:
+                own: dict[str, int] = {}
+                for names, step in ((over, 2), (each, -2)):
+                    for name in names:
+                        own[name] = own.get(name, 0) + step
+                own = {name: power for name, power in own.items() if power}
+                key = tuple(sorted(own.items()))
+                if key in seen or len(seen) * (1 + len(zero)) >= PRODUCTS:
+                    continue
+                seen.add(key)
+                powers.append(own)
+                columns.append(product / np.prod([below[name] for name in each], axis=0) / wanted)
+    table = np.stack(columns, axis=1)
+    tables = [table, *(table * held[:, None] for held in zero.values())]
+    where = [name for name in ("", *zero) for _ in powers]
+    order = np.argsort(np.tile([sum(map(abs, own.values())) for own in powers], len(tables)), kind="stable")
+    joined = np.concatenate(tables, axis=1)[:, order]
+    kept = np.abs(joined).max(axis=0) > 0
+    chosen = order[kept]
+    return Products([powers[i % len(powers)] for i in chosen], [where[i] for i in chosen], joined[:, kept])
+
+
+def _best_pairs(table: Floats) -> Iterator[list[int]]:
+    """The pairs of columns that together come nearest to ones, if that is near."""
+    unit = table / np.linalg.norm(table, axis=0)
+    target = np.ones(len(table))
+    both, along = unit.T @ unit, unit.T @ target
+    apart = np.maximum(1 - both**2, 1e-9)
+    said = (along[:, None] ** 2 + along**2 - 2 * both * np.outer(along, along)) / apart
+    said[np.tril_indices(len(said))] = 0
+    whole = float(target @ target)
+    for place in np.argpartition(said, -6, axis=None)[-6:].tolist() if said.size > 6 else range(said.size):
+        i, j = divmod(place, len(said))
+        if said[i, j] > whole * (1 - 1e-7) and i < j:
+            yield [i, j]
+
+
+def _pursued(products: Products) -> list[int] | None:
+    """The terms of the sum of ones that costs least, if they are few. None without SciPy."""
+    try:
+        from scipy.optimize import linprog
+    except ImportError:
+        return None
+    largest = np.abs(products.table).max(axis=0)
+    table = products.table / largest
+    rows = len(table)
+    most = min(TERMS, rows // 3)
+    away = np.concatenate([np.eye(rows), -np.eye(rows)], axis=1)
+
+    def solved(columns: NDArray[np.int64], prices: Floats) -> tuple[Floats, Floats, float]:
+        """Weights of these columns, what the examples are worth, and what is left of them."""
+        matrix = np.concatenate([table[:, columns], -table[:, columns], away], axis=1)
+        cost = np.concatenate([prices, prices, np.full(2 * rows, _AWAY)])
+        found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs")
+        if found.status != 0:
+            return np.zeros(len(columns)), np.zeros(rows), np.inf
+        count = len(columns)
+        return found.x[:count] - found.x[count : 2 * count], found.eqlin.marginals, float(found.x[2 * count :].sum())
+
+    chosen = np.arange(min(_FIRST, table.shape[1]))
+    for _ in range(_ROUNDS):
+        weights, worths, left = solved(chosen, np.ones(len(chosen)))
+        worth = np.abs(worths @ table)
+        worth[chosen] = 0
+        more = np.argsort(-worth, kind="stable")[:_FIRST]
+        more = more[worth[more] > 1 + 1e-6]
+        if not len(more):
+            break
+        chosen = np.concatenate([chosen, more])
+    else:
+        return None
+    for _ in range(_AGAIN):
+        if left > 1e-9 or (np.abs(weights) > 1e-7).sum() <= most:
+            break
+        weights, _, left = solved(chosen, 1 / (np.abs(weights) + 1e-3))
+    taken = chosen[np.abs(weights) > 1e-7]
+    if left > 1e-6 or not 0 < len(taken) <= most:
+        return None
+    return [int(one) for one in taken]
+
+
+def _said(products: Products, taken: list[int]) -> Iterator[Expression]:
+    """The sum of these products with simple factors, if they have such."""
+    matrix = products.table[:, taken]
+    slopes = np.linalg.lstsq(matrix, np.ones(len(matrix)), rcond=None)[0]
+    terms: dict[str, list[list[Any]]] = {}
+    for one, slope, most in zip(taken, slopes.tolist(), np.abs(matrix).max(axis=0).tolist(), strict=True):
+        if abs(slope) * most < 1e-7:
+            continue
+        factor = Fraction(slope).limit_denominator(1 << 10)
+        if not factor or abs(float(factor) / slope - 1) > 1e-4:
+            return
+        terms.setdefault(products.where[one], []).append([factor.numerator, factor.denominator, products.powers[one]])
+    said: Expression = ["sum", terms.pop("", [])]
+    for name, own in terms.items():
+        said = ["+", said, ["if", [name, "==", "", 0], ["sum", own], ["const", 0, 1]]]
+    yield said
