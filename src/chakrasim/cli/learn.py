@@ -38,14 +38,13 @@ def run(options: argparse.Namespace) -> int:
         announce_compilation("trace")
     from chakrasim.report.tables.answers.synthesis import learned_json, learned_sections
     from chakrasim.synthesis.api import learn
-    from chakrasim.synthesis.file import model_bytes, write_model
+    from chakrasim.synthesis.file import write_model
 
     notes = Notes()
     show = None if options.quiet else _show
     learned = learn(options.jobs, lenient=options.lenient, notes=notes, progress=show)
     tell_warnings(notes.warnings, options)
-    write_model(options.output, learned)
-    size = len(model_bytes(learned))
+    size = write_model(options.output, learned)
     report(options, lambda: learned_json(learned, size), lambda: learned_sections(learned, options.output, size))
     return 0
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from chakrasim.cli.options import whole_number
 from chakrasim.cli.output import check_job_outputs, report, tell_warnings
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
-TYPE = int | float | bool | str
+if TYPE_CHECKING:
+    from chakrasim.trace.job.job import Parameter
+
 SUMMARY = "Make jobs of any size with a model that chakrasim learn has written"
 EXAMPLES = """\
 What --set leaves open follows from what is set, where the jobs that were learned from say how, or is as in one of them.
@@ -44,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Make the jobs, check them, write them. Raises InputError."""
     names = [options.output] if options.count == 1 else [f"{options.output}-{i}" for i in range(options.count)]
-    for name in names[:1]:
-        check_job_outputs(name, options.json, [options.model])
+    check_job_outputs(names[0], options.json, [options.model])
     settings = settings_of(options.set)
     from chakrasim.report.tables.answers.synthesis import synthetic_json, synthetic_sections
     from chakrasim.synthesis.api import synthesize
@@ -65,9 +67,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def settings_of(given: list[str]) -> dict[str, TYPE]:
+def settings_of(given: list[str]) -> dict[str, Parameter]:
     """The parameters of ``--set``. Raises InputError for text that is none."""
-    found: dict[str, TYPE] = {}
+    found: dict[str, Parameter] = {}
     for text in given:
         for each in text.split(","):
             name, equals, value = each.partition("=")
@@ -79,7 +81,7 @@ def settings_of(given: list[str]) -> dict[str, TYPE]:
     return found
 
 
-def _value(text: str) -> TYPE:
+def _value(text: str) -> Parameter:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from chakrasim.converter.retarget.job_input import check_groups, load_job
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.progress import Progress
-from chakrasim.synthesis.choose import Choice, choose
+from chakrasim.synthesis.choose import Choice, choices
 from chakrasim.synthesis.columns import columns_of
 from chakrasim.synthesis.learn import learn_program
 from chakrasim.synthesis.model import Learned
@@ -109,6 +110,11 @@ class Synthetic:
     choice: Choice
     job: Job
 
+    @property
+    def nodes(self) -> int:
+        """How many the distinct traces have."""
+        return sum(map(len, self.job.traces))
+
 
 def synthesize(
     learned: Learned, settings: Mapping[str, Parameter], *, count: int = 1, seed: int = 0, notes: Notes | None = None
@@ -119,9 +125,7 @@ def synthesize(
     Raises InputError for parameters that the model does not have, or that fit no job.
     """
     said = Notes() if notes is None else notes
-    random = np.random.default_rng(seed)
-    for _ in range(count):
-        choice = choose(learned, settings, random)
+    for choice in islice(choices(learned, settings, np.random.default_rng(seed)), count):
         for warning in choice.outside:
             said.warn(warning)
         columns = columns_of([*learned.parameters, choice.parameters])[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
+from chakrasim.synthesis.columns import is_whole
 from chakrasim.synthesis.expressions import Expression
 from chakrasim.synthesis.laws import Examples, plain_law
 from chakrasim.synthesis.model import Learned
@@ -31,29 +32,29 @@ class Choice:
     outside: tuple[str, ...]
 
 
-def choose(learned: Learned, settings: Mapping[str, Parameter], random: np.random.Generator) -> Choice:
-    """Parameters with these settings. Raises InputError for names or words that the model does not know."""
+def choices(learned: Learned, settings: Mapping[str, Parameter], random: np.random.Generator) -> Iterator[Choice]:
+    """Parameters with these settings, without end. Raises InputError for names or words that the model does not
+    know."""
     known = learned.parameters
     wanted = {full_name(name, value, known): value for name, value in settings.items()}
     for name, value in wanted.items():
         _check(name, value, [own[name] for own in known])
     near = _nearest(known, wanted)
-    like = int(near[int(random.integers(len(near)))])
-    found: dict[str, Parameter] = dict(wanted)
-    follow = []
     names = [*wanted, *(name for name in known[0] if name not in wanted)]
-    for at, name in enumerate(names):
-        if name in wanted:
-            continue
-        law = _follows(known, names[:at], name)
-        value = known[like][name]
-        if law is not None:
-            columns = {one: np.array([int(found[one])], np.int64) for one in expressions.names(law)}
-            value = int(expressions.value(law, columns, 1)[0])
-            follow.append(name)
-        found[name] = value
-    ordered = {name: found[name] for name in known[0]}
-    return Choice(ordered, learned.jobs[like], tuple(follow), tuple(_outside(known, ordered)))
+    laws = {name: _follows(known, names[:at], name) for at, name in enumerate(names) if name not in wanted}
+    follow = tuple(name for name, law in laws.items() if law is not None)
+    while True:
+        like = near[int(random.integers(len(near)))]
+        found: dict[str, Parameter] = dict(wanted)
+        for name, law in laws.items():
+            found[name] = known[like][name] if law is None else _number(law, found)
+        ordered = {name: found[name] for name in known[0]}
+        yield Choice(ordered, learned.jobs[like], follow, tuple(_outside(known, ordered)))
+
+
+def _number(law: Expression, found: Mapping[str, Parameter]) -> int:
+    columns = {one: np.array([int(found[one])], np.int64) for one in expressions.names(law)}
+    return int(expressions.value(law, columns, 1)[0])
 
 
 def _check(name: str, value: Parameter, said: Sequence[Parameter]) -> None:
@@ -72,18 +73,12 @@ def _nearest(known: Sequence[Mapping[str, Parameter]], wanted: Mapping[str, Para
 def _follows(known: Sequence[Mapping[str, Parameter]], before: Sequence[str], name: str) -> Expression | None:
     """How a number follows from others, where it differs among the jobs and a law of theirs gives all of it."""
     said = [own[name] for own in known]
-    if len({*said}) < 2 or len({*said}) < 3 <= len(said) < ENOUGH or not all(_whole(value) for value in said):
+    if len(known) < ENOUGH or len({*said}) < 2 or not all(map(is_whole, said)):
         return None
-    numbers = [one for one in before if all(_whole(own[one]) for own in known)]
-    if len(known) < max(ENOUGH, 3):
-        return None
+    numbers = [one for one in before if all(is_whole(own[one]) for own in known)]
     wanted = np.array([int(value) for value in said], np.int64)
     columns = {one: np.array([int(own[one]) for own in known], np.int64) for one in numbers}
     return plain_law(Examples(wanted, columns))
-
-
-def _whole(value: Parameter) -> bool:
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
 def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Parameter]) -> list[str]:
@@ -96,9 +91,9 @@ def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Param
         low, high = min(map(float, own)), max(map(float, own))
         if not low <= value <= high:
             said.append(f"{name} {value:,} lies outside of what the jobs had, {low:,.6g} to {high:,.6g}")
-    choices = [name for name in found if 1 < len({each[name] for each in known}) <= 4 and not _counts(known, name)]
-    for i, one in enumerate(choices):
-        for other in choices[i + 1 :]:
+    chosen = [name for name in found if 1 < len({each[name] for each in known}) <= 4 and not _counts(known, name)]
+    for i, one in enumerate(chosen):
+        for other in chosen[i + 1 :]:
             if all((each[one], each[other]) != (found[one], found[other]) for each in known):
                 said.append(f"no job had {one} {found[one]} with {other} {found[other]}")
     return said

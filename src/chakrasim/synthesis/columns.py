@@ -27,11 +27,16 @@ def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
         for name, value in each.items():
             if isinstance(value, str):
                 own |= {f"{name}={word}": int(value == word) for word in sorted(words[name])}
-            elif isinstance(value, int) or float(value).is_integer():
+            elif is_whole(value):
                 own[name] = int(value)
         found.append(own)
     shared = set.intersection(*({*own} for own in found)) if found else set()
     return [{name: own[name] for name in own if name in shared} for own in found]
+
+
+def is_whole(value: Parameter) -> bool:
+    """Whether a parameter is a number without a fraction."""
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
 def missing(name: str) -> int:

@@ -14,7 +14,7 @@ from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
-from chakrasim.synthesis.roles import DURATION, HOLE, STREAM, attributes_of, filled
+from chakrasim.synthesis.roles import DURATION, HOLE, attributes_of, filled
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 
@@ -32,12 +32,10 @@ class Expanded:
 def trace_of(model: Model, job: Mapping[str, int], rank: Mapping[str, int]) -> Trace:
     """The trace of a rank with these columns. Raises KeyError for a column that is not there."""
     nodes = expanded(model, {**job, **rank})
-    place = [{name: i for i, name in enumerate(role.numbers())} for role in model.roles]
-    rules, lane = Rules(place, model.counters), Lane()
-    made = TraceBuilder(version=model.version, metadata=_metadata(model, {**job, **rank}))
+    rules, lane = Rules(model.roles, model.counters), Lane()
+    made = TraceBuilder(metadata=_metadata(model, {**job, **rank}))
     for at, (role, numbers) in enumerate(zip(nodes.role, nodes.numbers, strict=True)):
-        own = place[role].get(STREAM)
-        stream = numbers[own] if own is not None else -2
+        stream = rules.stream(role, numbers)
         lane.add(role, stream, numbers, nodes.begun[at])
         asking = Asking(at, stream, numbers, nodes.iteration[at])
         ctrl, data = (
@@ -52,7 +50,7 @@ def trace_of(model: Model, job: Mapping[str, int], rank: Mapping[str, int]) -> T
             type=what.type,
             ctrl_deps=ctrl,
             data_deps=data,
-            duration_micros=max(numbers[place[role][DURATION]], 0) if what.timed else 0,
+            duration_micros=max(numbers[rules.place[role][DURATION]], 0) if what.timed else 0,
             attrs=attributes_of(what.attributes, numbers[count:]),
         )
     return made.build()
@@ -112,8 +110,7 @@ class _Expansion:
         here = np.flatnonzero(expressions.value(self.model.present[role], columns, rows) > 0)
         own = {name: column[here] for name, column in columns.items()}
         names = self.model.roles[role].numbers()
-        laws = dict(self.model.numbers[role])
-        for name, law in laws.items():
+        for name, law in self.model.numbers[role].items():
             own[f"own {name}"] = expressions.value(law, own, len(here))
         listed = [own[f"own {name}"].tolist() for name in names]
         return {row: tuple(each[i] for each in listed) for i, row in enumerate(here.tolist())}
@@ -137,8 +134,7 @@ class _Expansion:
         fresh = [loop for loop, row in path if self.begun.get(loop) != row]
         self.begun.update(path)
         self.found.begun.append(fresh)
-        inner = self.columns
         self.found.iteration.append({
-            loop: (int(inner[loop][f"index of {loop}"][row]), int(inner[loop][f"behind in {loop}"][row]))
+            loop: (int(self.columns[loop][f"index of {loop}"][row]), int(self.columns[loop][f"behind in {loop}"][row]))
             for loop, row in path if loop
         })  # fmt: skip

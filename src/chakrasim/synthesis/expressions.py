@@ -25,17 +25,12 @@ Numbers = NDArray[np.object_]
 Columns = Mapping[str, Ints]
 
 
-def _ceil(a: Numbers, b: Numbers) -> Numbers:
-    made: Numbers = -(-a // b)
-    return made
-
-
 OPERATIONS: Final[dict[str, Callable[[Numbers, Numbers], Numbers]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "//": lambda a, b: a // _not_zero(b),
-    "ceil": lambda a, b: _ceil(a, _not_zero(b)),
+    "ceil": lambda a, b: -(-a // _not_zero(b)),
     "%": lambda a, b: a % _not_zero(b),
     "min": np.minimum,
     "max": np.maximum,
@@ -46,8 +41,8 @@ COMPARISONS: Final = {"==": np.equal, "<": np.less, ">": np.greater}
 def value(expression: Expression, columns: Columns, rows: int) -> Ints:
     """int64[rows]: the nearest whole numbers, those beyond int64 at its ends. Raises KeyError for a column that is not
     there."""
-    found = _value(expression, {name: column.astype(object) for name, column in columns.items()
-                                if name in names(expression)}, rows)  # fmt: skip
+    asked = names(expression)
+    found = _value(expression, {name: each.astype(object) for name, each in columns.items() if name in asked}, rows)
     return np.array([_whole(each) for each in found.tolist()], np.int64)
 
 
@@ -165,8 +160,7 @@ def _value(expression: Expression, columns: Mapping[str, Numbers], rows: int) ->
                 ),
                 np.full(rows, float(expression[1])),
             )
-            made = np.exp(np.minimum(logs, 43.0)).astype(object)
-            return np.asarray(made, object)
+            return np.asarray(np.exp(np.minimum(logs, 43.0)), object)
         case "if":
             held = test(expression[1], columns)
             found = np.zeros(rows, object)

@@ -22,9 +22,11 @@ FORMAT: Final = "chakrasim-model/1"
 MAX_BYTES: Final = 256 << 20
 
 
-def write_model(path: str | os.PathLike[str], learned: Learned) -> None:
-    """Write a model file, whole or not at all. Raises InputError."""
-    write_whole(os.fspath(path), model_bytes(learned))
+def write_model(path: str | os.PathLike[str], learned: Learned) -> int:
+    """Write a model file, whole or not at all, and say how many bytes it has. Raises InputError."""
+    data = model_bytes(learned)
+    write_whole(os.fspath(path), data)
+    return len(data)
 
 
 def model_bytes(learned: Learned) -> bytes:
@@ -35,7 +37,6 @@ def model_bytes(learned: Learned) -> bytes:
         "jobs": learned.jobs,
         "parameters": learned.parameters,
         "lost": learned.lost,
-        "version": model.version,
         "roles": [asdict(role) for role in model.roles],
         "loops": _plain(model.loop),
         "counts": model.counts,
@@ -77,16 +78,13 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         Role(int(each["type"]), str(each["name"]), tuple(_said(one) for one in each["attributes"]), bool(each["timed"]))
         for each in content["roles"]
     )
-    where = places(loop)
-    if {*where} - {*range(len(roles))}:
+    if {*places(loop)} - {*range(len(roles))}:
         raise ValueError("a loop holds a role that is not there")
     control, data = ({int(role): rules for role, rules in each.items()} for each in content["reasons"])
     grid = content["grid"]
     model = Model(
-        str(content["version"]),
         roles,
         loop,
-        where,
         {int(number): check(each) for number, each in content["counts"].items()},
         {int(role): check(each) for role, each in content["present"].items()},
         {int(role): {name: check(each) for name, each in own.items()} for role, own in content["numbers"].items()},

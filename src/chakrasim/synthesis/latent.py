@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from chakrasim.synthesis.columns import run_lengths
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.laws import Examples, law, plain_law
-from chakrasim.synthesis.loops import Loop
+from chakrasim.synthesis.loops import Loop, inner_loops
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import Roles
 
@@ -39,9 +40,8 @@ def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[
     for reading in readings:
         own = np.array(reading.rank.nodes.role, np.int64)
         first = np.unique(own, return_index=True)[1]
-        for inner in _inner(loop):
-            runs = [i for i, index in enumerate(reading.iterations[inner.number].index) if not index]
-            lengths = np.diff([*runs, len(reading.iterations[inner.number])])
+        for inner, _ in inner_loops(loop):
+            lengths = run_lengths(np.array(reading.iterations[inner.number].index, np.int64))
             title = f"count of {roles.known[_head(inner)].title}"
             said.setdefault(title, {}).setdefault(reading.rank.job, set()).update(lengths.tolist())
         for node in first.tolist():
@@ -60,13 +60,6 @@ def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[
             if numbers.tobytes() not in seen:
                 seen.add(numbers.tobytes())
                 yield name, numbers
-
-
-def _inner(loop: Loop) -> Iterator[Loop]:
-    for one in loop.body:
-        if isinstance(one, Loop):
-            yield one
-            yield from _inner(one)
 
 
 def _head(loop: Loop) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.sums import sums
+from chakrasim.synthesis.sums import spread, sums
 
 Floats = NDArray[np.float64]
 Kind = Callable[["Examples"], Iterator[Expression]]
@@ -107,15 +107,9 @@ def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
 # -- one or two columns ------------------------------------------------------------------------------------------------
 
 
-def _spread(few: Examples, count: int) -> Ints:
-    """Some of the examples, spread over what is wanted."""
-    order = np.argsort(few.wanted, kind="stable")
-    return order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).astype(np.int64))]
-
-
 def _pairs(few: Examples) -> Iterator[Expression]:
     """A column, or an operation of two, with a constant added; the constant is what the probes say."""
-    probes = few.some(_spread(few, PROBES))
+    probes = few.some(spread(few.wanted, PROBES))
     named = list(probes.columns.items())
     for name, column in named:
         rest = probes.wanted - column
@@ -160,11 +154,10 @@ def _product(few: Examples) -> Iterator[Expression]:
     if not logs or (few.wanted <= 0).any():
         return
     chosen = _independent(logs)
-    matrix = np.stack([np.ones(len(few)), *(logs[name] for name in chosen)], axis=1)
-    if len(few) < matrix.shape[1]:
+    if len(few) <= len(chosen):
         return
-    slopes = np.linalg.lstsq(matrix, np.log(few.wanted.astype(np.float64)), rcond=None)[0]
-    powers = {name: 2 * round(slope) for name, slope in zip(chosen, slopes[1:], strict=True) if round(slope)}
+    _, slopes = _line(few, {name: logs[name] for name in chosen})
+    powers = {name: 2 * round(slope) for name, slope in slopes.items() if round(slope)}
     if any(abs(power) > 8 for power in powers.values()):
         return
     ratio = few.wanted / np.prod([np.exp(logs[name] * power / 2) for name, power in powers.items()], axis=0)
@@ -173,9 +166,17 @@ def _product(few: Examples) -> Iterator[Expression]:
         yield ["sum", [[factor.numerator, factor.denominator, powers]]]
 
 
+def _line(few: Examples, logs: Mapping[str, Floats]) -> tuple[float, dict[str, float]]:
+    """Where the line of least squares through the logarithms begins, and its slopes."""
+    matrix = np.stack([np.ones(len(few)), *logs.values()], axis=1)
+    begin, *slopes = np.linalg.lstsq(matrix, np.log(few.wanted.astype(np.float64)), rcond=None)[0].tolist()
+    return begin, dict(zip(logs, slopes, strict=True))
+
+
 def _independent(logs: Mapping[str, Floats]) -> list[str]:
     """Columns of which none is a product of powers of the ones before."""
-    basis: list[Floats] = [np.ones(len(next(iter(logs.values())))) / np.sqrt(len(next(iter(logs.values()))))]
+    count = len(next(iter(logs.values())))
+    basis: list[Floats] = [np.ones(count) / np.sqrt(count)]
     chosen = []
     for name, column in logs.items():
         rest = column.copy()
@@ -199,10 +200,7 @@ def near_law(few: Examples) -> Expression:
     if len(few) and (few.wanted > 0).all() and len(np.unique(few.wanted)) > 8:
         logs = {name: np.log(column) for name, column in _positive(few).items()}
         chosen = _independent(logs)[: max(1, len(few) // 3)] if logs else []
-        matrix = np.stack([np.ones(len(few)), *(logs[name] for name in chosen)], axis=1)
-        slopes = np.linalg.lstsq(matrix, np.log(few.wanted.astype(np.float64)), rcond=None)[0]
-        powers = {name: 2 * float(slope) for name, slope in zip(chosen, slopes[1:], strict=True)}
-        return ["power", float(slopes[0]), {name: power / 2 for name, power in powers.items()}]
+        return ["power", *_line(few, {name: logs[name] for name in chosen})]
     return _commonest(few, CASES)
 
 

@@ -15,11 +15,11 @@ from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.latent import latent_parameters
 from chakrasim.synthesis.levels import Known, Table
-from chakrasim.synthesis.loops import Loop, Place
+from chakrasim.synthesis.loops import ROOT, Place, inner_loops
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
-from chakrasim.synthesis.reasons import Asking, Case, Lane
-from chakrasim.synthesis.roles import HOLE, STREAM, Roles
+from chakrasim.synthesis.reasons import Asking, Case, Lane, Rules
+from chakrasim.synthesis.roles import Roles, number_names
 from chakrasim.trace.job.job import Job
 
 COUNTER: Final = 1 << 20
@@ -32,6 +32,7 @@ class Tables:
     def __init__(self, readings: Sequence[Reading], jobs: Sequence[Mapping[str, int]]) -> None:
         self.readings = readings
         self.jobs = jobs
+        self.made: dict[tuple[int, ...], Table] = {}
         every = [reading.rank.columns for reading in readings]
         names = {name for columns in every for name in columns}
         here = [{name.split(" in ", 1)[1] for name in columns} for columns in every]
@@ -47,10 +48,15 @@ class Tables:
 
     def ranks(self) -> Table:
         """One row a trace."""
-        return self.of((0,))
+        return self.of((ROOT,))
 
-    def of(self, loops: Sequence[int]) -> Table:
+    def of(self, loops: tuple[int, ...]) -> Table:
         """For each iteration of the last of these loops, the others being those around it from the outermost on."""
+        if loops not in self.made:
+            self.made[loops] = self._make(loops)
+        return self.made[loops]
+
+    def _make(self, loops: tuple[int, ...]) -> Table:
         job, rank, rows = [], [], []
         for number, reading in enumerate(self.readings):
             count = len(reading.iterations[loops[-1]])
@@ -87,7 +93,7 @@ def learn_program(
     known: Known = {}
     lost: list[str] = []
     counts: dict[int, Expression] = {}
-    for inner, around in _loops(loop, ()):
+    for inner, around in inner_loops(loop):
         wanted = _counts(readings, inner.number, around[-1])
         counts[inner.number] = _law(f"count of loop {inner.number}", wanted, tables.of(around), known, lost)
     present: dict[int, Expression] = {}
@@ -110,7 +116,7 @@ def learn_program(
     found, left = find_reasons(readings, roles, where, counters)
     lost += left
     said = _metadata(readings, tables.ranks(), known)
-    model = Model("", tuple(roles.known), loop, where, counts, present, numbers, found, frozenset(counters), grid, said,
+    model = Model(tuple(roles.known), loop, counts, present, numbers, found, frozenset(counters), grid, said,
                   tuple(tables.rank_names))  # fmt: skip
     return model, lost, more
 
@@ -130,20 +136,11 @@ def _metadata(
     found = []
     for said in readings[0].rank.said:
         if all(said in reading.rank.said for reading in readings):
-            names = [said[0]] if said[2] is None else [f"{said[0]} {i}" for i in range(str(said[2]).count(HOLE))]
             laws = [levels.find(np.array([reading.rank.numbers[name] for reading in readings], np.int64), table, known)
-                    for name in names]  # fmt: skip
+                    for name in number_names(said)]  # fmt: skip
             if None not in laws:
                 found.append((said, [law for law in laws if law is not None]))
     return found
-
-
-def _loops(loop: Loop, around: tuple[int, ...]) -> Iterator[tuple[Loop, tuple[int, ...]]]:
-    if loop.number:
-        yield loop, around
-    for one in loop.body:
-        if isinstance(one, Loop):
-            yield from _loops(one, (*around, loop.number))
 
 
 def _counts(readings: Sequence[Reading], loop: int, around: int) -> Ints:
@@ -185,11 +182,11 @@ def _numbers(
     while left := [name for name in wanted if name not in found]:
         inside = Table(table.job, table.rank, ({f"own {name}": wanted[name] for name in found}, {}, {}))
         more = {name: levels.find(wanted[name], inside, known) for name in left}
-        told = {name: law for name, law in more.items() if law is not None}
-        if not told:
+        solved = {name: law for name, law in more.items() if law is not None}
+        if not solved:
             lost += [f"{title}: {name}" for name in left]
             return found | {name: levels.guess(wanted[name], table) for name in left}
-        found |= told
+        found |= solved
     return found
 
 
@@ -197,11 +194,10 @@ def find_reasons(
     readings: Sequence[Reading], roles: Roles, where: Mapping[int, Place], counters: Set[str]
 ) -> tuple[tuple[dict[int, list[Any]], dict[int, list[Any]]], list[str]]:
     """By kind of wait and role the rules that find what its nodes wait for, and what they do not find."""
-    place = [{name: i for i, name in enumerate(role.numbers())} for role in roles.known]
-    rules = reasons.Rules(place, counters)
+    rules = Rules(roles.known, counters)
     cases: tuple[dict[int, list[Case]], dict[int, list[Case]]] = (defaultdict(list), defaultdict(list))
     for reading in readings:
-        for role, case in _cases(reading, where, place):
+        for role, case in _cases(reading, where, rules):
             for kind in (0, 1):
                 cases[kind][role].append(Case(case[0], case[1], case[2][kind]))
     found: tuple[dict[int, list[Any]], dict[int, list[Any]]] = ({}, {})
@@ -219,7 +215,7 @@ def find_reasons(
 
 
 def _cases(
-    reading: Reading, where: Mapping[int, Place], place: Sequence[Mapping[str, int]]
+    reading: Reading, where: Mapping[int, Place], rules: Rules
 ) -> Iterator[tuple[int, tuple[Lane, Asking, tuple[tuple[int, ...], tuple[int, ...]]]]]:
     lane, nodes = Lane(), reading.rank.nodes
     lengths = [run_lengths(np.array(one.index, np.int64)).tolist() for one in reading.iterations]
@@ -235,7 +231,6 @@ def _cases(
                 index = reading.iterations[loop].index[row]
                 iteration[loop] = index, lengths[loop][row] - 1 - index
             row = reading.iterations[loop].parent[row]
-        own = place[role].get(STREAM)
-        stream = numbers[own] if own is not None else -2
+        stream = rules.stream(role, numbers)
         lane.add(role, stream, numbers, begun)
         yield role, (lane, Asking(at, stream, numbers, iteration), (nodes.waits[0][at], nodes.waits[1][at]))

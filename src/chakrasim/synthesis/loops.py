@@ -5,7 +5,7 @@ strongly connected parts are the loops (Steensgaard 1993). Every trace is then r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -146,6 +146,14 @@ def _parts(inside: set[int], edges: dict[int, set[int]]) -> list[list[int]]:
             elif after in on:
                 low[node] = min(low[node], index[after])
     return found[::-1]
+
+
+def inner_loops(loop: Loop, around: tuple[int, ...] = ()) -> Iterator[tuple[Loop, tuple[int, ...]]]:
+    """The loops in a loop, those in them too, each with the numbers of the loops around it, outermost first."""
+    for one in loop.body:
+        if isinstance(one, Loop):
+            yield one, (*around, loop.number)
+            yield from inner_loops(one, (*around, loop.number))
 
 
 def places(loop: Loop, loops: tuple[int, ...] = (), at: tuple[int, ...] = ()) -> dict[int, Place]:

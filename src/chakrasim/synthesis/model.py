@@ -7,7 +7,7 @@ from typing import Any
 
 from chakrasim.synthesis.expressions import Expression
 from chakrasim.synthesis.groups import Grid
-from chakrasim.synthesis.loops import Loop, Place
+from chakrasim.synthesis.loops import Loop
 from chakrasim.synthesis.reasons import Rule
 from chakrasim.synthesis.roles import Role
 from chakrasim.trace.job.job import Parameter
@@ -19,9 +19,8 @@ class Model:
 
     Attributes
     ----------
-    version: of Chakra's schema.
     roles: by number.
-    loop, where: the order of roles, and the place of each.
+    loop: the order of roles.
     counts: by loop, how often it comes in an iteration of the one around it.
     present: by role, whether it comes in an iteration of its innermost loop: more than 0.
     numbers: by role, each of its numbers; those that speak of others of the role behind these.
@@ -32,10 +31,8 @@ class Model:
     rank_columns: what tells ranks apart.
     """
 
-    version: str
     roles: tuple[Role, ...]
     loop: Loop
-    where: dict[int, Place]
     counts: dict[int, Expression]
     present: dict[int, Expression]
     numbers: dict[int, dict[str, Expression]]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from chakrasim.synthesis.expressions import Ints
-from chakrasim.synthesis.loops import Iterations, Loop, Place, loops_of, places, read_trace
+from chakrasim.synthesis.loops import Iterations, Loop, Place, inner_loops, loops_of, places, read_trace
 from chakrasim.synthesis.roles import Nodes, Roles, metadata
 from chakrasim.trace.job.job import Job
 
@@ -27,7 +27,6 @@ class Rank:
     said: tuple[tuple[str, int, object], ...]
     numbers: dict[str, int]
     """Of the trace's metadata."""
-    copies: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +46,7 @@ def ranks_of(number: int, job: Job, roles: Roles) -> list[Rank]:
         members = np.flatnonzero(job.trace_of_rank == at)
         said, numbers = metadata(trace.meta, trace)
         columns = {name: int(of[members[0]]) for name, of in places.items() if (of[members] == of[members[0]]).all()}
-        found.append(Rank(number, columns, roles.nodes(trace), said, numbers, len(members)))
+        found.append(Rank(number, columns, roles.nodes(trace), said, numbers))
     return found
 
 
@@ -70,10 +69,5 @@ def read_by_loops(ranks: Sequence[Rank]) -> tuple[Loop, dict[int, Place], list[R
     """The loops of all traces, where each role stands, and the traces read by them."""
     loop = loops_of(rank.nodes.role for rank in ranks)
     where = places(loop)
-    count = loop_count(loop)
+    count = 1 + sum(1 for _ in inner_loops(loop))
     return loop, where, [Reading(rank, *read_trace(rank.nodes.role, where, count)) for rank in ranks]
-
-
-def loop_count(loop: Loop) -> int:
-    """How many loops there are, the whole trace counted."""
-    return 1 + sum(loop_count(one) for one in loop.body if isinstance(one, Loop))

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import Any, Final
 
+from chakrasim.synthesis.roles import STREAM, Role
+
 Rule = list[Any]
 OWN: Final = -1
 TRIED: Final = 600
@@ -61,12 +63,17 @@ class Asking:
 
 
 class Rules:
-    """Answers rules. ``place``: of each role, where each of its numbers stands, by name. ``counters``: names of numbers
-    that go up along the loops of a trace, such as a micro-batch's."""
+    """Answers rules. ``counters``: names of numbers that go up along the loops of a trace, such as a micro-batch's.
+    ``place``: of each role, where each of its numbers stands, by name."""
 
-    def __init__(self, place: Sequence[dict[str, int]], counters: Set[str] = frozenset()) -> None:
-        self.place = place
+    def __init__(self, roles: Sequence[Role], counters: Set[str] = frozenset()) -> None:
+        self.place = [{name: i for i, name in enumerate(role.numbers())} for role in roles]
         self.counters = counters
+
+    def stream(self, role: int, numbers: Sequence[int]) -> int:
+        """On which stream a node is, -2 for none."""
+        at = self.place[role].get(STREAM)
+        return numbers[at] if at is not None else -2
 
     def answer(self, rule: Rule, role: int, node: Asking, lane: Lane) -> int:
         """The node that it finds, -1 for none."""

@@ -21,6 +21,14 @@ Said = tuple[str, int, Any]
 for numbers, of others as it is."""
 
 
+def number_names(said: Said) -> list[str]:
+    """Names of the numbers of an attribute, in order."""
+    name, kind, value = said
+    if value is None and kind in INTEGER_KINDS:
+        return [name]
+    return [f"{name} {i}" for i in range(value.count(HOLE))] if isinstance(value, str) else []
+
+
 @dataclass(frozen=True)
 class Role:
     """What nodes are that differ in numbers alone.
@@ -41,11 +49,7 @@ class Role:
     def numbers(self) -> tuple[str, ...]:
         """Names of the numbers that nodes of the role have, in order."""
         found = [f"name {i}" for i in range(self.name.count(HOLE))]
-        for name, kind, value in self.attributes:
-            if value is None and kind in INTEGER_KINDS:
-                found.append(name)
-            elif isinstance(value, str):
-                found += [f"{name} {i}" for i in range(value.count(HOLE))]
+        found += [name for said in self.attributes for name in number_names(said)]
         return (*found, DURATION) if self.timed else tuple(found)
 
     @property
@@ -161,8 +165,7 @@ def metadata(attributes: Attributes, trace: Trace) -> tuple[tuple[Said, ...], di
     for at in range(len(attributes)):
         one, own = read.said(int(attributes.name[at]), int(attributes.kind[at]), int(attributes.bits[at]))
         said.append(one)
-        names = [one[0]] if one[2] is None else [f"{one[0]} {i}" for i in range(len(own))]
-        numbers |= dict(zip(names, own, strict=True))
+        numbers |= dict(zip(number_names(one), own, strict=True))
     return tuple(said), numbers
 
 

@@ -33,10 +33,12 @@ def shared(jobs: Sequence[Job]) -> list[Job]:
         for trace in jobs[i].traces:
             for role, nodes in named_groups(trace).of_role(jobs[i].process_groups):
                 uses[i, role] |= set(_uses(trace, nodes))
-    roles = _roles(uses, jobs)
+    roles: dict[int, dict[str, str]] = defaultdict(dict)
+    for (i, number), role in _roles(uses, jobs).items():
+        roles[i][number] = role
     found = list(jobs)
     for i in numbered:
-        found[i] = _named(jobs[i], {number: role for (job, number), role in roles.items() if job == i})
+        found[i] = _named(jobs[i], roles[i])
     return found
 
 
@@ -96,8 +98,9 @@ def _named(job: Job, role_of: Mapping[str, str]) -> Job:
     traces: list[Trace] = []
     which: list[int] = []
     cache: dict[tuple[int, ...], int] = {}
+    own_ranks = [_names_ranks(trace) for trace in job.traces]
     for rank, index in enumerate(job.trace_of_rank.tolist()):
-        key = (index, rank) if _names_ranks(job.traces[index]) else (index,)
+        key = (index, rank) if own_ranks[index] else (index,)
         if key not in cache:
             trace = _with_roles(job.traces[index], rank, role_of, ways[rank])
             raw = encode_trace(trace)
@@ -120,9 +123,9 @@ def _messages(trace: Trace) -> Ints:
 def _with_roles(trace: Trace, rank: int, role_of: Mapping[str, str], ways: Mapping[str, tuple[int, ...]]) -> Trace:
     """The trace of a rank with roles for its groups, and positions for peers that are in a group with it. ``ways``: the
     members of its groups, by role."""
-    changes = [
-        Change("pg_name", STRING, nodes, role_of[number]) for number, nodes in named_groups(trace).of_role(role_of)
-    ]
+    users = [(role_of[number], nodes) for number, nodes in named_groups(trace).of_role(role_of)]
+    role_of_node = {node: role for role, nodes in users for node in nodes.tolist()}
+    changes = [Change("pg_name", STRING, nodes, role) for role, nodes in users]
     drop: dict[str, Ints] = {}
     messages = _messages(trace)
     for type_, own, other in ((NodeType.COMM_SEND_NODE, "comm_dst", "comm_src"),
@@ -130,11 +133,9 @@ def _with_roles(trace: Trace, rank: int, role_of: Mapping[str, str], ways: Mappi
         column = trace.attr(own)
         nodes = messages[(trace.types[messages] == int(type_)) & column.present[messages]]
         peers = column.integers_or(-1)[nodes] if len(nodes) else np.zeros(0, np.int64)
-        said = dict(named_groups(trace).of_role(role_of))
-        of_node = {node: role_of[number] for number, own_nodes in said.items() for node in own_nodes.tolist()}
         placed: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for node, peer in zip(nodes.tolist(), peers.tolist(), strict=True):
-            role = of_node.get(node) or _together(peer, ways)
+            role = role_of_node.get(node) or _together(peer, ways)
             if role and peer in ways.get(role, ()):
                 placed[role].append((node, ways[role].index(peer)))
         for role, listed in placed.items():

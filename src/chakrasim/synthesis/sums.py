@@ -55,7 +55,7 @@ def sums(
 ) -> Iterator[Expression]:
     """Sums that give what is wanted, float64[n] and not 0, of products of the columns ``above``, over those ``below``,
     some where a column of ``zero``, bool[n], is 0."""
-    rows = _spread(wanted, ROWS)
+    rows = spread(wanted, ROWS)
     target = wanted[rows]
     pick = [{name: column[rows] for name, column in each.items()} for each in (above, below, zero)]
     for degree, cases in ((3, False), (3, True), (4, True)):
@@ -73,7 +73,8 @@ def sums(
             yield from _said(products, pursued)
 
 
-def _spread(wanted: Floats, count: int) -> NDArray[np.int64]:
+def spread(wanted: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """Some of the examples, spread over what is wanted."""
     order = np.argsort(wanted, kind="stable")
     return order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).astype(np.int64))]
 

@@ -54,16 +54,13 @@ def synthetic_sections(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> Itera
     if len(made) == 1:
         rows = (
             ("ranks", f"{first.job.ranks:,}"),
-            ("nodes", f"{sum(map(len, first.job.traces)):,} in {plural(len(first.job.traces), 'trace')}"),
+            ("nodes", f"{first.nodes:,} in {plural(len(first.job.traces), 'trace')}"),
             ("like", f"{first.choice.like}, where nothing else says"),
             ("files", f"{files[0]} to {files[-1]}" if len(files) > 1 else files[0]),
         )
         yield Section("Made", rows=rows, left=(0, 1))
         return
-    rows_of = tuple(
-        (names[-1], f"{one.job.ranks:,}", f"{sum(map(len, one.job.traces)):,}", one.choice.like)
-        for one, names in made[:SHOWN]
-    )
+    rows_of = tuple((names[-1], f"{one.job.ranks:,}", f"{one.nodes:,}", one.choice.like) for one, names in made[:SHOWN])
     more = len(made) - len(rows_of)
     yield Section(
         "Made" + (f" (and {more:,} more)" if more else ""), ("job", "ranks", "nodes", "like"), rows_of, (0, 3)
@@ -77,7 +74,7 @@ def synthetic_json(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> dict[str,
             {
                 "files": list(files),
                 "ranks": one.job.ranks,
-                "nodes": sum(map(len, one.job.traces)),
+                "nodes": one.nodes,
                 "parameters": one.choice.parameters,
                 "like": one.choice.like,
                 "follow": list(one.choice.follow),
