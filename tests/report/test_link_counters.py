@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_a_link_that_serves_one_message_after_another(step: cs.SimulationResult,
     assert [name.split(" (")[0] for name in values] == list(step.links.name)
     for own, total in zip(values.values(), step.links.bytes.tolist(), strict=True):
         edges = [*own, (float(step.makespan_ns), 0.0)]
-        area = sum(rate * (after - time) for (time, rate), (after, _) in zip(edges, edges[1:], strict=False))
+        area = sum(rate * (after - time) for (time, rate), (after, _) in pairwise(edges))
         assert area == pytest.approx(total, rel=1e-9)
         # Nothing before the compute of 20 us ends.
         assert own[0] == (0.0, 0.0) and own[1][0] >= 20_000

@@ -122,7 +122,7 @@ class _Watch:
         now = int(m[at.NOW])
         found = self._of_flows(network, now) if isinstance(network, FlowNetwork) else self._of_links(m, now)
         # The time before is kept where this one or the one before that is far: a pause is not smeared over.
-        if len(self.times) > 1 and now - self.times[-2] <= self.grid_ns or now == self.times[-1]:
+        if (len(self.times) > 1 and now - self.times[-2] <= self.grid_ns) or now == self.times[-1]:
             self.times[-1], self.carried[-1] = now, found
         else:
             self.times.append(now)
@@ -155,7 +155,7 @@ class _Watch:
             self.entries = np.flatnonzero(place[table.link] >= 0)
             self.route = np.repeat(np.arange(table.latency.size), np.diff(table.first))[self.entries]
         ended = table.coefficient[self.entries] * table.sent[self.route]
-        found = np.bincount(place[table.link[self.entries]], ended, self.rows.size)
+        found: Floats = np.bincount(place[table.link[self.entries]], ended, self.rows.size)
         slots = s.active[: int(s.count[ACTIVE])].astype(np.int64)
         first, last = (s.slots[name][slots].astype(np.int64) for name in ("first", "last"))
         lengths = last - first
@@ -167,5 +167,4 @@ class _Watch:
         flows = s.slots[owner[here]]
         left = np.maximum(flows["remaining"] - flows["rate"] * (now - flows["since"]), 0.0)
         moved = (flows["began"] - left) * s.entries["coefficient"][every[here]]
-        both: Floats = found + np.bincount(crossing[here], moved, self.rows.size)
-        return both
+        return found + np.bincount(crossing[here], moved, self.rows.size)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from chakrasim.report.page.answer import agreement_parts
 from chakrasim.report.page.estimate import memory_bars, step_facts
 from chakrasim.report.page.explanation import explanation_parts
 from chakrasim.report.page.lanes import timeline_of
@@ -87,18 +88,35 @@ def _assumed(result: SimulationResult) -> Iterator[str]:
 def _parts(result: SimulationResult, step: StepEstimate | None) -> Iterator[Part | None]:
     yield _where(result)
     yield from (table_of(section, "") for section in _steps_and_notes(result))
+    yield from agreement_parts(result)
     if result.roles:
         yield _roles(result)
     yield _heat(result)
     yield timeline_of(result)
     yield from _path(result)
-    yield table_of(operators_section(result, step.peak_flops if step else None)) if result.computation else None
+    yield from _operators(result, step)
     yield table_of(collectives_section(result, MOST_KINDS)) if result.collectives else None
     yield from _links(result)
     yield memory_bars(step) if step is not None else None
+    if result.peak_memory_bytes is not None and result.peak_memory_bytes.any() and result.records:
+        from chakrasim.report.picture.memory import memory_of
+
+        yield Image("Memory over time", memory_of(result))
     if result.counts:
         counted = tuple((name, f"{n:,}") for name, n in result.counts.items())
         yield table_of(Section("Counted", ("what", "how many"), counted))
+
+
+def _operators(result: SimulationResult, step: StepEstimate | None) -> Iterator[Part]:
+    """What kinds of work attain, below what the device could, and as a table."""
+    from chakrasim.report.picture.roofline import attained, roof_of, roofline_svg
+
+    if attained(result)[0]:
+        yield Image("Roofline", roofline_svg(result))
+    if result.computation:
+        roof = roof_of(result)
+        peak = step.peak_flops if step is not None else roof.peak if roof is not None else None
+        yield table_of(operators_section(result, peak))
 
 
 def _steps_and_notes(result: SimulationResult) -> Iterator[Section]:
