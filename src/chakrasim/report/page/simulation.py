@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 MOST_BARS: Final = 64
 MOST_CELLS: Final = 4096
 MOST_EXPLAINED: Final = 60_000
-"""Nodes of a job whose critical path is looked for: of these it takes about a second."""
+"""Nodes of a job of which all is explained: of these it takes about a second."""
+MOST_ON_PATH: Final = 3_000_000
+"""Nodes of a job whose critical path is looked for: of these it takes about four seconds."""
 MOST_LINKS: Final = 400
 MOST_KINDS: Final = 400
 
@@ -203,19 +205,22 @@ def _path(result: SimulationResult) -> Iterator[Part]:
     nodes = sum(len(result.records[one].start_ns) for one in range(len(result.records)))
     if not result.records or result.job is None:
         yield Text("Critical path", lines=("the times of single nodes were not kept, so there is none",))
-    elif nodes > MOST_EXPLAINED:
+    elif nodes > MOST_ON_PATH:
         yield Text("Critical path", lines=(f"not looked for in a run of {nodes:,} nodes, since it takes long: "
                                            "chakrasim explain does",))  # fmt: skip
     else:
         from chakrasim.errors import InputError
-        from chakrasim.explanation.explain import explain
+        from chakrasim.explanation.explain import explain, explain_path
 
         try:
-            found = explain(result, check=False)
+            found = explain(result, check=False) if nodes <= MOST_EXPLAINED else explain_path(result)
         except InputError as fault:
             yield Text("Critical path", lines=(f"not known: {fault}",))
             return
         yield from explanation_parts(found)
+        if nodes > MOST_EXPLAINED:
+            yield Text("What would move the end", lines=(f"not asked in a run of {nodes:,} nodes, since it takes long: "
+                                                         "chakrasim explain does",))  # fmt: skip
 
 
 def _links(result: SimulationResult) -> Iterator[Part]:

@@ -41,7 +41,7 @@ class Pair(NamedTuple):
     @property
     def told(self) -> str:
         """It in words."""
-        times = f"measured {time_text(self.measured_ns)}, then {time_text(self.predicted_ns)}"
+        times = f"measured {time_text(self.measured_ns)}, predicted {time_text(self.predicted_ns)}"
         return f"{self.name}: {times} ({math.expm1(self.off):+.1%})"
 
 
