@@ -91,14 +91,14 @@ def test_a_link_that_serves_one_message_after_another(step: cs.SimulationResult,
 
 
 def test_links_that_are_left_out_are_told(run: Any) -> None:
-    from conftest import STEP
-
-    result = run(STEP, ranks=4, congestion="aware", fold=False)
+    attrs = {"is_cpu_op": False, "comm_type": 0, "comm_size": 1 << 20}
+    nodes = [{"id": 1, "name": "sum", "type": 7, "attrs": attrs}]
+    result = run(nodes, ranks=4, congestion="aware", fold=False)
     process = link_process(result, 9, 1)
     count = len(result.links.name)
     assert process is not None and len(process.counters) == 1
     assert process.name.startswith("the 1 busiest links") and f"({count - 1} others, at most " in process.name
-    assert link_process(run(STEP, ranks=4), 9) is None
+    assert link_process(run(nodes, ranks=4), 9) is None
 
 
 def test_operations_that_are_ready_and_wait_are_counted(run: Any, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class _Watch:
             self.entries = np.flatnonzero(place[table.link] >= 0)
             self.route = np.repeat(np.arange(table.latency.size), np.diff(table.first))[self.entries]
         ended = table.coefficient[self.entries] * table.sent[self.route]
-        found: Floats = np.bincount(place[table.link[self.entries]], ended, self.rows.size)
+        found = np.bincount(place[table.link[self.entries]], ended, self.rows.size).astype(np.float64)
         slots = s.active[: int(s.count[ACTIVE])].astype(np.int64)
         first, last = (s.slots[name][slots].astype(np.int64) for name in ("first", "last"))
         lengths = last - first
@@ -167,4 +167,5 @@ class _Watch:
         flows = s.slots[owner[here]]
         left = np.maximum(flows["remaining"] - flows["rate"] * (now - flows["since"]), 0.0)
         moved = (flows["began"] - left) * s.entries["coefficient"][every[here]]
-        return found + np.bincount(crossing[here], moved, self.rows.size)
+        found += np.bincount(crossing[here], moved, self.rows.size)
+        return found

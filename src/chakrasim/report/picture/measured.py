@@ -31,7 +31,7 @@ def pairs_of(result: Measured) -> list[Pair]:
             return [Pair(one.run.name, 1e9 * one.run.seconds, 1e9 * one.seconds) for one in result.predictions]
         case StepsBoard():
             return [
-                Pair(one.row.id, 1e9 * one.measured_s, *(1e9 * at for at in (one.predicted_s, one.low_s, one.high_s)))
+                Pair(one.row.id, 1e9 * one.measured_s, 1e9 * one.predicted_s, 1e9 * one.low_s, 1e9 * one.high_s)
                 for one in result.predictions
                 if one.measured_s is not None
             ]
@@ -52,6 +52,7 @@ def _collectives(board: Scoreboard) -> Iterator[Pair]:
     rows = board.predictions
     rows = rows.some(rows.known & np.array([*board.pooled, False], np.bool_)[rows.curve])
     columns = (rows.curve, rows.bytes, rows.time_us, rows.predicted_us, rows.low_us, rows.high_us)
-    for curve, size, *times in zip(*(column.tolist() for column in columns), strict=True):
+    for curve, size, measured, predicted, low, high in zip(*(column.tolist() for column in columns), strict=True):
         name = rows.curves[curve].curve.name
-        yield Pair(f"{name} {size_text(size)}", *(1e3 * time for time in times), name)
+        said = f"{name} {size_text(size)}"
+        yield Pair(said, 1e3 * measured, 1e3 * predicted, 1e3 * low, 1e3 * high, name)
