@@ -48,6 +48,7 @@ COUNTS = {
     "analyze queue": 9,
     "analyze launches": 11,
     "analyze bandwidth": 9,
+    "analyze memory": 8,
     "analyze annotations": 8,
     "analyze operators": 7,
     "analyze sequences": 10,

@@ -123,6 +123,22 @@ def test_critical_path_and_timeline_have_the_times_of_the_run(files_of_job: tupl
     assert parts["Who was late"]["labels"][0] == "rank 3"
 
 
+def test_a_large_run_has_the_critical_path_alone(
+    files_of_job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix, on = files_of_job
+    result = cs.simulate(str(prefix), machine=str(on))
+    known = {part["title"]: part for part in simulation_page(result, question="?").to_dict()["parts"]}
+    monkeypatch.setattr("chakrasim.report.page.simulation.MOST_EXPLAINED", 0)
+    parts = {part["title"]: part for part in simulation_page(result, question="?").to_dict()["parts"]}
+    for title in ("Critical path", "Who was late", "The critical path, by what was done"):
+        assert parts[title] == known[title]
+    assert "chakrasim explain does" in parts["What would move the end"]["lines"][0]
+    monkeypatch.setattr("chakrasim.report.page.simulation.MOST_ON_PATH", 0)
+    parts = {part["title"]: part for part in simulation_page(result, question="?").to_dict()["parts"]}
+    assert "chakrasim explain does" in parts["Critical path"]["lines"][0] and "Who was late" not in parts
+
+
 def test_an_estimate_is_its_json(tmp_path: Path) -> None:
     page, figures = tmp_path / "out.html", tmp_path / "out.json"
     args = ["estimate", "llama3-8b", "--machine", "h100", "--gpus", "8", "--batch", "16", "--quiet"]

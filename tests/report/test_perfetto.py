@@ -220,7 +220,7 @@ def test_bytes_in_flight_are_counted(result: cs.SimulationResult, tmp_path: Path
     write_timeline(result, tmp_path / "t.pftrace", ranks=[0])
     found = Read(tmp_path / "t.pftrace")
     values = dict(found.values["communication in flight"])
-    (counter,) = [track for track in found.tracks.values() if track.HasField("counter")]
+    counter = next(track for track in found.tracks.values() if track.name == "communication in flight")
     assert counter.counter.unit == 3
     talks = [s for s in found.slices if s["category"].startswith(("communication", "receive"))]
     for time, value in [*values.items()][::7]:
@@ -235,6 +235,7 @@ def test_ranks_may_be_chosen(result: cs.SimulationResult, tmp_path: Path) -> Non
     assert [(one.pid, one.process_name, one.legacy_sort_index) for one in processes] == [
         (6, "rank 5", 5),
         (2, "rank 1", 1),
+        (9, "links that carried something", 9),
     ]
     with pytest.raises(InputError, match="there is no rank 8; found 8 ranks; expected 0 to 7"):
         write_timeline(result, tmp_path / "no.pftrace", ranks=[8])

@@ -13,8 +13,9 @@ import chakrasim as cs
 from chakrasim import InputError
 from chakrasim.comparison.parts import Part, Told
 from chakrasim.comparison.result import Cause
+from chakrasim.report.picture.axes import Figure
 from chakrasim.report.picture.gantt import gantt_svg
-from chakrasim.report.picture.scatter import Dot, Figure, scatter_svg
+from chakrasim.report.picture.scatter import Dot, scatter_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = "</title><script>alert(1)</script>\x00\x1b"

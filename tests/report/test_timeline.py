@@ -29,8 +29,8 @@ def threads_of(found):
 
 def test_slices_of_a_step(step, tmp_path):
     found = events(step, tmp_path)
-    (process,) = [e for e in found if e["name"] == "process_name"]
-    assert process["args"]["name"] == "rank 0 (for 4: 0-3)"
+    process, links = [e for e in found if e["name"] == "process_name"]
+    assert process["args"]["name"] == "rank 0 (for 4: 0-3)" and links["args"]["name"].startswith("links ")
     assert threads_of(found) == {"compute", "communication"}
     slices = {e["args"]["id"]: e for e in found if e["ph"] == "X"}
     assert (slices[2]["ts"], slices[2]["dur"], slices[2]["name"]) == ("20.000", "59.012", "ar2")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import chakrasim as cs
@@ -81,6 +82,11 @@ def test_constants_that_steps_were_made_with_are_found(truth: DeviceProfile, tmp
     assert found.errors["held out"].median_pct < 0.4 * found.errors["shipped"].median_pct
     assert found.errors["fitted"].low < 1 < found.errors["fitted"].high
     assert done[-1][0] == done[-1][1] > len(STEPS)
+    assert found.errors["fitted"].steps == len(found.steps)
+    for name, of in (("shipped", "shipped_s"), ("fitted", "fitted_s"), ("held out", "held_out_s")):
+        off = [100 * (getattr(one, of) / one.measured_s - 1) for one in found.steps]
+        assert float(np.median(off)) == pytest.approx(found.errors[name].bias_pct, abs=1e-6), name
+    assert found.plot().svg.count("<circle") == len(found.steps) == len(found.to_json()["steps"])
 
 
 def test_nothing_is_changed_where_predictions_are_right(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from chakrasim.analysis.idle import idle_breakdown
     from chakrasim.analysis.kernels import kernel_breakdown, kernel_types
     from chakrasim.analysis.launches import launch_list, launch_summary
+    from chakrasim.analysis.memory import memory_series, memory_summary
     from chakrasim.analysis.operators import operator_kernels
     from chakrasim.analysis.overlap import comm_overlap
     from chakrasim.analysis.queue_length import queue_series, queue_summary
@@ -41,6 +42,8 @@ __all__ = [
     "linked_critical_path",
     "mark_critical_path",
     "memory_bandwidth",
+    "memory_series",
+    "memory_summary",
     "open_traces",
     "operator_kernels",
     "queue_series",
@@ -58,6 +61,7 @@ __getattr__, __dir__ = lazily(
         "idle": ("idle_breakdown",),
         "kernels": ("kernel_breakdown", "kernel_types"),
         "launches": ("launch_list", "launch_summary"),
+        "memory": ("memory_series", "memory_summary"),
         "operators": ("operator_kernels",),
         "overlap": ("comm_overlap",),
         "queue_length": ("queue_series", "queue_summary"),

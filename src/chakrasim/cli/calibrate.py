@@ -189,7 +189,8 @@ def _steps(options: argparse.Namespace) -> int:
 
         write_whole(options.output, dump_device(found.profile).encode())
     question = "How fast is the device, by measured training steps?"
-    write_tables(options, question, lambda: steps_calibration_sections(found), [options.data, options.device])
+    inputs = [options.data, options.device]
+    write_tables(options, question, lambda: steps_calibration_sections(found), inputs, found)
     report(options, found.to_json, lambda: steps_calibration_sections(found))
     return 0
 

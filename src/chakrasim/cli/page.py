@@ -14,6 +14,7 @@ from chakrasim.errors import InputError
 
 if TYPE_CHECKING:
     from chakrasim.report.page.parts import Page
+    from chakrasim.report.picture.measured import Measured
     from chakrasim.text.layout import Section
 
 
@@ -65,13 +66,18 @@ def write_report(options: argparse.Namespace, page: Callable[[], Page], inputs: 
 
 
 def write_tables(
-    options: argparse.Namespace, question: str, sections: Callable[[], Iterable[Section]], inputs: Iterable[str | None]
+    options: argparse.Namespace,
+    question: str,
+    sections: Callable[[], Iterable[Section]],
+    inputs: Iterable[str | None],
+    measured: Measured | None = None,
 ) -> None:
-    """The same of a result that is tables."""
+    """The same of a result that is tables; ``measured`` is one with predictions beside measured times, for a picture of
+    them."""
 
     def page() -> Page:
-        from chakrasim.report.page.answer import sections_page
+        from chakrasim.report.page.answer import agreement_parts, sections_page
 
-        return sections_page(question, [*sections()])
+        return sections_page(question, [*sections()], parts=[] if measured is None else agreement_parts(measured))
 
     write_report(options, page, inputs)

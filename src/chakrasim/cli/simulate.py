@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _output_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the figures as JSON; '-' is standard output, no tables")
-    what = "write a timeline for ui.perfetto.dev: FILE.json, or FILE.pftrace, which has arrows and counters; .gz packs"
+    what = "write a timeline for ui.perfetto.dev: FILE.json, or FILE.pftrace, with arrows and more counters; .gz packs"
     output.add_argument("--timeline", metavar="FILE", help=what)
     what = "show these ranks on it, such as 3,12 or 0-7; default: all, those that do the same once"
     output.add_argument("--timeline-ranks", type=rank_list, metavar="RANKS", help=what)

@@ -95,7 +95,7 @@ def _megatron(options: argparse.Namespace) -> int:
 
     validation = validate_megatron(device=options.device_profile, progress=None if options.quiet else _show)
     question = "How near do predictions come to the training steps of Megatron-LM?"
-    write_tables(options, question, lambda: validation_sections(validation), [options.device_profile])
+    write_tables(options, question, lambda: validation_sections(validation), [options.device_profile], validation)
     report(options, validation.to_json, lambda: validation_sections(validation))
     return 0
 
@@ -115,7 +115,7 @@ def _collectives(options: argparse.Namespace) -> int:
 
         write_plots(options.plots, board)
     question = "How near do predictions come to measured collectives?"
-    write_tables(options, question, lambda: scoreboard_sections(board), [options.data])
+    write_tables(options, question, lambda: scoreboard_sections(board), [options.data], board)
     report(options, board.to_json, lambda: scoreboard_sections(board))
     return 0
 
@@ -128,7 +128,7 @@ def _steps(options: argparse.Namespace) -> int:
 
     board = validate_steps(options.data, progress=None if options.quiet else _count)
     question = "How near do predictions come to measured training steps?"
-    write_tables(options, question, lambda: steps_sections(board), [options.data])
+    write_tables(options, question, lambda: steps_sections(board), [options.data], board)
     report(options, board.to_json, lambda: steps_sections(board))
     return 0
 

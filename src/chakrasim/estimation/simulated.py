@@ -75,7 +75,7 @@ def step_of(result: SimulationResult, machine: Machine, assumed: Sequence[str] =
         high_s=math.nan,
         tokens=told.get("tokens"),
         model_flops=None if captured else int(told["model_flops"]),
-        peak_flops=profile.peak_of(_usual_type(result.records[0].graph.trace)),
+        peak_flops=profile.peak_of(usual_type(result.records[0].graph.trace)),
         memory_bytes=max(one["peak_bytes" if captured else "memory_peak_bytes"] for one in known),
         memory_capacity_bytes=profile.memory_bytes,
         parts_s=parts,
@@ -132,7 +132,7 @@ def busiest(result: SimulationResult) -> LimitingLink | None:
     return LimitingLink(first.name, first.busy_share, first.users[0].name if first.users else "")
 
 
-def _usual_type(trace: Trace) -> str:
+def usual_type(trace: Trace) -> str:
     """The type in which most operations are."""
     flops = trace.attr(FLOPS).integers()
     working = np.flatnonzero(flops > 0)

@@ -31,14 +31,20 @@ class Picture:
         write_whole(path, self.svg.encode("utf-8", "replace"))
 
 
-class Plotted(Shown):
+class Drawn:
     """Base of results that there are pictures of."""
 
-    def plot(self, **options: Any) -> Picture:
+    def plot(self, what: str | None = None, **options: Any) -> Picture:
         """The picture of it, which a notebook shows, and whose ``save(path)`` writes an SVG file.
 
-        Of a simulation what ranks do over time (``ranks=[3, 12]`` chooses them), of an estimate the parts of the step,
-        of a sweep its points and the front (``beside="gpus"``: the figure beside the time of a step), of a comparison
-        the causes of the difference. Raises InputError where there is nothing to draw.
+        Of a simulation what ranks do over time, "memory" over time (``ranks=[3, 12]`` chooses them for both), the
+        "roofline" of its kinds of work, or what was "measured" of a recorded job's steps; of an estimate the parts of
+        the step, of a sweep its points and the front (``beside="gpus"``: the figure beside the time of a step), of a
+        comparison the causes of the difference, of a validation predicted against measured times, of recorded memory
+        its course. Raises InputError where there is nothing to draw.
         """
-        return Picture(offered(DRAWING)(self, **options))
+        return Picture(offered(DRAWING)(self, what=what, **options))
+
+
+class Plotted(Shown, Drawn):
+    """Those of them that Python's prompt shows by their figures."""

@@ -162,9 +162,11 @@ class Session:
         ]
         return np.minimum(np.array(of_kind, np.float64), MANY).astype(np.int64)[kinds.of_graph]
 
-    def run(self, *, fold: bool, progress: engine.Progress | None = None) -> SimulationResult:
-        """Simulate, folded as far as it goes. Raises StallError when some rank cannot finish; of several jobs,
-        ``stalls`` says which cannot."""
+    def run(
+        self, *, fold: bool, progress: engine.Progress | None = None, watch: engine.Watch | None = None
+    ) -> SimulationResult:
+        """Simulate, folded as far as it goes; ``watch`` looks on, but not at rings as wholes. Raises StallError when
+        some rank cannot finish; of several jobs, ``stalls`` says which cannot."""
         folding = self._folding(fold)
         if fold and (messages := self._spared(folding)):
             reckoned = self._with_wholes(messages, progress)
@@ -173,7 +175,7 @@ class Session:
         broken: list[str] = []
         while True:
             try:
-                m, layout = self._attempt(folding, progress)
+                m, layout = self._attempt(folding, progress, watch=watch)
             except engine.BrokenSymmetry as tie:
                 digit = folding.digits[tie.digit]
                 broken.append(f"stride {digit.stride} radix {digit.radix}")
@@ -246,7 +248,12 @@ class Session:
         return self.finder.find()
 
     def _attempt(
-        self, folding: Folding, progress: engine.Progress | None, *, wholes: bool = False
+        self,
+        folding: Folding,
+        progress: engine.Progress | None,
+        *,
+        wholes: bool = False,
+        watch: engine.Watch | None = None,
     ) -> tuple[Ints, Layout]:
         ranks = np.unique(representatives(self.context.ranks, folding.digits))
         sizes = np.array([len(graph) for graph in self.graphs], np.int64)
@@ -261,7 +268,7 @@ class Session:
         self.packets = self._packet_network()
         m, layout = build(self.context, self.graphs, self.graph_of, self.plans, folding.digits, keys, record, wholes)
         try:
-            return engine.run(m, self.context.limits, nodes, progress, self.flows or self.packets), layout
+            return engine.run(m, self.context.limits, nodes, progress, self.flows or self.packets, watch), layout
         except engine.TimeOutOfRange as error:
             raise self._out_of_range(error) from None
 

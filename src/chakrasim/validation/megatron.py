@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from chakrasim.files.picture import Drawn
 from chakrasim.progress import Progress, told
 from chakrasim.validation.breakdown import Breakdown, breakdown
 from chakrasim.validation.runs import MeasuredRun, megatron_runs
@@ -40,7 +41,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Drawn):
     """Predictions of a set of runs."""
 
     predictions: tuple[Prediction, ...]

@@ -29,6 +29,7 @@ ANALYSES: Final = (
     "queue",
     "launches",
     "bandwidth",
+    "memory",
     "annotations",
     "operators",
     "sequences",

@@ -96,7 +96,8 @@ def check_outputs(options: argparse.Namespace, inputs: list[str]) -> None:
     csv = getattr(options, "csv", None)
     if csv == "-" and options.json == "-":
         raise InputError("--json and --csv cannot both go to standard output", remedy="name a file for one of them")
-    check_targets({"--json": options.json, "--csv": csv, "--counters": vars(options).get("counters")}, inputs)
+    own = {f"--{name}": vars(options).get(name) for name in ("counters", "picture")}
+    check_targets({"--json": options.json, "--csv": csv, **own}, inputs)
 
 
 def emit(options: argparse.Namespace, tables: Tables, notes: Notes, printed: Callable[[Tables], Tables] = dict) -> int:

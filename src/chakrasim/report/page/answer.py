@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from chakrasim.report.page.parts import Bars, Fact, Page, Part, Series, plain, table_of
+from chakrasim.report.page.parts import Bars, Fact, Image, Page, Part, Series, plain, table_of
+from chakrasim.report.picture.agreement import pairs_note, usable
+from chakrasim.report.picture.measured import Measured, agreement_of, pairs_of
 from chakrasim.scenarios.job_answer import JobAnswer
 from chakrasim.scenarios.recorded import RecordedAnswer
+from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import plural, ranks_text, time_text
 from chakrasim.text.layout import Section
 
@@ -27,6 +30,15 @@ def sections_page(
     """A page of what a command prints, further parts before it."""
     tables = tuple(table_of(section) for section in sections if section.rows or section.lines)
     return Page(question, tuple(verdict), (*parts, *tables), warnings=tuple(warnings))
+
+
+def agreement_parts(result: Measured) -> list[Part]:
+    """Predicted against measured times, and the farthest of them in words; none where nothing was measured."""
+    pairs = usable(pairs_of(result))
+    if not pairs:
+        return []
+    title = "Simulated against measured" if isinstance(result, SimulationResult) else "Predicted against measured"
+    return [Image(title, agreement_of(result), lines=tuple(pairs_note(pairs)))]
 
 
 def what_if_page(answer: object, sections: Sequence[Section], *, question: str, warnings: Sequence[str]) -> Page:

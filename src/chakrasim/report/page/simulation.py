@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from chakrasim.report.page.answer import agreement_parts
 from chakrasim.report.page.estimate import memory_bars, step_facts
 from chakrasim.report.page.explanation import explanation_parts
 from chakrasim.report.page.lanes import timeline_of
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 MOST_BARS: Final = 64
 MOST_CELLS: Final = 4096
 MOST_EXPLAINED: Final = 60_000
-"""Nodes of a job whose critical path is looked for: of these it takes about a second."""
+"""Nodes of a job of which all is explained: of these it takes about a second."""
+MOST_ON_PATH: Final = 3_000_000
+"""Nodes of a job whose critical path is looked for: of these it takes about four seconds."""
 MOST_LINKS: Final = 400
 MOST_KINDS: Final = 400
 
@@ -87,18 +90,35 @@ def _assumed(result: SimulationResult) -> Iterator[str]:
 def _parts(result: SimulationResult, step: StepEstimate | None) -> Iterator[Part | None]:
     yield _where(result)
     yield from (table_of(section, "") for section in _steps_and_notes(result))
+    yield from agreement_parts(result)
     if result.roles:
         yield _roles(result)
     yield _heat(result)
     yield timeline_of(result)
     yield from _path(result)
-    yield table_of(operators_section(result, step.peak_flops if step else None)) if result.computation else None
+    yield from _operators(result, step)
     yield table_of(collectives_section(result, MOST_KINDS)) if result.collectives else None
     yield from _links(result)
     yield memory_bars(step) if step is not None else None
+    if result.peak_memory_bytes is not None and result.peak_memory_bytes.any() and result.records:
+        from chakrasim.report.picture.memory import memory_of
+
+        yield Image("Memory over time", memory_of(result))
     if result.counts:
         counted = tuple((name, f"{n:,}") for name, n in result.counts.items())
         yield table_of(Section("Counted", ("what", "how many"), counted))
+
+
+def _operators(result: SimulationResult, step: StepEstimate | None) -> Iterator[Part]:
+    """What kinds of work attain, below what the device could, and as a table."""
+    from chakrasim.report.picture.roofline import attained, roof_of, roofline_svg
+
+    if attained(result)[0]:
+        yield Image("Roofline", roofline_svg(result))
+    if result.computation:
+        roof = roof_of(result)
+        peak = step.peak_flops if step is not None else roof.peak if roof is not None else None
+        yield table_of(operators_section(result, peak))
 
 
 def _steps_and_notes(result: SimulationResult) -> Iterator[Section]:
@@ -185,19 +205,22 @@ def _path(result: SimulationResult) -> Iterator[Part]:
     nodes = sum(len(result.records[one].start_ns) for one in range(len(result.records)))
     if not result.records or result.job is None:
         yield Text("Critical path", lines=("the times of single nodes were not kept, so there is none",))
-    elif nodes > MOST_EXPLAINED:
+    elif nodes > MOST_ON_PATH:
         yield Text("Critical path", lines=(f"not looked for in a run of {nodes:,} nodes, since it takes long: "
                                            "chakrasim explain does",))  # fmt: skip
     else:
         from chakrasim.errors import InputError
-        from chakrasim.explanation.explain import explain
+        from chakrasim.explanation.explain import explain, explain_path
 
         try:
-            found = explain(result, check=False)
+            found = explain(result, check=False) if nodes <= MOST_EXPLAINED else explain_path(result)
         except InputError as fault:
             yield Text("Critical path", lines=(f"not known: {fault}",))
             return
         yield from explanation_parts(found)
+        if nodes > MOST_EXPLAINED:
+            yield Text("What would move the end", lines=(f"not asked in a run of {nodes:,} nodes, since it takes long: "
+                                                         "chakrasim explain does",))  # fmt: skip
 
 
 def _links(result: SimulationResult) -> Iterator[Part]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from chakrasim.analysis.memory import MemorySeries
 from chakrasim.comparison.result import Comparison
 from chakrasim.errors import InputError
 from chakrasim.estimation.result import StepEstimate
+from chakrasim.report.picture.axes import Figure
 from chakrasim.report.picture.gantt import gantt_svg
-from chakrasim.report.picture.scatter import Dot, Figure, scatter_svg
+from chakrasim.report.picture.measured import agreement_of
+from chakrasim.report.picture.memory import memory_of, recorded_memory_svg
+from chakrasim.report.picture.roofline import roofline_svg
+from chakrasim.report.picture.scatter import Dot, scatter_svg
 from chakrasim.report.picture.waterfall import Bar, waterfall_svg
 from chakrasim.report.tables.answers.comparison import signed, verdict_text
 from chakrasim.report.tables.answers.sweep import drawn_points, figure_of, point_name
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.sweeps.sweep import SweepResult
 from chakrasim.text.amounts import number_text, plural, share_text, size_text, time_text
+from chakrasim.validation.megatron import Validation
+from chakrasim.validation.scoreboard.api import Scoreboard
+from chakrasim.validation.steps.api import StepsBoard
+from chakrasim.validation.steps.calibrate import StepsCalibration
 
 MOST_CAUSES: Final = 20
 _FIGURES: Final = {
@@ -27,21 +36,49 @@ _FIGURES: Final = {
 }
 
 
-def plot_svg(result: object, *, ranks: Sequence[int] | None = None, beside: str | None = None) -> str:
+_OF_SIMULATIONS: Final[dict[str, Callable[[SimulationResult], str]]] = {
+    "roofline": roofline_svg,
+    "measured": agreement_of,
+}
+SIMULATED: Final = ("ranks", "memory", *_OF_SIMULATIONS)
+"""Pictures of a simulation; the first is the one that is shown unless another is asked for."""
+
+
+def plot_svg(
+    result: object, what: str | None = None, *, ranks: Sequence[int] | None = None, beside: str | None = None
+) -> str:
     """The picture. Raises InputError for options of other results, and where there is nothing to draw."""
     for name, value, kind in (("ranks", ranks, SimulationResult), ("beside", beside, SweepResult)):
         if value is not None and not isinstance(result, kind):
             raise InputError(f"{name} is of a {kind.__name__}", found=type(result).__name__, remedy="leave it out")
+    if isinstance(result, SimulationResult):
+        return _simulation(result, what or SIMULATED[0], ranks)
+    if what is not None:
+        raise InputError("there is one picture of this", found=repr(what), remedy="leave it out")
     match result:
-        case SimulationResult():
-            return gantt_svg(result, ranks)
         case StepEstimate():
             return _estimate(result)
         case SweepResult():
             return _sweep(result, beside)
         case Comparison():
             return _comparison(result)
+        case MemorySeries():
+            return recorded_memory_svg(result)
+        case Validation() | StepsBoard() | Scoreboard() | StepsCalibration():
+            return agreement_of(result)
     raise InputError("there is no picture of this", found=type(result).__name__)
+
+
+def _simulation(result: SimulationResult, what: str, ranks: Sequence[int] | None) -> str:
+    if what == "ranks":
+        return gantt_svg(result, ranks)
+    if what == "memory":
+        return memory_of(result, ranks)
+    if what not in _OF_SIMULATIONS:
+        raise InputError("no such picture of a simulation", found=repr(what), expected=", ".join(SIMULATED))
+    if ranks is not None:
+        raise InputError("this picture is of all ranks", found=what, remedy="leave ranks out")
+    return _OF_SIMULATIONS[what](result)
 
 
 def _estimate(found: StepEstimate) -> str:

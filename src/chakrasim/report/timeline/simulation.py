@@ -22,6 +22,7 @@ from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.errors import InputError
 from chakrasim.report.tables.simulation import class_members
 from chakrasim.report.timeline.events import SIZE, ArrowEnds, Counter, Process, Track, rows_in_parallel
+from chakrasim.report.timeline.links import link_process
 from chakrasim.report.timeline.measured import begin_ns, beside
 from chakrasim.report.timeline.packets import network_processes
 from chakrasim.report.timeline.write import is_perfetto, write_processes
@@ -87,10 +88,13 @@ def _processes(result: SimulationResult, shown: list[int], by_class: bool, rich:
         if rich:
             arrows.append(_dependencies(own, number))
             number += len(arrows[-1].number)
-        process = own.process(rank, name, arrows, _counters(own, result) if rich else ())
+        process = own.process(rank, name, arrows, _counters(own, result, rank) if rich else ())
         yield process if begin is None else beside(process, own.record, own.numbers, begin)
+    after = max([*shown, int(result.class_ranks.max(initial=0))]) + 2
     if result.packets is not None:
-        yield from network_processes(result.packets, max([*shown, int(result.class_ranks.max(initial=0))]) + 2)
+        yield from network_processes(result.packets, after)
+    elif (links := link_process(result, after)) is not None:
+        yield links
 
 
 def threads_of(record: NodeRecord, numbers: Ints) -> tuple[Ints, dict[int, str]]:
@@ -198,8 +202,8 @@ def _messages(result: SimulationResult, shown: list[int], entries: Sequence[_Ent
     return found
 
 
-def _counters(own: _Entries, result: SimulationResult) -> list[Counter]:
-    """What a rank has in flight, and in memory."""
+def _counters(own: _Entries, result: SimulationResult, rank: int) -> list[Counter]:
+    """What a rank has in flight, in memory, and ready to begin."""
     record = own.record
     found = []
     sizes = _Arguments(record.graph).sizes[own.numbers]
@@ -207,14 +211,33 @@ def _counters(own: _Entries, result: SimulationResult) -> list[Counter]:
     if talks.any():
         numbers, size = own.numbers[talks], sizes[talks]
         times = np.concatenate([record.start_ns[numbers], record.end_ns[numbers]])
-        ticks, which = np.unique(times, return_inverse=True)
-        change = np.zeros(len(ticks), np.int64)
-        np.add.at(change, which, np.concatenate([size, -size]))
-        found.append(Counter("communication in flight", SIZE, ticks, np.cumsum(change)))
+        found.append(Counter("communication in flight", SIZE, *_level(times, np.concatenate([size, -size]))))
     if result.peak_memory_bytes is not None:
         ticks, in_use = usage(tensors_of(record))
         found.append(Counter("local memory in use", SIZE, ticks, in_use))
+    starts = result.job.context.starts if result.job is not None else {}
+    found += _queue(record, starts.get(rank, 0))
     return found
+
+
+def _level(times: Ints, changes: Ints) -> tuple[Ints, Ints]:
+    """Each time once, and the sum of the changes up to it and at it."""
+    ticks, which = np.unique(times, return_inverse=True)
+    change = np.zeros(len(ticks), np.int64)
+    np.add.at(change, which, changes)
+    return ticks, np.cumsum(change)
+
+
+def _queue(record: NodeRecord, begin_ns: int) -> Iterator[Counter]:
+    """Operations whose parents have all ended and that have not begun: what they need is taken. None where none ever
+    waits so."""
+    graph = record.graph
+    ready = np.full(len(graph), begin_ns, np.int64)
+    np.maximum.at(ready, graph.children, np.repeat(record.end_ns, np.diff(graph.child_offsets)))
+    waits = np.flatnonzero(record.start_ns > ready)
+    if waits.size:
+        times = np.concatenate([ready[waits], record.start_ns[waits]])
+        yield Counter("operations ready and waiting", "operations", *_level(times, np.repeat([1, -1], waits.size)))
 
 
 def node_names(graph: Graph, numbers: Ints) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,18 @@ Progress = Callable[[int, int, int], None]
 
 STEPS_PER_CALL = 1_000_000
 STEPS_UNCOMPILED = 10_000
+
+
+class Watch(Protocol):
+    """Who looks at a run on its way: every ``steps`` events or tasks at the least, and at its end."""
+
+    steps: int
+
+    def begin(self) -> None:
+        """A run begins, or begins anew, with fewer ranks folded."""
+
+    def look(self, m: Ints, network: FlowNetwork | PacketNetwork | None) -> None:
+        """The run stands between two events of the tick ``m[at.NOW]``."""
 
 
 class BrokenSymmetry(Exception):
@@ -49,6 +61,7 @@ def run(
     total_nodes: int = 0,
     progress: Progress | None = None,
     network: FlowNetwork | PacketNetwork | None = None,
+    watch: Watch | None = None,
 ) -> Ints:
     """Run a built arena until nothing moves; returns the arena, which may have grown.
 
@@ -57,9 +70,14 @@ def run(
     from chakrasim.simulator.kernels import loop
 
     steps = STEPS_PER_CALL if jit.enabled() else STEPS_UNCOMPILED
+    if watch is not None:
+        steps = min(steps, watch.steps)
+        watch.begin()
     while True:
         most = min(steps, limits.max_events + 1 - int(m[at.EVENTS]))
         reason = loop.run(m, most) if network is None else network.run(m, most)
+        if watch is not None:
+            watch.look(m, network)
         if reason == at.NEED_SPACE:
             m = _grow(m, limits)
         elif reason == at.FAILED and m[at.ERROR] == at.BROKEN_ROUTE:

@@ -469,8 +469,8 @@ LINK_QUEUED_MOST = 8
 LINK_LAST_TIME = 9
 LINK_LAST_LINEAGE = 10
 LINK_LAST_ROOT = 11
-LINK_FREE_AT = 12  # quiet only: when it is free, and the order of the event that would say so
-LINK_FREE_ORDER = 13
+LINK_FREE_AT = 12  # when it is free, or was
+LINK_FREE_ORDER = 13  # quiet only: the order of the event that would say so
 LINK_CONTENDED = 14
 LINK_WORDS = 15
 

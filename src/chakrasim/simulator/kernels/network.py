@@ -192,12 +192,12 @@ def serve(m: Words, link: int, message: int) -> None:
     m[link + at.LINK_BUSY_NS] += busy_ns
     m[link + at.LINK_BYTES] += size
     m[link + at.LINK_MESSAGES] += 1
+    m[link + at.LINK_FREE_AT] = m[at.NOW] + busy_ns
     if m[at.FOLDED] != 0:
         m[at.ROOT] = m[message + at.MSG_ROOT]
     schedule(m, m[at.NOW] + arrival_ns, at.ON_HOP, message)
     if m[at.FOLDED] == 0 and m[link + at.LINK_CONTENDED] == 0:
         m[link + at.LINK_STATE] = at.QUIET
-        m[link + at.LINK_FREE_AT] = m[at.NOW] + busy_ns
         m[link + at.LINK_FREE_ORDER] = m[at.SCHEDULED]
         m[at.SCHEDULED] += 1
         return

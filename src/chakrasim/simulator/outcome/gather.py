@@ -247,6 +247,7 @@ def _links(m: Ints, layout: Layout, context: Context) -> LinkFigures:
         messages=table[used, at.LINK_MESSAGES],
         most_queued=table[used, at.LINK_QUEUED_MOST],
         copies=context.ranks // slots,
+        row=used,
     )
 
 

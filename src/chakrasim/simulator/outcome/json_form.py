@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chakrasim.simulator.outcome.records import LinkFigures
 from chakrasim.simulator.outcome.steps import StepTime
 
 FORMAT = "chakrasim-result/1"
@@ -42,4 +43,6 @@ def _plain(value: object) -> object:
         return value.tolist()
     if isinstance(value, StepTime):
         return {**vars(value), "error_pct": value.error_pct}
+    if isinstance(value, LinkFigures):
+        return {name: own for name, own in vars(value).items() if name != "row"}
     return vars(value)

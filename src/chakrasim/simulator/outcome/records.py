@@ -82,6 +82,8 @@ class LinkFigures:
     messages: Ints
     most_queued: Ints
     copies: int
+    row: Ints
+    """Their places in the engine's table; no figure of a result."""
 
 
 @dataclass(frozen=True, eq=False)

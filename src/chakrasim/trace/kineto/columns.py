@@ -47,6 +47,7 @@ RARE_ARGS: Final = (
     *("Out split size", "dtype", "Group size", "Global rank start", "Global rank stride", "Process Group Name"),
     *("Process Group Description", "Process Group Ranks", "Rank", "Src Rank", "Dst Rank", "Seq", "Is Async", "Is P2P"),
     *("Comms Id", "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Sequence number", "Fwd thread id"),
+    *("Device Type", "Device Id", "Total Allocated", "Total Reserved"),
     *("graph node id", "graph id", "Python id", "Python parent id", "Ev Idx", "name", "labels"),
     # flow and async events keep their top-level "id" here
     "id",

@@ -15,6 +15,7 @@ from chakrasim.calibration.measurements.csv_folder import Rows, read_folder, rea
 from chakrasim.calibration.measurements.curves import Measurements
 from chakrasim.collectives.libraries.model import Model, shipped_model
 from chakrasim.errors import InputError
+from chakrasim.files.picture import Drawn
 from chakrasim.notes import Notes
 from chakrasim.progress import Progress, told
 from chakrasim.validation.scoreboard.baselines import FROM_SIZES, LIBRARY, from_other_sizes, library_tables
@@ -48,7 +49,7 @@ class Refused:
 
 
 @dataclass(frozen=True, eq=False)
-class Scoreboard:
+class Scoreboard(Drawn):
     """Measurements beside predictions.
 
     Attributes

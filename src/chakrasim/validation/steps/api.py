@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.files.picture import Drawn
 from chakrasim.progress import Progress, told
 from chakrasim.validation.steps.baselines import constant_rate, nearest_row
 from chakrasim.validation.steps.describe import Described, described
@@ -58,7 +59,7 @@ class RefusedStep:
 
 
 @dataclass(frozen=True)
-class StepsBoard:
+class StepsBoard(Drawn):
     """Predictions beside measurements.
 
     Attributes

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.estimation.uncertainty import t_quantile
+from chakrasim.files.picture import Drawn
 from chakrasim.machine import DeviceProfile, load_device, load_machine
 from chakrasim.progress import Progress
 from chakrasim.validation.steps.constants import constants_of, most_of, prior_of, value_of, with_constants
@@ -58,7 +59,24 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class StepsCalibration:
+class FittedStep:
+    """A step that the fit used: its time in seconds as measured, by the profile that shipped, by the fit, and by a fit
+    that did not see its model (None: there is no other model)."""
+
+    id: str
+    measured_s: float
+    shipped_s: float
+    fitted_s: float
+    held_out_s: float | None
+
+    @property
+    def best_s(self) -> float:
+        """What says most of steps that nobody has measured: the time of a fit that did not see it, if there is one."""
+        return self.fitted_s if self.held_out_s is None else self.held_out_s
+
+
+@dataclass(frozen=True)
+class StepsCalibration(Drawn):
     """A device fitted to steps.
 
     Attributes
@@ -69,6 +87,7 @@ class StepsCalibration:
     errors: of the steps by the profile that shipped, by the fit, and by fits that did not see the step's model ("held
         out"), where there are two models or more.
     refused: rows that could not be described, with the reason.
+    steps: those that were used, in the table's order.
     """
 
     source: str
@@ -77,6 +96,7 @@ class StepsCalibration:
     constants: tuple[Constant, ...]
     errors: Mapping[str, StepErrors]
     refused: tuple[tuple[str, str], ...]
+    steps: tuple[FittedStep, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``chakrasim calibrate steps --json`` writes them."""
@@ -86,6 +106,7 @@ class StepsCalibration:
             "constants": {one.name: {"before": one.before, "after": one.after} for one in self.constants},
             "errors": {name: {**vars(one)} for name, one in self.errors.items()},
             "refused": [{"id": name, "reason": reason} for name, reason in self.refused],
+            "steps": [vars(one) for one in self.steps],
         }
 
 
@@ -144,12 +165,22 @@ def calibrate_steps(
     factors = dict(zip(names, np.exp(found).tolist(), strict=True))
     errors = {"shipped": _errors(log_measured - start), "fitted": _errors(log_measured - base)}
     groups = [step.one.row.get("model", step.one.row.id) for step in steps]
+    held = None
     if len(set(groups)) > 1:
         held = _held_out(slopes, log_measured - base + slopes @ found, priors, bounds, groups)
         errors["held out"] = _errors(held)
     after = replace(with_constants(before, factors), source=f"{before.source.strip()}\n{_told(source, names, errors)}")
     constants = tuple(Constant(name, value_of(before, name), value_of(after, name)) for name in names)
-    return StepsCalibration(source, before.name, after, constants, errors, tuple(refused))
+    used = _used(steps, start, base, None if held is None else log_measured - held)
+    return StepsCalibration(source, before.name, after, constants, errors, tuple(refused), used)
+
+
+def _used(steps: Sequence[_Measured], start: Floats, base: Floats, held: Floats | None) -> tuple[FittedStep, ...]:
+    """The steps with their times, of which the logarithms are given."""
+    times = [np.exp(column).tolist() for column in (start, base)]
+    apart = [None] * len(steps) if held is None else np.exp(held).tolist()
+    columns = zip(steps, *times, apart, strict=True)
+    return tuple(FittedStep(step.one.row.id, step.seconds, *seconds) for step, *seconds in columns)
 
 
 class _Told:
