@@ -42,6 +42,7 @@ Workloads from a real run:
     align, compare_ranks    between the two: all ranks on one clock, and beside each other
     link_directory          linked traces of all ranks, in files
     discover                which files of a folder belong to which rank
+    bind                    a captured job with the durations of a recorded run of it
     retarget                the job on another number of ranks
     learn, synthesize       the program of many jobs, and jobs of any size made from it
     read_model, write_model   such a program as a file
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from chakrasim.calibration import calibrate_collectives, calibrate_compute
     from chakrasim.collect import capture, observe
     from chakrasim.comparison.compare import compare
+    from chakrasim.converter.binding.api import bind
     from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.converter.folder.link_folder import link_directory
     from chakrasim.converter.folder.trace_folder import trace_directory
@@ -166,6 +168,7 @@ __all__ = [
     "TraceBuilder",
     "__version__",
     "align",
+    "bind",
     "analysis",
     "calibrate_collectives",
     "calibrate_compute",
@@ -234,6 +237,7 @@ __getattr__, __dir__ = lazily(
         "calibration": ("calibrate_collectives", "calibrate_compute"),
         "collect": ("capture", "observe"),
         "comparison.compare": ("compare",),
+        "converter.binding.api": ("bind",),
         "converter.folder.across_ranks": ("compare_ranks",),
         "converter.folder.link_folder": ("link_directory",),
         "converter.folder.trace_folder": ("trace_directory",),

@@ -18,6 +18,7 @@ COUNTS = {
     "trace": 13,
     "link": 13,
     "convert": 13,
+    "bind": 8,
     "retarget": 10,
     "learn": 5,
     "synthesize": 8,

@@ -48,6 +48,7 @@ GROUPS: Final = {
         "trace",
         "link",
         "convert",
+        "bind",
         "retarget",
         "generate",
         "learn",

@@ -164,6 +164,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
         options.output if options.directory is None else _first(options.output, "linked.*.json*")
     ),
     "convert": lambda options, _: ["info", options.output],
+    "bind": lambda options, _: _simulate(options.output),
     "retarget": lambda options, _: _simulate(options.output),
     "learn": lambda options, _: ["synthesize", options.output, "--output", "made"],
     "synthesize": lambda options, _: _simulate(options.output if options.count == 1 else f"{options.output}-0"),
