@@ -22,7 +22,7 @@ from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.trace import work as names
-from chakrasim.trace.chakra.graph import Ints, Trace
+from chakrasim.trace.chakra.graph import Csr, Ints, Trace
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import BOOL, INT64, NodeType
 
@@ -42,17 +42,18 @@ def bind(
 ) -> Bound:
     """The captured job with the durations that were measured in a recorded run of the same program.
 
-    Every node is looked for among the operators of the recorded steps: by name and size in the same order, then by name
-    between neighbours that are found. Of all steps (and of all recorded ranks that fit a trace equally well) a node gets
-    the median, and all together one factor, so that they sum to the median step. Collectives get their time of the rank
-    that waited least, which replays use; simulations take the machine's. Nodes that are not found keep what they had.
+    Every node is looked for among the operators of the recorded steps: by name and size in the same order, then by
+    name between neighbours that are found. Of all steps (and of all recorded ranks that fit a trace equally well) a
+    node gets the median, and all together one factor, so that they sum to the median step. Collectives get their time
+    of the rank that waited least, which replays use; simulations take the machine's. Nodes that are not found keep
+    what they had.
 
     Parameters
     ----------
     captured:
         A prefix of Chakra traces of all ranks, or a job in memory.
     measured:
-        A folder of PyTorch's traces of one rank or more, a device trace, a linked trace, or Chakra traces made of these.
+        A folder of PyTorch's traces of one rank or more, a device trace, a linked trace, or Chakra traces of these.
     steps:
         Numbers of the profiler's steps to take; all that were recorded by default.
     least_share:
@@ -100,8 +101,9 @@ def _steps_of(rows: Rows, asked: Collection[int] | None, notes: Notes) -> dict[i
     if asked is not None:
         missing = sorted({*asked} - {*there})
         if missing:
-            raise InputError("a step that is asked for was not recorded", file=rows.source,
-                             found=f"step {missing[0]}", expected=f"one of {there}" if there else "no steps are marked")  # fmt: skip
+            expected = f"one of {there}" if there else "none: no steps are marked"
+            message = "a step that is asked for was not recorded"
+            raise InputError(message, file=rows.source, found=f"step {missing[0]}", expected=expected)
         there = sorted({*asked})
     if not there:
         notes.warn(f"{rows.source}: no steps are marked: the whole trace is taken as one step")
@@ -165,9 +167,9 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
             place=f"rank {int(ranks[0])}" if len(ranks) else None,
             found=_fares(target, computing),
             expected=f"at least {least_share:.0%} of its compute nodes in the recorded step",
-            remedy="record the same program with the same sizes for a rank (record_shapes=True), or allow less: --least",
+            remedy="record the same program with the same sizes for a rank, shapes included, or allow less: --least",
         )
-    found, calls = target.best
+    found, _ = target.best
     work, scale = _typical([sample.work_ns for sample in target.samples])
     launch, _ = _typical([sample.launch_ns for sample in target.samples])
     transfer = _transfers(target.samples)
@@ -189,8 +191,8 @@ def _moved(target: _Target, job: Job, number: int, least_share: float) -> tuple[
         transfers=int(np.isfinite(transfer).sum()),
         scale=scale,
     )
-    del calls
-    return _with_times(target.trace, work, launch, transfer), figures
+    made = _with_times(target.trace, work, launch, transfer)
+    return (made if figures.launches else one_line(made)), figures
 
 
 def _fares(target: _Target, computing: int) -> str:
@@ -248,6 +250,18 @@ def _with_times(trace: Trace, work: Floats, launch: Floats, transfer: Floats) ->
         Change(names.LAUNCH, INT64, launched, np.rint(launch[launched]).astype(np.int64)),
     ]
     return replace(edited(trace, changes), duration_micros=micros)
+
+
+def one_line(trace: Trace) -> Trace:
+    """The trace of a host that does all computing itself: on one stream, each compute node behind the one before."""
+    computing = np.flatnonzero(trace.types == int(NodeType.COMP_NODE))
+    before, behind = computing[:-1], computing[1:]
+    offsets = trace.ctrl_deps.offsets
+    targets = np.insert(trace.ctrl_deps.targets, offsets[behind + 1], trace.ids[before])
+    more = np.zeros(len(offsets), np.int64)
+    more[behind + 1] = 1
+    trace = edited(trace, [Change(names.STREAM, INT64, computing, np.zeros(len(computing), np.int64))])
+    return replace(trace, ctrl_deps=Csr(offsets + np.cumsum(more), targets))
 
 
 def _warnings(made: list[BoundTrace], targets: list[_Target]) -> list[str]:

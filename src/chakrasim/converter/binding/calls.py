@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.collectives.spelling import HOST_BACKENDS
 from chakrasim.converter.binding.rows import Rows
 from chakrasim.operators.recorded_calls import RecordedSide, describe_recorded, recorded_operator
 from chakrasim.trace import work as names
@@ -26,6 +27,7 @@ Size = tuple[int, int]
 
 UNKNOWN: Final = (-1, -1)
 _ATTENTION: Final = re.compile(r"_scaled_dot_product_(?:\w+_)?attention(?:_for_cpu|_overrideable)?(_backward)?$")
+_BACK_ENDS: Final = tuple(f"{name}:" for name in HOST_BACKENDS)
 _MALFORMED: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -60,16 +62,21 @@ def captured_calls(trace: Trace) -> Calls:
     return Calls([plain(trace.name(at)) for at in range(len(trace))], sizes, every, every)
 
 
-def recorded_calls(rows: Rows, chosen: NDArray[np.bool_], known: Collection[str], sizes: dict[tuple[int, ...], Size]) -> Calls:
+def recorded_calls(
+    rows: Rows, chosen: NDArray[np.bool_], known: Collection[str], sizes: dict[tuple[int, ...], Size]
+) -> Calls:
     """The calls among the ``chosen`` rows of operators with a ``known`` plain name."""
     owner = np.full(len(rows), -1, np.int64)
     texts = rows.strings.each(rows.name, lambda name: plain(name) in known)
+    wanted = rows.operator & chosen & texts
+    wanted[_of_all_ranks(rows, wanted, sizes)] = False
     found: list[int] = []
-    parents, operators = rows.parent, rows.operator & chosen
-    wanted = operators & texts
+    parents = rows.parent
+    # Marks of a host's back end stay open on the thread that asked, and seem to be around all that follows.
+    endless = rows.strings.each(rows.name, lambda name: name.startswith(_BACK_ENDS))
     # Parents come first, so one pass settles all.
     for at in np.flatnonzero(chosen & (wanted | (parents >= 0))).tolist():
-        above = owner[parents[at]] if parents[at] >= 0 else -1
+        above = owner[parents[at]] if parents[at] >= 0 and not endless[parents[at]] else -1
         if above < 0 and wanted[at]:
             above = len(found)
             found.append(at)
@@ -80,13 +87,30 @@ def recorded_calls(rows: Rows, chosen: NDArray[np.bool_], known: Collection[str]
     place = np.empty(len(found) + 1, np.int64)
     place[order] = np.arange(len(found))
     place[-1] = -1
-    at = np.array(found, np.int64)[order]
+    ordered = np.array(found, np.int64)[order]
     return Calls(
-        [plain(rows.strings[int(name)]) for name in rows.name[at].tolist()],
-        [size_of(rows, row, sizes) for row in at.tolist()],
-        at,
+        [plain(rows.strings[int(name)]) for name in rows.name[ordered].tolist()],
+        [size_of(rows, row, sizes) for row in ordered.tolist()],
+        ordered,
         place[owner],
     )
+
+
+def _of_all_ranks(rows: Rows, wanted: NDArray[np.bool_], sizes: dict[tuple[int, ...], Size]) -> list[int]:
+    """Rows of operators that call one of the same name and another size: on tensors that are spread over ranks
+    (DTensor), which the call inside does on the rank's own part."""
+    found = set()
+    for at in np.flatnonzero(wanted).tolist():
+        above, name = int(rows.parent[at]), None
+        while above >= 0:
+            if wanted[above]:
+                name = plain(rows.strings[int(rows.name[at])]) if name is None else name
+                if plain(rows.strings[int(rows.name[above])]) == name:
+                    own, whole = size_of(rows, at, sizes), size_of(rows, above, sizes)
+                    if own not in (whole, UNKNOWN):
+                        found.add(above)
+            above = int(rows.parent[above])
+    return [*found]
 
 
 def size_of(rows: Rows, row: int, known: dict[tuple[int, ...], Size]) -> Size:
@@ -102,11 +126,12 @@ def _described(rows: Rows, row: int) -> Size:
     if operator is None:
         return UNKNOWN
     try:
-        sides = [RecordedSide(*(json.loads(rows.strings[int(text)] or "[]") for text in side), strides=[])
-                 for side in rows.texts[row]]  # fmt: skip
+        texts = [[json.loads(rows.strings[int(text)] or "[]") for text in side] for side in rows.texts[row]]
+        sides = [RecordedSide(values, shapes, types, []) for values, shapes, types in texts]
         if operator.takes_tensors and not sides[0].values:
             return UNKNOWN
         work = describe_recorded(operator, *sides)
     except _MALFORMED:
         return UNKNOWN
-    return (work.flops, work.bytes_written)
+    # Tensors that are spread over ranks have no storage of their own: all looks like views of one.
+    return (work.flops, work.bytes_written) if work.flops or work.bytes_written else UNKNOWN

@@ -18,6 +18,7 @@ from chakrasim.notes import Notes
 from chakrasim.text.amounts import some_of
 from chakrasim.trace.chakra.files import read_trace
 from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.file import is_job, ranks_file
 from chakrasim.trace.linked.columns import LinkedTrace
 from chakrasim.trace.linked.file import read_linked
 
@@ -38,8 +39,9 @@ def recorded_ranks(source: Recording, *, lenient: bool, notes: Notes) -> Iterato
     if os.path.isdir(path):
         stems = sorted({match[1] for match in map(_RANK.fullmatch, os.listdir(path)) if match})
         if len(stems) > 1:
+            remedy = f"name one of them: {os.path.join(path, stems[0])}"
             raise InputError("this folder has the traces of several runs", file=path, found=some_of(stems, 5),
-                             expected="one run", remedy=f"name one of them: {os.path.join(path, stems[0])}")  # fmt: skip
+                             expected="one run", remedy=remedy)  # fmt: skip
         if stems:
             path = os.path.join(path, stems[0])
     elif os.path.exists(path):
@@ -56,6 +58,9 @@ def recorded_ranks(source: Recording, *, lenient: bool, notes: Notes) -> Iterato
             yield rows_of_linked(link(files.host, files.device, rank=files.rank, lenient=lenient, notes=said))
             notes.warn(*(f"rank {files.rank}: {text}" for text in said.warnings))
         return
+    if is_job(path):
+        raise InputError("this job is no recorded run", file=ranks_file(path), found="traces that ranks share",
+                         expected=EXPECTED, remedy="give the folder that was recorded")  # fmt: skip
     for file in storage.rank_files(path, None, notes):
         yield _of_chakra(read_trace(file, lenient=lenient, notes=notes))
 

@@ -153,6 +153,6 @@ def _givers(trace: Trace, taking: Mask, host: Mask) -> Ints:
     for at in np.flatnonzero(taking & kinds.present).tolist():
         own = sources[trace.data_deps.offsets[at] : trace.data_deps.offsets[at + 1]].tolist()
         for source, kind in zip(own, kinds.list(at), strict=False):
-            if kind in _HANDS_OVER and 0 <= source and host[source]:
+            if kind in _HANDS_OVER and source >= 0 and host[source]:
                 giver[at] = source
     return giver

@@ -77,7 +77,8 @@ def _path(steps: list[tuple[int, Ints]], a: Ints, b: Ints) -> Ints:
             x, y = before[0], before[0] - before[1]
     found = np.concatenate(pairs[::-1]) if pairs else np.zeros((0, 2), np.int64)
     # Equal hashes of unequal runs are next to impossible, and harmless.
-    return found[a[found[:, 0]] == b[found[:, 1]]]
+    kept: Ints = found[a[found[:, 0]] == b[found[:, 1]]]
+    return kept
 
 
 def _at(step: tuple[int, Ints], diagonal: int) -> int:
@@ -123,7 +124,5 @@ class _Agreement:
 
     def _equal(self, x: Ints, y: Ints, length: Ints) -> NDArray[np.bool_]:
         (sum_a, sum_b), power = self._sums, self._power
-        same: NDArray[np.bool_] = (sum_a[x + length] - sum_a[x]) * power[y] == (
-            sum_b[y + length] - sum_b[y]
-        ) * power[x]
+        same: NDArray[np.bool_] = (sum_a[x + length] - sum_a[x]) * power[y] == (sum_b[y + length] - sum_b[y]) * power[x]
         return same
