@@ -57,6 +57,7 @@ COUNTS = {
     "analyze collectives": 6,
     "analyze critical-path": 13,
     "compare": 9,
+    "compare-jobs": 6,
     "info": 4,
     "jsonize": 6,
     "draw": 17,

@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         announce_compilation("trace")
     from chakrasim.converter.binding.api import bind
-    from chakrasim.report.tables.bind import bind_sections
+    from chakrasim.report.tables.answers.bind import bind_sections
     from chakrasim.trace.job.file import write_job
 
     made = bind(

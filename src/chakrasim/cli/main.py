@@ -38,6 +38,7 @@ GROUPS: Final = {
         "explain",
         "what-if",
         "compare",
+        "compare-jobs",
         "goodput",
         "predict",
     ),

@@ -191,6 +191,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "validate": lambda *_: ["machines"],
     "analyze": lambda options, _: _after_analyze(options),
     "compare": lambda *_: "",  # its tables are the end
+    "compare-jobs": lambda *_: "",  # likewise
     "info": lambda options, _: _after_info(options.prefix),
     "jsonize": lambda options, _: ["info", _given(options)[0]],
     "draw": lambda options, _: f"look at {_given(options)[1]}",

@@ -83,16 +83,9 @@ def bind(
     made = [_moved(target, job, number, least_share) for number, target in enumerate(targets)]
     warnings = [*said.warnings, *_warnings([one for _, one in made], targets)]
     said.warn(*warnings[len(said.warnings) :])
-    where = measured if isinstance(measured, str | os.PathLike) else measured.source
-    return Bound(
-        replace(job, traces=tuple(trace for trace, _ in made)),
-        name,
-        os.fspath(where),
-        ranks,
-        tuple(sorted(taken)),
-        tuple(one for _, one in made),
-        tuple(warnings),
-    )
+    where = os.fspath(measured if isinstance(measured, str | os.PathLike) else measured.source)
+    traces, figures = zip(*made, strict=True)
+    return Bound(replace(job, traces=traces), name, where, ranks, tuple(sorted(taken)), figures, tuple(warnings))
 
 
 def _steps_of(rows: Rows, asked: Collection[int] | None, notes: Notes) -> dict[int, Mask]:
