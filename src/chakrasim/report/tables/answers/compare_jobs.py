@@ -33,7 +33,10 @@ def compare_jobs_sections(found: JobsComparison) -> Iterator[Section]:
     head = ("jobs", *columns) if count > 1 else columns
     lines = (f"{len(times) - _MOST:,} more in the JSON",) if len(times) > _MOST else ()
     faults = tuple(
-        f"{one.machine}: {side}: {fault}" for _, one in times for side, fault in zip("AB", one.faults) if fault
+        f"{one.machine}: {side}: {fault}"
+        for _, one in times
+        for side, fault in zip("AB", one.faults, strict=True)
+        if fault
     )
     yield Section("Times", head, table, (0, 1) if count > 1 else (0,), lines=(*lines, *faults[:_MOST]))
     decided = tuple(_decision_row(one) for one in found.decisions[:_MOST])
@@ -98,8 +101,9 @@ def _privacy(found: JobsComparison) -> Section:
     if told.own:
         rows.append(("B's jobs to the nearest other", f"{min(told.own):.4f}", f"{median(told.own):.4f}"))
     names = f": {', '.join(told.examples[:4])}" if told.examples else ""
+    share = share_text(told.names_shared, told.names)
     lines = (
-        f"{told.names_shared:,} of A's {told.names:,} names ({share_text(told.names_shared, told.names)}) occur in B{names}",
+        f"{told.names_shared:,} of A's {told.names:,} names ({share}) occur in B{names}",
         f"{told.works_shared:,} of A's {told.works:,} names with exact sizes occur in B",
     )
     return Section("Privacy: distances", ("from", "least", "median"), tuple(rows), (0,), lines=lines)
