@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from chakrasim.comparison.jobs.figures import apart, distance, kendall, regret, relative
+from chakrasim.comparison.jobs.figures import apart, distances, kendall, regret, relative
 from chakrasim.comparison.jobs.measures import Measures, measures
 from chakrasim.comparison.jobs.open import Jobs, NamedJob, open_jobs
 from chakrasim.comparison.jobs.result import Amount, Decision, JobsComparison, OnMachine, PairOfJobs, Privacy
@@ -115,7 +115,7 @@ def _pair(
         "roles": (len(a.roles), len(b.roles)),
         "depth": (a.info.depth, b.info.depth),
         "width": (a.width, b.width),
-        "longest path, us": (a.info.critical_path_micros, b.info.critical_path_micros),
+        "longest recorded path, us": (a.info.critical_path_micros, b.info.critical_path_micros),
         "mean degree": (_mean_degree(a), _mean_degree(b)),
     }
     return PairOfJobs(
@@ -211,12 +211,11 @@ def _decided(
 
 
 def _privacy(a: Mapping[str, Measures], b: Mapping[str, Measures]) -> Privacy:
-    nearest = []
-    for name, own in a.items():
-        distances = {other: distance(own, one) for other, one in b.items()}
-        closest = min(distances, key=lambda one: distances[one])
-        nearest.append((name, closest, distances[closest]))
-    rest = [min(distance(one, other) for at, other in b.items() if at != name) for name, one in b.items() if len(b) > 1]
+    between, among = (distances([*side.values()], [*b.values()]) for side in (a, b))
+    others = [*b]
+    nearest = [(name, others[int(np.argmin(row))], float(row.min())) for name, row in zip(a, between, strict=True)]
+    np.fill_diagonal(among, np.inf)
+    rest = among.min(axis=1).tolist() if len(b) > 1 else []
     names = [frozenset[str]().union(*(one.names for one in side.values())) for side in (a, b)]
     works = [frozenset[object]().union(*(one.works for one in side.values())) for side in (a, b)]
     shared = sorted(names[0] & names[1])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.comparison.jobs.measures import Measures
 
 K = TypeVar("K")
+Floats = NDArray[np.float64]
 
 
 def apart(a: Mapping[K, int], b: Mapping[K, int]) -> float:
@@ -30,10 +33,14 @@ def kendall(a: Sequence[float], b: Sequence[float]) -> float | None:
 
     M. G. Kendall, "The treatment of ties in ranking problems", Biometrika 33 (1945).
     """
-    first, second = (np.sign(np.subtract.outer(values, values))[np.triu_indices(len(values), 1)]
-                     for values in (np.asarray(a, np.float64), np.asarray(b, np.float64)))  # fmt: skip
-    whole = float(np.sqrt((first**2).sum() * (second**2).sum()))
-    return float((first * second).sum()) / whole if whole else None
+    first, second = (np.asarray(values, np.float64) for values in (a, b))
+    agree = own = other = 0
+    for at in range(len(first) - 1):
+        signs, others = np.sign(first[at + 1 :] - first[at]), np.sign(second[at + 1 :] - second[at])
+        agree += int(signs @ others)
+        own += int(signs @ signs)
+        other += int(others @ others)
+    return agree / math.sqrt(own * other) if own and other else None
 
 
 def regret(seen: Sequence[float], real: Sequence[float]) -> float:
@@ -41,11 +48,26 @@ def regret(seen: Sequence[float], real: Sequence[float]) -> float:
     return real[int(np.argmin(seen))] / min(real) - 1 if min(real) > 0 else 0.0
 
 
-def distance(a: Measures, b: Measures) -> float:
-    """The mean, over all counts of roles and amounts of work of either job, of how many times one has what the other
-    has, as a logarithm: 0 for equal figures, 0.69 where all are doubled."""
-    found = []
-    for name in ("roles", "flops", "moved", "sent", "calls"):
-        first, second = getattr(a, name), getattr(b, name)
-        found += [abs(np.log1p(first[key]) - np.log1p(second[key])) for key in {*first, *second}]
-    return float(np.mean(sorted(found))) if found else 0.0
+def distances(a: Sequence[Measures], b: Sequence[Measures]) -> Floats:
+    """float64[a, b]: the mean, over all counts of roles and amounts of work of either job, of how many times one has
+    what the other has, as a logarithm: 0 for equal figures, 0.69 where all are doubled."""
+    columns: dict[tuple[str, str], int] = {}
+    rows = [_amounts(job, columns) for job in (*a, *b)]
+    table = np.zeros((len(rows), len(columns)))
+    for row, amounts in zip(table, rows, strict=True):
+        row[[*amounts]] = np.log1p([*amounts.values()])
+    others = table[len(a) :]
+    found = np.zeros((len(a), len(b)))
+    for at in range(len(a)):
+        either = ((others > 0) | (table[at] > 0)).sum(axis=1)
+        found[at] = np.abs(others - table[at]).sum(axis=1) / np.maximum(either, 1)
+    return found
+
+
+def _amounts(job: Measures, columns: dict[tuple[str, str], int]) -> dict[int, float]:
+    """What a job has, by the number of its column; new ones are added."""
+    return {
+        columns.setdefault((name, key), len(columns)): float(amount)
+        for name in ("roles", "flops", "moved", "sent", "calls")
+        for key, amount in getattr(job, name).items()
+    }
