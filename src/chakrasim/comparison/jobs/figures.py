@@ -49,8 +49,9 @@ def regret(seen: Sequence[float], real: Sequence[float]) -> float:
 
 
 def distances(a: Sequence[Measures], b: Sequence[Measures]) -> Floats:
-    """float64[a, b]: the mean, over all counts of roles and amounts of work of either job, of how many times one has
-    what the other has, as a logarithm: 0 for equal figures, 0.69 where all are doubled."""
+    """float64[a, b]: the mean, over all counts of nodes (by type and degree) and amounts of work of either job, of how
+    many times one has what the other has, as a logarithm: 0 for equal figures, 0.69 where all are doubled. Names are
+    no part of it: jobs that differ in these alone are equal."""
     columns: dict[tuple[str, str], int] = {}
     rows = [_amounts(job, columns) for job in (*a, *b)]
     table = np.zeros((len(rows), len(columns)))
@@ -66,8 +67,12 @@ def distances(a: Sequence[Measures], b: Sequence[Measures]) -> Floats:
 
 def _amounts(job: Measures, columns: dict[tuple[str, str], int]) -> dict[int, float]:
     """What a job has, by the number of its column; new ones are added."""
+    tables = {
+        "type": job.info.nodes_by_type,
+        **{name: getattr(job, name) for name in ("in_degrees", "out_degrees", "flops", "moved", "sent", "calls")},
+    }
     return {
-        columns.setdefault((name, key), len(columns)): float(amount)
-        for name in ("roles", "flops", "moved", "sent", "calls")
-        for key, amount in getattr(job, name).items()
+        columns.setdefault((name, str(key)), len(columns)): float(amount)
+        for name, table in tables.items()
+        for key, amount in table.items()
     }
