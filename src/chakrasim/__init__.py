@@ -19,6 +19,7 @@ To simulate:
     plan                    the best split of a model over so many GPUs that fits, and why others lose: a Plan
     sweep                   many splits and machines, and what nothing else beats: a SweepResult
     compare                 two runs, simulated or recorded: the causes of the difference, which sum to it
+    compare_jobs            two jobs, or two sets: how alike they are, and what would be decided by either
     explain                 why a run takes as long as it does: critical path over all ranks, waiting, derivatives
     what_if                 what is if ranks, operators or collectives take longer or shorter
     goodput                 how much of the time is training, with failures, checkpoints and restarts
@@ -42,6 +43,7 @@ Workloads from a real run:
     align, compare_ranks    between the two: all ranks on one clock, and beside each other
     link_directory          linked traces of all ranks, in files
     discover                which files of a folder belong to which rank
+    bind                    a captured job with the durations of a recorded run of it
     retarget                the job on another number of ranks
     learn, synthesize       the program of many jobs, and jobs of any size made from it
     read_model, write_model   such a program as a file
@@ -96,6 +98,8 @@ if TYPE_CHECKING:
     from chakrasim.calibration import calibrate_collectives, calibrate_compute
     from chakrasim.collect import capture, observe
     from chakrasim.comparison.compare import compare
+    from chakrasim.comparison.jobs.api import compare_jobs
+    from chakrasim.converter.binding.api import bind
     from chakrasim.converter.folder.across_ranks import compare_ranks
     from chakrasim.converter.folder.link_folder import link_directory
     from chakrasim.converter.folder.trace_folder import trace_directory
@@ -167,6 +171,7 @@ __all__ = [
     "__version__",
     "align",
     "analysis",
+    "bind",
     "calibrate_collectives",
     "calibrate_compute",
     "calibrate_steps",
@@ -176,6 +181,7 @@ __all__ = [
     "collective_job",
     "collectives",
     "compare",
+    "compare_jobs",
     "compare_ranks",
     "convert",
     "convert_text",
@@ -234,6 +240,8 @@ __getattr__, __dir__ = lazily(
         "calibration": ("calibrate_collectives", "calibrate_compute"),
         "collect": ("capture", "observe"),
         "comparison.compare": ("compare",),
+        "comparison.jobs.api": ("compare_jobs",),
+        "converter.binding.api": ("bind",),
         "converter.folder.across_ranks": ("compare_ranks",),
         "converter.folder.link_folder": ("link_directory",),
         "converter.folder.trace_folder": ("trace_directory",),

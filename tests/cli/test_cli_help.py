@@ -14,7 +14,7 @@ from chakrasim.cli.main import COMMANDS, EXAMPLES, _parsers, main
 from chakrasim.cli.options import prepare
 
 MODULES = [
-    *(f"{name.replace('-', '_')}.main" if name in ("analyze", "what-if") else name for name in COMMANDS),
+    *(f"{name.replace('-', '_')}{'.main' if name in ('analyze', 'what-if') else ''}" for name in COMMANDS),
     *(f"analyze.{name.replace('-', '_')}" for name in ANALYSES),
 ]
 

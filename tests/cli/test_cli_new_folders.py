@@ -58,6 +58,8 @@ WRITERS = [
     ("analyze kernels device.json --csv new/er/k.csv", "k.csv"),
     ("analyze collectives recorded --json new/er/c.json", "c.json"),
     ("compare device.json device.json --json new/er/c.json", "c.json"),
+    ("compare-jobs w w --machine hgx-h100-2 --json new/er/c.json", "c.json"),
+    ("bind w --measured recorded -o new/er/b --least 0", "b.ranks.json"),
     ("analyze critical-path device.json --overlay new/er/o.json", "o.json"),
 ]
 

@@ -31,6 +31,8 @@ COMMANDS = (
     "goodput --spec goodput.yaml",
     "predict collective --machine h100 --collective all_reduce --size 1MiB --ranks 8",
     "compare 2.json 2.json",
+    "compare-jobs step step --machine h100",
+    "bind step --measured recorded -o bound --least 0",
     "doctor recorded",
     "info gpu.json.gz",
     "analyze overlap gpu.json.gz",

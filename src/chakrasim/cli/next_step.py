@@ -164,6 +164,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
         options.output if options.directory is None else _first(options.output, "linked.*.json*")
     ),
     "convert": lambda options, _: ["info", options.output],
+    "bind": lambda options, _: _simulate(options.output),
     "retarget": lambda options, _: _simulate(options.output),
     "learn": lambda options, _: ["synthesize", options.output, "--output", "made"],
     "synthesize": lambda options, _: _simulate(options.output if options.count == 1 else f"{options.output}-0"),
@@ -190,6 +191,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "validate": lambda *_: ["machines"],
     "analyze": lambda options, _: _after_analyze(options),
     "compare": lambda *_: "",  # its tables are the end
+    "compare-jobs": lambda *_: "",  # likewise
     "info": lambda options, _: _after_info(options.prefix),
     "jsonize": lambda options, _: ["info", _given(options)[0]],
     "draw": lambda options, _: f"look at {_given(options)[1]}",

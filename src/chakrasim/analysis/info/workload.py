@@ -179,7 +179,7 @@ def _count(kind: tuple[int, int, str], count: int) -> CollectiveCount:
 def _chains(trace: Trace) -> tuple[int, int, int, int]:
     """Nodes of the longest chain of dependencies, dependencies on unknown nodes, nodes that wait for themselves, and
     the largest sum of durations (microseconds) along a chain."""
-    parent, child, unknown = _edges(trace)
+    parent, child, unknown = edges(trace)
     count = len(trace)
     by_parent = np.argsort(parent, kind="stable")
     offsets = np.searchsorted(parent[by_parent], np.arange(count + 1)).tolist()
@@ -204,7 +204,7 @@ def _chains(trace: Trace) -> tuple[int, int, int, int]:
     return max((depth[node] for node in free), default=0), unknown, count - len(free), longest
 
 
-def _edges(trace: Trace) -> tuple[Ints, Ints, int]:
+def edges(trace: Trace) -> tuple[Ints, Ints, int]:
     """Positions of parent and child of every dependency, and how many name no node of the trace."""
     order = np.argsort(trace.ids, kind="stable")
     ids = trace.ids[order]

@@ -1,0 +1,1 @@
+"""What was measured in a recorded run, moved to the captured program of any number of ranks."""
