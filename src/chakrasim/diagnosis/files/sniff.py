@@ -15,6 +15,7 @@ from chakrasim.errors import InputError
 from chakrasim.files.json_head import JsonHead, Unreadable
 from chakrasim.files.signatures import signature
 from chakrasim.files.storage import Stream
+from chakrasim.files.job_formats import kind_of
 from chakrasim.trace.recognise import HOST, KINETO, by_words
 
 #: How many elements are looked at to tell kinds apart and to find the process id.
@@ -87,6 +88,9 @@ def _look(path: Path, file: Stream) -> FileFacts:
     # A Chakra trace begins with a length, whose bytes may be those of a pickle.
     if known is not None and (known.packed or not named):
         return FileFacts(path, FileKind.OTHER, note=f"{known.name}: unpack it first" if known.packed else known.name)
+    foreign = kind_of(head)
+    if foreign:
+        return FileFacts(path, FileKind.OTHER, note=foreign)
     if first == "{":
         return _document(path, text)
     if first == "[":
