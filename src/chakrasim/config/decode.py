@@ -8,8 +8,8 @@ from typing import Any
 
 from chakrasim.config.values import MAX_DEPTH, step
 from chakrasim.errors import InputError
-from chakrasim.files.job_formats import refuse_job
 from chakrasim.files.inputs import open_input, take
+from chakrasim.files.job_formats import refuse_job
 from chakrasim.notes import Notes
 
 MAX_FILE_BYTES = 2**20

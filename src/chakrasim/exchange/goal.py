@@ -31,42 +31,48 @@ from chakrasim.trace.work import COMPUTE_NS, STREAM
 
 MAX_OPERATIONS: Final = 20_000_000
 """Of all ranks: a text of about a gigabyte."""
-_LABEL: Final = re.compile("[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_LABEL: Final = re.compile("(?!(?:send|recv|calc|rank|num_ranks)$)[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 _CALC, _SEND, _RECV = (int(kind) for kind in (NodeType.COMP_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE))
 
 
 def goal_text(traces: Iterator[Trace], ranks: int) -> Iterator[str]:
     """The file of traces that consist of GOAL's operations, as `goal_traces` and `read_goal` make them, in parts."""
     yield f"num_ranks {ranks}\n"
+    last: tuple[Trace, str] | None = None
     for rank, trace in enumerate(traces):
-        yield f"\nrank {rank} {{\n"
-        amounts = np.where(
-            trace.types < _SEND, *(trace.attr(name).integers(0) for name in (COMPUTE_NS, "comm_size"))
-        ).tolist()
-        peers = np.where(trace.types == _SEND, *(trace.attr(name).integers(0) for name in ("comm_dst", "comm_src"))).tolist()
-        tags, nics = (trace.attr(name).integers(0).tolist() for name in ("comm_tag", NIC))
-        cpus = np.where(trace.types == _CALC, *(trace.attr(name).integers(0) for name in (STREAM, CPU))).tolist()
-        starts = trace.attr(STARTS)
-        labels = [trace.name(node) for node in range(len(trace))]
-        if len({*labels}) < len(labels) or not all(map(_LABEL.fullmatch, labels)):
-            labels = [f"l{node}" for node in range(len(trace))]
-        lines = []
-        for node, (kind, amount, peer) in enumerate(
-            zip(trace.types.tolist(), amounts, peers, strict=True)
-        ):
-            label = labels[node]
-            aside = f" cpu {cpus[node]}" if cpus[node] else ""
-            if kind < _SEND:
-                lines.append(f"{label}: calc {amount}{aside}\n")
-            else:
-                verb = "send {}b to" if kind == _SEND else "recv {}b from"
-                card = f" nic {nics[node]}" if nics[node] else ""
-                lines.append(f"{label}: {verb.format(amount)} {peer} tag {tags[node]}{aside}{card}\n")
-            begun = starts.list(node) if starts.present[node] else ()
-            lines += [f"{label} requires {labels[other]}\n" for other in trace.data_deps[node].tolist()]
-            lines += [f"{label} irequires {labels[other]}\n" for other in begun]
-        yield "".join(lines)
-        yield "}\n"
+        if last is None or last[0] is not trace:
+            last = trace, _operations(trace)
+        yield f"\nrank {rank} {{\n{last[1]}}}\n"
+
+
+def _operations(trace: Trace) -> str:
+    """The lines of a rank."""
+    amounts = np.where(
+        trace.types < _SEND, *(trace.attr(name).integers(0) for name in (COMPUTE_NS, "comm_size"))
+    ).tolist()
+    peers = np.where(
+        trace.types == _SEND, *(trace.attr(name).integers(0) for name in ("comm_dst", "comm_src"))
+    ).tolist()
+    tags, nics = (trace.attr(name).integers(0).tolist() for name in ("comm_tag", NIC))
+    cpus = np.where(trace.types == _CALC, *(trace.attr(name).integers(0) for name in (STREAM, CPU))).tolist()
+    starts = trace.attr(STARTS)
+    labels = [trace.name(node) for node in range(len(trace))]
+    if len({*labels}) < len(labels) or not all(map(_LABEL.fullmatch, labels)):
+        labels = [f"l{node}" for node in range(len(trace))]
+    lines = []
+    for node, (kind, amount, peer) in enumerate(zip(trace.types.tolist(), amounts, peers, strict=True)):
+        label = labels[node]
+        aside = f" cpu {cpus[node]}" if cpus[node] else ""
+        if kind < _SEND:
+            lines.append(f"{label}: calc {amount}{aside}\n")
+        else:
+            verb = "send {}b to" if kind == _SEND else "recv {}b from"
+            card = f" nic {nics[node]}" if nics[node] else ""
+            lines.append(f"{label}: {verb.format(amount)} {peer} tag {tags[node]}{aside}{card}\n")
+        begun = starts.list(node) if starts.present[node] else ()
+        lines += [f"{label} requires {labels[other]}\n" for other in trace.data_deps[node].tolist()]
+        lines += [f"{label} irequires {labels[other]}\n" for other in begun]
+    return "".join(lines)
 
 
 def goal_traces(job: Job, *, profile: DeviceProfile | None = None, notes: Notes | None = None) -> Iterator[Trace]:

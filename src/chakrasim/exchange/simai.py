@@ -89,7 +89,9 @@ def _meshes(job: Job) -> tuple[dict[str, str], dict[str, int]]:
     return found, {"tp": tp, "ep": ep}
 
 
-def _steps(trace: Trace, job: Job, meshes: dict[str, str], times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> tuple[list[_Step], list[_Step]]:
+def _steps(
+    trace: Trace, job: Job, meshes: dict[str, str], times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+) -> tuple[list[_Step], list[_Step]]:
     """What comes before the backward pass, and the rest, in the order of ids."""
     phases = trace.attr(PHASE)
     halves: tuple[list[_Step], list[_Step]] = ([], [])

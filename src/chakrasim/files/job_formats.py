@@ -9,9 +9,11 @@ from chakrasim.errors import InputError
 
 GOAL: Final = "a GOAL schedule (LogGOPSim, ATLAHS)"
 SIMAI: Final = "a SimAI workload"
+EARLY: Final = "a workload of an early SimAI or of ASTRA-sim 1.0"
+"""Its first line is the same in both: SimAI's times are ns."""
 AICB: Final = "an AICB workload table"
 TEXT: Final = "a text workload of ASTRA-sim 1.0"
-JOBS: Final = frozenset({GOAL, SIMAI, AICB})
+JOBS: Final = frozenset({GOAL, SIMAI, EARLY, AICB})
 """Those that are read as jobs."""
 _REMEDIES: Final = {
     **dict.fromkeys(JOBS, "name it to chakrasim simulate or info, or convert it: chakrasim convert FILE -o PREFIX"),
@@ -25,6 +27,8 @@ _TEXT_LOOPS: Final = (
     *("MICRO", "DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA", "HYBRID_DLRM", "HYBRID_DLRM_ENHANCED"),
     *("HYBRID_CUSTOMIZED", "DISTRIBUTED_INFERENCE"),
 )
+_OWN_WORDS: Final = frozenset({b"ep:", b"pp:", b"vpp:", b"ga:", b"all_gpus:", b"expert_parallel_npu_group:"})
+"""Of a SimAI workload's first line, not of ASTRA-sim's."""
 _SPACE: Final = re.compile(rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 _GOAL: Final = re.compile(rb"num_ranks[ \t]+[0-9]+\s*(?:\Z|[;r/])|rank[ \t]+[0-9]+[ \t]*\{")
 _STAGE: Final = re.compile(rb"\[.*rank[ ]?[0-9]+.*\]")
@@ -43,7 +47,7 @@ def refuse_job(data: bytes, source: str, expected: str) -> None:
 
 
 def kind_of(head: bytes) -> str:
-    """GOAL, SIMAI, AICB, TEXT, or "" for anything else; ``head``: the first bytes, unpacked."""
+    """GOAL, SIMAI, EARLY, AICB, TEXT, or "" for anything else; ``head``: the first bytes, unpacked."""
     plain = head[:HEAD_BYTES].removeprefix(b"\xef\xbb\xbf")
     spaces = _SPACE.match(plain)
     if _GOAL.match(plain, spaces.end() if spaces else 0):
@@ -57,6 +61,6 @@ def kind_of(head: bytes) -> str:
     if not words or not words[0].isascii():
         return ""
     if words[0].decode() in TRANSFORMERS and b"model_parallel_NPU_group:" in words:
-        return SIMAI
+        return EARLY if _OWN_WORDS.isdisjoint(words) else SIMAI
     counted = len(lines) > 1 and lines[1].isdigit()
     return TEXT if counted and words[0].decode() in (*_TEXT_LOOPS, *TRANSFORMERS) else ""

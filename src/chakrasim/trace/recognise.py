@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import kind_of, remedy_of
 from chakrasim.files.signatures import BOM, signature
 from chakrasim.text.amounts import first_of
-from chakrasim.files.job_formats import kind_of, remedy_of
 
 if TYPE_CHECKING:
     from chakrasim.trace.chakra.decoded import Columns

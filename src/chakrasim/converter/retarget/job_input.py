@@ -25,7 +25,7 @@ PathLike = str | os.PathLike[str]
 def load_job(
     prefix: PathLike, *, comm_group: GroupSource | None = None, lenient: bool = False, notes: Notes | None = None
 ) -> Job:
-    """The job of ``PREFIX.ranks.json``, of a file in another maker's format, or of ``PREFIX.0.et``, ... and a group file.
+    """The job of ``PREFIX.ranks.json``, of another maker's format, or of ``PREFIX.0.et``, ... and a group file.
 
     A group file is ASTRA-sim's; each of its groups becomes a role of its own, called by its number. Without
     ``comm_group`` it is looked for beside the traces: ``PREFIX.comm_group.json``, ``comm_group.json``.

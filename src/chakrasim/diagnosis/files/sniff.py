@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import kind_of
 from chakrasim.files.json_head import JsonHead, Unreadable
 from chakrasim.files.signatures import signature
 from chakrasim.files.storage import Stream
-from chakrasim.files.job_formats import kind_of
 from chakrasim.trace.recognise import HOST, KINETO, by_words
 
 #: How many elements are looked at to tell kinds apart and to find the process id.

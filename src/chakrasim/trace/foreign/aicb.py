@@ -1,4 +1,4 @@
-"""AICB's tables: what a rank of each pipeline stage communicates and computes, one line after the other (log.py of AICB).
+"""AICB's tables: what a rank of each pipeline stage communicates and computes, line by line (log.py of AICB).
 
 Sizes are bytes, elapsed times ms. The size of an all-gather is that of its result; Chakra's is what one rank gives
 (``comm_size``), and ``stated_bytes`` what the file says. A line waits for the one before it, but nothing for an isend.
@@ -11,8 +11,8 @@ import csv
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from chakrasim.errors import InputError
 from chakrasim.files.storage import read_unpacked
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
-from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided, whole
 from chakrasim.trace.foreign.simai import STATED
 from chakrasim.trace.job.job import PEER, Job
@@ -101,7 +100,11 @@ def read_aicb(
     traces = []
     for at, section in enumerate(sections):
         which[list(section.ranks)] = at
-        traces.append(_trace(section, at, len(sections), groups, source, left))
+        builder = TraceBuilder(metadata={"format": "AICB"}, source=f"{source}, line {section.line}")
+        stage = _Stage(at, len(sections), groups, source, left, builder)
+        for row in section.rows:
+            stage.add(row)
+        traces.append(builder.build())
     for what, times in left.items():
         notes.warn(f"{source}: left out {what}: {times:,}")
     return Job(tuple(traces), which, {role: own for role, own in groups.items() if role != "all"})
@@ -218,53 +221,68 @@ def _groups(sections: list[_Section], ranks: int, source: str) -> dict[str, Grou
     return groups
 
 
-def _trace(
-    section: _Section, stage: int, stages: int, groups: dict[str, Groups], source: str, left: Counter[str]
-) -> Trace:
-    builder = TraceBuilder(metadata={"format": "AICB"}, source=f"{source}, line {section.line}")
-    waits: list[int] = []
-    tags: Counter[tuple[int, bool]] = Counter()
-    for row in section.rows:
-        node, place = len(builder), f"line {row.line}"
-        attrs = {name: value for name in _KEPT if (value := row.cells.get(name, "")) not in ("None", "", "1", "0.0")}
-        elapsed = _elapsed_ns(row, source)
-        if elapsed >= 0:
-            attrs["duration_ns"] = elapsed  # type: ignore[assignment]
-        made: dict[str, object] = {"is_cpu_op": False, **attrs}
-        if row.kind == "epoch_end":
-            builder.add(node, "epoch_end", NodeType.METADATA_NODE, data_deps=waits, attrs=made)
-        elif row.kind == "computation":
-            made |= {COMPUTE_NS: max(elapsed, 0), "shape": row.cells["msg_size"]}
-            builder.add(node, row.cells.get("stage", "") or "computation", data_deps=waits,
-                        duration_micros=(max(elapsed, 0) + 500) // 1000, attrs=made)  # fmt: skip
-            left["times of computations that have none"] += elapsed < 0
+@dataclass
+class _Stage:
+    """The trace of a part of the file on its way: what the next line waits for, messages counted by way and end."""
+
+    stage: int
+    stages: int
+    groups: dict[str, Groups]
+    source: str
+    left: Counter[str]
+    builder: TraceBuilder
+    waits: list[int] = field(default_factory=list)
+    turns: Counter[tuple[int, bool]] = field(default_factory=Counter)
+
+    def add(self, row: _Row) -> None:
+        """One line."""
+        name, kind, attrs = row.kind, NodeType.METADATA_NODE, _kept(row, self.source)
+        micros, blocks = 0, True
+        if row.kind == "computation":
+            elapsed = int(attrs.get("duration_ns", -1))
+            name, kind, micros = row.cells.get("stage") or name, NodeType.COMP_NODE, (max(elapsed, 0) + 500) // 1000
+            attrs |= {COMPUTE_NS: max(elapsed, 0), "shape": row.cells["msg_size"]}
+            if elapsed < 0:
+                self.left["times of computations, which the file does not state"] += 1
         elif row.kind in ("isend", "irecv"):
-            step = 1 if row.cells.get("additional", "").endswith("_next") else -1
-            peer = stage + step
-            if not row.cells.get("additional", "").endswith(("_next", "_prev")) or not 0 <= peer < stages:
-                raise InputError("a message has no other side", file=source, place=place,
-                                 found=repr(row.cells.get("additional", "")[:40]),
-                                 expected="send_next, send_prev, recv_next or recv_prev, of a stage that is there")  # fmt: skip
-            send = row.kind == "isend"
-            way = step if send else -step
-            made |= {"pg_name": "pp", PEER: peer, "comm_size": _size(row, source)}
-            made["comm_tag"] = tags[way, send]
-            tags[way, send] += 1
-            kind = NodeType.COMM_SEND_NODE if send else NodeType.COMM_RECV_NODE
-            builder.add(node, row.kind, kind, data_deps=waits, attrs=made)
-            if send:
-                continue
-        elif row.role not in groups or (row.role == "embedding" and stage not in (0, stages - 1)):
-            left[f"collectives of groups with one rank ({row.role})"] += 1
-            continue
-        else:
-            members = len(groups[row.role][0])
-            builder.add(node, row.kind, NodeType.COMM_COLL_NODE, data_deps=waits,
-                        attrs=made | _collective(row, members, source))  # fmt: skip
-        waits = [node]
-    for what in [what for what, times in left.items() if not times]:
-        del left[what]
-    return builder.build()
+            blocks = row.kind == "irecv"
+            kind = NodeType.COMM_RECV_NODE if blocks else NodeType.COMM_SEND_NODE
+            attrs |= self._message(row, not blocks)
+        elif row.kind != "epoch_end":
+            if row.role not in self.groups or (row.role == "embedding" and self.stage not in (0, self.stages - 1)):
+                self.left[f"collectives of groups with one rank ({row.role})"] += 1
+                return
+            kind = NodeType.COMM_COLL_NODE
+            attrs |= _collective(row, len(self.groups[row.role][0]), self.source)
+        node = len(self.builder)
+        self.builder.add(node, name, kind, data_deps=self.waits, duration_micros=micros, attrs=attrs)
+        if blocks:
+            self.waits = [node]
+
+    def _message(self, row: _Row, sends: bool) -> dict[str, object]:
+        """The attributes of a message to, or from, the stage before or behind."""
+        said = row.cells.get("additional", "")
+        step = {"next": 1, "prev": -1}.get(said.rpartition("_")[2], 0)
+        if not step or not 0 <= self.stage + step < self.stages:
+            raise InputError(
+                "a message has no other side",
+                file=self.source,
+                place=f"line {row.line}",
+                found=repr(said[:40]),
+                expected="send_next, send_prev, recv_next or recv_prev, and such a stage",
+            )
+        way = step if sends else -step
+        tag = self.turns[way, sends]
+        self.turns[way, sends] += 1
+        return {"pg_name": "pp", PEER: self.stage + step, "comm_tag": tag, "comm_size": _size(row, self.source)}
+
+
+def _kept(row: _Row, source: str) -> dict[str, Any]:
+    """What a line says beside its operation."""
+    attrs: dict[str, Any] = {"is_cpu_op": False}
+    attrs |= {name: said for name in _KEPT if (said := row.cells.get(name, "")) not in ("None", "", "1", "0.0")}
+    elapsed = _elapsed_ns(row, source)
+    return attrs if elapsed < 0 else attrs | {"duration_ns": elapsed}
 
 
 def _collective(row: _Row, members: int, source: str) -> dict[str, object]:

@@ -1,8 +1,9 @@
 """Jobs in GOAL, the text that LogGOPSim and ATLAHS simulate (grammar: txt2bin.re of LogGOPSim).
 
-Times are ns and sizes bytes. A rank's operations are ``calc``, ``send`` and ``recv``; ``a requires b`` lets a begin when
-b has ended, ``a irequires b`` when b has begun. ``calc 0`` becomes a metadata node. Chakra has no dependency on a beginning: a then waits for what b waits
-for (``ctrl_deps``), which is the same unless b's processor is busy, and the attribute `STARTS` keeps what the file says.
+Times are ns, sizes bytes. A rank's operations are ``calc``, ``send`` and ``recv``; ``calc 0`` becomes a metadata node.
+``a requires b`` lets a begin when b has ended, ``a irequires b`` when b has begun. Chakra has no dependency on a
+beginning: a then waits for what b waits for (``ctrl_deps``), which is the same unless b's processor is busy, and the
+attribute `STARTS` keeps what the file says.
 """
 
 from __future__ import annotations
@@ -182,7 +183,9 @@ def _operation(said: str, block: Block, line: int, ranks: int, source: str) -> b
     """Take an operation or a dependency; False if it is neither."""
     calc = _CALC.fullmatch(said)
     if calc is not None:
-        block.add(int(NodeType.COMP_NODE), calc[1] or "", (_within(calc[2], source, line), -1, 0, int(calc[3] or 0), 0), line)
+        block.add(
+            int(NodeType.COMP_NODE), calc[1] or "", (_within(calc[2], source, line), -1, 0, int(calc[3] or 0), 0), line
+        )
         return True
     after = _AFTER.fullmatch(said)
     if after is not None:
@@ -264,7 +267,10 @@ def block_trace(block: Block, source: str) -> Trace:
     name = np.array([strings.add(block.label[node]) for node in order], np.int32)
     # What takes no time only ties dependencies together, and holds no stream up.
     nothing = int(NodeType.METADATA_NODE)
-    kinds = (nothing if block.kind[node] == NodeType.COMP_NODE and not block.amount[node] else block.kind[node] for node in order)
+    kinds = (
+        nothing if block.kind[node] == NodeType.COMP_NODE and not block.amount[node] else block.kind[node]
+        for node in order
+    )
     types = np.array(list(kinds), np.int32)
     kept, lists_of = _lists(begun)
     columns = _columns(block, np.array(order, np.int64), types)

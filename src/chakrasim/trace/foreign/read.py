@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from chakrasim.errors import InputError
+from chakrasim.files import job_formats as kinds
 from chakrasim.files.storage import Stream
 from chakrasim.notes import Notes, lists_too
-from chakrasim.files import job_formats as kinds
 from chakrasim.trace.job.job import Job
 
 
@@ -42,7 +42,12 @@ def read_foreign(
         from chakrasim.trace.foreign.goal import read_goal
 
         job = read_goal(path, notes=notes, max_bytes=max_bytes)
-    elif kind == kinds.SIMAI:
+    elif kind in (kinds.SIMAI, kinds.EARLY):
+        if kind == kinds.EARLY:
+            notes.warn(
+                f"{os.fspath(path)}: its times are read as ns, as SimAI has them; of ASTRA-sim 1.0, chakrasim convert "
+                "Text takes them for microseconds, as chakra_converter does"
+            )
         from chakrasim.trace.foreign.simai import read_simai
 
         job = read_simai(path, ranks=ranks, notes=notes, max_bytes=max_bytes)

@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import TRANSFORMERS
 from chakrasim.files.storage import read_unpacked
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
-from chakrasim.files.job_formats import TRANSFORMERS
 from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided, whole
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import CollectiveType, NodeType
@@ -38,8 +38,15 @@ _SILENT: Final = ("BROADCAST",)
 """Collectives in files of AICB that SimAI does not run."""
 _HELD: Final = 60
 _SIZES: Final = {
-    **{"model_parallel_NPU_group:": "tp", "ep:": "ep", "expert_parallel_npu_group:": "ep", "pp:": "pp"},
-    **{"vpp:": "vpp", "ga:": "ga", "all_gpus:": "ranks", "pp_comm:": "pp_comm", "pp_comm": "pp_comm"},
+    "model_parallel_NPU_group:": "tp",
+    "ep:": "ep",
+    "expert_parallel_npu_group:": "ep",
+    "pp:": "pp",
+    "vpp:": "vpp",
+    "ga:": "ga",
+    "all_gpus:": "ranks",
+    "pp_comm:": "pp_comm",
+    "pp_comm": "pp_comm",
 }
 _LISTS: Final = {"checkpoints:": "checkpoints", "checkpoint_initiates:": "initiates"}
 COLUMNS: Final = 12
@@ -71,7 +78,7 @@ def read_simai(
     notes: Notes | None = None,
     max_bytes: int | None = None,
 ) -> Job:
-    """The job of a SimAI workload: one training step, one trace for all ranks. Raises InputError with the line at fault.
+    """The job of a SimAI workload: one training step, one trace for all ranks. Raises InputError with the line.
 
     ``ranks`` is needed where the first line has no all_gpus. ``notes`` is told what the format says and Chakra, or
     SimAI itself, does not carry out.
@@ -243,9 +250,7 @@ class _Program:
             if which != 2:
                 self._waits = [node + 1]
 
-    def _collective(
-        self, name: str, kind: CollectiveType, role: str, members: int, part: Phase, phase: str
-    ) -> None:
+    def _collective(self, name: str, kind: CollectiveType, role: str, members: int, part: Phase, phase: str) -> None:
         size = part.size_bytes
         attrs: dict[str, object] = {"is_cpu_op": False, "comm_type": int(kind), "pg_name": role, PHASE: phase}
         if kind == CollectiveType.ALL_GATHER:

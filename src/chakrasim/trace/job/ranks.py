@@ -30,8 +30,8 @@ def read(
 
     ``ranks`` is the expected number of ranks: fewer files are an error, more are left out with a warning. Ranks whose
     files hold the same bytes share one Trace object, whose ``source`` is the first of the files. Of a job
-    (``PREFIX.ranks.json``), and of a file in another maker's format (see `read_foreign`), the shared traces are expanded:
-    groups are numbers and peers ranks (see `expand_job`).
+    (``PREFIX.ranks.json``, or a file in another maker's format) the shared traces are expanded: groups are numbers and
+    peers ranks (see `expand_job`).
     """
     notes = Notes() if notes is None else notes
     if isinstance(prefix, (list, tuple)):
