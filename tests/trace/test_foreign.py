@@ -16,7 +16,7 @@ from chakrasim.files import job_formats as kinds
 from chakrasim.notes import Notes
 from chakrasim.trace import Job, NodeType
 from chakrasim.trace.foreign.goal import STARTS
-from chakrasim.trace.foreign.read import foreign_kind, read_foreign
+from chakrasim.trace.foreign.read import read_foreign
 from chakrasim.trace.kinds import OPERATION_NAMES
 from chakrasim.trace.work import COMPUTE_NS
 
@@ -210,4 +210,4 @@ def test_wrong_aicb_is_refused(tmp_path: Path, change: tuple[str, str], said: st
 def test_other_files_have_no_kind(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("HYBRID")
-    assert foreign_kind(path) == foreign_kind(tmp_path) == foreign_kind(tmp_path / "none") == ""
+    assert kinds.foreign_kind(path) == kinds.foreign_kind(tmp_path) == kinds.foreign_kind(tmp_path / "none") == ""

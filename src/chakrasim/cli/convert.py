@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chakrasim.machine.device.profile import DeviceProfile
     from chakrasim.trace import Job
 
-SUMMARY = "Convert linked traces, text workloads, GOAL, SimAI and AICB to Chakra traces, and jobs to GOAL and SimAI"
+SUMMARY = "Convert linked traces and other makers' jobs to Chakra traces, and jobs to GOAL or SimAI"
 EXAMPLES = """\
 examples:
   chakrasim convert linked.0.json -o chakra.0.et
@@ -125,8 +125,7 @@ def _words(options: argparse.Namespace) -> tuple[str, str]:
 
 def _told(options: argparse.Namespace, kind: str, source: str) -> str:
     """The kind of conversion: as asked for, or by what the input is."""
-    from chakrasim.files.job_formats import EARLY
-    from chakrasim.trace.foreign.read import foreign_kind
+    from chakrasim.files.job_formats import EARLY, foreign_kind
 
     given = options.input_type is not None or any(word in KINDS for word in options.words)
     if options.to:

@@ -97,9 +97,10 @@ def _workload(options: argparse.Namespace) -> int:
     """Chakra traces."""
     announce_compilation("trace")
     from chakrasim.analysis.info.workload import job_info, workload_info
+    from chakrasim.files.job_formats import foreign_kind
     from chakrasim.report.tables.info import info_sections
     from chakrasim.trace import read, read_trace
-    from chakrasim.trace.foreign.read import foreign_kind, read_foreign
+    from chakrasim.trace.foreign.read import read_foreign
     from chakrasim.trace.job.file import is_job, read_job
 
     notes = Notes()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
 from chakrasim.errors import InputError
+from chakrasim.files.storage import Stream
 
 GOAL: Final = "a GOAL schedule (LogGOPSim, ATLAHS)"
 SIMAI: Final = "a SimAI workload"
@@ -64,3 +66,16 @@ def kind_of(head: bytes) -> str:
         return EARLY if _OWN_WORDS.isdisjoint(words) else SIMAI
     counted = len(lines) > 1 and lines[1].isdigit()
     return TEXT if counted and words[0].decode() in (*_TEXT_LOOPS, *TRANSFORMERS) else ""
+
+
+def foreign_kind(path: str | os.PathLike[str]) -> str:
+    """Which format of `JOBS` a file has; "" for others and what is no file."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with Stream(os.fspath(path), "a workload") as file:
+            view = memoryview(bytearray(HEAD_BYTES))
+            found = kind_of(bytes(view[: file.fill(view)]))
+            return found if found in JOBS else ""
+    except InputError:
+        return ""

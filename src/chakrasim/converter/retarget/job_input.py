@@ -9,10 +9,11 @@ import numpy as np
 
 from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import foreign_kind
 from chakrasim.machine.groups import GroupSource, load_groups
 from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import Trace
-from chakrasim.trace.foreign.read import foreign_kind, read_foreign
+from chakrasim.trace.foreign.read import read_foreign
 from chakrasim.trace.job.file import is_job, ranks_file, read_job
 from chakrasim.trace.job.groups import EVERYONE, named_groups, root_column
 from chakrasim.trace.job.job import Job

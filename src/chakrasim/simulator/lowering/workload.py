@@ -9,9 +9,10 @@ from os.path import isfile
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import foreign_kind
 from chakrasim.notes import Notes
 from chakrasim.trace import Job, Trace, read, read_trace
-from chakrasim.trace.foreign.read import foreign_kind, read_foreign
+from chakrasim.trace.foreign.read import read_foreign
 from chakrasim.trace.job.file import RANKS_ENDING, is_job, read_job
 from chakrasim.trace.job.groups import check_job
 

@@ -6,22 +6,8 @@ import os
 
 from chakrasim.errors import InputError
 from chakrasim.files import job_formats as kinds
-from chakrasim.files.storage import Stream
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.job.job import Job
-
-
-def foreign_kind(path: str | os.PathLike[str]) -> str:
-    """Which format of `kinds.JOBS` a file has; "" for others and what is no file."""
-    if not os.path.isfile(path):
-        return ""
-    try:
-        with Stream(os.fspath(path), "a workload") as file:
-            view = memoryview(bytearray(kinds.HEAD_BYTES))
-            found = kinds.kind_of(bytes(view[: file.fill(view)]))
-            return found if found in kinds.JOBS else ""
-    except InputError:
-        return ""
 
 
 @lists_too
@@ -37,7 +23,7 @@ def read_foreign(
     ``max_bytes`` bounds the memory that reading takes. Raises InputError, also where the file says another number.
     """
     notes = Notes() if notes is None else notes
-    kind = foreign_kind(path)
+    kind = kinds.foreign_kind(path)
     if kind == kinds.GOAL:
         from chakrasim.trace.foreign.goal import read_goal
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from chakrasim.errors import InputError
 from chakrasim.files import storage
+from chakrasim.files.job_formats import foreign_kind
 from chakrasim.files.outputs import write_together
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.files import unpacked_trace
 from chakrasim.trace.chakra.graph import Trace
-from chakrasim.trace.foreign.read import foreign_kind, read_foreign
+from chakrasim.trace.foreign.read import read_foreign
 from chakrasim.trace.job.expand import expand_job
 from chakrasim.trace.job.file import is_job, read_expanded
 
