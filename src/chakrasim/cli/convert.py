@@ -266,7 +266,7 @@ def _goal(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
 
     job, profile = _written_job(options, source, notes)
     text = "".join(goal_text(goal_traces(job, profile=profile, notes=notes), job.ranks))
-    return _write_text(options, text, f"{job.ranks:,} ranks as GOAL", notes)
+    return _write_text(options, text, job, "GOAL", notes)
 
 
 def _simai(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def _simai(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, 
 
     job, profile = _written_job(options, source, notes)
     text = simai_text(job, profile=profile, notes=notes)
-    return _write_text(options, text, f"{job.ranks:,} ranks as a SimAI workload", notes)
+    return _write_text(options, text, job, "a SimAI workload", notes)
 
 
 def _written_job(options: argparse.Namespace, source: str, notes: Notes) -> tuple[Job, DeviceProfile | None]:
@@ -289,10 +289,10 @@ def _written_job(options: argparse.Namespace, source: str, notes: Notes) -> tupl
     return job, None if options.device_profile is None else load_device(options.device_profile)
 
 
-def _write_text(options: argparse.Namespace, text: str, what: str, notes: Notes) -> dict[str, Any]:
+def _write_text(options: argparse.Namespace, text: str, job: Job, what: str, notes: Notes) -> dict[str, Any]:
     from chakrasim.files.outputs import write_together
 
     tell_warnings(notes.warnings, options)
     write_together([(options.output, text.encode())])
-    lines = text.count("\n")
-    return {"output": options.output, "lines": [f"{options.output}: {what}, {lines:,} lines"]}
+    line = f"{options.output}: {job.ranks:,} ranks as {what}, {text.count(chr(10)):,} lines"
+    return {"output": options.output, "nodes": sum(map(len, job.traces)), "lines": [line]}

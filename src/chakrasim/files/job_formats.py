@@ -15,7 +15,7 @@ EARLY: Final = "a workload of an early SimAI or of ASTRA-sim 1.0"
 """Its first line is the same in both: SimAI's times are ns."""
 AICB: Final = "an AICB workload table"
 TEXT: Final = "a text workload of ASTRA-sim 1.0"
-JOBS: Final = frozenset({GOAL, SIMAI, EARLY, AICB})
+JOBS: Final = (GOAL, SIMAI, EARLY, AICB)
 """Those that are read as jobs."""
 _REMEDIES: Final = {
     **dict.fromkeys(JOBS, "name it to chakrasim simulate or info, or convert it: chakrasim convert FILE -o PREFIX"),
