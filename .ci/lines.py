@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
 #: Lines that the main road may have: 90,000, a network of packets, answers (why, what if, which one, what differs),
-#: pages, and programs learned from jobs.
-BUDGET = 114_000
+#: pages, programs learned from jobs, jobs with measured durations or of other makers, compared.
+BUDGET = 119_000
 
 
 def lines_below(folder: Path) -> Counter[str]:

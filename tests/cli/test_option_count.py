@@ -17,7 +17,7 @@ COUNTS = {
     "doctor": 3,
     "trace": 13,
     "link": 13,
-    "convert": 13,
+    "convert": 15,
     "bind": 8,
     "retarget": 10,
     "learn": 5,

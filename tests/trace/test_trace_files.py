@@ -186,7 +186,8 @@ _OTHERS = {
     "JSON": (b'[{"a": 1}]', "found a JSON file; expected a Chakra trace; name a Chakra trace (.et), or convert"),
     "pickle": (pickle.dumps({"a": list(range(100))}), "found a Python pickle"),
     "zip": (b"PK\x03\x04" + b"\x14\x00\x00\x00" * 20, "found a zip archive"),
-    "text": (b"HYBRID_TRANSFORMER\n12\nlayer 1 2 3\n", "found a text file beginning 'HYBRID_TRANSFORMER'"),
+    "text": (b"HYBRID_TRANSFORMER\n12\nlayer 1 2 3\n", "found a text workload of ASTRA-sim 1.0"),
+    "words": (b"HYBRID transformer\n", "found a text file beginning 'HYBRID transformer'"),
     "zeros in a hole": (b"\xff" * 30, "the length of the next message is absurd; found bytes ff ff ff ff ff ff ff ff"),
     "gzip in gzip": (b"\x1f\x8b\x08" + b"\xff" * 30, "found gzip data inside gzip"),
 }  # fmt: skip

@@ -1,14 +1,16 @@
-"""``chakrasim convert``: a linked trace, or a text workload of ASTRA-sim 1.0, into Chakra traces."""
+"""``chakrasim convert``: a linked trace, a text workload of ASTRA-sim 1.0, or a job of another maker's format into
+Chakra traces; and jobs into such formats."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chakrasim.cli.options import add_redaction, add_strict, redaction, whole_number
 from chakrasim.cli.output import (
+    check_job_outputs,
     check_target,
     check_targets,
     json_bytes,
@@ -22,23 +24,37 @@ from chakrasim.compat.option_names import add_old_names, new_form
 from chakrasim.errors import InputError, near
 from chakrasim.notes import Notes
 
-SUMMARY = "Convert a linked trace or a text workload to Chakra traces"
+if TYPE_CHECKING:
+    from chakrasim.machine.device.profile import DeviceProfile
+    from chakrasim.trace import Job
+
+SUMMARY = "Convert linked traces and other makers' jobs to Chakra traces, and jobs to GOAL or SimAI"
 EXAMPLES = """\
 examples:
   chakrasim convert linked.0.json -o chakra.0.et
   chakrasim convert Text --input resnet50.txt --output chakra --num-npus 8 --num-passes 2    # chakra.0.et, ...
   chakrasim convert PyTorch --input linked.0.json --output chakra.0.et --compat chakra
   chakrasim convert Text --input resnet50.txt --output chakra --num-npus 8 --num-passes 2 --compat chakra
+  chakrasim convert schedule.goal -o job/schedule            # also a SimAI workload or an AICB table, told by content
+  chakrasim convert job/step --to goal -o step.goal --device-profile h100
+  chakrasim convert job/step --to simai -o step.txt --device-profile h100
 """
 KINDS = ("PyTorch", "Text")
+WRITTEN = {"goal": "GOAL", "simai": "SimAI"}
+JOB = "a job"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand's options."""
     parser.add_argument(
-        "words", nargs="*", metavar="PyTorch|Text", help="what the input is (default: PyTorch); the input may follow"
+        "words",
+        nargs="*",
+        metavar="PyTorch|Text",
+        help="what the input is (default: PyTorch, or told by content); the input may follow",
     )
-    parser.add_argument("-i", "--input", "--input_filename", metavar="FILE", help="linked trace or text workload")
+    parser.add_argument(
+        "-i", "--input", "--input_filename", metavar="FILE", help="linked trace, text workload, GOAL, SimAI, AICB"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -47,8 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="Chakra trace to write; of a text workload the prefix: PREFIX.0.et, PREFIX.1.et, ...",
     )
-    parser.add_argument("--num-npus", type=whole_number(1, 2**20), metavar="N", help="ranks of a text workload")
+    parser.add_argument(
+        "--num-npus", type=whole_number(1, 2**20), metavar="N", help="ranks, where the file does not say"
+    )
     parser.add_argument("--num-passes", type=whole_number(0, 2**20), metavar="N", help="passes of a text workload")
+    what = "write the job of a prefix (or file) in another maker's format"
+    parser.add_argument("--to", choices=tuple(WRITTEN), help=what)
+    what = "with --to: a shipped device or a profile, which times the nodes that say what they compute"
+    parser.add_argument("--device-profile", metavar="NAME|FILE", help=what)
     parser.add_argument(
         "--compat", choices=("chakra",), help="exactly what chakra_converter 1.0.0 writes, its faults included"
     )
@@ -74,7 +96,8 @@ def run(options: argparse.Namespace) -> int:
     kind, source = _words(options)
     _check_options(options, kind)
     notes = Notes()
-    content = _text(options, source, notes) if kind == "Text" else _pytorch(options, source, notes)
+    makers = {"Text": _text, "PyTorch": _pytorch, JOB: _job, "GOAL": _goal, "SimAI": _simai}
+    content = makers[kind](options, source, notes)
     if options.json is not None:
         write_json({**content, "warnings": list(notes.warnings)}, options)
     if shows(options):
@@ -95,9 +118,24 @@ def _words(options: argparse.Namespace) -> tuple[str, str]:
         words.append(options.input)
     if not words:
         raise InputError("no input is given", remedy="name a file, or add --input FILE")
-    if len(words) > 1 or not os.path.exists(words[0]):
+    if len(words) > 1 or not (options.to or os.path.exists(words[0])):
         _refuse_words(words)
-    return kind, words[0]
+    return _told(options, kind, words[0]), words[0]
+
+
+def _told(options: argparse.Namespace, kind: str, source: str) -> str:
+    """The kind of conversion: as asked for, or by what the input is."""
+    from chakrasim.files.job_formats import EARLY, foreign_kind
+
+    given = options.input_type is not None or any(word in KINDS for word in options.words)
+    if options.to:
+        if given:
+            raise InputError("--to takes a job, whatever it is", found=kind, remedy="leave the kind of input out")
+        return WRITTEN[options.to]
+    found = foreign_kind(source)
+    if found and given and not (kind == "Text" and found == EARLY):
+        raise InputError(f"this is {found}", file=source, expected=kind, remedy=f"leave out {kind}: content tells")
+    return JOB if found and not given else kind
 
 
 def _refuse_words(words: list[str]) -> None:
@@ -124,7 +162,10 @@ def _kind(name: str) -> str:
 def _check_options(options: argparse.Namespace, kind: str) -> None:
     text_only = [("--num-npus", options.num_npus is not None), ("--num-passes", options.num_passes is not None)]
     linked_only = [("--simulate", options.simulate), ("--redact", options.redact), ("--redact-key", options.redact_key)]
-    for option, given in linked_only if kind == "Text" else text_only:
+    passes, tables = text_only[1:], [("--compat", options.compat is not None), *linked_only]
+    device = [("--device-profile", options.device_profile is not None)]
+    wrong = {"Text": [*linked_only, *device], "PyTorch": [*text_only, *device], JOB: [*passes, *tables, *device]}
+    for option, given in wrong.get(kind, [*text_only, *tables]):
         if given:
             raise InputError(f"{option} cannot be used with {kind}", remedy="leave it out")
     if options.simulate and not options.compat:
@@ -202,3 +243,56 @@ def _text(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
         content["comm_group"] = groups_path
         lines.append(f"{groups_path}: {len(made.groups)} communicator groups, for simulate --comm-group")
     return content
+
+
+def _job(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
+    """A job of another maker's format."""
+    from chakrasim.trace.foreign.read import read_foreign
+    from chakrasim.trace.job.file import write_job
+
+    check_job_outputs(options.output, options.json, [source])
+    if not options.force:
+        refuse_existing([f"{options.output}.ranks.json"])
+    job = read_foreign(source, ranks=options.num_npus, notes=notes)
+    tell_warnings(notes.warnings, options)
+    paths = write_job(options.output, job)
+    nodes = sum(map(len, job.traces))
+    line = f"{options.output}.ranks.json: {job.ranks:,} ranks, {len(job.traces):,} traces, {nodes:,} nodes"
+    return {"output": paths, "nodes": nodes, "lines": [line]}
+
+
+def _goal(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
+    from chakrasim.exchange.goal import goal_text, goal_traces
+
+    job, profile = _written_job(options, source, notes)
+    text = "".join(goal_text(goal_traces(job, profile=profile, notes=notes), job.ranks))
+    return _write_text(options, text, job, "GOAL", notes)
+
+
+def _simai(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
+    from chakrasim.exchange.simai import simai_text
+
+    job, profile = _written_job(options, source, notes)
+    text = simai_text(job, profile=profile, notes=notes)
+    return _write_text(options, text, job, "a SimAI workload", notes)
+
+
+def _written_job(options: argparse.Namespace, source: str, notes: Notes) -> tuple[Job, DeviceProfile | None]:
+    """The job to write, and what times it."""
+    check_targets({"--output": options.output, "--json": options.json}, [source, options.device_profile])
+    if not options.force:
+        refuse_existing([options.output])
+    from chakrasim.converter.retarget.job_input import load_job
+    from chakrasim.machine import load_device
+
+    job = load_job(source, notes=notes)
+    return job, None if options.device_profile is None else load_device(options.device_profile)
+
+
+def _write_text(options: argparse.Namespace, text: str, job: Job, what: str, notes: Notes) -> dict[str, Any]:
+    from chakrasim.files.outputs import write_together
+
+    tell_warnings(notes.warnings, options)
+    write_together([(options.output, text.encode())])
+    line = f"{options.output}: {job.ranks:,} ranks as {what}, {text.count(chr(10)):,} lines"
+    return {"output": options.output, "nodes": sum(map(len, job.traces)), "lines": [line]}

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "prefix",
         metavar="PREFIX",
         help="Chakra traces PREFIX.0.et, PREFIX.1.et, ... (or .et.gz), a job, PREFIX.ranks.json, or a file: Chakra, "
-        "host, device or linked trace",
+        "host, device or linked trace, GOAL, SimAI or AICB",
     )
     parser.add_argument("--ranks", type=whole_number(1, 2**31 - 1), metavar="N", help="expect, and read, N ranks")
     parser.add_argument("--json", metavar="FILE", help="write the counts as JSON; '-' is standard output, no tables")
@@ -97,8 +97,10 @@ def _workload(options: argparse.Namespace) -> int:
     """Chakra traces."""
     announce_compilation("trace")
     from chakrasim.analysis.info.workload import job_info, workload_info
+    from chakrasim.files.job_formats import foreign_kind
     from chakrasim.report.tables.info import info_sections
     from chakrasim.trace import read, read_trace
+    from chakrasim.trace.foreign.read import read_foreign
     from chakrasim.trace.job.file import is_job, read_job
 
     notes = Notes()
@@ -107,6 +109,8 @@ def _workload(options: argparse.Namespace) -> int:
     times = 1
     if is_job(options.prefix):
         job = read_job(options.prefix, ranks=options.ranks, lenient=options.lenient, notes=notes)
+    elif foreign_kind(options.prefix):
+        job = read_foreign(options.prefix, ranks=options.ranks, notes=notes)
     elif os.path.isfile(options.prefix):
         traces = [read_trace(options.prefix, lenient=options.lenient, notes=notes)]
         times = options.ranks or 1

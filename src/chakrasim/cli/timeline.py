@@ -71,6 +71,10 @@ def run(options: argparse.Namespace) -> int:
     if len(inputs) == 1 and kinds[inputs[0]] is FileKind.OTHER and not is_job(inputs[0]):
         if options.ranks is not None:
             raise InputError("--ranks are those of traces", file=inputs[0], remedy="leave it out")
+        from chakrasim.files.job_formats import foreign_kind, remedy_of
+
+        if kind := foreign_kind(inputs[0]):
+            raise InputError("this is no log", file=inputs[0], found=kind, remedy=remedy_of(kind))
         _log(inputs[0], output, options, notes)
     elif options.compat:
         raise InputError("--compat chakra is for logs of a simulation", file=inputs[0], remedy="leave it out")

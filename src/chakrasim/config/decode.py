@@ -9,6 +9,7 @@ from typing import Any
 from chakrasim.config.values import MAX_DEPTH, step
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import open_input, take
+from chakrasim.files.job_formats import refuse_job
 from chakrasim.notes import Notes
 
 MAX_FILE_BYTES = 2**20
@@ -49,6 +50,7 @@ class _Repeated(list[tuple[str, Any]]):
 def decode_json(data: bytes, file: str, notes: Notes) -> object:
     """Decode JSON as the reference's library does: of a repeated key the last value wins, text behind the value is
     not read; both add a warning. Raises :class:`InputError` with line and column."""
+    refuse_job(data, file, "JSON")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -12,6 +12,7 @@ import yaml
 
 from chakrasim.config.values import MAX_DEPTH, Scalar, describe, step
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import refuse_job
 
 _CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map")} | {"!"}
 
@@ -32,6 +33,7 @@ def decode(data: bytes, file: str, lines: dict[str, int] | None = None) -> objec
     ``lines`` is filled with the line of every value by its JSON path. Raises :class:`InputError` with line and column
     for bad syntax, repeated keys, unknown tags and a second document.
     """
+    refuse_job(data, file, "YAML")
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         return _build_yaml(yaml.parse(data, Loader=loader), file, lines)

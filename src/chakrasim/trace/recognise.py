@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import kind_of, remedy_of
 from chakrasim.files.signatures import BOM, signature
 from chakrasim.text.amounts import first_of
 
@@ -42,7 +43,7 @@ def refuse_unless_json(head: bytes, source: str, expected: str) -> None:
         return
     if not found:
         found = look(head) or f"bytes {head[:8].hex(' ')}"
-    raise InputError(f"this is not {expected}", file=source, found=found, expected=expected)
+    raise InputError(f"this is not {expected}", file=source, found=found, expected=expected, remedy=remedy_of(found))
 
 
 def wrong_document(names: list[str], source: str, expected: str) -> InputError:
@@ -123,6 +124,9 @@ def look(data: bytes) -> str | None:
         return _CHAKRA
     if not any(head):
         return "nothing but zeros"
+    foreign = kind_of(head)
+    if foreign:
+        return foreign
     if _is_text(head):
         first = head.split(b"\n", 1)[0][:40].decode("utf-8", "replace").strip()
         return f"a text file beginning {first!r}"
@@ -156,7 +160,8 @@ def damage(status: int, columns: Columns, source: str) -> InputError:
     if frames <= 1:
         guess = look(data[:4096].tobytes())
         if guess is not None and guess != _CHAKRA:
-            return InputError("this is no Chakra trace", file=source, found=guess, expected=_CHAKRA, remedy=_REMEDY)
+            remedy = remedy_of(guess) or _REMEDY
+            return InputError("this is no Chakra trace", file=source, found=guess, expected=_CHAKRA, remedy=remedy)
         remedy = "this may be no Chakra trace at all, or one that was cut off or damaged: create it again"
     return InputError(
         f"the trace is damaged: {faults[status]}",

@@ -9,9 +9,11 @@ import numpy as np
 
 from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import foreign_kind
 from chakrasim.machine.groups import GroupSource, load_groups
 from chakrasim.notes import Notes
 from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.foreign.read import read_foreign
 from chakrasim.trace.job.file import is_job, ranks_file, read_job
 from chakrasim.trace.job.groups import EVERYONE, named_groups, root_column
 from chakrasim.trace.job.job import Job
@@ -24,7 +26,7 @@ PathLike = str | os.PathLike[str]
 def load_job(
     prefix: PathLike, *, comm_group: GroupSource | None = None, lenient: bool = False, notes: Notes | None = None
 ) -> Job:
-    """The job of ``PREFIX.ranks.json``, or of ``PREFIX.0.et``, ``PREFIX.1.et``, ... and a group file.
+    """The job of ``PREFIX.ranks.json``, of another maker's format, or of ``PREFIX.0.et``, ... and a group file.
 
     A group file is ASTRA-sim's; each of its groups becomes a role of its own, called by its number. Without
     ``comm_group`` it is looked for beside the traces: ``PREFIX.comm_group.json``, ``comm_group.json``.
@@ -38,6 +40,8 @@ def load_job(
         if comm_group is not None:
             said.warn(f"{ranks_file(given)} states the process groups: the group file has no effect")
         return job
+    if foreign_kind(given):
+        return read_foreign(given, notes=said)
     traces = read(given, lenient=lenient, notes=said)
     source = comm_group if comm_group is not None else find_group_file(given)
     return job_of(traces, load_groups(source, said).members if source is not None else {})

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import kind_of
 from chakrasim.files.json_head import JsonHead, Unreadable
 from chakrasim.files.signatures import signature
 from chakrasim.files.storage import Stream
@@ -87,6 +88,9 @@ def _look(path: Path, file: Stream) -> FileFacts:
     # A Chakra trace begins with a length, whose bytes may be those of a pickle.
     if known is not None and (known.packed or not named):
         return FileFacts(path, FileKind.OTHER, note=f"{known.name}: unpack it first" if known.packed else known.name)
+    foreign = kind_of(head)
+    if foreign:
+        return FileFacts(path, FileKind.OTHER, note=foreign)
     if first == "{":
         return _document(path, text)
     if first == "[":

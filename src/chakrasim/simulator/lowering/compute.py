@@ -55,7 +55,7 @@ def _says_enough(trace: Trace, column: Column, context: Context) -> Mask:
 
 
 def _has_duration(trace: Trace, column: Column) -> Mask:
-    found: Mask = (trace.duration_micros > 0) | column("duration_ns").present
+    found: Mask = (trace.duration_micros > 0) | column("duration_ns").present | column(names.COMPUTE_NS).present
     return found
 
 

@@ -19,7 +19,7 @@ from chakrasim.collectives import Collective
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
-from chakrasim.simulator.lowering.attributes import TOO_LARGE, required, scaled
+from chakrasim.simulator.lowering.attributes import TOO_LARGE, optional, required, scaled
 from chakrasim.simulator.lowering.communication import CollectiveUse, collectives, messages
 from chakrasim.simulator.lowering.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
 from chakrasim.simulator.lowering.measured import measured
@@ -35,6 +35,7 @@ from chakrasim.simulator.lowering.streams import (
     suffering,
 )
 from chakrasim.trace import NodeType, Trace
+from chakrasim.trace import work as names
 from chakrasim.trace.chakra.graph import offsets_of
 from chakrasim.trace.chakra.refusal import refuse, refuse_where
 
@@ -315,7 +316,7 @@ class _Actions:
             self.b[nodes] = times.transfer_ns[nodes]
 
     def _replay(self, chosen: Mask, *, count_gpu: bool) -> None:
-        """Nodes that take their recorded duration, or 1 ns where none is recorded."""
+        """Nodes that take their recorded duration, or 1 ns where none is recorded; to the ns where that is stated."""
         micros = self.trace.duration_micros[chosen]
         refuse_where(
             micros > (TOO_LATE - 1) // 1000,
@@ -325,7 +326,9 @@ class _Actions:
             found=lambda i: f"{micros[i]} us",
             expected="less than 2^63 ns",
         )
-        runtime = np.maximum(micros.astype(np.int64) * 1000, 1)
+        stated = self.column(names.COMPUTE_NS)
+        exact = optional(stated, np.flatnonzero(chosen))
+        runtime = np.where(stated.present[chosen], exact, np.maximum(micros.astype(np.int64) * 1000, 1))
         self.a[chosen] = runtime
         self.b[chosen] = np.where(self.cpu[chosen], 0, runtime) if count_gpu else 0
 

@@ -9,8 +9,10 @@ from os.path import isfile
 import numpy as np
 
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import foreign_kind
 from chakrasim.notes import Notes
 from chakrasim.trace import Job, Trace, read, read_trace
+from chakrasim.trace.foreign.read import read_foreign
 from chakrasim.trace.job.file import RANKS_ENDING, is_job, read_job
 from chakrasim.trace.job.groups import check_job
 
@@ -38,6 +40,8 @@ def load_workload(
     if isinstance(workload, str | PathLike):
         if is_job(workload):
             return read_job(workload, lenient=lenient, notes=notes, max_bytes=max_bytes)
+        if foreign_kind(workload):
+            return read_foreign(workload, ranks=ranks, notes=notes, max_bytes=max_bytes)
         if (one or ranks is not None) and isfile(workload) and not str(workload).endswith(RANKS_ENDING):
             trace = read_trace(workload, lenient=lenient, notes=notes, max_bytes=max_bytes)
             return _of_one(trace, ranks or 1)

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from chakrasim.errors import InputError
 from chakrasim.files import storage
+from chakrasim.files.job_formats import foreign_kind
 from chakrasim.files.outputs import write_together
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.files import unpacked_trace
 from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.foreign.read import read_foreign
+from chakrasim.trace.job.expand import expand_job
 from chakrasim.trace.job.file import is_job, read_expanded
 
 
@@ -28,7 +31,8 @@ def read(
 
     ``ranks`` is the expected number of ranks: fewer files are an error, more are left out with a warning. Ranks whose
     files hold the same bytes share one Trace object, whose ``source`` is the first of the files. Of a job
-    (``PREFIX.ranks.json``) the shared traces are expanded: groups are numbers and peers ranks (see `expand_job`).
+    (``PREFIX.ranks.json``, or a file in another maker's format) the shared traces are expanded: groups are numbers and
+    peers ranks (see `expand_job`).
     """
     notes = Notes() if notes is None else notes
     if isinstance(prefix, (list, tuple)):
@@ -40,6 +44,8 @@ def read(
     else:
         if is_job(prefix):
             return read_expanded(prefix, ranks, lenient, notes, max_bytes)
+        if foreign_kind(prefix):
+            return expand_job(read_foreign(prefix, ranks=ranks, notes=notes, max_bytes=max_bytes))
         paths = storage.rank_files(os.fspath(prefix), ranks, notes)
     known: dict[bytes, Trace] = {}
     traces = []

@@ -1,0 +1,1 @@
+"""Jobs written as other makers' simulators read them: GOAL and SimAI's workloads."""

@@ -1,0 +1,1 @@
+"""Jobs as other makers' simulators write them: GOAL, SimAI's workloads, AICB's tables."""
