@@ -23,6 +23,8 @@ OTHERS = {
     "collect/capturing/pretended/distributed.py": "names of FSDP2's streams",
     "converter/retarget/traces.py": "what growing a job assumes of each kind",
     "converter/text_workload/loops.py": "the four that ASTRA-sim's text workloads have",
+    "trace/foreign/aicb.py": "operations that AICB tables name",
+    "trace/foreign/simai.py": "operations that SimAI workloads name",
     "validation/selene.py": "algorithms of one machine",
 }
 
