@@ -29,7 +29,7 @@ _PAIRED: Final = 600
 """Products of which all pairs are tried."""
 _FIRST: Final = 200
 """Products that a linear program begins with, and those that join it at a time."""
-_ROUNDS: Final = 24
+_ROUNDS: Final = 60
 _AGAIN: Final = 3
 """How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
 _AWAY: Final = 1e4
@@ -154,6 +154,8 @@ def _pursued(products: Products) -> list[int] | None:
     chosen = np.arange(min(_FIRST, table.shape[1]))
     for _ in range(_ROUNDS):
         weights, worths, left = solved(chosen, np.ones(len(chosen)))
+        if left <= 1e-9 and (np.abs(weights) > 1e-7).sum() <= most:
+            break
         worth = np.abs(worths @ table)
         worth[chosen] = 0
         more = np.argsort(-worth, kind="stable")[:_FIRST]
