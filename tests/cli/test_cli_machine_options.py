@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,22 @@ def test_simulate_takes_a_changed_figure(job: Job, capsys: pytest.CaptureFixture
         times.append(int(out.split('"makespan_ns":')[1].split(",")[0]))
     # A ring of two sends twice; each message crosses two links of the switch, each 100 us longer.
     assert times[1] - times[0] == 2 * 2 * 100_000
+
+
+def test_what_if_with_other_nics_is_simulated_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "model: {layers: 2, hidden: 1024, heads: 8, vocabulary: 1024, sequence: 512}\nparallel: {dp: 16}\n"
+    )
+    step = str(tmp_path / "step")
+    assert main(["generate", "transformer", "--spec", str(tmp_path / "s.yaml"), "-o", step, "--quiet"]) == 0
+    out, on = tmp_path / "w.json", ["--machine", "h100", "--gpus", "16"]
+    ends = {}
+    for nic in ("400G", "100G"):
+        assert main(["simulate", step, *on, "--nic", nic, "--json", str(out), "--quiet"]) == 0
+        ends[nic] = json.loads(out.read_text())["makespan_ns"]
+    assert main(["what-if", step, *on, "--nic", "400G", "--set", "nic=100G", "--json", str(out), "--quiet"]) == 0
+    said = out.read_text()
+    assert all(str(end) in said for end in ends.values()) and ends["100G"] > ends["400G"]
+    capsys.readouterr()
+    assert main(["what-if", step, *on, "--nic", "100G"]) == 2
+    assert "--set nic=100G asks what would be" in capsys.readouterr().err

@@ -20,6 +20,7 @@ batch: {micro_batches: 2}
 """
 GOODPUT = "{step_s: 5, nodes: 64, failures: {gpu: 0.01}, checkpoint_write_s: 30, restart_s: 300, days: 3}\n"
 ON = "--machine h100 --gpus 8"
+MEASURED = Path(__file__).parents[1] / "data" / "layer-times"
 COMMANDS = (
     "generate transformer --spec spec.yaml -o step",
     "generate collective --type all_reduce --size 1MiB --ranks 8 -o reduce",
@@ -34,6 +35,7 @@ COMMANDS = (
     "compare-jobs step step --machine h100",
     "bind step --measured recorded -o bound --least 0",
     "doctor recorded",
+    f"calibrate compute --data {MEASURED}",
     "info gpu.json.gz",
     "analyze overlap gpu.json.gz",
     "analyze collectives recorded",

@@ -31,9 +31,10 @@ examples:
 
 TARGET of a simulated or replayed job: all, compute, communication, rank:0-7,16, stage:N, op:CLASS, kind:all-reduce,
 link:'dim 0', module:NAME, node:NAME (* for any letters), or another machine: a place of its file, machine=NAME,
-device=NAME; 'rank:3&op:gemm' is what is both. Of one rank's PyTorch trace: all, communication, compute, memory, host,
-kernel:NAME, op:NAME. Of straggler traces: kinds of operations, stage:N, dp_rank:N,
-worker:DP/STAGE. FACTOR is how many times as long it takes, or ideal: what equal ones take in the mean.
+device=NAME, nic=800G, fabric=KIND, library=NAME, network-model=KIND; 'rank:3&op:gemm' is what is both. Of one rank's
+PyTorch trace: all, communication, compute, memory, host, kernel:NAME, op:NAME. Of straggler traces: kinds of
+operations, stage:N, dp_rank:N, worker:DP/STAGE. FACTOR is how many times as long it takes, or ideal:
+what equal ones take in the mean.
 
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); 3 a rank can never finish; 130 interrupted
 """

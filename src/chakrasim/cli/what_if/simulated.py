@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 DRAWS: Final = 1000
 UNFOLDED_NODES: Final = 4_000_000
 """Of jobs whose ranks differ by chance."""
-_ELSEWHERE: Final = {"machine": "machine", "device": "device_profile", "network-model": "network_model"}
+_ELSEWHERE: Final = {"machine": "machine", "device": "device_profile", "network-model": "network_model",
+                     "nic": "nic", "fabric": "fabric", "library": "library"}  # fmt: skip
 _PLACE: Final = re.compile(r"[A-Za-z_][\w-]*(?:\[[^\]]*\]|\.[\w-]+)+")
 MOST_SCENARIOS: Final = 1_000_000
 
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace, notes: Notes) -> JobAnswer:
         raise InputError("--meta is of straggler traces (Parquet)", remedy="leave it out")
     if not (asked or elsewhere or scenarios or options.stragglers or chances or options.changes):
         raise InputError("nothing is asked", expected="--set TARGET=FACTOR, --scenarios, --stragglers, --changes, "
-                         "--jitter or --fail-slow", remedy="see chakrasim what-if --help")  # fmt: skip
+                         "--jitter or --fail-slow", remedy=_remedy(options))  # fmt: skip
     base = argparse.Namespace(**{**vars(options), "set": [], "changes": None})
     limit = UNFOLDED_NODES if chances is not None else None
     with simulated(base) as before:
@@ -55,6 +56,16 @@ def run(options: argparse.Namespace, notes: Notes) -> JobAnswer:
             seed=options.seed or 0,
             unfolded_nodes=limit,
         )
+
+
+def _remedy(options: argparse.Namespace) -> str:
+    """Options say what the machine is, not what it would be: whoever gives one may have meant the latter."""
+    for name in ("nic", "fabric", "library", "network_model"):
+        given = getattr(options, name, None)
+        if given is not None:
+            key = name.replace("_", "-")
+            return f"--{key} is of the machine as it is; --set {key}={given} asks what would be with another one"
+    return "see chakrasim what-if --help"
 
 
 def _parted(options: argparse.Namespace) -> tuple[list[str], list[Asked]]:
