@@ -7,6 +7,7 @@ for the host, whose ``Device Id`` says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -77,16 +78,23 @@ def memory_summary(traces: Traces, *, rank: int | None = None) -> MemorySummary:
 def summarise(series: MemorySeries) -> MemorySummary:
     """The summary of a series."""
     rows = []
+    for rank, device, after_ns, own in by_device(series):
+        allocated = series.allocated_bytes[own]
+        most = int(allocated.argmax())
+        rows.append((rank, device, len(own), int(allocated[most]), int(after_ns[most]),
+                     int(series.reserved_bytes[own].max()), int(allocated[-1])))  # fmt: skip
+    return MemorySummary.of_rows(series.notes, rows)
+
+
+def by_device(series: MemorySeries) -> Iterator[tuple[int, int, Ints, Ints]]:
+    """Each rank and device with its points: how long after the rank's first event, int64[k] ns, and their places in
+    the series, int64[k]."""
     for rank in np.unique(series.rank).tolist():
         of_rank = series.rank == rank
         begin = int(series.ts_ns[of_rank].min())
         for device in np.unique(series.device[of_rank]).tolist():
             own = np.flatnonzero(of_rank & (series.device == device))
-            allocated = series.allocated_bytes[own]
-            most = int(allocated.argmax())
-            rows.append((rank, device, len(own), int(allocated[most]), int(series.ts_ns[own[most]]) - begin,
-                         int(series.reserved_bytes[own].max()), int(allocated[-1])))  # fmt: skip
-    return MemorySummary.of_rows(series.notes, rows)
+            yield rank, device, series.ts_ns[own] - begin, own
 
 
 def _series(one: RankTrace, notes: Notes) -> MemorySeries:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from chakrasim.cli.options import add_reading, real_number, whole_number
-from chakrasim.cli.output import announce_compilation, check_job_outputs, report, tell_warnings
-from chakrasim.errors import InputError
+from chakrasim.cli.output import announce_compilation, check_job_outputs, refuse_replaced, report, tell_warnings
 
 SUMMARY = "Give a captured program the durations of a recorded run of it"
 EXAMPLES = """\
@@ -46,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Bind and write. Raises InputError."""
     check_job_outputs(options.output, options.json, [options.prefix, options.measured])
-    same = [path for path in (options.prefix, options.measured) if _is_same(path, options.output)]
-    if same:
-        raise InputError("--output would replace the input", file=options.output, remedy="name another prefix")
+    refuse_replaced(options.output, [options.prefix, options.measured])
     if not options.quiet:
         announce_compilation("trace")
     from chakrasim.converter.binding.api import bind
@@ -62,7 +58,3 @@ def run(options: argparse.Namespace) -> int:
     files = write_job(options.output, made.job)
     report(options, lambda: {**made.to_json(), "files": files}, lambda: bind_sections(made, files))
     return 0
-
-
-def _is_same(given: str, output: str) -> bool:
-    return os.path.realpath(output) == os.path.realpath(given.removesuffix(".ranks.json"))

@@ -151,6 +151,12 @@ def check_job_outputs(prefix: str, json: str | None, inputs: Iterable[str | None
         raise InputError("--json would replace a file of the job", file=json, remedy="name another file")
 
 
+def refuse_replaced(prefix: str, inputs: Iterable[str]) -> None:
+    """Raise InputError if a job written under the prefix would replace one of the jobs that it is made of."""
+    if any(os.path.realpath(prefix) == os.path.realpath(path.removesuffix(".ranks.json")) for path in inputs):
+        raise InputError("--output would replace the input", file=prefix, remedy="name another prefix")
+
+
 def check_target(path: str) -> None:
     """Raise InputError for an output file that cannot be written, without touching it."""
     if "\0" in path or not path:

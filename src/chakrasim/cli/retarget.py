@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from chakrasim.cli.options import add_reading, whole_number
-from chakrasim.cli.output import announce_compilation, check_job_outputs, report, tell_warnings
-from chakrasim.errors import InputError
+from chakrasim.cli.output import announce_compilation, check_job_outputs, refuse_replaced, report, tell_warnings
 
 SUMMARY = "Make a job of more or fewer data-parallel ranks from recorded traces"
 EXAMPLES = """\
@@ -50,8 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Retarget and write. Raises InputError."""
     check_job_outputs(options.output, options.json, [options.prefix, options.comm_group])
-    if os.path.realpath(options.output) == os.path.realpath(options.prefix.removesuffix(".ranks.json")):
-        raise InputError("--output would replace the input", file=options.output, remedy="name another prefix")
+    refuse_replaced(options.output, [options.prefix])
     announce_compilation("trace")
     from chakrasim.converter.retarget.api import retarget
     from chakrasim.report.tables.retarget import retarget_sections

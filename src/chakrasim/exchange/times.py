@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
 from chakrasim.machine.device.profile import DeviceProfile
-from chakrasim.simulator.lowering.compute import work_of
+from chakrasim.simulator.lowering.compute import recorded_ns, work_of
 from chakrasim.trace import NodeType, Trace
 from chakrasim.trace import work as names
 
@@ -21,15 +21,16 @@ def times_ns(trace: Trace, profile: DeviceProfile | None) -> Ints:
     is no profile. A node that says neither takes 1 ns.
     """
     computing = trace.types == NodeType.COMP_NODE
-    exact, host = trace.attr(names.COMPUTE_NS), trace.attr("is_cpu_op").integers() != 0
-    micros = trace.duration_micros.astype(np.int64) * 1000
-    found: Ints = np.where(exact.present, exact.integers(0), np.maximum(micros, 1))
+    host = trace.attr("is_cpu_op").integers() != 0
+    found = np.zeros(len(trace), np.int64)
+    nodes = np.flatnonzero(computing)
+    found[nodes] = recorded_ns(trace, trace.attr, nodes)
     works = computing & ~host & (trace.attr(names.FLOPS).present | trace.attr(names.BYTES).present)
     works &= trace.attr(names.RECORDED).integers() == 0
     if profile is not None:
         nodes = np.flatnonzero(works)
         found[nodes] = profile.durations_ns(work_of(trace, nodes))
-    untimed = np.flatnonzero(works & ~exact.present & (micros == 0))
+    untimed = np.flatnonzero(works & ~trace.attr(names.COMPUTE_NS).present & (trace.duration_micros == 0))
     if profile is None and len(untimed):
         raise InputError(
             f"{len(untimed):,} computations say what they do, but not how long it takes",
@@ -37,4 +38,4 @@ def times_ns(trace: Trace, profile: DeviceProfile | None) -> Ints:
             place=trace.place(int(untimed[0])),
             remedy="say what they run on: --device-profile h100",
         )
-    return np.where(computing, found, 0)
+    return found

@@ -34,6 +34,10 @@ _AGAIN: Final = 3
 """How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
 _AWAY: Final = 1e4
 """What it costs to leave an example, where a term that is all of it costs 1."""
+_EXACT: Final = 1e-9
+"""What may be left of the examples where a linear program has given them all."""
+_NONE: Final = 1e-7
+"""Weights, and shares of a sum, below are 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +155,13 @@ def _pursued(products: Products) -> list[int] | None:
         count = len(columns)
         return found.x[:count] - found.x[count : 2 * count], found.eqlin.marginals, float(found.x[2 * count :].sum())
 
+    def is_few(weights: Floats, left: float) -> bool:
+        return left <= _EXACT and int((np.abs(weights) > _NONE).sum()) <= most
+
     chosen = np.arange(min(_FIRST, table.shape[1]))
     for _ in range(_ROUNDS):
         weights, worths, left = solved(chosen, np.ones(len(chosen)))
-        if left <= 1e-9 and (np.abs(weights) > 1e-7).sum() <= most:
+        if is_few(weights, left):
             break
         worth = np.abs(worths @ table)
         worth[chosen] = 0
@@ -166,10 +173,10 @@ def _pursued(products: Products) -> list[int] | None:
     else:
         return None
     for _ in range(_AGAIN):
-        if left > 1e-9 or (np.abs(weights) > 1e-7).sum() <= most:
+        if left > _EXACT or is_few(weights, left):
             break
         weights, _, left = solved(chosen, 1 / (np.abs(weights) + 1e-3))
-    taken = chosen[np.abs(weights) > 1e-7]
+    taken = chosen[np.abs(weights) > _NONE]
     if left > 1e-6 or not 0 < len(taken) <= most:
         return None
     return [int(one) for one in taken]
@@ -181,7 +188,7 @@ def _said(products: Products, taken: list[int]) -> Iterator[Expression]:
     slopes = np.linalg.lstsq(matrix, np.ones(len(matrix)), rcond=None)[0]
     terms: dict[str, list[list[Any]]] = {}
     for one, slope, most in zip(taken, slopes.tolist(), np.abs(matrix).max(axis=0).tolist(), strict=True):
-        if abs(slope) * most < 1e-7:
+        if abs(slope) * most < _NONE:
             continue
         factor = Fraction(slope).limit_denominator(1 << 10)
         if not factor or abs(float(factor) / slope - 1) > 1e-4:

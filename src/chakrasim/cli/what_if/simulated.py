@@ -60,10 +60,9 @@ def run(options: argparse.Namespace, notes: Notes) -> JobAnswer:
 
 def _remedy(options: argparse.Namespace) -> str:
     """Options say what the machine is, not what it would be: whoever gives one may have meant the latter."""
-    for name in ("nic", "fabric", "library", "network_model"):
-        given = getattr(options, name, None)
-        if given is not None:
-            key = name.replace("_", "-")
+    for key, name in _ELSEWHERE.items():
+        given = getattr(options, name)
+        if key not in ("machine", "device") and given is not None:
             return f"--{key} is of the machine as it is; --set {key}={given} asks what would be with another one"
     return "see chakrasim what-if --help"
 

@@ -152,7 +152,7 @@ def _times(job: Job, machines: Sequence[str]) -> _Times:
     found: _Times = {}
     for name in machines:
         try:
-            machine = load_machine(name, gpus=job.ranks) if name in board_names() else load_machine(name)
+            machine = load_machine(name, gpus=job.ranks if name in board_names() else None)
             found[name] = simulate(job, machine=machine), ""
         except ChakrasimError as fault:
             found[name] = None, str(fault)

@@ -16,7 +16,7 @@ from chakrasim.collectives.kinds import COLLECTIVE_KEYS
 from chakrasim.trace import work as names
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
-from chakrasim.trace.kinds import STRING, NodeType, type_name
+from chakrasim.trace.kinds import NodeType, type_name
 
 Ints = NDArray[np.int64]
 
@@ -85,7 +85,7 @@ def _roles(trace: Trace, named: list[str]) -> Counter[str]:
 def _add_work(trace: Trace, ranks: int, amounts: list[list[int]], counters: tuple[Counter[str], ...]) -> None:
     """Add the work of a trace that so many ranks run."""
     flops, moved, sent, calls = counters
-    kinds, groups = (_texts(trace, name) for name in (names.KIND, "pg_name"))
+    kinds, groups = (trace.attr(name).texts_or_empty() for name in (names.KIND, "pg_name"))
     collectives = trace.attr("comm_type").integers_or(-1).tolist()
     for at, number in enumerate(trace.types.tolist()):
         if number == NodeType.COMP_NODE:
@@ -107,13 +107,6 @@ def plain(name: str) -> str:
 
 def _amounts(trace: Trace, name: str) -> Ints:
     return np.maximum(trace.attr(name).integers_or(0), 0)
-
-
-def _texts(trace: Trace, name: str) -> list[str]:
-    """An attribute's text at each node; "" where it is none."""
-    column = trace.attr(name)
-    bits = np.where(column.kind == STRING, column.bits, np.uint64(0))
-    return [trace.strings[text] for text in bits.tolist()]
 
 
 def _shape(trace: Trace, ranks: int, taking: Counter[int], giving: Counter[int]) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.converter.binding.calls import Calls, captured_calls, recorded_calls
+from chakrasim.converter.binding.calls import Calls, Size, captured_calls, recorded_calls
 from chakrasim.converter.binding.matching import WHY, Matching, matched
 from chakrasim.converter.binding.measure import Floats, Mask, Sample, measured_step
 from chakrasim.converter.binding.recordings import Recording, recorded_ranks
@@ -77,7 +77,8 @@ def bind(
         ranks += 1
         chosen = _steps_of(rows, steps, said)
         taken |= chosen.keys()
-        found = {step: recorded_calls(rows, which, known, {}) for step, which in chosen.items()}
+        sizes: dict[tuple[int, ...], Size] = {}
+        found = {step: recorded_calls(rows, which, known, sizes) for step, which in chosen.items()}
         for target in targets:
             target.add(rows, chosen, found)
     made = [_moved(target, job, number, least_share) for number, target in enumerate(targets)]

@@ -11,7 +11,6 @@ from chakrasim.converter.text_workload.loops import (
     FIRST_DIMENSION,
     MODEL_GROUP,
     OTHER_DIMENSIONS,
-    TRANSFORMERS,
     TextNode,
     TextProgram,
     model_group_size,
@@ -19,6 +18,7 @@ from chakrasim.converter.text_workload.loops import (
 )
 from chakrasim.converter.text_workload.read import TextWorkload, read_workload
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import TRANSFORMERS
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace

@@ -13,9 +13,9 @@ from typing import Final
 from chakrasim.collectives.spelling import operation_of
 from chakrasim.converter.text_workload.read import Layer, Phase, TextWorkload, in_range, refuse_unknown
 from chakrasim.errors import InputError
+from chakrasim.files.job_formats import TRANSFORMERS
 
 COLLECTIVES: Final = ("ALLREDUCE", "ALLTOALL", "ALLGATHER", "REDUCESCATTER")
-TRANSFORMERS: Final = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD")
 
 #: Who takes part in a collective: everybody, the first network dimension, all but it, the ranks of a model, or those
 #: that hold the same part of it.

@@ -123,6 +123,4 @@ def labels(places: Sequence[tuple[float, float, str]], radius: float = 6) -> Ite
         at = free[0] if free else inside[0]
         taken.append((at, begin, begin + long))
         own = text(x + radius if right else x - radius, at, words, "start" if right else "end")
-        yield own.replace(
-            "<text", '<text stroke="white" stroke-width="3" stroke-linejoin="round" paint-order="stroke"', 1
-        )
+        yield own.replace("<text", HALO, 1)

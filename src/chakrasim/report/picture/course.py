@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.report.picture.axes import HEIGHT, LEFT, TOP, WIDE, Axis, Figure, Plane, text
+from chakrasim.report.picture.axes import HEIGHT, LEFT, LETTER, TOP, WIDE, Axis, Figure, Plane, text
 from chakrasim.report.picture.files import xml_text
 from chakrasim.text.amounts import size_text, time_text
 
@@ -72,7 +72,7 @@ def _legend(courses: Sequence[Course]) -> Iterator[str]:
         words = f"{one.name}: {size_text(int(one.values.max()))}"
         yield f'<rect x="{x:.0f}" y="{HEIGHT - 12}" width="10" height="10" fill="{COLOURS[number % len(COLOURS)]}"/>'
         yield text(x + 14, HEIGHT - 3, words)
-        x += 30 + 6.4 * len(words)
+        x += 30 + LETTER * len(words)
 
 
 def _limit(plane: Plane, name: str, value: float) -> Iterator[str]:

@@ -19,12 +19,10 @@ from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
 from chakrasim.report.timeline.simulation import chosen_ranks, node_names, threads_of
 from chakrasim.simulator.kernels import layout as at
-from chakrasim.simulator.lowering.graph import Graph
 from chakrasim.simulator.outcome.records import NodeRecord
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.text.amounts import number_text, time_text
 from chakrasim.trace import NodeType
-from chakrasim.trace.kinds import STRING
 from chakrasim.trace.work import KIND, PHASE
 
 Ints = NDArray[np.int64]
@@ -126,7 +124,7 @@ class _Kinds:
         nodes = graph.order[numbers]
         types = graph.trace.types[nodes]
         category = graph.category[numbers]
-        phases, works = (_texts(graph, name, nodes) for name in (PHASE, KIND))
+        phases, works = (graph.trace.attr(name).texts_or_empty(nodes) for name in (PHASE, KIND))
         found = []
         columns = zip(numbers.tolist(), types.tolist(), category.tolist(), phases, works,
                       node_names(graph, numbers), strict=True)  # fmt: skip
@@ -154,14 +152,6 @@ class _Kinds:
             return key
         group = graph.groups[int(graph.b[number])]
         return f"{key} of {len(self.groups.get(group, ())) or self.ranks}"
-
-
-def _texts(graph: Graph, name: str, nodes: Ints) -> list[str]:
-    """An attribute as text, "" where it is none."""
-    said = graph.trace.attr(name)
-    index = np.where(said.kind == STRING, said.bits, np.uint64(0))[nodes].tolist()
-    known = {text: graph.trace.strings[text] for text in {*index}}
-    return [known[text] for text in index]
 
 
 def _colours(shown: Sequence[_Rank], moving: set[str]) -> dict[str, str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
-from chakrasim.analysis.memory import HOST, MemorySeries
+from chakrasim.analysis.memory import HOST, MemorySeries, by_device
 from chakrasim.errors import InputError
 from chakrasim.report.picture.course import Course, course_svg
 from chakrasim.report.tables.simulation import class_members
@@ -44,18 +42,14 @@ def memory_of(result: SimulationResult, ranks: Sequence[int] | None = None) -> s
 
 def recorded_memory_svg(series: MemorySeries) -> str:
     """What tensors take on each device of each rank, the fullest first, from the first event of each rank on."""
-    courses, ends = [], [0]
-    for rank in np.unique(series.rank).tolist():
-        of_rank = series.rank == rank
-        begin = int(series.ts_ns[of_rank].min())
-        ends.append(int(series.ts_ns[of_rank].max()) - begin)
-        for device in np.unique(series.device[of_rank]).tolist():
-            own = of_rank & (series.device == device)
-            name = f"rank {rank} {'host' if device == HOST else f'device {device}'}"
-            courses.append(Course(name, series.ts_ns[own] - begin, series.allocated_bytes[own]))
+    courses = []
+    for rank, device, after_ns, own in by_device(series):
+        name = f"rank {rank} {'host' if device == HOST else f'device {device}'}"
+        courses.append(Course(name, after_ns, series.allocated_bytes[own]))
     if not courses:
         raise InputError("there is nothing to draw", found="no events of memory")
     drawn = sorted(courses, key=lambda one: -int(one.values.max()))[:MOST_LINES]
     left = len(courses) - len(drawn)
-    return course_svg(drawn, max(ends), "bytes of tensors as recorded, the fullest first"
+    end_ns = max(int(one.times_ns[-1]) for one in courses)
+    return course_svg(drawn, end_ns, "bytes of tensors as recorded, the fullest first"
                       + (f"; {plural(left, 'device')} with less left out" if left else ""))  # fmt: skip

@@ -11,7 +11,7 @@ from chakrasim.errors import InputError
 from chakrasim.estimation.result import StepEstimate
 from chakrasim.report.picture.axes import Figure
 from chakrasim.report.picture.gantt import gantt_svg
-from chakrasim.report.picture.measured import agreement_of
+from chakrasim.report.picture.measured import Measured, agreement_of
 from chakrasim.report.picture.memory import memory_of, recorded_memory_svg
 from chakrasim.report.picture.roofline import roofline_svg
 from chakrasim.report.picture.scatter import Dot, scatter_svg
@@ -21,10 +21,6 @@ from chakrasim.report.tables.answers.sweep import drawn_points, figure_of, point
 from chakrasim.simulator.outcome.result import SimulationResult
 from chakrasim.sweeps.sweep import SweepResult
 from chakrasim.text.amounts import number_text, plural, share_text, size_text, time_text
-from chakrasim.validation.megatron import Validation
-from chakrasim.validation.scoreboard.api import Scoreboard
-from chakrasim.validation.steps.api import StepsBoard
-from chakrasim.validation.steps.calibrate import StepsCalibration
 
 MOST_CAUSES: Final = 20
 _FIGURES: Final = {
@@ -64,8 +60,8 @@ def plot_svg(
             return _comparison(result)
         case MemorySeries():
             return recorded_memory_svg(result)
-        case Validation() | StepsBoard() | Scoreboard() | StepsCalibration():
-            return agreement_of(result)
+    if isinstance(result, Measured):
+        return agreement_of(result)
     raise InputError("there is no picture of this", found=type(result).__name__)
 
 

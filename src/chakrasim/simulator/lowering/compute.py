@@ -59,6 +59,23 @@ def _has_duration(trace: Trace, column: Column) -> Mask:
     return found
 
 
+def recorded_ns(trace: Trace, column: Column, nodes: Ints) -> Ints:
+    """int64[k]: what nodes take by their recorded duration, to the ns where that is stated, 1 ns where neither is
+    there. Raises InputError for one beyond the clock's range."""
+    micros = trace.duration_micros[nodes]
+    refuse_where(
+        micros > (TOO_LATE - 1) // 1000,
+        trace,
+        "the duration is beyond the clock's range",
+        nodes=nodes,
+        found=lambda i: f"{micros[i]} us",
+        expected="less than 2^63 ns",
+    )
+    stated = column(names.COMPUTE_NS)
+    exact = optional(stated, nodes)
+    return np.where(stated.present[nodes], exact, np.maximum(micros.astype(np.int64) * 1000, 1))
+
+
 def warn_of_silent(trace: Trace, column: Column, gpu: Mask, context: Context) -> None:
     """Warn of compute nodes ``gpu`` (bool[n]) that the roofline has nothing to go by for."""
     if context.profile is not None or not context.system.roofline_enabled:

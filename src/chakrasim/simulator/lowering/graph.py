@@ -19,9 +19,9 @@ from chakrasim.collectives import Collective
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
-from chakrasim.simulator.lowering.attributes import TOO_LARGE, optional, required, scaled
+from chakrasim.simulator.lowering.attributes import TOO_LARGE, required, scaled
 from chakrasim.simulator.lowering.communication import CollectiveUse, collectives, messages
-from chakrasim.simulator.lowering.compute import TOO_LATE, compute_ns, modelled, warn_of_silent, warn_of_untimed
+from chakrasim.simulator.lowering.compute import compute_ns, modelled, recorded_ns, warn_of_silent, warn_of_untimed
 from chakrasim.simulator.lowering.measured import measured
 from chakrasim.simulator.lowering.streams import (
     LONGEST_NS,
@@ -35,7 +35,6 @@ from chakrasim.simulator.lowering.streams import (
     suffering,
 )
 from chakrasim.trace import NodeType, Trace
-from chakrasim.trace import work as names
 from chakrasim.trace.chakra.graph import offsets_of
 from chakrasim.trace.chakra.refusal import refuse, refuse_where
 
@@ -317,18 +316,7 @@ class _Actions:
 
     def _replay(self, chosen: Mask, *, count_gpu: bool) -> None:
         """Nodes that take their recorded duration, or 1 ns where none is recorded; to the ns where that is stated."""
-        micros = self.trace.duration_micros[chosen]
-        refuse_where(
-            micros > (TOO_LATE - 1) // 1000,
-            self.trace,
-            "the duration is beyond the clock's range",
-            nodes=np.flatnonzero(chosen),
-            found=lambda i: f"{micros[i]} us",
-            expected="less than 2^63 ns",
-        )
-        stated = self.column(names.COMPUTE_NS)
-        exact = optional(stated, np.flatnonzero(chosen))
-        runtime = np.where(stated.present[chosen], exact, np.maximum(micros.astype(np.int64) * 1000, 1))
+        runtime = recorded_ns(self.trace, self.column, np.flatnonzero(chosen))
         self.a[chosen] = runtime
         self.b[chosen] = np.where(self.cpu[chosen], 0, runtime) if count_gpu else 0
 

@@ -181,6 +181,12 @@ class AttrColumn:
         distinct, which = np.unique(np.where(present, self.bits[nodes], np.uint64(0)), return_inverse=True)
         return np.array([self.trace.strings[int(bits)] for bits in distinct] or [""], np.str_)[which]
 
+    def texts_or_empty(self, nodes: Ints | slice = slice(None)) -> Sequence[str]:
+        """The texts at some nodes, or all, "" where the attribute is absent or no string."""
+        index = np.where(self.kind == STRING, self.bits, np.uint64(0))[nodes].tolist()
+        known = {text: self.trace.strings[text] for text in {*index}}
+        return [known[text] for text in index]
+
     def list(self, node: int) -> list[Any]:
         """The list at one node, [] where absent. Raises InputError if the attribute is no list."""
         if not self.present[node]:

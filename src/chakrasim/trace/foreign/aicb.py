@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.errors import InputError
-from chakrasim.files.storage import read_unpacked
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
-from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided, whole
+from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided
 from chakrasim.trace.foreign.simai import STATED
+from chakrasim.trace.foreign.text import read_text, whole
 from chakrasim.trace.job.job import PEER, Job
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.trace.work import COMPUTE_NS
@@ -86,10 +86,7 @@ def read_aicb(
     """
     notes = Notes() if notes is None else notes
     source = os.fspath(path)
-    try:
-        text = read_unpacked(source, max_bytes, "an AICB table", _HELD).decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        raise InputError("an AICB table is text", file=source, place=f"byte {fault.start}") from None
+    text = read_text(source, max_bytes, "an AICB table", _HELD, "utf-8-sig")
     sections = _sections(text, source)
     count = _ranks(sections, ranks, source)
     if not sections[0].ranks:

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.errors import InputError
-from chakrasim.files.storage import read_unpacked
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.assemble import Column, Strings, attributes, metadata
 from chakrasim.trace.chakra.graph import Csr, Trace, offsets_of
+from chakrasim.trace.foreign.text import LARGEST, read_text
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import BOOL, INT64, NodeType
 from chakrasim.trace.work import COMPUTE_NS, STREAM
@@ -40,7 +40,6 @@ MAX_RANKS: Final = 1 << 20
 _HELD: Final = 40
 """Memory that reading a file takes, at most, for each of its bytes."""
 _MAX_INHERITED: Final = 1 << 24
-_LARGEST: Final = (1 << 62) - 1
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STATEMENT: Final = re.compile(r"[^\n;{}]+|[\n{}]")
@@ -92,10 +91,7 @@ def read_goal(path: str | os.PathLike[str], *, notes: Notes | None = None, max_b
     """
     notes = Notes() if notes is None else notes
     source = os.fspath(path)
-    try:
-        text = read_unpacked(source, max_bytes, "a GOAL file", _HELD).decode("utf-8")
-    except UnicodeDecodeError as fault:
-        raise InputError("a GOAL file is text", file=source, place=f"byte {fault.start}") from None
+    text = read_text(source, max_bytes, "a GOAL file", _HELD)
     ranks, blocks = _parse(text, source)
     for block in blocks.values():
         _resolve(block, source)
@@ -212,7 +208,7 @@ def _operation(said: str, block: Block, line: int, ranks: int, source: str) -> b
 
 
 def _within(digits: str, source: str, line: int) -> int:
-    if int(digits) > _LARGEST:
+    if int(digits) > LARGEST:
         raise _wrong(source, line, digits, "less than 2^62")
     return int(digits)
 

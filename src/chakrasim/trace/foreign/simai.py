@@ -17,10 +17,10 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.files.job_formats import TRANSFORMERS
-from chakrasim.files.storage import read_unpacked
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
-from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided, whole
+from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided
+from chakrasim.trace.foreign.text import read_text, whole
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.trace.work import COMPUTE_NS, PHASE
@@ -85,10 +85,7 @@ def read_simai(
     """
     notes = Notes() if notes is None else notes
     source = os.fspath(path)
-    try:
-        lines = read_unpacked(source, max_bytes, "a SimAI workload", _HELD).decode("utf-8").splitlines()
-    except UnicodeDecodeError as fault:
-        raise InputError("a SimAI workload is text", file=source, place=f"byte {fault.start}") from None
+    lines = read_text(source, max_bytes, "a SimAI workload", _HELD).splitlines()
     sizes, lists = _header(lines[0] if lines else "", source)
     left: Counter[str] = Counter()
     layers = [_layer(line, number, source, left) for number, line in enumerate(lines[2:], 3) if line.strip()]
