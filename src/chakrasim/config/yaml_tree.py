@@ -5,7 +5,9 @@ The tree is built with a stack of its own, so that nesting is bounded and aliase
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NoReturn
 
 import yaml
@@ -34,9 +36,8 @@ def decode(data: bytes, file: str, lines: dict[str, int] | None = None) -> objec
     for bad syntax, repeated keys, unknown tags and a second document.
     """
     refuse_job(data, file, "YAML")
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return _build_yaml(yaml.parse(data, Loader=loader), file, lines)
+        return _build_yaml(_events(data), file, lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1} column {mark.column + 1}" if mark else None
@@ -48,6 +49,21 @@ def decode(data: bytes, file: str, lines: dict[str, int] | None = None) -> objec
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         first = (str(error).splitlines() or ["unreadable"])[0]
         raise InputError(f"not YAML: {first[:60]}", file=file) from None
+
+
+def _events(data: bytes) -> Iterator[Any]:
+    """The parser's events. libyaml bounds the depth itself since PyYAML 6.0.4, and looks so far ahead that it says so
+    before it has given what is nested too deep for us; Python's own parser gives that."""
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    given = 0
+    try:
+        for event in yaml.parse(data, Loader=loader):
+            given += 1
+            yield event
+    except yaml.MarkedYAMLError as error:
+        if "nesting depth" not in str(error.problem):
+            raise
+        yield from islice(yaml.parse(data, Loader=yaml.SafeLoader), given, None)
 
 
 def _build_yaml(events: Any, file: str, lines: dict[str, int] | None) -> object:
