@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import exp, log, sqrt
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.collectives.libraries.sites import a100, h100
 from chakrasim.collectives.libraries.choice import Choice
 from chakrasim.collectives.libraries.course import course_of
 from chakrasim.collectives.libraries.model import Constants, Model, estimate, shipped_model, size_class, size_classes
+from chakrasim.collectives.libraries.site import Site
 from chakrasim.collectives.libraries.terms import CONSTANTS, Operation, Terms, node_GBps, overlapped, terms_of
 from chakrasim.collectives.libraries.versions import library_of
 
@@ -138,6 +140,40 @@ def test_larger_sizes_take_no_less_while_the_choice_stays(power: int, kind: str)
     if alike[0] == alike[1]:
         first, second = (one.startup_ns + size / one.rate for one, size in zip(courses, (half, whole), strict=True))
         assert first <= second * (1 + 1e-9)
+
+
+SPEEDS_GBPS = st.floats(1, 800)
+
+
+@given(
+    st.sampled_from(KINDS), st.integers(1, 1 << 34), st.sampled_from(["ring", "tree", "nvlstree"]),
+    st.sampled_from(["LL", "LL128", "Simple"]), st.sampled_from([a100, h100]),
+    st.sampled_from([(8, 2), (4, 3), (1, 4), (8, 16)]), SPEEDS_GBPS, SPEEDS_GBPS,
+)  # fmt: skip
+def test_with_the_same_choice_a_faster_network_is_never_slower(
+    kind: str, size: int, algorithm: str, protocol: str, board: Callable[..., Site], shape: tuple[int, int],
+    one: float, other: float,
+) -> None:  # fmt: skip
+    choice, operation = chosen(algorithm, protocol), Operation(kind, size)
+    slow, fast = (
+        estimate(site, NEWEST, terms_of(site, choice, operation), size).times_us[0]
+        for site in (board(*shape, nic_GBps=GBps, gpus_per_node=8) for GBps in sorted([one, other]))
+    )
+    assert fast <= slow * (1 + 1e-9)
+
+
+def test_of_what_passes_inside_nodes_and_between_them_the_longer_counts_after_weights() -> None:
+    choice, operation = chosen("nvlstree", "Simple"), Operation("all_reduce", 512 * MIB)
+    times = {}
+    for GBps in (50.0, 400.0):
+        terms = terms_of(h100(8, 2, nic_GBps=GBps), choice, operation)
+        assert {"nvls.wire/", "net.wire/nvls"} == set(terms.moving)
+        for inside in (0.1, 1.0, 10.0):
+            model = Model({"nvls.wire/": log(inside)}, {}, {}, {"network": (0.1,) * 4})
+            times[GBps, inside] = estimate(h100(8, 2), NEWEST, terms, 512 * MIB, model=model).moving_ns
+            ways = (terms.moving["nvls.wire/"] * inside, terms.moving["net.wire/nvls"])
+            assert times[GBps, inside] == pytest.approx(1e3 * max(ways))
+    assert times[50.0, 0.1] == times[50.0, 1.0] < times[50.0, 10.0] == times[400.0, 10.0]
 
 
 def test_an_estimate_is_the_weighed_sum_of_its_terms() -> None:

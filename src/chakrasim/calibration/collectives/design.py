@@ -17,7 +17,7 @@ from chakrasim.collectives.libraries.course import choice_of
 from chakrasim.collectives.libraries.model import constant_of, level_of, levels_of, scope_of, size_classes
 from chakrasim.collectives.libraries.settings import Settings
 from chakrasim.collectives.libraries.site import Site
-from chakrasim.collectives.libraries.terms import Operation, Terms, overlapped, terms_of
+from chakrasim.collectives.libraries.terms import Operation, Terms, overlapped, sides_of, terms_of
 from chakrasim.collectives.libraries.versions import Library
 from chakrasim.errors import InputError
 
@@ -102,6 +102,11 @@ class Design:
 
     def overlapped(self, times: Floats) -> Floats:
         """float64[n, terms]: times of terms, alone, as they add up to that of the point."""
+        times = times.copy()
+        for near, far in sides_of(self.names):
+            shorter = times[:, near].sum(axis=1) < times[:, far].sum(axis=1)
+            times[np.ix_(shorter, near)] = 0.0
+            times[np.ix_(~shorter, far)] = 0.0
         moving = times[:, self.moving].sum(axis=1)
         fixed = times[:, ~self.moving].sum(axis=1)
         both = overlapped(fixed, moving, self.apart)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives.libraries.site import Site
-from chakrasim.collectives.libraries.terms import Terms, overlapped
+from chakrasim.collectives.libraries.terms import Terms, overlapped, sides_of
 from chakrasim.collectives.libraries.versions import Library
 
 SIZE_CLASSES: Final = (65536, 4 << 20, (128 << 20) - 1)
@@ -168,6 +168,10 @@ def estimate(
             constant = constant_of(name)
             offset = model.offset(constant, levels) + own.get(constant, 0.0) + own.get(name, 0.0)
             part[name] = value * 1e3 * exp(model.weights.get(name, 0.0) + offset)
+        for near, far in sides_of(names := list(part)):
+            one, other = (sum(part[names[at]] for at in side) for side in (near, far))
+            for at in near if one < other else far:
+                del part[names[at]]
     sums = [sum(part.values()) for part in parts]
     whole = [float(part) for part in overlapped(sums[0], sums[1], terms.apart)]
     if not interval:

@@ -12,6 +12,7 @@ with the root of the time on the wire.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import hypot, sqrt
 from typing import Any, Final
@@ -61,6 +62,14 @@ CONSTANTS: Final = {
     "net.message": "bytes of one message between nodes",
 }
 """What may differ between machines, all factors of the nominal."""
+SIDES: Final = (
+    (
+        frozenset({"LL.wire", "LL128.wire", "Simple.wire", "nvls.wire"}),
+        frozenset({"net.wire", "net.LL.wire", "net.crowd"}),
+    ),
+    (frozenset({"ramp"}), frozenset({"net.ramp"})),
+)
+"""Constants of what passes inside nodes, and between them meanwhile: of the two the longer counts (`sides_of`)."""
 PAIRED: Final = frozenset({"all_to_all", "gather", "scatter", "message"})
 """What is sent pair by pair."""
 COPY_GBPS: Final = 1000.0
@@ -97,12 +106,21 @@ class Operation:
 class Terms:
     """Times in us by name: ``fixed`` is what passes before bytes flow, ``moving`` is proportional to bytes.
 
-    ``apart`` is the share of what moves that does so while nothing else passes; the rest overlaps (`overlapped`).
+    ``apart`` is the share of what moves that does so while nothing else passes; the rest overlaps (`overlapped`). Where
+    bytes pass inside nodes and between them, both are terms; of them the longer counts (`sides_of`), which only the
+    weights can say.
     """
 
     fixed: dict[str, float] = field(default_factory=lambda: {"launch/": 1.0})
     moving: dict[str, float] = field(default_factory=dict)
     apart: float = 1.0
+
+
+def sides_of(names: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+    """Of terms by name the indices of those inside nodes and of those between them, of whose sums the longer counts."""
+    plain = ["" if name.endswith("lines") else name.partition("/")[0] for name in names]
+    found = [tuple([at for at, name in enumerate(plain) if name in side] for side in pair) for pair in SIDES]
+    return [(near, far) for near, far in found if near and far]
 
 
 def overlapped(fixed: Numbers, moving: Numbers, apart: Numbers) -> tuple[Numbers, Numbers]:
@@ -193,26 +211,30 @@ def _slices(protocol: str, part: float) -> int:
 
 
 def _wire(found: Terms, site: Site, choice: Choice, size: float, detail: str) -> None:
-    """Bytes on the wire: of the network where it is the slower one, else of the links inside nodes."""
-    net, inside, protocol = node_GBps(site), site.inside_GBps, choice.protocol
-    if net and protocol == "LL":
-        net = min(net, max(1.0, net / site.nic_GBps) * PROXY_GBPS)
-    elif net:
-        net = _through_blocks(site, choice)
-    far = 0 < net < 1.2 * inside
-    time = size * GROWN[protocol] / (net if far else inside) / 1e3
-    kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") and not far else ""
-    if far:
-        name, ramp = "net.LL.wire" if protocol == "LL" else "net.wire", "net.ramp"
-    else:
-        name, ramp = f"{protocol}.wire", "ramp"
-    found.moving[f"{name}/{kind}{detail}{protocol}"] = time
-    if far and site.nodes > 2:
-        found.moving[f"net.crowd/{detail}"] = time
-    if protocol == "Simple" or (protocol == "LL128" and not far):
-        found.fixed[f"{ramp}/{kind}{detail}{protocol}"] = sqrt(time * 10)
-    if site.inside == "pcie" and not net:
+    """Bytes on the wire, of links inside nodes and of the network."""
+    protocol = choice.protocol
+    kind = f"{site.inside}." if site.inside in ("pcie", "xgmi") else ""
+    if site.ranks_per_node > 1:
+        time = size * GROWN[protocol] / site.inside_GBps / 1e3
+        found.moving[f"{protocol}.wire/{kind}{detail}{protocol}"] = time
+        if protocol == "Simple" or (protocol == "LL128" and site.nodes == 1):
+            found.fixed[f"ramp/{kind}{detail}{protocol}"] = sqrt(time * 10)
+    if site.nodes > 1:
+        _network(found, site, choice, size * GROWN[protocol], detail)
+    elif site.inside == "pcie":
         _through_host(found, site, size, protocol if protocol == "LL" else detail + protocol)
+
+
+def _network(found: Terms, site: Site, choice: Choice, size: float, detail: str) -> None:
+    protocol, net = choice.protocol, _through_blocks(site, choice)
+    if protocol == "LL":
+        net = min(node_GBps(site), max(1.0, node_GBps(site) / site.nic_GBps) * PROXY_GBPS)
+    time = size / net / 1e3
+    found.moving[f"{'net.LL.wire' if protocol == 'LL' else 'net.wire'}/{detail}{protocol}"] = time
+    if site.nodes > 2:
+        found.moving[f"net.crowd/{detail}"] = time
+    if protocol == "Simple":
+        found.fixed[f"net.ramp/{detail}{protocol}"] = sqrt(time * 10)
 
 
 def _through_host(found: Terms, site: Site, size: float, detail: str) -> None:
@@ -251,14 +273,11 @@ def _switch(found: Terms, site: Site, choice: Choice, operation: Operation) -> N
     whole = operation.kind == "all_reduce"
     time = (size if whole else size * (n - 1) / n) / site.inside_GBps / 1e3
     name = "" if whole else "part"
-    net = _crossing(site, size) / _through_blocks(site, choice) / 1e3 if site.nodes > 1 else 0.0
     found.fixed |= {f"nvls.hop/{name}": 1.0, f"nvls.hop/{name}ramp": sqrt(10 * time)}
     if site.nodes > 1:
         found.fixed["net.tree.hop/nvls"] = 2 * (site.nodes.bit_length() - 1)
-    if net > time:
-        found.moving["net.wire/nvls"] = net
-    else:
-        found.moving[f"nvls.wire/{name}"] = time
+        found.moving["net.wire/nvls"] = _crossing(site, size) / _through_blocks(site, choice) / 1e3
+    found.moving[f"nvls.wire/{name}"] = time
 
 
 def _chain(found: Terms, site: Site, choice: Choice, operation: Operation) -> None:
