@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chakrasim.errors import InputError
+from chakrasim.estimation.places import placed
+from chakrasim.machine import load_machine
 from chakrasim.sweeps.conditions import condition_of
 from chakrasim.sweeps.front import front_of
 from chakrasim.sweeps.space import read_space
@@ -52,11 +54,28 @@ def test_a_file_has_numbers_and_words(tmp_path: Path) -> None:
         ({"front": ["speed"]}, "no such figure"),
         ({"base": {"machine": "h100"}}, "no model"),
         ({"points": 3}, "unknown key"),
+        ({"vary": {"overlap.gradients": [True]}}, "unknown key; expected one of overlap.tp, overlap.dp"),
+        ({"vary": {"schedul": ["gpipe"]}}, "mean schedule"),
+        ({"vary": {"parallel.tp": [1]}}, "another name here; expected tp"),
+        ({"vary": {"kernels": ["eager"], "compile": [True]}}, "kernels and compile say the same thing"),
+        ({"base": {**BASE, "parallel.fsdp": 2}, "vary": {"zero": [1]}}, "say the same thing"),
+        ({"base": {"model": "llama-7b", "machine": load_machine("h100"), "gpus": 8}}, "has no effect on this machine"),
     ],
 )
 def test_what_cannot_be_read_is_said(change: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_space({"base": BASE, "vary": {"tp": [1, 2]}, **change})
+
+
+def test_values_go_to_places_of_a_spec() -> None:
+    entries = {"model": {"preset": "mixtral-8x7b"}, "optimizer": "sgd"}
+    found = placed(entries, {"optimizer.state_bytes": 4, "model.moe.top_k": 1, "overlap.dp": False})
+    assert found["optimizer"] == {"kind": "sgd", "state_bytes": 4} and found["overlap"] == {"dp": False}
+    # What the preset says of the experts stays beside what is changed.
+    assert found["model"]["moe"]["experts"] == 8 and found["model"]["moe"]["top_k"] == 1
+    assert entries == {"model": {"preset": "mixtral-8x7b"}, "optimizer": "sgd"}
+    with pytest.raises(InputError, match=r"model\.moe is no mapping here"):
+        placed({"model": {"moe": "none"}}, {"model.moe.top_k": 1})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from chakrasim.errors import InputError
 from chakrasim.estimation.api import estimate
 from chakrasim.sweeps import sweep as sweeping
 from chakrasim.sweeps.plan import plan
-from chakrasim.sweeps.points import MEMORY, all_by_arithmetic
+from chakrasim.sweeps.points import ENGINE, MEMORY, all_by_arithmetic
 from chakrasim.sweeps.space import read_space
 from chakrasim.sweeps.sweep import sweep
 
@@ -143,6 +143,30 @@ def test_a_damaged_or_missing_part_is_done_again(tmp_path: Path) -> None:
     (tmp_path / "full" / "x").touch()
     with pytest.raises(InputError, match="not empty"):
         sweep(SMALL, tmp_path / "full", jobs=1)
+
+
+def test_any_key_of_spec_library_and_machine_varies(tmp_path: Path) -> None:
+    base = {"model": "llama-7b", "machine": "h100", "gpus": 16, "batch": 32, "seq": 2048, "tp": 2, "pp": 2, "zero": 0}
+    slower: dict[str, list[Any]] = {
+        "overlap.dp": [True, False], "overlap.tp": [True, False], "gradient_dtype": ["bfloat16", "float32"],
+        "model.layers": [16, 32], "library": ["none", "nccl-2.21.5"], "oversubscription": [1, 4],
+        "overlap.bucket": ["25 MiB", "1 MiB"],
+    }  # fmt: skip
+    for key, values in slower.items():
+        more = {"fabric": "fat-tree", "gpus": 256, "batch": 512} if key == "oversubscription" else {}
+        found = sweep({"base": {**base, **more}, "vary": {key: values}}, jobs=1)
+        steps = [one.step_s for one in found.outcomes]
+        assert all(one.by == ENGINE for one in found.outcomes) and steps[0] <= steps[1], key
+        assert key == "overlap.bucket" or steps[0] < steps[1] * 0.9999, key
+    spec = {"model": {"preset": "llama-7b"}, "optimizer": "sgd", "overlap": {"dp": False}}
+    (tmp_path / "m.yaml").write_text(json.dumps(spec))
+    named = sweep({"base": {**base, "overlap.dp": False}, "vary": {"optimizer": ["sgd"]}}, jobs=1)
+    written = sweep({"base": {**base, "model": str(tmp_path / "m.yaml"), "clip_gradients": True, "fused_loss": True},
+                     "vary": {"overlap.dp": [False]}}, jobs=1)  # fmt: skip
+    assert named.outcomes[0].step_s == written.outcomes[0].step_s
+    refused = sweep({"base": base, "vary": {"schedule": ["1f1b", "none of them"]}}, jobs=1)
+    assert [one.status for one in refused.outcomes] == ["ok", "refused"]
+    assert refused.outcomes[1].reason.startswith("schedule: ")
 
 
 CODE = """

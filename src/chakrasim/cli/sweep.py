@@ -34,10 +34,10 @@ The sweep (YAML or JSON):
   where: ["dp * tp * pp == gpus"]
   front: [step_s, memory_bytes]      # default: step_s, gpus, memory_bytes, and money where a price is given
 
-Keys are options of chakrasim estimate (with _ for -), dp, price_per_gpu_hour, and places of the machine's file, such
-as network[0].bandwidth. DIR gets results.csv.gz, of all points in the order of the product, and front.csv. Every point
-is reckoned, or those that a search tries; the front and a hundredth of the others are simulated, and the largest
-difference is said.
+Keys are options of chakrasim estimate (with _ for -), dp, price_per_gpu_hour, fabric, oversubscription, library,
+places of the machine's file, such as network[0].bandwidth, and keys of a transformer spec, such as overlap.dp. DIR
+gets results.csv.gz, of all points in the order of the product, and front.csv. Every point is reckoned, or those that
+a search tries; the front and a hundredth of the others are simulated, and the largest difference is said.
 
 exit codes: 0 done; 2 unusable input
 """

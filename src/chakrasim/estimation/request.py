@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from chakrasim.config.section import Section, open_section
 from chakrasim.errors import InputError, near
+from chakrasim.estimation.places import placed
 from chakrasim.generator.spec.keys import renamed, word_of
 from chakrasim.generator.spec.models import MODELS
 from chakrasim.generator.spec.spec import MATRIX_DTYPES
@@ -71,11 +72,13 @@ _PLACES: Final = {
 """Where a spec has what is asked for."""
 
 
-def entries_of(model: ModelLike, request: Request) -> tuple[Entries, str]:
-    """A spec's entries, its sections among them, and where they come from. Raises InputError for an unknown model."""
+def entries_of(model: ModelLike, request: Request, places: Mapping[str, Any] | None = None) -> tuple[Entries, str]:
+    """A spec's entries, its sections among them, with values in `chakrasim.estimation.places`, and where they come
+    from. Raises InputError for an unknown model."""
     root = renamed(_opened(model), "")
     entries: Entries = {name: value for name, value in root.entries.items() if value is not None}
-    for name in ("model", "parallel", "batch"):
+    named = {place.partition(".")[0] for place in places or () if "." in place} - {"optimizer", "lora"}
+    for name in dict.fromkeys(("model", "parallel", "batch", *sorted(named))):
         entries[name] = _below(root, name)
     for name, (home, key) in _PLACES.items():
         value = getattr(request, name)
@@ -93,7 +96,7 @@ def entries_of(model: ModelLike, request: Request) -> tuple[Entries, str]:
         entries["kernels"] = "compiled" if request.compile else "eager"
     if request.vp is not None:
         entries.pop("schedule", None)
-    return entries, root.file
+    return placed(entries, places or {}), root.file
 
 
 def _opened(model: ModelLike) -> Section:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -45,13 +45,16 @@ class _Asked:
         return key not in self.entries["parallel"]
 
 
-def spec_of(model: ModelLike, machine: Machine, request: Request) -> tuple[Spec, tuple[str, ...]]:
+def spec_of(
+    model: ModelLike, machine: Machine, request: Request, places: Mapping[str, Any] | None = None
+) -> tuple[Spec, tuple[str, ...]]:
     """The step as a spec, and what was assumed, in words.
 
-    ``model`` is a model's name, a spec's file, or the mapping that it holds. Raises InputError for a model that is not
+    ``model`` is a model's name, a spec's file, or the mapping that it holds; ``places`` has values of
+    `chakrasim.estimation.places`. Raises InputError for a model that is not
     known and for what does not go together.
     """
-    entries, _ = entries_of(model, request)
+    entries, _ = entries_of(model, request, places)
     alone = {key: value for key, value in entries.items() if key in ("model", "dtype", "gradient_dtype", "recompute")}
     named = isinstance(model, str) and word_of(model) in MODELS
     sizes = _named(json.dumps(alone)) if named else load_spec(alone).model

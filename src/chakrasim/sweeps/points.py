@@ -21,7 +21,7 @@ from chakrasim.estimation.uncertainty import Doubts, kind_of, load_spread
 from chakrasim.machine import Machine, load_device, load_machine
 from chakrasim.sweeps.conditions import Condition
 from chakrasim.sweeps.lanes import Settings, parts_of
-from chakrasim.sweeps.space import ASKED, Point, is_setting
+from chakrasim.sweeps.space import ASKED, SIZE, Point, is_place, is_setting
 
 if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Spec
@@ -81,17 +81,18 @@ class _Source:
     """What a machine is read from, beside settings: a name, a file or the text of a mapping; options."""
 
     name: str
-    gpus: int | None
-    nic: str | None
-    profile: str | None
+    made: tuple[Any, ...]
+    """The values of `SIZE`."""
 
     @lru_cache(maxsize=_FILES)  # noqa: B019  # equal ones are the same to it
     def load(self, settings: Settings) -> Machine:
         """The machine with settings. Raises InputError for what cannot be read."""
         source = json.loads(self.name) if self.name.startswith("{") else self.name
-        machine = load_machine(source, gpus=self.gpus, nic=self.nic, settings=dict(settings) or None)
-        if self.profile is not None:
-            machine = replace(machine, profile=load_device(self.profile))
+        made = dict(zip(SIZE, self.made, strict=True))
+        profile = made.pop("device_profile")
+        machine = load_machine(source, settings=dict(settings) or None, **made)
+        if profile is not None:
+            machine = replace(machine, profile=load_device(profile))
         profile_of(machine)
         return machine
 
@@ -125,10 +126,12 @@ def prepared(
     try:
         if "dp" in point and values["dp"] * shared(values) != machine.ranks:
             raise InputError("dp * tp * pp * cp is not the number of GPUs")
-        spec, assumed = spec_of(values["model"], machine, Request(**asked))
+        places = {name: value for name, value in values.items() if is_place(name)}
+        spec, assumed = spec_of(values["model"], machine, Request(**asked), places)
     except InputError as error:
         reason = _PARTICULAR.sub("", error.message)
-        reason = f"{error.place}: {reason}" if error.place in ASKED else reason
+        place = (error.place or "").removeprefix("$.")
+        reason = f"{place}: {reason}" if place in ASKED or is_place(place) else reason
         return _refused(values, reason, machine.ranks)
     peak = peak_bytes(spec)
     if peak > filled * profile_of(machine).memory_bytes:
@@ -243,7 +246,7 @@ def _machine_of(values: Mapping[str, Any]) -> Loaded:
 def _source_of(values: Mapping[str, Any]) -> _Source:
     machine = values["machine"]
     name = machine if isinstance(machine, str) else json.dumps(machine)
-    return _Source(name, values.get("gpus"), values.get("nic"), values.get("device_profile"))
+    return _Source(name, tuple(values.get(key) for key in SIZE))
 
 
 def _settings(values: Mapping[str, Any]) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -13,14 +13,19 @@ import numpy as np
 from chakrasim.config.section import Section, open_section
 from chakrasim.config.values import Scalar, parse_decimal, parse_integer
 from chakrasim.errors import InputError, near
+from chakrasim.estimation.places import BESIDE, OTHER_NAMES, PLACES
 from chakrasim.estimation.request import Request
+from chakrasim.machine import Machine
 from chakrasim.sweeps.conditions import Condition, condition_of
 
 ASKED: Final = tuple(one.name for one in fields(Request))
-KEYS: Final = ("model", "machine", "gpus", "nic", "device_profile", "price_per_gpu_hour", "dp", *ASKED)
+SIZE: Final = ("gpus", "nic", "fabric", "oversubscription", "library", "device_profile")
+"""Keys of what a machine is made with, beside its name and places of its file."""
+KEYS: Final = ("model", "machine", *SIZE, "price_per_gpu_hour", "dp", *ASKED)
 MACHINE_PARTS: Final = ("network", "compute", "machine")
 """Keys that begin so are places of the machine's file."""
 _SETTING: Final = tuple(part + behind for part in MACHINE_PARTS for behind in ".[")
+_PLACES: Final = frozenset(PLACES) - {*KEYS}
 AXES: Final = ("step_s", "gpus", "memory_bytes", "energy_j", "money")
 MOST_POINTS: Final = 10_000_000
 _AROUND: Final = ("pp", "vp", "dp", "gpus", "batch")
@@ -101,6 +106,8 @@ def read_space(source: Any) -> Space:
     for name in ("model", "machine"):
         if name not in base and name not in vary:
             root.fail("base", f"no {name}", expected=f"{name}: ..., in base or vary")
+    machines = vary.get("machine", (base.get("machine"),))
+    _check_beside(root, {**base, **vary}, machines)
     if not vary:
         root.fail("vary", "nothing to vary", expected="keys with several values")
     if len(found) > MOST_POINTS:
@@ -133,9 +140,31 @@ def _base(root: Section) -> Point:
 
 
 def _check_key(section: Section, key: str) -> None:
-    if key not in KEYS and not is_setting(key):
-        section.fail(key, "unknown key", expected="one of " + ", ".join(KEYS) + ", or a place of the machine's file",
-                     remedy=near(key, KEYS) or "such as network[0].bandwidth")  # fmt: skip
+    if key in KEYS or key in PLACES or is_setting(key):
+        return
+    if key in OTHER_NAMES:
+        section.fail(key, "this key has another name here", expected=OTHER_NAMES[key])
+    part, _, _ = key.rpartition(".")
+    beside = [place for place in PLACES if place.rpartition(".")[0] == part] if part else []
+    expected = ", ".join(beside or KEYS) + (", or a place of the machine's file or of a spec" if not beside else "")
+    section.fail(key, "unknown key", expected="one of " + expected,
+                 remedy=near(key, (*KEYS, *PLACES)) or "such as network[0].bandwidth or overlap.dp")  # fmt: skip
+
+
+def _check_beside(root: Section, given: Collection[str], machines: Iterable[Any]) -> None:
+    """Refuse keys of which one would silently hide the other."""
+    for place, others in BESIDE.items():
+        for other in others:
+            if place in given and other in given:
+                root.fail("vary", f"{place} and {other} say the same thing", remedy="leave one of the two out")
+    own = [key for key in given if key in SIZE or is_setting(key)]
+    if own and any(isinstance(machine, Machine) for machine in machines):
+        root.fail("base", f"{own[0]} has no effect on this machine", expected="a Machine is complete")
+
+
+def is_place(key: str) -> bool:
+    """Whether a key is a place of a spec."""
+    return key in _PLACES
 
 
 def is_setting(key: str) -> bool:
