@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +19,7 @@ import pytest
 from chakrasim.errors import InputError
 from chakrasim.sweeps.front import front_of
 from chakrasim.sweeps.points import OK, REFUSED, UNTRIED, Outcome
-from chakrasim.sweeps.search import search_of
+from chakrasim.sweeps.search import METHODS, OPTUNA, search_of
 from chakrasim.sweeps.space import Space, read_space
 from chakrasim.sweeps.sweep import sweep
 
@@ -84,6 +89,51 @@ def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     with pytest.raises(InputError, match="has another sweep"):
         sweep(SMALL, tmp_path / "again", jobs=1, resume=True)
+
+
+CODE = """
+import json, sys
+from chakrasim.sweeps.sweep import sweep
+sweep(json.load(open(sys.argv[1])), sys.argv[2], resume=True, search=sys.argv[3], runs=48)
+"""
+MANY = {**SMALL, "vary": {**SMALL["vary"], "recompute": ["none", "selective", "full"], "seq": [1024, 2048, 4096]},
+        "base": {key: value for key, value in SMALL["base"].items() if key != "seq"}}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_killed_at_any_moment_and_resumed_the_table_is_the_same(method: str, tmp_path: Path) -> None:
+    if method == OPTUNA:
+        pytest.importorskip("optuna")
+    (tmp_path / "s.json").write_text(json.dumps(MANY))
+    words = [sys.executable, "-c", CODE, str(tmp_path / "s.json")]
+    begun = time.monotonic()
+    subprocess.run([*words, str(tmp_path / "whole"), method], check=True)
+    took_s, killed, left = time.monotonic() - begun, 0, set()
+    for moment in range(1, 21):
+        folder = tmp_path / f"k{moment}"
+        process = subprocess.Popen([*words, str(folder), method], start_new_session=True)
+        time.sleep(took_s * moment / 20)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            killed += 1
+        process.wait()
+        left.add(len(list(folder.glob("parts/*.json"))))
+        sweep(MANY, folder, resume=True, jobs=1, search=method, runs=48)
+        for name in ("results.csv.gz", "front.csv"):
+            assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (moment, name)
+    assert killed >= 10 and len(left) >= 5
+
+
+def test_a_search_by_optuna_goes_on_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    sweep(SMALL, tmp_path / "whole", jobs=1, search=OPTUNA, runs=8)
+    shutil.copytree(tmp_path / "whole", tmp_path / "again")
+    for part in sorted((tmp_path / "again" / "parts").iterdir())[1::2]:
+        part.unlink()
+    sweep(SMALL, tmp_path / "again", jobs=1, resume=True, search=OPTUNA, runs=8)
+    for name in ("results.csv.gz", "front.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.slow
