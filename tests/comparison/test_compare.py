@@ -15,8 +15,11 @@ import chakrasim as cs
 from chakrasim import InputError, Notes
 from chakrasim.analysis import temporal_breakdown
 from chakrasim.cli.main import main
+from chakrasim.comparison.parts import Part, Told
 from chakrasim.comparison.result import Cause, Comparison
+from chakrasim.comparison.sides import Side
 from chakrasim.generator import generate_transformer
+from chakrasim.report.tables.answers.comparison import comparison_sections
 from chakrasim.trace.linked.file import write_linked
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
@@ -81,6 +84,22 @@ def test_a_run_is_like_itself(results: dict[str, cs.SimulationResult], tmp_path:
     said = found.to_json()
     assert said["ratio"] == 1 and {cause["share"] for cause in said["causes"]} == {None}
     assert "takes as long as A" in " ".join(_shown(found))
+
+
+def test_of_a_difference_that_nearly_cancels_no_share_is_told() -> None:
+    times = {"first": (1000, 2000), "second": (2000, 990), "third": (10, 10)}
+    sides = [
+        Side(
+            letter, "trace", "a step", 0, {"compute": Told("kinds", tuple(Part(n, t[i], 1) for n, t in times.items()))}
+        )
+        for i, letter in enumerate("AB")
+    ]
+    causes = tuple(Cause("compute", name, a, b) for name, (a, b) in times.items())
+    found = Comparison(sides[0], sides[1], causes)
+    assert found.difference_ns == -10
+    (table,) = [one for one in comparison_sections(found) if "share" in one.columns]
+    at = table.columns.index("share")
+    assert [row[at] for row in table.rows] == ["-", "-", "0.0%", "100.0%"]
 
 
 def test_ranks_may_be_chosen(results: dict[str, cs.SimulationResult]) -> None:

@@ -186,3 +186,14 @@ def test_a_step_is_summarised_by_phase_and_module_whatever_its_number() -> None:
     ]
     assert sorted((arrow.source, arrow.target) for arrow in picture.arrows) == [(0, 1), (1, 2), (2, 3), (3, 4)]
     assert picture.weaker == 3
+
+
+def test_of_operators_whose_arrows_cross_the_strongest_into_each_is_drawn() -> None:
+    builder = TraceBuilder()
+    for number in range(600):
+        earlier = sorted({number - 1, number // 2, number // 3}) if number else []
+        name = f"aten::op{'abcdef'[number // 100]}"
+        builder.add(number, name=name, type=4, data_deps=earlier, attrs={"is_cpu_op": True})
+    picture = picture_of(builder.build(), "module")
+    assert sorted((arrow.source, arrow.target) for arrow in picture.arrows) == [(0, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
+    assert picture.weaker > 0

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 SUMMARY = "Draw the graph of a Chakra trace, a network, or what ranks of a simulated job do over time"
 EXAMPLES = """\
-In graphs of more than 500 nodes, those of a module or kind of work in a phase of the step (--by phase; with the
-strongest arrow into each), of an operator (--by module), or of a thread or stream (--by stream) become one box. Solid
-arrows are data dependencies, dashed ones control dependencies. .pdf needs the program dot of Graphviz; .svg takes it if
-it is there, and a simple layout of our own if not.
+In graphs of more than 500 nodes, those of a module or kind of work in a phase of the step (--by phase), of an operator
+(--by module), or of a thread or stream (--by stream) become one box. Where arrows would cross too much, the strongest
+into each box is drawn. Solid arrows are data dependencies, dashed ones control dependencies. .pdf needs the program dot
+of Graphviz; .svg takes it if it is there, and a simple layout of our own if not.
 
 Of a network every rank, NIC, switch and cable is drawn, islands in frames; of a large one islands, or all alike, are
 one box with a count. --load colours cables by the share of a run in which they were busy.

@@ -23,6 +23,8 @@ DATA, CONTROL = "data", "control"
 
 #: Groups of a phase and a module that a person can look at.
 MOST_PARTS = 40
+#: Arrows by box beyond which those of modules cross so much that only the strongest are drawn.
+CROWDED = 1.5
 _NUMBER = re.compile(r"[0-9]+")
 #: Nodes that frame a run and tell nothing of the work in it.
 _FRAMES = re.compile(r"^\[pytorch\||^ProfilerStep|^##")
@@ -80,7 +82,8 @@ def picture_of(trace: Trace, by: str = "auto") -> Picture:
     place = {name: number for number, name in enumerate(keys)}
     group = np.array([place[name] for name in names], np.int64)
     arrows = _merged(group, source, target, kind)
-    kept = _strongest(arrows) if by == "phase" else arrows
+    crowded = len(arrows) > CROWDED * len(keys)
+    kept = _strongest(arrows) if by == "phase" or (by == "module" and crowded) else arrows
     return Picture(_groups(trace, keys, group), kept, missing, len(arrows) - len(kept))
 
 

@@ -12,6 +12,8 @@ from chakrasim.text.layout import Section
 if TYPE_CHECKING:
     from chakrasim.comparison.result import Cause, Comparison
 
+CANCELLED: Final = 10
+"""Parts of a difference that are this many times as large as what is left of them."""
 MOST_CAUSES: Final = 20
 MOST_COUNTED: Final = 10
 MOST_KERNELS: Final = 6
@@ -144,4 +146,7 @@ def signed(ns: int) -> str:
 
 
 def _share(found: Comparison, ns: int) -> str:
+    """Of the difference; nothing where parts cancel out so that what is left of them says nothing of a part."""
+    if abs(ns) > CANCELLED * abs(found.difference_ns):
+        return "-"
     return share_text(ns, found.difference_ns).replace("-0.0%", "0.0%")
