@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,13 +28,20 @@ def modules(source: Path) -> dict[str, ast.Module]:
     return found
 
 
+@cache
+def told_apart(tree: ast.Module) -> list[ast.AST]:
+    """What these checks look at: one walk over a tree is what they take longest for."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Call, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
 def imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
     """Which of the modules each imports, wherever in the file that stands."""
     return {name: {target for target in _named(tree, trees) if target != name} for name, tree in trees.items()}
 
 
 def _named(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in told_apart(tree):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name in known)
@@ -111,6 +119,11 @@ def trees() -> dict[str, ast.Module]:
 
 
 @pytest.fixture(scope="module")
+def graph(trees: dict[str, ast.Module]) -> Graph:
+    return imports(trees)
+
+
+@pytest.fixture(scope="module")
 def contributing() -> Table:
     return table((ROOT / "CONTRIBUTING.md").read_text())
 
@@ -120,10 +133,8 @@ def test_the_table_has_all_rooms_and_no_others(trees: dict[str, ast.Module], con
     assert sorted(listed) == sorted({room_of(name) for name in trees})
 
 
-def test_rooms_import_what_the_table_allows_and_it_allows_no_more(
-    trees: dict[str, ast.Module], contributing: Table
-) -> None:
-    used = rooms(imports(trees))
+def test_rooms_import_what_the_table_allows_and_it_allows_no_more(graph: Graph, contributing: Table) -> None:
+    used = rooms(graph)
     wrong = [f"{room} imports {other}" for room in used for other in sorted(used[room] - contributing.allowed(room))]
     own = contributing.basics | contributing.others
     idle = [f"{room} has no need of {other}" for room in used for other in sorted(own[room] - used[room])]
@@ -141,8 +152,7 @@ def test_the_table_stands_in_order_so_that_imports_point_down(contributing: Tabl
     assert upward == []
 
 
-def test_no_files_and_no_rooms_import_one_another_in_a_circle(trees: dict[str, ast.Module]) -> None:
-    graph = imports(trees)
+def test_no_files_and_no_rooms_import_one_another_in_a_circle(graph: Graph) -> None:
     assert circles(graph) == []
     assert circles(rooms(graph)) == []
 
@@ -173,7 +183,7 @@ def test_long_functions_say_why(trees: dict[str, ast.Module]) -> None:
 
 def long_functions(tree: ast.Module) -> list[str]:
     """Functions of more than MOST_LINES lines whose docstring has no sentence with "long because"."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [node for node in told_apart(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return [
         f"{node.name} ({length} lines)"
         for node in functions
