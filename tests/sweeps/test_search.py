@@ -19,7 +19,7 @@ import pytest
 from chakrasim.errors import InputError
 from chakrasim.sweeps.front import front_of
 from chakrasim.sweeps.points import OK, REFUSED, UNTRIED, Outcome
-from chakrasim.sweeps.search import METHODS, OPTUNA, search_of
+from chakrasim.sweeps.search import METHODS, OPTUNA, OWN, search_of
 from chakrasim.sweeps.space import Space, read_space
 from chakrasim.sweeps.sweep import sweep
 
@@ -79,14 +79,21 @@ def test_the_front_is_of_points_that_were_tried_and_nothing_tried_beats_it(tmp_p
     assert "not tried" not in found.refused and found.to_json()["not_tried"] == found.untried
 
 
-def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
-    sweep(SMALL, tmp_path / "whole", jobs=1, search=True, runs=8)
+def check_same_tables(folder: Path, whole: Path) -> None:
+    for name in ("results.csv.gz", "front.csv"):
+        assert (folder / name).read_bytes() == (whole / name).read_bytes(), (folder.name, name)
+
+
+@pytest.mark.parametrize(("method", "jobs"), [(OWN, 2), (OPTUNA, 1)])
+def test_a_search_goes_on_where_it_was(method: str, jobs: int, tmp_path: Path) -> None:
+    if method == OPTUNA:
+        pytest.importorskip("optuna")
+    sweep(SMALL, tmp_path / "whole", jobs=1, search=method, runs=8)
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
     for part in sorted((tmp_path / "again" / "parts").iterdir())[1::2]:
         part.unlink()
-    sweep(SMALL, tmp_path / "again", jobs=2, resume=True, search=True, runs=8)
-    for name in ("results.csv.gz", "front.csv"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    sweep(SMALL, tmp_path / "again", jobs=jobs, resume=True, search=method, runs=8)
+    check_same_tables(tmp_path / "again", tmp_path / "whole")
     with pytest.raises(InputError, match="has another sweep"):
         sweep(SMALL, tmp_path / "again", jobs=1, resume=True)
 
@@ -120,20 +127,8 @@ def test_killed_at_any_moment_and_resumed_the_table_is_the_same(method: str, tmp
         process.wait()
         left.add(len(list(folder.glob("parts/*.json"))))
         sweep(MANY, folder, resume=True, jobs=1, search=method, runs=48)
-        for name in ("results.csv.gz", "front.csv"):
-            assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), (moment, name)
+        check_same_tables(folder, tmp_path / "whole")
     assert killed >= 10 and len(left) >= 5
-
-
-def test_a_search_by_optuna_goes_on_where_it_was(tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    sweep(SMALL, tmp_path / "whole", jobs=1, search=OPTUNA, runs=8)
-    shutil.copytree(tmp_path / "whole", tmp_path / "again")
-    for part in sorted((tmp_path / "again" / "parts").iterdir())[1::2]:
-        part.unlink()
-    sweep(SMALL, tmp_path / "again", jobs=1, resume=True, search=OPTUNA, runs=8)
-    for name in ("results.csv.gz", "front.csv"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.slow
