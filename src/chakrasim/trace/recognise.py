@@ -59,20 +59,16 @@ def wrong_document(names: list[str], source: str, expected: str) -> InputError:
     return InputError(f"this is not {expected}", file=source, found=found, expected=f"a list {wanted!r}")
 
 
-def refuse_old_schema(data: bytes, source: str, damaged: bool) -> None:
-    """Raise InputError if ``data`` look like a trace of a schema before 0.0.4."""
-    from chakrasim.trace.chakra import legacy
-
-    look = legacy.look(data, damaged)
-    if look is not None:
-        raise InputError(
-            "this trace was not written with Chakra schema 0.0.4 or 1.0",
-            file=source,
-            place="byte 0",
-            found=look,
-            expected="GlobalMetadata, then the nodes of schema 0.0.4",
-            remedy="create the trace again with today's Chakra tools",
-        )
+def unknown_schema(found: str, source: str) -> InputError:
+    """The error for a trace that looks like one of a schema before 0.0.4, nobody knows which."""
+    return InputError(
+        "this trace was not written with Chakra schema 0.0.4 or 1.0",
+        file=source,
+        place="byte 0",
+        found=found,
+        expected="GlobalMetadata, then the nodes of schema 0.0.4",
+        remedy="create the trace again with today's Chakra tools",
+    )
 
 
 def _json_look(head: bytes) -> str | None:

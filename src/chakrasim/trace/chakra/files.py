@@ -27,12 +27,13 @@ def parse_trace(
 ) -> Trace:
     """The trace in the uncompressed bytes ``data`` of a Chakra file.
 
-    ``source`` names the data in messages. Unknown fields are left out, with a warning. Raises InputError with the byte
-    and the node where the data stop being a trace; with ``lenient`` the intact messages before that place are kept
-    instead, and a warning counts what was kept and lost. ``limit`` bounds the memory of the trace's columns; None: by
-    the number of bytes.
+    ``source`` names the data in messages. A trace of the schemas 0.0.1 to 0.0.3 becomes what 0.0.4 has for the same,
+    with a warning of the unit that its run times are taken in. Unknown fields are left out, with a warning. Raises
+    InputError with the byte and the node where the data stop being a trace; with ``lenient`` the intact messages before
+    that place are kept instead, and a warning counts what was kept and lost. ``limit`` bounds the memory of the trace's
+    columns; None: by the number of bytes.
     """
-    from chakrasim.trace.chakra import wire
+    from chakrasim.trace.chakra import legacy, wire
     from chakrasim.trace.chakra.decoded import Columns
 
     notes = Notes() if notes is None else notes
@@ -41,7 +42,17 @@ def parse_trace(
     status = columns.decode()
     unknown = int(columns.state[wire.UNKNOWN])
     if status != wire.DONE or unknown or columns.version().startswith("\n"):
-        recognise.refuse_old_schema(data, source, damaged=status != wire.DONE)
+        older = legacy.look(data, status != wire.DONE)
+        if older is not None:
+            schema, found = older
+            if not schema:
+                raise recognise.unknown_schema(found, source)
+            if schema == legacy.NO_METADATA:
+                notes.note(f"{source}: the nodes have no metadata before them, which read as empty")
+                return parse_trace(b"\0" + data, source, lenient=lenient, notes=notes, limit=limit)
+            from chakrasim.trace.chakra.old_schemas import read_old
+
+            return read_old(data, source, schema, lenient=lenient, notes=notes, limit=limit or bound(len(data)))
     if status != wire.DONE:
         damage = recognise.damage(status, columns, source)
         if not lenient or not columns.state[wire.FRAMES]:

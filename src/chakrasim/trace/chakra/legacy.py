@@ -1,78 +1,129 @@
-"""Telling traces of the schemas before 0.0.4, which are refused: their files do not say all that a conversion needs.
+"""Telling traces of the schemas before 0.0.4, by the fields that their messages have.
 
-What is documented of 0.0.1 leaves the unit of its run times open, of 0.0.2 and 0.0.3 the field numbers of attributes,
-so a conversion would guess. Read as today's schema, such a file would lose its first node, or text would turn into
-dependencies.
+Read as today's schema, such a file would lose its first node, or text would turn into dependencies. `old_schemas` reads
+those that can be told for sure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
-_VARINT, _BLOCK = 0, 2
+VARINT, FIXED64, BLOCK, FIXED32 = 0, 1, 2, 5
+FIRST: Final = "0.0.1"
+WITH_ATTRIBUTES: Final = "0.0.2 or 0.0.3"
+NO_METADATA: Final = "0.0.4"
+"""Written without metadata, as by the first converters of text workloads for 0.0.4."""
 _LOOKED_AT = 64
 
 
-def look(data: bytes, damaged: bool) -> str | None:
-    """What older file ``data`` look like, from the first messages; None for none. ``damaged``: decoding failed."""
-    messages = [set(_fields(body)) for body in islice(_bodies(data), _LOOKED_AT)]
+class Damage(ValueError):
+    """A message that cannot be taken apart: ``at``, the byte of it, and what is wrong."""
+
+    def __init__(self, at: int, fault: str) -> None:
+        super().__init__(fault)
+        self.at = at
+
+
+def look(data: bytes, damaged: bool) -> tuple[str, str] | None:
+    """(`FIRST`, `WITH_ATTRIBUTES`, `NO_METADATA` or "", what ``data`` look like); None for no older file.
+
+    It goes by the first messages. ``damaged``: decoding by today's schema failed.
+    """
+    messages = [list(_intact(body)) for body in islice(_whole(data), _LOOKED_AT)]
     if not messages:
         return None
-    seen = set().union(*messages)
-    numbers = {field for field, _ in seen}
-    if (1, _VARINT) in messages[0]:
-        if numbers & set(range(12, 21)):
-            return "a node as first message, with the fields of schema 0.0.1"
-        if (11, _BLOCK) in seen:
-            return "a node as first message, with the fields of schema 0.0.2 or 0.0.3"
-        return "a node where the metadata should be: an older schema, or the metadata are missing"
-    if _begins_with_attribute(data):
-        return "metadata as in schema 0.0.3"
-    if (11, _BLOCK) in seen and (damaged or (10, _BLOCK) not in seen):
-        return "nodes with the fields of schema 0.0.3"
+    seen = {(number, wire) for message in messages for number, wire, _, _ in message}
+    begins = {(number, wire) for number, wire, _, _ in messages[0]}
+    if (1, VARINT) in begins:
+        numbers = {number for number, _ in seen}
+        if numbers & set(range(12, 21)) or {(number, VARINT) for number in range(8, 12)} & seen:
+            return FIRST, "a node as first message, with the fields of schema 0.0.1"
+        if (11, BLOCK) in seen:
+            return WITH_ATTRIBUTES, "a node as first message, with the fields of schema 0.0.2 or 0.0.3"
+        # Writers of proto3 leave zeros out and pack numbers.
+        proto2 = (4, VARINT) in seen or any(number == 1 and value == 0 for number, _, value, _ in messages[0])
+        if proto2 and {(6, VARINT), (7, VARINT)} & seen and max(numbers) < 8:
+            return FIRST, "a node as first message, written as schema 0.0.1 was"
+        tenth = [content for message in messages for number, _, _, content in message if number == 10]
+        if tenth and max(numbers) == 10 and all(content[:1] == b"\x0a" for content in tenth):
+            return NO_METADATA, "nodes of 0.0.4, whose attributes have names, without metadata before them"
+        return "", "a node where the metadata should be: an older schema, or the metadata are missing"
+    if (3, VARINT) in begins and (1, BLOCK) not in begins:  # proto3 leaves out an id of 0
+        return NO_METADATA, "nodes without metadata before them"
+    if begins_with_attribute(next(_whole(data))):
+        return WITH_ATTRIBUTES, "metadata as in schema 0.0.3"
+    if (11, BLOCK) in seen and (damaged or (10, BLOCK) not in seen):
+        return WITH_ATTRIBUTES if not messages[0] else "", "nodes with the fields of schema 0.0.3"
     return None
 
 
-def _begins_with_attribute(data: bytes) -> bool:
+def begins_with_attribute(message: bytes) -> bool:
     """Whether field 1 of the metadata, today's version string, holds a message that begins with a name."""
-    first = next(_bodies(data), b"")
-    _, at = _varint(first, 1)
-    return first[:1] == b"\x0a" and first[at : at + 1] == b"\x0a"
+    try:
+        _, at = number_at(message, 1)
+    except Damage:
+        return False
+    return message[:1] == b"\x0a" and message[at : at + 1] == b"\x0a"
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, next position); the position is past the end if the number is cut or longer than any legal one."""
+def number_at(data: bytes, at: int) -> tuple[int, int]:
+    """(value, next position) of the base-128 number at ``at``, 64 bits at most. Raises `Damage`."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
-            break
+            raise Damage(at, "the file ends, or a field does, in the middle of a number")
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, at
-    return 0, len(data) + 1
+            return value & (1 << 64) - 1, at
+    raise Damage(at, "a number is malformed")
 
 
-def _bodies(data: bytes) -> Iterator[bytes]:
+def bodies(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(position, content) of each message. Raises `Damage` where they end early."""
     at = 0
     while at < len(data):
-        size, at = _varint(data, at)
-        if at + size > len(data):
-            return
-        yield data[at : at + size]
+        size, start = number_at(data, at)
+        if size > len(data) - start:
+            raise Damage(at, "the file ends in the middle of a message")
+        yield start, data[start : start + size]
+        at = start + size
+
+
+def fields(body: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """(number, wire type, value, content) of each field at the top of a message: the value of a `VARINT`, else the
+    bytes. Raises `Damage`."""
+    at = 0
+    while at < len(body):
+        tag, at = number_at(body, at)
+        number, wire = tag >> 3, tag & 7
+        if number == 0 or wire not in (VARINT, FIXED64, BLOCK, FIXED32):
+            raise Damage(at, "a field's tag is malformed")
+        if wire == VARINT:
+            value, at = number_at(body, at)
+            yield number, wire, value, b""
+            continue
+        size = {FIXED64: 8, FIXED32: 4}.get(wire)
+        if size is None:
+            size, at = number_at(body, at)
+        if size > len(body) - at:
+            raise Damage(at, "a field reaches beyond the end of its message")
+        yield number, wire, 0, body[at : at + size]
         at += size
 
 
-def _fields(body: bytes) -> Iterator[tuple[int, int]]:
-    """(number, wire type) of each field at the top of a message, as far as it makes sense."""
-    at = 0
-    while at < len(body):
-        tag, at = _varint(body, at)
-        field, wire = tag >> 3, tag & 7
-        if field == 0 or at > len(body) or wire not in (0, 1, 2, 5):
-            return
-        yield field, wire
-        value, after = _varint(body, at)
-        at = {_VARINT: after, _BLOCK: after + value, 1: at + 8, 5: at + 4}[wire]
+def _whole(data: bytes) -> Iterator[bytes]:
+    try:
+        yield from (body for _, body in bodies(data))
+    except Damage:
+        return
+
+
+def _intact(body: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    try:
+        yield from fields(body)
+    except Damage:
+        return
