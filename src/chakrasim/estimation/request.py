@@ -102,6 +102,10 @@ def entries_of(model: ModelLike, request: Request, places: Mapping[str, Any] | N
 def _opened(model: ModelLike) -> Section:
     if isinstance(model, Mapping):
         return open_section(model, "transformer spec", "yaml", None)
+    if not isinstance(model, str | os.PathLike):
+        raise InputError(
+            "this is no model", place="model", found=repr(model)[:80], expected="a name, a file, or entries"
+        )
     name = os.fspath(model)
     if word_of(name) in MODELS and not isinstance(model, os.PathLike):
         return open_section({"model": {"preset": name}}, "transformer spec", "yaml", None)

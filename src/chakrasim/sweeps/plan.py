@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chakrasim.errors import InputError
 from chakrasim.estimation.api import estimate_step
-from chakrasim.estimation.request import ModelLike, Request
+from chakrasim.estimation.request import ModelLike, Request, entries_of
 from chakrasim.estimation.split import FILLED, USUAL_TOKENS, node_ranks, powers, spec_of
 from chakrasim.files.workers import run_all
 from chakrasim.machine import Machine, load_machine
@@ -141,7 +141,10 @@ def _points(base: Point, machine: Machine) -> tuple[list[Point], tuple[str, ...]
     fixed = {name: value for name, value in base.items() if name in Request.__dataclass_fields__}
     spec, _ = spec_of(base["model"], machine, Request(**{"recompute": "full", **fixed}))
     sizes, gpus, assumed = spec.model, machine.ranks, []
-    if "batch" not in fixed:
+    if "batch" not in fixed and entries_of(base["model"], Request())[0]["batch"]:
+        base = {**base, "batch": spec.batch.global_batch}
+        assumed.append(f"the spec's batch of {spec.batch.global_batch:,} sequences")
+    elif "batch" not in fixed:
         micro = int(fixed.get("micro_batch", 1))
         base = {**base, "batch": max(round(USUAL_TOKENS / sizes.sequence / gpus), micro) * gpus}
         assumed.append(f"a batch of {base['batch']:,} sequences")

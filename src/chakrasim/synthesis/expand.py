@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import path_columns
 from chakrasim.synthesis.expressions import Ints
@@ -17,6 +19,9 @@ from chakrasim.synthesis.reasons import Asking, Lane, Rules
 from chakrasim.synthesis.roles import DURATION, HOLE, attributes_of, filled
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
+
+MOST_ITERATIONS: Final = 1 << 22
+"""Of one loop in a trace."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +99,10 @@ class _Expansion:
         for one in loop.body:
             if isinstance(one, Loop):
                 counts = np.maximum(expressions.value(self.model.counts[one.number], own, rows), 0)
+                if float(counts.astype(np.float64).sum()) > MOST_ITERATIONS:
+                    raise InputError("these parameters make a trace that is too long to be written",
+                                     found=f"{counts.astype(np.float64).sum():,.0f} iterations of a loop",
+                                     expected=f"at most {MOST_ITERATIONS:,}")  # fmt: skip
                 parent = np.repeat(np.arange(rows), counts)
                 ends = np.cumsum(counts)
                 index = np.arange(len(parent)) - np.repeat(ends - counts, counts)

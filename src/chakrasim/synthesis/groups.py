@@ -12,6 +12,7 @@ from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression
 from chakrasim.synthesis.laws import Examples, law
+from chakrasim.trace.job.job import MAX_RANKS
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -37,8 +38,9 @@ class Grid:
             return int(expressions.value(expression, columns, 1)[0])
 
         ranks = one(self.ranks)
-        if ranks < 1:
-            raise InputError("the model has no ranks for these parameters", found=f"{ranks:,} ranks")
+        if not 1 <= ranks <= MAX_RANKS:
+            raise InputError("these parameters make no job of a size that can be", found=f"{ranks:,} ranks",
+                             expected=f"1 to {MAX_RANKS:,}")  # fmt: skip
         found = {}
         for role, size in self.size.items():
             members, step = one(size), one(self.step[role])

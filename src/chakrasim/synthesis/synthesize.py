@@ -17,9 +17,11 @@ def job_of(model: Model, columns: Mapping[str, int], parameters: Mapping[str, Pa
     """The job of these parameters, whose numbers are ``columns``. Raises InputError for parameters that do not fit
     together."""
     ranks, groups = model.grid.made(columns)
-    places = {name: column.tolist() for name, column in places_of(groups, ranks).items()}
-    keys = [tuple(places[name][rank] if name in places else missing(name) for name in model.rank_columns)
-            for rank in range(ranks)]  # fmt: skip
-    distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-    traces = tuple(trace_of(model, columns, dict(zip(model.rank_columns, key, strict=True))) for key in distinct)
-    return Job(traces, np.array([distinct[key] for key in keys], np.int64), groups, parameters)
+    places = places_of(groups, ranks)
+    table = np.stack([places[name] if name in places else np.full(ranks, missing(name)) for name in model.rank_columns]
+                     or [np.zeros(ranks, np.int64)], axis=1)  # fmt: skip
+    _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    keys = table[first[order]].tolist()
+    traces = tuple(trace_of(model, columns, dict(zip(model.rank_columns, key, strict=False))) for key in keys)
+    return Job(traces, np.argsort(order)[which.reshape(-1)], groups, parameters)

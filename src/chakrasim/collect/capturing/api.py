@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from chakrasim.trace.job.job import Job
 
 FORMAT: Final = "chakrasim-capture-1"
-MAX_RANKS: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -193,6 +192,8 @@ def capture(
 
 def _chosen(ranks: str | Iterable[int], world: int) -> list[int] | None:
     """The ranks to capture one by one; None for representatives."""
+    from chakrasim.trace.job.job import MAX_RANKS
+
     if not 1 <= world <= MAX_RANKS:
         raise InputError("no such number of ranks", found=world, expected=f"1 to {MAX_RANKS:,}", place="world_size")
     if isinstance(ranks, str):

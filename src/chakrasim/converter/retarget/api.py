@@ -18,10 +18,9 @@ from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes
 from chakrasim.trace.job.file import is_job
 from chakrasim.trace.job.groups import check_job
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import MAX_RANKS, Job
 
 FORMAT = "chakrasim-retarget-1"
-_MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -136,8 +135,8 @@ def _groups_file(prefix: str, comm_group: GroupSource | None) -> str | None:
 
 def _check_ranks(job: Job, to: int, source: str) -> None:
     ranks = job.ranks
-    if not 1 <= to <= _MOST_RANKS:
-        raise InputError("the number of ranks is out of range", found=to, expected=f"1 to {_MOST_RANKS}")
+    if not 1 <= to <= MAX_RANKS:
+        raise InputError("the number of ranks is out of range", found=to, expected=f"1 to {MAX_RANKS}")
     if to % ranks and ranks % to:
         down, up = to // ranks * ranks, -(-to // ranks) * ranks
         near = f"{down} or {up}" if down else f"{up}, or a divisor of {ranks}"

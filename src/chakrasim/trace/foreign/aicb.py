@@ -19,10 +19,10 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
-from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided
+from chakrasim.trace.foreign.mesh import Groups, strided
 from chakrasim.trace.foreign.simai import STATED
 from chakrasim.trace.foreign.text import read_text, whole
-from chakrasim.trace.job.job import PEER, Job
+from chakrasim.trace.job.job import MAX_RANKS, PEER, Job
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.trace.work import COMPUTE_NS
 

@@ -23,7 +23,7 @@ from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.assemble import Column, Strings, attributes, metadata
 from chakrasim.trace.chakra.graph import Csr, Trace, offsets_of
 from chakrasim.trace.foreign.text import LARGEST, read_text
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import MAX_RANKS, Job
 from chakrasim.trace.kinds import BOOL, INT64, NodeType
 from chakrasim.trace.work import COMPUTE_NS, STREAM
 
@@ -36,7 +36,6 @@ NIC: Final = "nic"
 """Attributes of messages, and CPU of what takes no time: the processor and the network card, where these are not 0."""
 TAG_RANGE: Final = 500_000_000
 """The simulator takes tags modulo this (astra-system.md, 12.1)."""
-MAX_RANKS: Final = 1 << 20
 _HELD: Final = 40
 """Memory that reading a file takes, at most, for each of its bytes."""
 _MAX_INHERITED: Final = 1 << 24

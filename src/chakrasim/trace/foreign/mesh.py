@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-MAX_RANKS: Final = 1 << 20
-
 Groups = tuple[tuple[int, ...], ...]
 
 

@@ -19,9 +19,9 @@ from chakrasim.errors import InputError
 from chakrasim.files.job_formats import TRANSFORMERS
 from chakrasim.notes import Notes, lists_too
 from chakrasim.trace.chakra.builder import TraceBuilder
-from chakrasim.trace.foreign.mesh import MAX_RANKS, Groups, strided
+from chakrasim.trace.foreign.mesh import Groups, strided
 from chakrasim.trace.foreign.text import read_text, whole
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import MAX_RANKS, Job
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.trace.work import COMPUTE_NS, PHASE
 

@@ -20,6 +20,8 @@ from chakrasim.trace.chakra.graph import Trace
 PEER: Final = "comm_peer"
 """Attribute of a send or receive in a shared trace: the other side's position in the process group ``pg_name``. It
 takes the place of ``comm_dst`` and ``comm_src``."""
+MAX_RANKS: Final = 1 << 20
+"""Of a job that is read or made."""
 
 
 Parameter = int | float | bool | str
