@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from chakrasim.errors import InputError
+from chakrasim.files.signatures import NSYS_REPORT, ROCPROF_TABLE, ROCPROFV3_TABLE
 from chakrasim.files.storage import Stream
 
 GOAL: Final = "a GOAL schedule (LogGOPSim, ATLAHS)"
@@ -19,6 +20,9 @@ JOBS: Final = (GOAL, SIMAI, EARLY, AICB)
 """Those that are read as jobs."""
 _REMEDIES: Final = {
     **dict.fromkeys(JOBS, "name it to chakrasim simulate or info, or convert it: chakrasim convert FILE -o PREFIX"),
+    NSYS_REPORT: "export it: nsys export --type sqlite REPORT, and name the file that comes out",
+    ROCPROFV3_TABLE: "record with rocprofv3 --output-format json, and name that file",
+    ROCPROF_TABLE: "record with rocprof --hip-trace, and name results.json",
     TEXT: "convert it: chakrasim convert Text --input FILE --output PREFIX --num-npus N --num-passes P",
 }
 HEAD_BYTES: Final = 1 << 16
@@ -37,7 +41,7 @@ _STAGE: Final = re.compile(rb"\[.*rank[ ]?[0-9]+.*\]")
 
 
 def remedy_of(kind: str, other: str | None = None) -> str | None:
-    """What to do with a file of a kind, or ``other`` for any other file."""
+    """What to do with a file of a kind (these, or those of `signatures`), or ``other`` for any other file."""
     return _REMEDIES.get(kind, other)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from chakrasim.files.storage import Stream
 MOST = 1 << 22
 _STEP = 1 << 16
 _BLANK = " \t\r\n"
+_BETWEEN = re.compile(r"\{\s*,\s*(?=\})")  # two objects of a list, read backwards
+_ALONE = 256
 
 
 class Unreadable(ValueError):
@@ -105,7 +108,7 @@ class JsonHead:
 
     def members(self) -> Iterator[str]:
         """The keys of the object that begins here; the caller takes the value after each key."""
-        for _ in self._entries("{", "}"):
+        for _ in self.entries("{", "}"):
             key = self.value()
             if not isinstance(key, str):
                 raise Unreadable("a key is no string")
@@ -114,10 +117,36 @@ class JsonHead:
 
     def elements(self) -> Iterator[Any]:
         """The values of the array that begins here."""
-        for _ in self._entries("[", "]"):
+        for _ in self.entries("[", "]"):
             yield self.value()
 
-    def _entries(self, opening: str, closing: str) -> Iterator[None]:
+    def blocks(self) -> Iterator[list[Any]]:
+        """The values of the array that begins here, many at once where they are objects."""
+        alone = 0  # so many are taken one by one where something else than a list of objects comes next
+        for _ in self.entries("[", "]"):
+            cut = None if alone else _BETWEEN.search(self._text[: self.at : -1])
+            values, alone = None, max(0, alone - 1)
+            if cut:
+                end = len(self._text) - cut.end() + 1
+                try:
+                    values, self.at = json.loads(f"[{self._text[self.at : end]}]"), end
+                except (ValueError, RecursionError):
+                    alone = _ALONE
+            yield [self.value()] if values is None else values
+
+    def skip(self) -> None:
+        """Step over the next value, however large an object or array at its top is."""
+        opening = self.peek()
+        if opening == "{":
+            for _ in self.members():
+                self.skip()
+        elif opening == "[":
+            for _ in self.elements():
+                pass
+        else:
+            self.value()
+
+    def entries(self, opening: str, closing: str) -> Iterator[None]:
         """Once for each entry of what begins here; the caller takes the entry."""
         self.expect(opening)
         if self.peek() == closing:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 GZIP: Final = b"\x1f\x8b"
+SQLITE: Final = b"SQLite format 3\0"
+NSYS_REPORT: Final = "a report of Nsight Systems (.nsys-rep, .qdrep)"
+ROCPROFV3_TABLE: Final = "a table of rocprofv3 (CSV)"
+ROCPROF_TABLE: Final = "a table of rocprof (CSV)"
 #: What may stand before text in UTF-8.
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -28,7 +32,10 @@ _SIGNATURES: Final = (
     Signature(b"\xfd7zXZ\0", "xz-compressed data", packed=True),
     Signature(b"ustar", "a tar archive", packed=True, at=257),
     Signature(GZIP, "gzip data inside gzip", packed=True),
-    Signature(b"SQLite format 3\0", "an SQLite database (an nsys report?)"),
+    Signature(SQLITE, "an SQLite database"),
+    Signature(b"NVIDIA Tegra Profiler Report", NSYS_REPORT),
+    *(Signature(start, ROCPROFV3_TABLE) for start in (b'"Kind","Agent_Id"', b'"Domain","Function"')),
+    *(Signature(start, ROCPROF_TABLE) for start in (b"Index,KernelName", b'"Index","KernelName"')),
     Signature(b"\x89HDF", "an HDF5 file"),
     Signature(b"\x7fELF", "a program"),
     Signature(b"\x93NUMPY", "a NumPy array"),

@@ -75,13 +75,25 @@ def _each(listed: list[TraceLike], notes: Notes, lenient: bool) -> Iterable[Rank
             continue
         paths = [Path(one)] if not os.path.isdir(one) else _kineto_files(Path(one), notes)
         for path in paths:
-            yield read_kineto(path, keep="all", lenient=lenient, notes=notes)
+            for process in _processes(path):
+                yield read_kineto(path, keep="all", lenient=lenient, notes=notes, process=process)
+
+
+def _processes(path: Path) -> Sequence[int | None]:
+    """The processes whose traces a profile of another maker has, if there are several: each is a rank."""
+    from chakrasim.trace.profiles.kinds import NSYS, profile_kind
+    from chakrasim.trace.profiles.nsys import processes
+
+    found = processes(str(path)) if profile_kind(path) == NSYS else []
+    return found if len(found) > 1 else (None,)
 
 
 def _kineto_files(folder: Path, notes: Notes) -> list[Path]:
     from chakrasim.diagnosis.files.sniff import FileKind, sniff
+    from chakrasim.trace.profiles.kinds import profile_kind
 
-    named = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith((".json", ".json.gz")))
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    named = [path for path in files if path.name.endswith((".json", ".json.gz")) or profile_kind(path)]
     kinds = [sniff(path).kind for path in named]
     found = [path for path, kind in zip(named, kinds, strict=True) if kind is FileKind.DEVICE]
     if not found:
@@ -115,4 +127,6 @@ def _stated_rank(kineto: KinetoTrace) -> int:
     from chakrasim.diagnosis.files.sniff import distributed_rank
 
     stated = distributed_rank(kineto.header)[0]
+    if "process" in kineto.header:  # the name is that of several
+        return stated
     return stated if stated >= 0 else read_name(os.path.basename(kineto.source)).rank

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from chakrasim.errors import InputError
-from chakrasim.files.job_formats import kind_of
+from chakrasim.files.job_formats import kind_of, remedy_of
 from chakrasim.files.json_head import JsonHead, Unreadable
 from chakrasim.files.signatures import signature
 from chakrasim.files.storage import Stream
+from chakrasim.trace.profiles.kinds import kind_of as kind_of_profile
+from chakrasim.trace.profiles.read import look
 from chakrasim.trace.recognise import HOST, KINETO, by_words
 
 #: How many elements are looked at to tell kinds apart and to find the process id.
@@ -84,10 +86,15 @@ def _look(path: Path, file: Stream) -> FileFacts:
     head = text.head
     if not head:
         return FileFacts(path, FileKind.OTHER, note="the file is empty")
+    profile = kind_of_profile(head)
+    if profile:
+        other, pid = look(str(path), profile)
+        return FileFacts(path, FileKind.OTHER if other else FileKind.DEVICE, note=other, pid=pid)
     known, named = signature(head), re.search(r"\.et(\.gz)?$", path.name)
     # A Chakra trace begins with a length, whose bytes may be those of a pickle.
     if known is not None and (known.packed or not named):
-        return FileFacts(path, FileKind.OTHER, note=f"{known.name}: unpack it first" if known.packed else known.name)
+        remedy = "unpack it first" if known.packed else remedy_of(known.name)
+        return FileFacts(path, FileKind.OTHER, note=": ".join(filter(None, (known.name, remedy))))
     foreign = kind_of(head)
     if foreign:
         return FileFacts(path, FileKind.OTHER, note=foreign)

@@ -1,0 +1,143 @@
+"""SQLite databases of profilers, read without touching them, a column at a time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from chakrasim.errors import InputError
+from chakrasim.files.inputs import Bound, bound
+from chakrasim.files.storage import Stream
+from chakrasim.notes import Notes
+from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.profiles.build import NONE
+
+_ROWS = 1 << 15
+
+
+class Database:
+    """A database that is open. With ``lenient`` what comes before a damaged place of a table is kept, and said."""
+
+    def __init__(self, link: sqlite3.Connection, path: str, limit: Bound, lenient: bool, notes: Notes) -> None:
+        self.link, self.path, self.limit, self.lenient, self.notes = link, path, limit, lenient, notes
+        self._held = 0
+        self.tables = {name for (name,) in self._all("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    def columns(self, table: str) -> set[str]:
+        """The columns of a table, none where there is no such table."""
+        if table not in self.tables:
+            return set()
+        return {row[1] for row in self._all(f'PRAGMA table_info("{table}")')}
+
+    def integers(self, table: str, wanted: Sequence[str]) -> Ints:
+        """int64[len(wanted), n]: columns of a table, NONE where a column is missing or holds no integer."""
+        if table not in self.tables:
+            return np.zeros((len(wanted), 0), np.int64)
+        have = self.columns(table) | {"rowid"}
+        terms = (f'CASE WHEN typeof("{name}") = \'integer\' THEN "{name}" ELSE {NONE} END' for name in wanted)
+        terms = (term if name in have else str(NONE) for name, term in zip(wanted, terms, strict=True))
+        blocks = [np.zeros((0, len(wanted)), np.int64)]
+        for rows in self._blocks(f'SELECT {", ".join(terms)} FROM "{table}"'):
+            blocks.append(np.array(rows, np.int64))
+            self._held += 3 * blocks[-1].nbytes  # as blocks, as columns, in the trace
+            self.limit.check(self._held, self.path)
+        return np.ascontiguousarray(np.concatenate(blocks).T)
+
+    def texts(self, table: str, number: str, text: str) -> Iterator[tuple[int, str]]:
+        """(number, text) of each row that has both."""
+        if {number, text} <= self.columns(table) | {"rowid"}:
+            for rows in self._blocks(f'SELECT {number}, "{text}" FROM "{table}" WHERE "{text}" IS NOT NULL'):
+                yield from ((a, str(b)) for a, b in rows if isinstance(a, int))
+
+    def pairs(self, table: str, first: str, second: str) -> list[tuple[str, str]]:
+        """Two columns of texts."""
+        if not {first, second} <= self.columns(table):
+            return []
+        return [
+            (str(a), str(b)) for rows in self._blocks(f'SELECT "{first}", "{second}" FROM "{table}"') for a, b in rows
+        ]
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self._all(f'SELECT count(*) FROM "{table}"')[0][0])
+
+    def _all(self, sql: str) -> list[tuple[str, ...]]:
+        try:
+            return self.link.execute(sql).fetchall()
+        except sqlite3.Error as fault:
+            raise damaged(self.path, fault) from None
+
+    def _blocks(self, sql: str) -> Iterator[list[tuple[int, ...]]]:
+        try:
+            cursor = self.link.execute(sql)
+            while rows := cursor.fetchmany(_ROWS):
+                yield rows
+        except sqlite3.Error as fault:
+            error = damaged(self.path, fault)
+            if not self.lenient:
+                raise error from None
+            error.remedy = None
+            self.notes.warn(f"{error}: what comes before it was kept")
+
+
+@contextmanager
+def open_database(path: str, expected: str, *, lenient: bool = False, notes: Notes | None = None) -> Iterator[Database]:
+    """The database in a file, plain or gzip (which is unpacked beside other temporary files first).
+
+    No file is written beside it, and none that lies there is read. Raises InputError for files that are no database.
+    """
+    said = Notes() if notes is None else notes
+    with ExitStack() as stack:
+        with Stream(path, expected) as file:
+            plain = path
+            if file.packed:
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                plain = os.path.join(folder, "unpacked")
+                _unpack(file, plain, path)
+        if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
+            said.warn(f"{path}-wal was left out: what it holds has not come to the database yet")
+        try:
+            link = sqlite3.connect(f"{Path(plain).absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            stack.callback(link.close)
+            link.text_factory = _decoded
+            link.execute("PRAGMA trusted_schema = OFF")
+            link.execute("PRAGMA cell_size_check = ON")
+        except sqlite3.Error as fault:
+            raise damaged(path, fault) from None
+        yield Database(link, path, bound(os.path.getsize(plain)), lenient, said)
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _unpack(file: Stream, target: str, path: str) -> None:
+    view = memoryview(bytearray(1 << 20))
+    with open(target, "wb") as out:
+        while size := file.fill(view):
+            out.write(view[:size])
+    if file.fault:
+        raise InputError(
+            "the gzip data are damaged",
+            file=path,
+            found=file.fault,
+            expected="complete gzip data",
+            remedy="copy or create the file again",
+        )
+
+
+def damaged(path: str, fault: Exception) -> InputError:
+    """The error for what SQLite says of a database."""
+    return InputError(
+        "the database is damaged",
+        file=path,
+        found=str(fault),
+        expected="an SQLite database",
+        remedy="export the report again: nsys export --type sqlite REPORT.nsys-rep, or read it leniently (--lenient)",
+    )
