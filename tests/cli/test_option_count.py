@@ -53,6 +53,7 @@ COUNTS = {
     "analyze annotations": 8,
     "analyze operators": 7,
     "analyze sequences": 10,
+    "analyze serving": 6,
     "analyze compare": 12,
     "analyze stragglers": 8,
     "analyze collectives": 6,

@@ -144,6 +144,25 @@ def test_blocking_copy(tmp_path: Path) -> None:
     assert evidence(linked, EdgeKind.SYNC_COPY) == {Evidence.CORRELATION}
 
 
+def test_a_blocking_copy_behind_other_work_waits_from_its_call_on(tmp_path: Path) -> None:
+    """What it stands behind is no work of the host: a kernel of its stream, one of a stream that its own waits for, or
+    work that is not in the trace."""
+    copy = "Memcpy DtoH (Device -> Pageable)"
+    trace = KinetoMaker(tmp_path).launch("k7", 10, 100, 400, 1).call("cudaMemcpyAsync", 50, 460, 5).copy(copy, 501, 5, 5)
+    trace.launch("k8", 600, 610, 300, 2).launch("early", 605, 612, 3, 3, stream=9)
+    trace.call("cudaEventRecord", 620, 2, 6).call("cudaStreamWaitEvent", 625, 2, 7)
+    trace.sync("Stream Wait Event", 625, 2, 7, stream=9, on_stream=7, record=6)
+    trace.call("cudaMemcpyAsync", 650, 270, 8).copy(copy, 912, 5, 8, stream=9)
+    trace.call("hipMemcpyWithStream", 1000, 500, 9).copy(copy, 1490, 5, 9, stream=11)
+    trace.launch("k7", 1600, 1610, 20, 10).call("cudaMemcpyAsync", 1700, 30, 11).copy(copy, 1720, 5, 11)
+    linked = link(device=trace.op("next", 1740, 5).write())
+    check(linked)
+    calls = [row for row, name in enumerate(linked.name) if "Memcpy" in linked.strings[name] and linked.kind[row] == 1]
+    spans = [(int(linked.wait_ns[row]), int(linked.duration_ns[row])) for row in calls]
+    behind = [(0, 0), (456_000, 4_000), (0, 0), (267_000, 3_000), (0, 0), (495_000, 5_000)]
+    assert spans == [*behind, (0, 20_000), (5_000, 5_000)]  # the last had only to be prepared
+
+
 def test_copies_that_do_not_block(tmp_path: Path) -> None:
     trace = KinetoMaker(tmp_path)
     trace.call("cudaMemcpyAsync", 10, 100, 5).copy("Memcpy HtoD (Pinned -> Device)", 30, 60, 5)

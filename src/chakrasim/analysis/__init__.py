@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from chakrasim.analysis.overlap import comm_overlap
     from chakrasim.analysis.queue_length import queue_series, queue_summary
     from chakrasim.analysis.sequences import kernel_sequences
+    from chakrasim.analysis.serving.iterations import serving_iterations
+    from chakrasim.analysis.serving.summary import serving_summary
     from chakrasim.analysis.stragglers import find_stragglers
     from chakrasim.analysis.table.traces import open_traces
     from chakrasim.analysis.temporal import temporal_breakdown
@@ -48,6 +50,8 @@ __all__ = [
     "operator_kernels",
     "queue_series",
     "queue_summary",
+    "serving_iterations",
+    "serving_summary",
     "temporal_breakdown",
 ]
 
@@ -66,6 +70,8 @@ __getattr__, __dir__ = lazily(
         "overlap": ("comm_overlap",),
         "queue_length": ("queue_series", "queue_summary"),
         "sequences": ("kernel_sequences",),
+        "serving.iterations": ("serving_iterations",),
+        "serving.summary": ("serving_summary",),
         "stragglers": ("find_stragglers",),
         "table.traces": ("open_traces",),
         "temporal": ("temporal_breakdown",),

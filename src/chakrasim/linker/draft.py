@@ -83,7 +83,7 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     notes: dict[str, Any] = {"cross_stream_edges": cross_stream(work, waits)}
     node = None
     join = join_host(work, host, texts) if host is not None else None
-    shaped = shape(work, nesting.give_pieces(), handovers, launches, waits.host)
+    shaped = shape(work, nesting.give_pieces(), handovers, launches, waits)
     edges = make_edges(work, nesting, shaped, handovers, waits.host, waits.device)
     if host is not None and join is not None:
         node = join.node

@@ -33,6 +33,7 @@ ANALYSES: Final = (
     "annotations",
     "operators",
     "sequences",
+    "serving",
     "compare",
     "stragglers",
     "collectives",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.linker.evidence.blocking import blocking_copies, calls_with
 from chakrasim.linker.evidence.enqueued import Enqueued, Links, ended_last, join, links
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
@@ -18,8 +19,7 @@ from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
 def named(work: LaneEvents, *parts: str) -> Mask:
     """bool[h]: calls whose name contains one of ``parts`` (lower case)."""
     found: Mask = work.host.kind == RowKind.RUNTIME
-    names = work.kineto.name[work.host.event[found]]
-    found[found] = work.kineto.strings.each(names, lambda text: any(part in text.lower() for part in parts))
+    found[found] = calls_with(work.kineto, work.host.event[found], *parts)
     return found
 
 
@@ -57,12 +57,9 @@ def _copies(work: LaneEvents, launches: Launches) -> list[Links]:
     device, host = work.device, work.host
     copies = np.flatnonzero((device.kind == RowKind.MEMCPY) & (launches.call >= 0))
     call = launches.call[copies]
-    blocking, asynchronous = named(work, "memcpy")[call], named(work, "async")[call]
     late = device.end_ns[copies] - host.end_ns[call]
-    names = work.kineto.name[device.event[copies]]
-    pinned = work.kineto.strings.each(names, lambda text: "Pinned" in text or "Device -> Device" in text)
-    sure = np.flatnonzero(blocking & ~asynchronous & (late <= TOLERANCE_NS))
-    likely = np.flatnonzero(blocking & asynchronous & ~pinned & (late <= 0))
+    blocking = blocking_copies(work.kineto, host.event[call], device.event[copies], late)
+    sure, likely = (np.flatnonzero(which) for which in blocking)
     return [
         links(copies[sure], call[sure], EdgeKind.SYNC_COPY, Evidence.CORRELATION),
         links(copies[likely], call[likely], EdgeKind.SYNC_COPY, Evidence.INFERRED),

@@ -11,6 +11,7 @@ from chakrasim.linker.evidence.enqueued import Links
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.launches import Launches
 from chakrasim.linker.evidence.nesting import Pieces, last_at
+from chakrasim.linker.evidence.synchronisation import Waits
 from chakrasim.linker.evidence.threads import Handovers
 from chakrasim.trace.kineto.columns import Indices, Ints, Mask
 
@@ -32,17 +33,19 @@ class Shape:
     wait_ns: Ints
 
 
-def shape(work: LaneEvents, pieces: Pieces, handovers: Handovers, launches: Launches, waits: Links) -> Shape:
+def shape(work: LaneEvents, pieces: Pieces, handovers: Handovers, launches: Launches, found: Waits) -> Shape:
     """Cut the pieces:
 
     - a call in which the device began what it launched: before that it launches, after it goes on (and may wait);
-    - a call that launches and waits: into these two, if need be with no time in one of them;
+    - a call that launches and waits: into these two, if need be with no time in one of them; where other work held up
+      what it launched, or may have, all of it waits;
     - idle time at the borders of the profiler's steps;
     - what another thread's beginning hangs on, there.
     """
+    waits = found.host
     handovers.apply(pieces, work.threads)
     first, last = _ends(pieces, len(work.host))
-    calls, at, time, forced = _launch_cuts(work, pieces, first, last, launches, waits)
+    calls, at, time, forced = _launch_cuts(work, pieces, first, last, launches, found)
     piece, times = _ordinary_cuts(work, pieces, handovers)
     where = np.concatenate((at[forced], piece))
     when = np.concatenate((time[forced], times))
@@ -70,7 +73,7 @@ def _ends(pieces: Pieces, events: int) -> tuple[Indices, Indices]:
 
 
 def _launch_cuts(
-    work: LaneEvents, pieces: Pieces, first: Indices, last: Indices, launches: Launches, waits: Links
+    work: LaneEvents, pieces: Pieces, first: Indices, last: Indices, launches: Launches, waits: Waits
 ) -> tuple[Indices, Indices, Ints, Mask]:
     """Of each call that launched something: the call, its piece in which the device began, when, and whether that
     cuts the piece."""
@@ -78,7 +81,12 @@ def _launch_cuts(
     calls = np.unique(launches.call[known]).astype(np.int32)
     begin = np.full(len(work.host) + 1, np.iinfo(np.int64).max)
     np.minimum.at(begin, launches.call[known], work.device.start_ns[known])
-    time = np.maximum(begin[calls], pieces.start_ns[first[calls]])
+    waiting = np.zeros(len(work.host) + 1, np.bool_)
+    waiting[waits.host.target] = True
+    # A wait is no work: a call that is held up has launched as soon as it was called.
+    held = waiting & _held(work, launches, waits.device)
+    start = pieces.start_ns[first[calls]]
+    time = np.where(held[calls], start, np.maximum(begin[calls], start))
     at = last[calls].copy()
     early = np.flatnonzero(pieces.start_ns[at] > time)
     if len(early):
@@ -89,11 +97,22 @@ def _launch_cuts(
                 break
             here[foreign] -= 1
         at[early] = here
-    waiting = np.zeros(len(work.host) + 1, np.bool_)
-    waiting[waits.target] = True
     both = waiting[calls] & (at == last[calls])
     forced = (time < pieces.end_ns[at]) | both
     return calls, at, np.minimum(time, pieces.end_ns[at]), forced
+
+
+def _held(work: LaneEvents, launches: Launches, waits: Links) -> Mask:
+    """bool[h + 1]: calls whose work on the device had to wait for other work that had not ended when they were called:
+    of its stream, of which it may be the first in the trace, or of a stream that its own waited for."""
+    device = work.device
+    called = launches.time_ns
+    first = np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)]
+    held = first | (np.roll(device.end_ns, 1) > called)
+    held[waits.target] |= device.end_ns[waits.source] > called[waits.target]
+    found = np.zeros(len(work.host) + 1, np.bool_)
+    found[launches.call[held & (launches.call >= 0)]] = True
+    return found
 
 
 def _ordinary_cuts(work: LaneEvents, pieces: Pieces, handovers: Handovers) -> tuple[Indices, Ints]:

@@ -1,0 +1,1 @@
+"""What traces of inference servers say, iteration by iteration."""
