@@ -45,6 +45,7 @@ TABLES: dict[str, dict[str, Table]] = {
         "batch": spec.BATCH,
         "rest": tuple(key for key in spec.SPEC if key.name not in ("model", "parallel", "batch")),
         "overlap": spec.OVERLAP,
+        "offload": spec.OFFLOAD,
     },
 }
 """By page: its tables by the names in their marks."""

@@ -33,7 +33,7 @@ from chakrasim.machine.device.profile import PROCESSORS
 from chakrasim.machine.graph.link_lanes import LinkLanes, one_lane
 from chakrasim.simulator.closed_lanes import CollectiveLanes
 from chakrasim.trace.kinds import CollectiveType, NodeType
-from chakrasim.trace.work import KERNELS
+from chakrasim.trace.work import BYTES, KERNELS
 
 if TYPE_CHECKING:
     from chakrasim.machine import Machine
@@ -189,8 +189,17 @@ class Arithmetic:
             exposed += sum(map(np.rint, run.exposed_ns.values()))
             kernels += sum(int(rows[number].values.get(KERNELS, 1)) for number in numbers)
         running = np.maximum(device, float(spec.launch_ns * kernels))
-        whole = np.maximum(running, beside)
+        whole = np.maximum(np.maximum(running, beside), self._accesses_ns(rows))
         return np.stack([whole, exposed + (whole - running)], axis=1)
+
+    def _accesses_ns(self, rows: Sequence[Row]) -> float:
+        """What stores or loads of the host's memory take, one behind the other, whichever is more."""
+        found = 0
+        for kind in (NodeType.MEM_STORE_NODE, NodeType.MEM_LOAD_NODE):
+            sizes = [int(row.values[BYTES]) for row in rows if row.type == kind]
+            if sizes:
+                found = max(found, int(self.machine.memory.access_ns(np.array(sizes, np.int64)).sum()))
+        return float(found)
 
     # --- communication ---
 

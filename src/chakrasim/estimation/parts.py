@@ -25,6 +25,8 @@ WAITING: Final = "waiting"
 """For other ranks of a collective, and with nothing to do where there are no stages."""
 BUBBLE: Final = "bubble"
 """Of a pipeline: waiting for other stages."""
+HOST_MEMORY: Final = "host_memory"
+"""Loads and stores of it, where there are any."""
 _COMMUNICATES: Final = (NodeType.COMM_COLL_NODE, NodeType.COMM_RECV_NODE)
 
 
@@ -47,7 +49,7 @@ def slowest(result: SimulationResult) -> int:
 
 def parts_of(result: SimulationResult, job: Job, rank: int) -> dict[str, float]:
     """Seconds by part, which sum to the makespan: the kinds of `COMPUTE`, ``comm_ROLE`` of what moves while nothing is
-    computed, `WAITING` and `BUBBLE`.
+    computed, `HOST_MEMORY`, `WAITING` and `BUBBLE`.
 
     What happens at once counts for the first of these in that order. Communication counts from when its last
     participant has come; what a rank waits for before is waiting, or, for a message, bubble.
@@ -55,7 +57,14 @@ def parts_of(result: SimulationResult, job: Job, rank: int) -> dict[str, float]:
     record = result.records[int(result.classes[rank])]
     spans, kinds = _compute_spans(record)
     moving, early = _communication(result, job, rank, record)
-    layers = [("compute", spans), *moving.items(), (WAITING, early.pop(WAITING)), (BUBBLE, early.pop(BUBBLE))]
+    accesses = _accesses(record)
+    layers = [
+        ("compute", spans),
+        *moving.items(),
+        (HOST_MEMORY, accesses),
+        (WAITING, early.pop(WAITING)),
+        (BUBBLE, early.pop(BUBBLE)),
+    ]
     taken = _first_of([span for _, span in layers], result.makespan_ns)
     found = dict(zip((name for name, _ in layers), taken[:-1], strict=True))
     rest = BUBBLE if len(job.traces) > 1 and "pp" in job.process_groups else WAITING
@@ -64,7 +73,16 @@ def parts_of(result: SimulationResult, job: Job, rank: int) -> dict[str, float]:
     parts = {name: busy * kinds.pop(name) / stated for name in COMPUTE}
     for role in sorted({*moving, *kinds}):
         parts[f"comm_{role}"] = found.pop(role, 0) + busy * kinds.get(role, 0) / stated
+    if not len(accesses):
+        del found[HOST_MEMORY]
     return {name: value / 1e9 for name, value in {**parts, **found}.items()}
+
+
+def _accesses(record: NodeRecord) -> Ints:
+    """int64[n, 2] of when the host's memory is loaded from or stored to."""
+    trace, nodes, start, end = _ran(record)
+    chosen = np.isin(trace.types[nodes], (NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE))
+    return np.stack([start[chosen], end[chosen]], axis=1)
 
 
 def _ran(record: NodeRecord) -> tuple[Trace, Ints, Ints, Ints]:

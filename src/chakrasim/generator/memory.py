@@ -3,7 +3,8 @@
 Activations are counted as Korthikanti et al. 2022 (arXiv:2205.05198, section 4) count them: what the backward pass
 reads, one byte for each element of a dropout mask. Programs of plain PyTorch keep more than Megatron-LM, whose figures
 those are: inputs of products as they were gathered, what each operator reads, copies of the logits. Communication
-buffers and workspaces of kernels are left out.
+buffers and workspaces of kernels are left out. Of what is offloaded, three layers' (three parts' states) are on the
+device: in use, and on the way there and back.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from chakrasim.generator.layers.ends import shards
 from chakrasim.generator.layers.lora import adapter_activations
 from chakrasim.generator.layers.mamba import state_space_activations
 from chakrasim.generator.layers.mla import LatentSizes, latent_activations
+from chakrasim.generator.layers.offload import IN_FLIGHT, offloaded_states
 from chakrasim.generator.layers.parameters import Held, stage_parameters, stage_parts
 from chakrasim.generator.layers.part import NARROW_BYTES
 from chakrasim.generator.layers.prediction import projection_activations
@@ -63,19 +65,21 @@ def stage_memory(spec: Spec, stage: int) -> Memory:
         return held.total if whole else -(-held.dense // dense) + -(-held.experts // experts)
 
     activations, working = _activations(spec, stage)
+    working += _gathered(spec, stage)
+    states = sorted(offloaded_states(spec, stage), reverse=True)
     return Memory(
         parameters=round(sharded(3, held) * _parameter_bytes(spec)),
         gradients=sharded(2) * spec.gradient_bytes,
-        optimizer=sharded(1) * spec.state_bytes,
+        optimizer=max(sharded(1) * spec.state_bytes - sum(states), 0),
         activations=activations,
-        working=working + _gathered(spec, stage),
+        working=max(working, sum(states[:IN_FLIGHT]) - activations),
     )
 
 
 def _parameter_bytes(spec: Spec) -> float:
     """Of a parameter: frozen ones are kept as the products take them; PyTorch's FSDP has them but in float32, which
     the optimizer's states have."""
-    if spec.parallel.zero == 3 and spec.kernels != "fused" and spec.lora is None and spec.value_bytes < 4:
+    if spec.keeps_parameters_as_states:
         return 0.0
     return NARROW_BYTES.get(spec.matrix_dtype, spec.value_bytes) if spec.lora is not None else spec.value_bytes
 
@@ -88,10 +92,15 @@ def _activations(spec: Spec, stage: int) -> tuple[int, int]:
         passing[-1] = max(passing[-1], _loss(spec))
     beside = [working + _computed_again(spec, chunk) for working, chunk in zip(passing, chunks, strict=True)]
     forward, chunk, _ = order_of(spec, stage)
-    fits = max(kept) * len(chunk) + max(beside) < 1 << 62
-    own, more = (np.array(sizes, np.int64 if fits else object)[chunk // spec.parallel.pp] for sizes in (kept, beside))
+    moving = [
+        IN_FLIGHT * max((moved_activations(spec, layer) for layer, _ in spec.alike(one)), default=0) for one in chunks
+    ]
+    fits = max(kept) * len(chunk) + max(beside) + max(moving) < 1 << 62
+    own, more, way = (
+        np.array(sizes, np.int64 if fits else object)[chunk // spec.parallel.pp] for sizes in (kept, beside, moving)
+    )
     live = np.cumsum(np.where(forward, own, -own))
-    live, working = np.where(forward, live, live + own), np.where(forward, 0, more)
+    live, working = np.where(forward, live, live + own), way + np.where(forward, 0, more)
     most = int(np.argmax(live + working))
     return int(live[most]), int(working[most])
 
@@ -116,7 +125,9 @@ def _loss(spec: Spec) -> int:
 def chunk_activations(spec: Spec, chunk: int) -> int:
     """Bytes that a forward pass over a chunk keeps for the backward pass."""
     sizes = Sizes(spec)
-    kept = sum(count * layer_activations(spec, layer) for layer, count in spec.alike(chunk))
+    kept = sum(
+        count * (layer_activations(spec, layer) - moved_activations(spec, layer)) for layer, count in spec.alike(chunk)
+    )
     logit_bytes = sizes.value_bytes if spec.fused_loss else 4
     head = sizes.own_bytes + _input(sizes) + logit_bytes * sizes.tokens * sizes.vocabulary
     if chunk == 0 and spec.model.dropout:
@@ -126,6 +137,11 @@ def chunk_activations(spec: Spec, chunk: int) -> int:
         for layer in spec.model.predictions:
             kept += projection_activations(sizes) + layer_activations(spec, layer) + head
     return kept
+
+
+def moved_activations(spec: Spec, layer: int) -> int:
+    """Of what a layer keeps, the bytes that wait in the host's memory."""
+    return round(spec.offload.activations * layer_activations(spec, layer)) if spec.offload.activations else 0
 
 
 def layer_activations(spec: Spec, layer: int, recompute: str | None = None) -> int:

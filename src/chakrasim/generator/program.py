@@ -82,10 +82,12 @@ def _outside(passes: Sequence[Tape], steps: Sequence[Step], base: Ints) -> Ints:
     compute = gate = posted = sent = -1
     tails = [-1] * (max(STREAMS.values()) + 1)
     ends: list[int] = []
+    stored: list[int] = []
     for step, begin in zip(steps, base.tolist(), strict=True):
         tape = passes[step.which]
         forward = ends[step.forward] if step.forward >= 0 else -1
-        known.append((compute, forward, gate, posted, sent, *tails[1:]))
+        kept = stored[step.forward] if step.forward >= 0 else -1
+        known.append((compute, forward, gate, posted, sent, kept, *tails[1:]))
         gate = begin + tape.gate if tape.gate >= 0 else compute
         posted = compute
         compute = begin + tape.compute_tail if tape.compute_tail >= 0 else compute
@@ -93,6 +95,7 @@ def _outside(passes: Sequence[Tape], steps: Sequence[Step], base: Ints) -> Ints:
             tails[stream] = begin + tail
         sent = begin + tape.sent if tape.sent >= 0 else -1
         ends.append(compute)
+        stored.append(tails[STREAMS["store"]])
     return np.array(known, np.int64).reshape(len(steps), len(Outside) + len(tails) - 1)
 
 

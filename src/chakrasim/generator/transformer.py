@@ -31,6 +31,7 @@ from chakrasim.trace.job.job import Job, Parameter
 if TYPE_CHECKING:
     from chakrasim.machine.device.profile import DeviceProfile
 
+WAYS = ("load", "store")
 PRODUCER = "chakrasim generate transformer"
 
 
@@ -256,6 +257,7 @@ def check_conservation(spec: Spec, totals: Totals, stages: list[_Stage]) -> None
         ("tokens forward less backward", max(map(abs, tokens.values())), 0),
         ("bytes sent between stages", sent, through),
         ("bytes received between stages", received, through),
+        ("bytes loaded from the host's memory", *(totals.communication.get((way, "host"), (0, 0))[1] for way in WAYS)),
     ):
         if found != expected:
             raise InputError(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from chakrasim.config.kinds import choice
 from chakrasim.config.lenient import integer
 from chakrasim.config.section import INT32_MAX, TIME_MAX, Source, open_section
@@ -18,6 +21,12 @@ NO_MEMORY_EXPANSION = "NO_MEMORY_EXPANSION"
 PER_NODE = "PER_NODE_MEMORY_EXPANSION"
 PER_NPU = "PER_NPU_MEMORY_EXPANSION"
 MEMORY_POOL = "MEMORY_POOL"
+
+REMEDY: Final = (
+    "write memory: {expansion: {kind: per-npu, latency: 500 ns, bandwidth: 63 GB/s}} in the machine file (PCIe 5.0 "
+    "x16), or give a remote-memory configuration (--memory FILE)"
+)
+"""For a machine whose ranks should access remote memory."""
 
 _NODE_KEYS = ("num-nodes", "num-npus-per-node")
 _IDLE: Final = {
@@ -85,6 +94,15 @@ class RemoteMemory:
                 _fail("RemoteMemory", name, "out of range", value, "an integer >= 0")
         if self.kind == PER_NODE and self.num_npus_per_node == 0:
             _fail("RemoteMemory", "num_npus_per_node", "out of range", 0, "at least 1 NPU per memory node")
+
+    def access_ns(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64: what accesses of so many bytes take, each alone, in ns. Raises :class:`chakrasim.InputError` where
+        there is no remote memory."""
+        if self.kind == NO_MEMORY_EXPANSION:
+            raise InputError("there is no remote memory to access", file=self.source, found=self.kind, remedy=REMEDY)
+        if not self.bandwidth:
+            return np.full(len(sizes), self.latency_ns, np.int64)
+        return self.latency_ns + (sizes.astype(np.float64) / float(self.bandwidth)).astype(np.int64)
 
     def check_ranks(self, ranks: int) -> None:
         """Raise :class:`chakrasim.InputError` if some of ``ranks`` ranks have no memory node."""

@@ -98,9 +98,15 @@ def _machine(board: Board, count: int, island: int, network: Mapping) -> Mapping
         "network": network,
         "issue": "streams",
         **({"compute": {"profile": board.profile}} if board.profile else {}),
-        "memory": {"bandwidth": board.memory},
+        "memory": {"bandwidth": board.memory, "expansion": _host_memory(board)},
         "collectives": {"library": board.make.library, "site": board.make.entries(), **PLAIN_COLLECTIVES},
     }
+
+
+def _host_memory(board: Board) -> Mapping:
+    """The host's memory behind each GPU's PCIe link; remote memory has whole GB/s."""
+    bandwidth = f"{float(board.nics.pcie.split()[0]):.0f} GB/s"
+    return {"kind": "per-npu", "latency": board.nics.pcie_latency, "bandwidth": bandwidth}
 
 
 def _refuse(board: Board, count: int, fabric: str | None, oversubscription: float | None) -> None:

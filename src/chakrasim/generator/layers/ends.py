@@ -109,23 +109,32 @@ class Optimizer(Part):
         parameters = -(-self.sizes.vocabulary * self.sizes.hidden // shards(self.spec)[0])
         return [self._reduce("tied embedding gradient", parameters, "embedding", after)]
 
-    def update(self, held: Held, after: list[int]) -> int:
-        """Read gradients, weights and states, write weights and states; ZeRO leaves each rank a part of them."""
-        dense, experts = shards(self.spec)
-        own = -(-held.dense // dense) + -(-held.experts // experts)
+    @staticmethod
+    def own(spec: Spec, held: Held) -> int:
+        """Of parameters, those that a rank updates: ZeRO leaves each a part of them."""
+        dense, experts = shards(spec)
+        return -(-held.dense // dense) + -(-held.experts // experts)
+
+    def step(self, held: Held, after: list[int]) -> int:
+        """Read gradients, weights and states, write weights and states."""
+        own = self.own(self.spec, held)
         weight, gradient, state = self.spec.value_bytes, self.spec.gradient_bytes, self.spec.state_bytes
-        after = self._prepare(own, after)
         low = self.spec.dtype != "float32"
         times = UPDATE[self.spec.kernels]
         read = round(times * own * (gradient + state + (0 if low else weight)))
         written = round(times * own * (state + weight))
         operations = 12 if self.spec.optimizer == "adamw" else 2
         name = f"{self.spec.optimizer} step"
-        node = self.compute(name, WorkKind.OPTIMIZER, own * operations, read, written, *after, dtype="float32")
-        return self._gradients("zero gradients", own if self.spec.parallel.zero >= 2 else held.total, 0, 1, [node])
+        return self.compute(name, WorkKind.OPTIMIZER, own * operations, read, written, *after, dtype="float32")
 
-    def _prepare(self, own: int, after: list[int]) -> list[int]:
+    def zero_gradients(self, held: Held, after: int) -> int:
+        """What comes behind the update."""
+        count = self.own(self.spec, held) if self.spec.parallel.zero >= 2 else held.total
+        return self._gradients("zero gradients", count, 0, 1, [after])
+
+    def prepare(self, held: Held, after: list[int]) -> list[int]:
         """Passes over gradients before the update: float16 gradients were scaled; clipping takes their norm first."""
+        own = self.own(self.spec, held)
         if self.spec.dtype == "float16":
             after = [self._gradients("unscale gradients", own, 1, 1, after)]
         if self.spec.clip_gradients:

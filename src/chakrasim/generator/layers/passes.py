@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chakrasim.generator.layers.blocks import blocks_of
 from chakrasim.generator.layers.ends import Embedding, Head, Optimizer
+from chakrasim.generator.layers.offload import Mover, update_in_parts
 from chakrasim.generator.layers.parameters import (
     Held,
     embedding_parameters,
@@ -31,6 +32,7 @@ from chakrasim.generator.layers.tape import (
     Tape,
     last_on,
 )
+from chakrasim.generator.memory import moved_activations
 from chakrasim.generator.spec.spec import Spec
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.trace.work import WorkKind
@@ -44,6 +46,8 @@ class Unit:
     held: Held
     run: Callable[[int], int]
     """Writes the unit's nodes behind the node that has its input; returns the one that has its output."""
+    moved: int = 0
+    """Bytes that it keeps in the host's memory between its forward and its backward pass."""
 
 
 class ChunkPass:
@@ -72,6 +76,9 @@ class ChunkPass:
         if not self.forward:
             self.tape.need([Outside.FORWARD])
         units = self._units()
+        mover, came = Mover(self.tape, self.phase), []
+        if not self.forward:
+            came = mover.load(units[0].name, units[0].moved, [Outside.STORED], [Outside.GATE])
         gathered = self._gather(units[0], [Outside.GATE if self.spec.overlap.fsdp else Outside.COMPUTE])
         for i, unit in enumerate(units):
             before = self.tape.compute_tail
@@ -80,9 +87,15 @@ class ChunkPass:
             if gathered:
                 self._copy(f"{unit.name} weights copied out", unit.held)
             gathered = []
+            mover.begin()
+            self.tape.need(came)
+            if i + 1 < len(units) and not self.forward:
+                came = mover.load(units[i + 1].name, units[i + 1].moved, [Outside.STORED], [before])
             if i + 1 < len(units) and self.spec.overlap.fsdp:
                 gathered = self._gather(units[i + 1], [before])
             node = unit.run(node)
+            if self.forward and unit.moved:
+                mover.store(unit.name, unit.moved)
             if i + 1 < len(units) and not self.spec.overlap.fsdp:
                 gathered = self._gather(units[i + 1], [self.tape.compute_tail])
             self._complete(unit)
@@ -94,7 +107,7 @@ class ChunkPass:
 
     def _units(self) -> list[Unit]:
         spec, chunk = self.spec, self.chunk
-        units = [self._layer(layer) for layer in self.layers]
+        units = [replace(self._layer(layer), moved=moved_activations(spec, layer)) for layer in self.layers]
         if chunk == 0:
             units.insert(0, Unit("embedding", embedding_parameters(spec), self._embedding))
         if chunk == spec.chunks - 1:
@@ -272,7 +285,9 @@ def optimizer_pass(spec: Spec, stage: int) -> Tape:
     waited: list[int] = part.norm_gradients(held, reduced)
     if spec.copies_embedding and not part.frozen and stage in (0, spec.parallel.pp - 1):
         waited += part.tied_gradients(waited or reduced)
-    node = part.update(held, waited or reduced)
+    ready = part.prepare(held, waited or reduced)
+    node = update_in_parts(spec, stage, part, ready) if spec.offload.optimizer else part.step(held, ready)
+    node = part.zero_gradients(held, node)
     if spec.parallel.zero in (1, 2):
         for role, parameters, ranks in reductions(spec, held):
             if ranks > 1 and parameters:

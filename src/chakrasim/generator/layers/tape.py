@@ -49,9 +49,11 @@ STREAMS: Final = {
     "expert_dp reduce": 12,
     "dp reduce": 13,
     "cp": 14,
+    "store": 15,
+    "load": 16,
 }
-"""Stream of each role's communication; 0 computes. What gathers weights and what sums gradients have streams of their
-own, as in PyTorch's FSDP and Megatron-LM's distributed optimizer."""
+"""Stream of each role's communication, and of each direction to the host's memory; 0 computes. What gathers weights and
+what sums gradients have streams of their own, as in PyTorch's FSDP and Megatron-LM's distributed optimizer."""
 REDUCED: Final = ("dp", "fsdp", "expert_dp")
 """Roles whose sums are of gradients."""
 
@@ -90,6 +92,8 @@ class Outside(IntEnum):
     """The last compute node before the pass before: from there, this pass's message may come."""
     SENT = -5
     """What the pass before sent."""
+    STORED = -6
+    """What the forward pass of the same micro-batch and chunk stored last in the host's memory."""
 
 
 def last_on(stream: int) -> int:
@@ -248,6 +252,26 @@ class Tape:
         name = f"{where}: {'send' if sending else 'receive'}"
         self._moved("send" if sending else "receive", "pp", size)
         return self._append(name, kind, values, {TAG: tag[1], MICRO_BATCH: 1}, after, control)
+
+    def access(
+        self, kind: NodeType, what: str, size: int, after: Iterable[int], control: Iterable[int], phase: Phase
+    ) -> int:
+        """Append a load or store of the host's memory, behind the one before it in this direction."""
+        way = "store" if kind == NodeType.MEM_STORE_NODE else "load"
+        stream = STREAMS[way]
+        values: dict[str, int | bool | str] = {
+            "is_cpu_op": False,
+            BYTES: size,
+            STREAM: stream,
+            STREAM_RULE: f"{way}s of the host's memory in program order",
+            PHASE: phase,
+            MICRO_BATCH: 0,
+        }
+        order = (self.tails.get(stream, last_on(stream)), *control)
+        node = self._append(f"{what}: {way}", kind, values, {MICRO_BATCH: 1}, after, order)
+        self.tails[stream] = node
+        self._moved(way, "host", size)
+        return node
 
     def hold(self, node: int) -> None:
         """Let the next compute node come behind ``node`` although it reads nothing of it."""

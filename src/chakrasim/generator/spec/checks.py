@@ -22,6 +22,7 @@ def check_spec(spec: Spec, root: Section) -> None:
     _hybrid(spec, root)
     _adapters(spec, root)
     _sharding(spec, root)
+    _offload(spec, root)
 
 
 def _divides(root: Section, key: str, part: int, whole: int, what: str, remedy: str = "") -> None:
@@ -212,4 +213,17 @@ def _sharding(spec: Spec, root: Section) -> None:
             f"with expert parallelism, FSDP shards over all of dp x cp ({split.copies})",
             found=split.fsdp,
             remedy="write fsdp: true",
+        )
+
+
+def _offload(spec: Spec, root: Section) -> None:
+    share = spec.offload.optimizer
+    if share and not spec.state_bytes:
+        root.fail(("offload", "optimizer"), "the optimizer has no states", found=share, remedy="leave it out")
+    if share and spec.keeps_parameters_as_states:
+        root.fail(
+            ("offload", "optimizer"),
+            "PyTorch's FSDP gathers weights from the float32 copies that are among the optimizer's states",
+            found=share,
+            remedy="write kernels: fused, dtype: float32, or zero: 2 at most",
         )

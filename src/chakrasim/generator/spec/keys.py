@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, Final
 
-from chakrasim.config.kinds import as_switch, choice, switch, text, whole
+from chakrasim.config.kinds import as_switch, choice, number, switch, text, whole
 from chakrasim.config.section import Section
 from chakrasim.config.table import EMPTY, Derived, Key, Kind, Required, Table, Values, names, object_schema, read
 from chakrasim.config.values import Scalar
@@ -32,6 +32,7 @@ from chakrasim.generator.spec.spec import (
     Hybrid,
     Latents,
     Model,
+    Offload,
     Overlap,
     Parallel,
 )
@@ -331,8 +332,15 @@ _OPTIMIZER: Final = (
 
 _LORA: Final = (Key("rank", _COUNT, Required("an integer"), "elements between an adapter's two matrices"),)
 
+_SHARE: Final = number(0.0, 1.0, "a share, 0 to 1", "number, 0 to 1")
+OFFLOAD: Final = (
+    Key("optimizer", _SHARE, 0.0, "share of the optimizer's states, which come for the update and go back"),
+    Key("activations", _SHARE, 0.0, "share of what a layer keeps for its backward pass, which goes behind its forward "
+        "pass and comes back"),
+)  # fmt: skip
+
 _PARTS: Final = {"moe": MOE, "latents": LATENTS, "hybrid": HYBRID}
-_HOMES: Final = {"model": MODEL, "parallel": PARALLEL, "batch": BATCH, "overlap": OVERLAP, **_PARTS}
+_HOMES: Final = {"model": MODEL, "parallel": PARALLEL, "batch": BATCH, "overlap": OVERLAP, "offload": OFFLOAD, **_PARTS}
 
 SPEC: Final = (
     Key("model", Kind(_read_model, "name or mapping", {"anyOf": [_PRESET.schema, schema_of(MODEL, "model")]}, MODEL),
@@ -369,5 +377,7 @@ SPEC: Final = (
     Key("lora", _optional("lora", _LORA, Adapters), None,
         "`{rank: 16}`: adapters of so many elements beside queries, keys and values and beside attention's output "
         "matrix; all else is frozen"),
+    Key("offload", _part("offload", OFFLOAD, lambda section, values: Offload(**values)), EMPTY,
+        "what is kept in the host's memory, below", shown="nothing"),
 )  # fmt: skip
 """The keys of a spec."""

@@ -287,6 +287,21 @@ class Adapters:
 
 
 @dataclass(frozen=True)
+class Offload:
+    """What is kept in the host's memory.
+
+    Attributes
+    ----------
+    optimizer: the share of the optimizer's states, 0 to 1, which come for the update and go back.
+    activations: the share of what a layer keeps for its backward pass, 0 to 1, which goes when the layer is over and
+        comes back before its backward pass.
+    """
+
+    optimizer: float = 0.0
+    activations: float = 0.0
+
+
+@dataclass(frozen=True)
 class Spec:
     """One training step of a transformer on many ranks; `chakrasim.generator.spec.file` reads it from YAML.
 
@@ -309,6 +324,7 @@ class Spec:
     clip_gradients: the norm of all gradients is taken, and they are scaled by it.
     flash_attention: scores stay inside one kernel; else they are written to memory.
     lora: adapters, which alone are trained; None: all parameters are.
+    offload: what is kept in the host's memory.
     """
 
     model: Model
@@ -331,11 +347,18 @@ class Spec:
     cuda_graphs: str = "none"
     overlap: Overlap = Overlap()
     lora: Adapters | None = None
+    offload: Offload = Offload()
 
     @property
     def copies_embedding(self) -> bool:
         """Whether the last stage has a copy of the embedding of the first."""
         return self.parallel.pp > 1 and (self.model.tied_embeddings or self.model.prediction_layers > 0)
+
+    @property
+    def keeps_parameters_as_states(self) -> bool:
+        """Whether a rank has its parameters in float32 alone, among the optimizer's states, as PyTorch's FSDP does."""
+        sharded = self.parallel.zero == 3 and self.kernels != "fused"
+        return sharded and self.lora is None and self.value_bytes < 4
 
     @property
     def value_bytes(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.collectives import Collective
+from chakrasim.machine.memory import REMEDY
 from chakrasim.simulator.context import Context
 from chakrasim.simulator.kernels import layout as at
 from chakrasim.simulator.kernels.reach import count_reachable
@@ -350,11 +351,9 @@ class _Actions:
         remote = self.context.memory
         if remote.kind == "NO_MEMORY_EXPANSION":
             message = "accesses remote memory, but the machine has none (NO_MEMORY_EXPANSION)"
-            refuse_where(memory, self.trace, message, remedy="give a remote-memory configuration")
-        size = required(self.column("tensor_size"), nodes, "an access to remote memory").astype(np.float64)
-        transfer = np.zeros(len(size)) if remote.bandwidth == 0 else size / float(remote.bandwidth)
+            refuse_where(memory, self.trace, message, remedy=REMEDY)
         self.kind[nodes] = at.RUN_MEMORY
-        self.a[nodes] = remote.latency_ns + transfer.astype(np.int64)
+        self.a[nodes] = remote.access_ns(required(self.column("tensor_size"), nodes, "an access to remote memory"))
 
     def _messages(self, chosen: Mask) -> None:
         nodes = np.flatnonzero(chosen)
