@@ -47,6 +47,7 @@ Workloads from a real run:
     retarget                the job on another number of ranks
     learn, synthesize       the program of many jobs, and jobs of any size made from it
     read_model, write_model   such a program as a file
+    obfuscate               jobs that can be shared, with what is guaranteed of them and what it costs
 
 Chakra traces:
 
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
     from chakrasim.linker.api import link
     from chakrasim.machine import load_device, load_groups, load_machine, preset_names
     from chakrasim.notes import Notes
+    from chakrasim.obfuscation.api import obfuscate
     from chakrasim.reliability.goodput import goodput
     from chakrasim.report.picture.gantt import write_gantt
     from chakrasim.report.picture.parts import write_parts
@@ -201,6 +203,7 @@ __all__ = [
     "load_machine",
     "machine",
     "merge_traces",
+    "obfuscate",
     "observe",
     "plan",
     "predict_collective",
@@ -276,6 +279,7 @@ __getattr__, __dir__ = lazily(
         "simulator.prediction": ("predict_collective",),
         "sweeps.plan": ("plan",),
         "sweeps.sweep": ("sweep",),
+        "obfuscation.api": ("obfuscate",),
         "synthesis.api": ("learn", "synthesize"),
         "synthesis.file": ("read_model", "write_model"),
         "trace": ("Job", "Trace", "TraceBuilder", "read", "read_job", "write", "write_job"),

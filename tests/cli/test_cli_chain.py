@@ -139,7 +139,6 @@ def test_existing_output_is_kept_without_force(folder: Path, capsys: pytest.Capt
         (["convert", "Text", "w.txt", "-o", "X", "--num-npus", "2"], "a text workload needs --num-passes"),
         (["convert", "linked.json", "-o", "X", "--num-npus", "2"], "--num-npus cannot be used with PyTorch"),
         (["convert", "linked.json", "-o", "X", "--simulate"], "--simulate needs --compat chakra"),
-        (["convert", "linked.json", "-o", "X", "--redact", "--compat", "chakra"], "--redact cannot be used"),
         (["convert", "linked.json", "-o", "X", "--input-file", "y"], "unknown option or argument '--input-file'"),
         ([*LINK, "--output-fil", "L.json"], "the following arguments are required"),
         (["link", "--host", "host.json", "-o", "L.json", "--compat", "chakra"], "needs --chakra-device-trace"),

@@ -1,22 +1,17 @@
-"""Names out of files of others reach the terminal escaped; redacted ones tell nothing without their key."""
+"""Names out of files of others reach the terminal escaped."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 from pathlib import Path
 
 import pytest
 
-from chakrasim import convert
 from chakrasim.cli.main import main
-from chakrasim.converter.linked.redaction import pseudonym
-from chakrasim.errors import InputError, shown
-from chakrasim.linker.api import link
+from chakrasim.errors import shown
 from chakrasim.trace import TraceBuilder, encode_trace
-from chakrasim.trace.kineto.read import read_kineto
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202ekernel\u2066\x9b31m\u200b\n\tend"
 ESCAPED = "\\x1b]0;owned\\x07\\x1b[2J\\r\\u202ekernel\\u2066\\x9b31m\\u200b\\n\\tend"
@@ -108,59 +103,3 @@ def test_what_programs_read_stays_as_it_is(tmp_path: Path) -> None:
     assert code == 0 and json.dumps(EVIL) in out
     code, out, _ = said("analyze", "operators", path, "--csv", "-")
     assert code == 0 and "\x1b]0;owned" in out
-
-
-# -- redaction ---------------------------------------------------------------------------------------------------------
-
-
-def names_of(path: Path, redact: bool | bytes) -> list[str]:
-    trace = convert(link(None, read_kineto(path, keep="work")), redact=redact)
-    return [trace.name(at) for at in range(len(trace))]
-
-
-def test_pseudonyms_differ_from_run_to_run_and_agree_under_a_key(tmp_path: Path) -> None:
-    path = device(tmp_path / "device.0.json", "gemm", "aten::mm")
-    first, second = names_of(path, True), names_of(path, True)
-    assert {name.partition("_")[0] for name in first} == {name.partition("_")[0] for name in second}
-    assert not {name for name in first if "_" in name} & set(second)
-    key = b"0123456789abcdef"
-    assert names_of(path, key) == names_of(path, key) != names_of(path, key[::-1])
-    assert pseudonym("call", "cudaLaunchKernel", key) in names_of(path, key)
-    with pytest.raises(InputError, match="the key of the pseudonyms is too short; found 3 bytes; expected 16 or more"):
-        names_of(path, b"abc")
-
-
-def test_nobody_finds_a_name_by_trying(tmp_path: Path) -> None:
-    path = device(tmp_path / "device.0.json", "gemm", "aten::mm")
-    found = names_of(path, True)
-    for size in (6, 8, 16, 32):
-        guess = hashlib.blake2s(b"cudaLaunchKernel", digest_size=size).hexdigest()
-        old = hashlib.blake2s(b"cudaLaunchKernel", digest_size=size, person=b"chakrasi").hexdigest()
-        assert not [name for name in found if name.endswith((guess, old))]
-
-
-def test_all_files_of_a_run_agree_and_a_key_file_makes_runs_agree(tmp_path: Path) -> None:
-    folder = tmp_path / "recorded"
-    folder.mkdir()
-    for rank in range(2):
-        path = device(folder / f"device.{rank}.json", "gemm", "aten::mm")
-        path.write_text(path.read_text().replace('"rank": 0', f'"rank": {rank}'))
-    key = tmp_path / "key"
-    key.write_bytes(bytes(range(32)))
-
-    def run(name: str, *words: object) -> tuple[bytes, bytes]:
-        code, _, err = said("trace", folder, "-o", tmp_path / name, "--quiet", "--jobs", 1, *words)
-        assert code == 0, err
-        one, other = ((tmp_path / name / f"chakra.{rank}.et").read_bytes() for rank in range(2))
-        return one, other
-
-    def pseudonyms(data: bytes) -> set[bytes]:
-        return {part[:24] for part in data.split(b"kernel_")[1:]}
-
-    one, other = run("a", "--redact")
-    assert pseudonyms(one) == pseudonyms(other) != pseudonyms(run("b", "--redact")[0])
-    assert run("c", "--redact-key", key) == run("d", "--redact-key", key)
-    assert b"gemm" not in run("e", "--redact-key", key)[0]
-    key.write_bytes(b"short")
-    code, _, err = said("trace", folder, "-o", tmp_path / "f", "--redact-key", key)
-    assert code == 2 and "key: the key of the pseudonyms is too short; found 5 bytes; expected 16 random bytes" in err

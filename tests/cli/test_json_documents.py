@@ -33,6 +33,7 @@ COMMANDS = (
     "predict collective --machine h100 --collective all_reduce --size 1MiB --ranks 8",
     "compare 2.json 2.json",
     "compare-jobs step step --machine h100",
+    "obfuscate step -o shared --level behaviour --device-profile h100 --machine h100",
     "bind step --measured recorded -o bound --least 0",
     "doctor recorded",
     f"calibrate compute --data {MEASURED}",

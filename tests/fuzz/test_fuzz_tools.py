@@ -46,9 +46,7 @@ def _doctor(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 
 def _trace(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     chosen = ["--map", f"{folder}/map.json"] if "map.json" in files else []
-    switches = some(
-        draw, "--redact", "--strict", "--lenient", "--quiet", "--step 0", f"--json {out}/r.json", chance=0.1
-    )
+    switches = some(draw, "--strict", "--lenient", "--quiet", "--step 0", f"--json {out}/r.json", chance=0.1)
     return ["trace", folder, "-o", f"{out}/t", "--jobs", "1", *chosen, *switches]
 
 
@@ -68,7 +66,7 @@ def _link_compat(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
 
 
 def _convert(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
-    switches = some(draw, "--redact", f"--json {out}/r.json", "--quiet")
+    switches = some(draw, f"--json {out}/r.json", "--quiet")
     return ["convert", f"{folder}/linked.0.json", "-o", f"{out}/c.et{draw.choice(('', '', '.gz'))}", *switches]
 
 

@@ -212,20 +212,6 @@ def test_a_linked_file_keeps_them(tmp_path: Path) -> None:
     assert len(read_linked(tmp_path / "old.json").works) == 0
 
 
-def test_redaction_keeps_work_and_no_names(tmp_path: Path) -> None:
-    host = Host()
-    host.op("my::secret_gemm", "my::secret_gemm(Tensor a, Tensor b) -> Tensor", [[3, 5], [5, 7]], [[3, 7]])
-    path = tmp_path / "host.json"
-    host.trace(tmp_path)
-    notes = Notes()
-    trace = convert(link(path), redact=True, notes=notes)
-    assert total(trace, "tensor_size") == 284
-    (told,) = [warning for warning in notes if "unknown work" in warning]
-    assert told.endswith("1 operators of unknown work, which no device profile can time: 1 with no formula")
-    chakrasim.write(tmp_path / "t", [trace])
-    assert b"secret" not in b"".join(file.read_bytes() for file in tmp_path.glob("t*"))
-
-
 @pytest.mark.parametrize("shape", [[2**40, 2**40], [-3, -5], [2**70, 1], ["3", 5], [[3], 5]])
 def test_shapes_that_cannot_be(tmp_path: Path, shape: list[Any]) -> None:
     host = Host()

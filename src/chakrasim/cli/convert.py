@@ -8,7 +8,7 @@ import os
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from chakrasim.cli.options import add_redaction, add_strict, redaction, whole_number
+from chakrasim.cli.options import add_strict, whole_number
 from chakrasim.cli.output import (
     check_job_outputs,
     check_target,
@@ -80,7 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --compat: also the reference's rough check of a converted linked trace, into --log-filename",
     )
     parser.add_argument("--log-filename", metavar="FILE", help="file for the lines of --simulate; default: none")
-    add_redaction(parser)
     add_strict(parser)
     parser.add_argument("--force", action="store_true", help="replace outputs that exist (--compat always does)")
     parser.add_argument("--json", metavar="FILE", help="write what was converted as JSON; '-' is standard output")
@@ -161,7 +160,7 @@ def _kind(name: str) -> str:
 
 def _check_options(options: argparse.Namespace, kind: str) -> None:
     text_only = [("--num-npus", options.num_npus is not None), ("--num-passes", options.num_passes is not None)]
-    linked_only = [("--simulate", options.simulate), ("--redact", options.redact), ("--redact-key", options.redact_key)]
+    linked_only = [("--simulate", options.simulate)]
     passes, tables = text_only[1:], [("--compat", options.compat is not None), *linked_only]
     device = [("--device-profile", options.device_profile is not None)]
     wrong = {"Text": [*linked_only, *device], "PyTorch": [*text_only, *device], JOB: [*passes, *tables, *device]}
@@ -170,14 +169,12 @@ def _check_options(options: argparse.Namespace, kind: str) -> None:
             raise InputError(f"{option} cannot be used with {kind}", remedy="leave it out")
     if options.simulate and not options.compat:
         raise InputError("--simulate needs --compat chakra", remedy="or run the trace with chakrasim simulate")
-    if (options.redact or options.redact_key) and options.compat:
-        raise InputError("--redact cannot be used with --compat chakra", remedy="leave one of them out")
 
 
 def _pytorch(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
     log = options.log_filename if options.simulate else None
     outputs = {"--output": options.output, "--json": options.json, "--log-filename": log}
-    check_targets(outputs, [source, options.redact_key])
+    check_targets(outputs, [source])
     if not options.force and not options.compat:
         refuse_existing([options.output])
     if options.compat:
@@ -192,7 +189,7 @@ def _pytorch(options: argparse.Namespace, source: str, notes: Notes) -> dict[str
     except InputError:
         _refuse_reference_form(options, source)
         raise
-    nodes = write_converted(options.output, linked, redact=redaction(options), strict=options.strict, notes=notes)
+    nodes = write_converted(options.output, linked, strict=options.strict, notes=notes)
     tell_warnings(notes.warnings, options)
     return {"output": options.output, "nodes": nodes, "lines": [f"{options.output}: {nodes:,} nodes"]}
 

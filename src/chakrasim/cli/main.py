@@ -54,6 +54,7 @@ GROUPS: Final = {
         "generate",
         "learn",
         "synthesize",
+        "obfuscate",
     ),
     "look at what is there": (
         "analyze",

@@ -147,22 +147,3 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
 def add_strict(parser: argparse._ActionsContainer) -> None:
     """The option of commands that may warn; `chakrasim.cli.output.tell_warnings` acts on it."""
     parser.add_argument("--strict", action="store_true", help="treat every warning as an error, and write nothing")
-
-
-def add_redaction(parser: argparse.ArgumentParser) -> None:
-    """The options of pseudonyms."""
-    parser.add_argument("--redact", action="store_true", help="replace names by pseudonyms, for sharing")
-    parser.add_argument(
-        "--redact-key",
-        metavar="FILE",
-        help="the same, with the key in FILE: equal names are equal in every run with it",
-    )
-
-
-def redaction(options: argparse.Namespace) -> bool | bytes:
-    """What to redact with: a key, True (one of this run), or False. Raises InputError."""
-    if options.redact_key is None:
-        return bool(options.redact)
-    from chakrasim.converter.linked.redaction import read_key
-
-    return read_key(options.redact_key)

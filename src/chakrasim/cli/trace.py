@@ -6,11 +6,10 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from chakrasim.cli.options import add_reading, add_redaction, amount, redaction, step, whole_number
+from chakrasim.cli.options import add_reading, amount, step, whole_number
 from chakrasim.cli.output import print_sections, tell_warnings, write_json, write_out
 from chakrasim.cli.page import add_report, check_outputs, write_report
 from chakrasim.cli.progress import count_ranks
-from chakrasim.errors import InputError
 from chakrasim.text.amounts import ranks_text, share_text, time_text
 from chakrasim.text.layout import Section
 
@@ -28,7 +27,6 @@ examples:
 
   chakrasim trace recorded -o out --step 12 --force
   chakrasim trace recorded -o out --map ranks.json     # {"0": {"host": "a.json", "device": "b.json"}, ...}
-  chakrasim trace recorded -o shared --redact
 
 exit codes: 0 done; 2 unusable input (or, with --strict, any warning); nothing is written then
 """
@@ -50,7 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_reading(parser)
     parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
-    add_redaction(parser)
     parser.add_argument("--jobs", type=whole_number(1, 4096), metavar="N", help="most processes; default: one a core")
     parser.add_argument(
         "--memory-limit",
@@ -65,11 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Make the traces and say what was met. Raises InputError."""
-    inputs = [options.map, options.redact_key, options.directory]
+    inputs = [options.map, options.directory]
     check_outputs(options, inputs)
-    if options.report is not None and redaction(options) is not False:
-        raise InputError("a page has names of files and what the doctor says of them, and so is not redacted",
-                         found="--report with --redact", remedy="leave one of them out")  # fmt: skip
     from chakrasim.converter.folder.trace_folder import trace_directory
 
     quiet = options.quiet or options.json == "-"
@@ -81,7 +75,6 @@ def run(options: argparse.Namespace) -> int:
         lenient=options.lenient,
         strict=options.strict,
         force=options.force,
-        redact=redaction(options),
         jobs=options.jobs,
         memory_limit=options.memory_limit,
         progress=None if quiet else count_ranks,

@@ -7,14 +7,13 @@ import os
 import shutil
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from chakrasim.converter.folder.across_ranks import RankInRun, compare_ranks
 from chakrasim.converter.folder.group_numbers import GroupNumbers
 from chakrasim.converter.linked.api import write_converted
-from chakrasim.converter.linked.redaction import key_of, pseudonym
 from chakrasim.diagnosis.checks.findings import Severity
 from chakrasim.diagnosis.doctor import Diagnosis, judge
 from chakrasim.diagnosis.examination import ExaminedRank, examine
@@ -66,7 +65,6 @@ class TraceReport:
     groups: the process groups of all ranks.
     diagnosis: what the doctor found.
     warnings: what could not be compared or converted as it is.
-    redacted: names are replaced, and there are none in ``to_mapping``.
     """
 
     output: str
@@ -74,8 +72,6 @@ class TraceReport:
     groups: GroupNumbers
     diagnosis: Diagnosis
     warnings: tuple[str, ...]
-    redacted: bool
-    _key: bytes = field(default=b"", repr=False)
 
     @property
     def prefix(self) -> str:
@@ -100,34 +96,25 @@ class TraceReport:
 
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON: the contents of ``report.json``."""
-        findings = [finding.to_mapping() for finding in self.diagnosis.findings]
-        if self.redacted:
-            findings = [{key: finding[key] for key in ("code", "severity", "ranks")} for finding in findings]
         return {
             "format": FORMAT,
             "world_size": self.groups.world_size,
             "verdict": self.diagnosis.verdict,
-            "findings": findings,
+            "findings": [finding.to_mapping() for finding in self.diagnosis.findings],
             "process_groups": {str(number): self._group(number) for number in self.groups.names},
             "ranks": [self._rank(rank) for rank in self.ranks],
-            "warnings": [] if self.redacted else list(self.warnings),
-            "redacted": self.redacted,
+            "warnings": list(self.warnings),
         }
 
     def _group(self, number: int) -> dict[str, Any]:
-        name = self.groups.names[number]
         members = self.groups.members.get(number, tuple(range(self.groups.world_size)))
-        whole = name.isascii() and name.isdigit()
-        shown = pseudonym("group", name, self._key) if self.redacted and not whole else name
-        return {"name": shown, "ranks": list(members)}
+        return {"name": self.groups.names[number], "ranks": list(members)}
 
     def _rank(self, rank: RankReport) -> dict[str, Any]:
         content = {field.name: getattr(rank, field.name) for field in fields(rank)}
-        content |= {"steps": list(rank.steps), "warnings": list(rank.warnings), "file": f"{PREFIX}.{rank.rank}.et"}
-        if self.redacted:
-            for name in ("host", "device", "warnings"):
-                del content[name]
-        return content
+        return content | {
+            "steps": list(rank.steps), "warnings": list(rank.warnings), "file": f"{PREFIX}.{rank.rank}.et"
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,7 +124,6 @@ class _Task:
     files: RankFiles
     step: int | str
     lenient: bool
-    redact: bool | bytes
     store: Path
     target: Path
 
@@ -159,7 +145,6 @@ def trace_directory(
     lenient: bool = False,
     strict: bool = False,
     force: bool = False,
-    redact: bool | bytes = False,
     jobs: int | None = None,
     memory_limit: int | None = None,
     progress: Progress | None = None,
@@ -167,7 +152,7 @@ def trace_directory(
 ) -> TraceReport:
     """Make Chakra traces of all ranks whose PyTorch traces are in ``directory``.
 
-    Raises InputError for what cannot be used; then nothing is written. It is long because twelve parameters are.
+    Raises InputError for what cannot be used; then nothing is written. It is long because eleven parameters are.
 
     Parameters
     ----------
@@ -186,25 +171,19 @@ def trace_directory(
         Treat every warning as an error, those of the doctor too.
     force:
         Replace earlier results in ``output``.
-    redact:
-        Replace names as `convert` does, in the report too.
     jobs, memory_limit:
         Most processes, and bytes of memory that they may take together.
     progress, told:
         Called with what is done, how often so far, and how often in all; and with the doctor's diagnosis.
     """
     check_folder(output, force=force)
-    key = key_of(redact)
     found = survey(directory, map_file=map_file)
     ranks = require_ranks(found, directory)
     processes = how_many([[path for path in (r.host, r.device) if path] for r in ranks], jobs, memory_limit)
     with whole_folder(output, force=force) as folder:
         work = folder / "work"
         work.mkdir()
-        secret = redact is not False and key
-        tasks = [
-            _Task(one, step, lenient, secret, work / str(one.rank), folder / f"{PREFIX}.{one.rank}.et") for one in ranks
-        ]
+        tasks = [_Task(one, step, lenient, work / str(one.rank), folder / f"{PREFIX}.{one.rank}.et") for one in ranks]
         diagnosis, known = _examine(found, tasks, directory, progress)
         if told is not None:
             told(diagnosis)
@@ -217,7 +196,7 @@ def trace_directory(
         work.rmdir()
         notes.warn(*warnings, *(text for one in reports for text in one.warnings))
         notes.refuse(strict)
-        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings), redact is not False, key)
+        report = TraceReport(os.fspath(output), reports, groups, diagnosis, tuple(warnings))
         _write(folder / GROUPS, groups.to_mapping())
         _write(folder / REPORT, report.to_mapping())
     return report
@@ -314,7 +293,7 @@ def _convert(given: tuple[_Task, LinkedTrace, RankInRun]) -> tuple[int, tuple[st
         counts=outline.counts,
     )
     notes = Notes()
-    nodes = write_converted(task.target, replace(parts, outline=whole), rank=view, redact=task.redact, notes=notes)
+    nodes = write_converted(task.target, replace(parts, outline=whole), rank=view, notes=notes)
     shutil.rmtree(task.store)
     return nodes, notes.warnings
 

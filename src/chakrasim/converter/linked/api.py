@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,9 +28,6 @@ from chakrasim.trace.kinds import INT32, NodeType
 from chakrasim.trace.linked.columns import RECV, SEND, LinkedTrace
 from chakrasim.trace.linked.parts import LinkedParts, in_parts
 
-if TYPE_CHECKING:
-    from chakrasim.converter.linked.redaction import Pseudonyms
-
 SCHEMA = "chakrasim-1"
 _NODES_AT_A_TIME = 1 << 16
 _INT32_LIST = INT32 + 1
@@ -42,7 +38,6 @@ def convert(
     linked: LinkedTrace,
     *,
     rank: RankInRun | None = None,
-    redact: bool | bytes = False,
     notes: Notes | None = None,
 ) -> Trace:
     """The Chakra trace of one rank.
@@ -55,14 +50,10 @@ def convert(
         The linked trace.
     rank:
         What comparing it with the other ranks of its run gave (`compare_ranks`); None: the trace is taken alone.
-    redact:
-        Replace the names of operators, kernels and threads by pseudonyms, leave out tensor values, schemas and the
-        names of files, and let times begin at 0. Kinds, sizes, shapes, types and durations stay. Equal names have the
-        same pseudonym under the same key: these bytes (16 or more), or (True) one of this call that nobody keeps.
     notes:
         Receives what could not be converted as it is, with counts.
     """
-    conversion = Conversion(in_parts(linked), rank, redact=redact)
+    conversion = Conversion(in_parts(linked), rank)
     if notes is not None:
         notes.warn(*conversion.warnings)
     return conversion.trace()
@@ -74,7 +65,6 @@ def write_converted(
     linked: LinkedTrace | LinkedParts,
     *,
     rank: RankInRun | None = None,
-    redact: bool | bytes = False,
     strict: bool = False,
     notes: Notes | None = None,
 ) -> int:
@@ -84,7 +74,7 @@ def write_converted(
     an error, and nothing is written.
     """
     parts = in_parts(linked) if isinstance(linked, LinkedTrace) else linked
-    conversion = Conversion(parts, rank, redact=redact)
+    conversion = Conversion(parts, rank)
     said = Notes() if notes is None else notes
     said.warn(*conversion.warnings)
     said.refuse(strict)
@@ -95,20 +85,17 @@ def write_converted(
 class Conversion:
     """A linked trace on its way to a Chakra trace: everything planned, columns made a range of nodes at a time."""
 
-    def __init__(self, parts: LinkedParts, rank: RankInRun | None, *, redact: bool | bytes) -> None:
+    def __init__(self, parts: LinkedParts, rank: RankInRun | None) -> None:
         self.parts = parts
         self.linked = linked = parts.outline
-        self.redact = redact is not False
         self.rank = rank if rank is not None else alone(linked)
         self.plan = plan_nodes(linked, len(parts), self.rank)
         self.dependencies = dependencies(parts, self.plan)
         self.spans = find_spans(parts)
         self.strings = Strings(linked.strings)
-        self.base_ns = self.spans.begin_ns - linked.start_offset_ns if self.redact and len(parts) else 0
-        self.pseudonyms = _pseudonyms(linked, self.strings, redact) if self.redact else None
         self.counts = self._counts()
         self.warnings = [f"{linked.source}: {count} {what}" for what, count in self.counts.items()]
-        unknown, count = works_unknown(linked, redact=self.redact)
+        unknown, count = works_unknown(linked)
         if count:
             self.warnings.append(f"{linked.source}: {count} {unknown}")
             self.counts["operators of unknown work"] = count
@@ -138,10 +125,10 @@ class Conversion:
     def _range(self, begin: int, end: int, *, with_metadata: bool) -> Trace:
         plan, part = self.plan, part_of(self.plan, begin, end)
         linked = self.parts.part(part.rows.start, part.rows.stop)
-        nodes = NodeRange(linked, plan, part, self.rank, self.strings, self.spans.begin_ns, self.base_ns)
+        nodes = NodeRange(linked, plan, part, self.rank, self.strings, self.spans.begin_ns)
         found = self.dependencies.of(begin, end)
         kinds, lists = _dependency_lists(found)
-        attrs = attributes(end - begin, [*nodes.columns(redact=self.redact), *kinds], self.strings)
+        attrs = attributes(end - begin, [*nodes.columns(), *kinds], self.strings)
         meta = no_metadata()
         if with_metadata:
             meta, lists = metadata(self.metadata(), self.strings, lists)
@@ -169,7 +156,7 @@ class Conversion:
         """What the file says of itself."""
         linked = self.linked
         header = linked.header
-        content: dict[str, object] = {
+        return {
             "schema": SCHEMA,
             "source_schema": str(header.get("schema", header.get("schemaVersion", ""))),
             "rank": linked.rank,
@@ -179,8 +166,8 @@ class Conversion:
             **span_metadata(self.spans, linked, self.plan),
             "edges_merged": self.dependencies.merged,
             "counts": json.dumps({**linked.counts, **self.counts}, sort_keys=True),
+            "source": linked.source,
         }
-        return content if self.redact else {**content, "source": linked.source}
 
     def _types(self, nodes: NodeRange) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         types = np.full(len(nodes.entry), int(NodeType.COMP_NODE), np.int32)
@@ -195,7 +182,7 @@ class Conversion:
 
     def _names(self, nodes: NodeRange) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         linked = nodes.linked
-        names = (self.pseudonyms.of(linked.kind, linked.name) if self.pseudonyms else linked.name)[nodes.row]
+        names = linked.name[nodes.row]
         names[(names == 0) & nodes.is_row] = self.strings.add("gap")
         names[nodes.entry == OFFSET] = self.strings.add("start offset")
         names[nodes.entry == JOIN] = self.strings.add("end of batch")
@@ -204,17 +191,9 @@ class Conversion:
     def _ports(self, nodes: NodeRange, side: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
         linked = nodes.linked
         values, shapes, types = (column[nodes.row, side] for column in (linked.values, linked.shapes, linked.types))
-        if self.redact:
-            values = np.zeros_like(values)
         ports = np.stack((values, shapes, types), axis=1).astype(np.int32)
         ports[~nodes.is_row | ~ports.any(axis=1) | (linked.part[nodes.row] > 0)] = -1
         return ports
-
-
-def _pseudonyms(linked: LinkedTrace, strings: Strings, redact: bool | bytes) -> Pseudonyms:
-    from chakrasim.converter.linked.redaction import Pseudonyms, key_of  # its libraries take long to load
-
-    return Pseudonyms(linked.strings, strings, key_of(redact))
 
 
 def _dependency_lists(found: NodeDependencies) -> tuple[list[Column], Csr]:

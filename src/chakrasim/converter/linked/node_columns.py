@@ -35,8 +35,6 @@ class NodeRange:
     strings: Strings
     first_ns: int
     """When the whole trace begins."""
-    base_ns: int
-    """What is taken off recorded times."""
 
     @property
     def row(self) -> Ints:
@@ -75,7 +73,7 @@ class NodeRange:
         start = linked.start_ns[row] + linked.wait_ns[row] + later
         offset = ~self.is_row
         start[offset] = self.first_ns - length[offset]
-        return start - self.base_ns, length
+        return start, length
 
     @cached_property
     def start_ns(self) -> Ints:
@@ -97,19 +95,18 @@ class NodeRange:
         found = works.row[at] == rows if len(works) else np.zeros(len(rows), np.bool_)
         return nodes[found], at[found]
 
-    def columns(self, *, redact: bool) -> Iterator[Column]:
+    def columns(self) -> Iterator[Column]:
         """The attributes, in the order in which a node has them; without the lists of its dependencies."""
         host = ~self.is_device & ~self.is_communication & (self.entry != JOIN)
         host[self.computing[0]] = False
         yield Column("is_cpu_op", BOOL, None, host)
         yield from self._communication()
         yield from self._times()
-        yield from self._places(redact=redact)
+        yield from self._places()
         yield from self._references()
         yield from work_columns(self.linked.works, *self.computing, self.is_device, self.strings, self.linked.strings)
-        if not redact:
-            schema = np.where(self._heads, self.linked.op_schema[self.row], 0)
-            yield self._some("op_schema", STRING, schema, schema > 0)
+        schema = np.where(self._heads, self.linked.op_schema[self.row], 0)
+        yield self._some("op_schema", STRING, schema, schema > 0)
         gap = self.is_row & (self.linked.kind[self.row] == RowKind.GAP)
         yield self._some("is_gap", BOOL, gap, gap)
         offset = self.entry == OFFSET
@@ -182,21 +179,18 @@ class NodeRange:
             own = np.where(self.begins_row, values[self.row], 0)
             yield self._some(name, INT64, own, own > 0)
 
-    def _places(self, *, redact: bool) -> Iterator[Column]:
+    def _places(self) -> Iterator[Column]:
         lanes = self.linked.lanes
         if not lanes:
             return
         lane = self.linked.lane[self.row]
         for name, numbers in (("device", [one.device for one in lanes]), ("stream", [one.stream for one in lanes])):
             yield self._some(name, INT64, np.array(numbers, np.int64)[lane], self.is_device)
-        whole = np.array([_is_whole(one.identity) and not redact for one in lanes])
+        whole = np.array([_is_whole(one.identity) for one in lanes])
         tids = np.array(
             [int(one.identity) if good else at for at, (one, good) in enumerate(zip(lanes, whole, strict=True))]
         )
         host = self.is_row & ~self.is_device
-        if redact:
-            yield self._some("tid", INT64, tids[lane], host)
-            return
         yield self._some("tid", INT64, tids[lane], host & whole[lane])
         texts = np.array(
             [0 if good else self.strings.add(one.identity) for one, good in zip(lanes, whole, strict=True)]

@@ -53,16 +53,16 @@ def work_columns(
     yield Column(names.UNKNOWN, STRING, nodes[odd], works.problem[entries[odd]].astype(np.int64))
 
 
-def works_unknown(linked: LinkedTrace, *, redact: bool) -> tuple[str, int]:
+def works_unknown(linked: LinkedTrace) -> tuple[str, int]:
     """What is said of operators whose work is not known, and of how many; ("", 0) if there are none."""
     works, texts = linked.works, linked.strings
     odd = np.flatnonzero(works.problem)
     pairs = zip(works.name[odd].tolist(), works.problem[odd].tolist(), strict=True)
-    found = Counter((0 if redact else name, problem) for name, problem in pairs)
+    found = Counter(pairs)
     if not found:
         return "", 0
     listed = [
-        (f"{texts[name]} ({count}, {texts[why]})" if name else f"{count} with {texts[why]}")
+        f"{texts[name]} ({count}, {texts[why]})"
         for (name, why), count in sorted(found.items(), key=lambda item: (-item[1], texts[item[0][0]]))
     ]
     more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""

@@ -1,0 +1,94 @@
+"""``chakrasim obfuscate``: traces that can be shared."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from chakrasim.cli.options import add_reading, real_number
+from chakrasim.cli.output import announce_compilation, check_target, check_targets, report, tell_warnings
+from chakrasim.cli.progress import count_ranks
+from chakrasim.errors import InputError
+from chakrasim.notes import Notes
+
+SUMMARY = "Make traces that can be shared: pseudonyms, or behaviour alone; with guarantee and price"
+EXAMPLES = """\
+IN is a trace of one rank (FILE.et), a job (a prefix), or a folder of jobs; OUT is of the same kind. What is printed and
+written by --json is for the owner: it is no part of the release.
+
+examples:
+  chakrasim obfuscate job/step -o shared/step --level names --key secret.key
+  chakrasim obfuscate job/step -o shared/step --level behaviour --device-profile h100
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("source", metavar="IN", help="a rank's trace, a prefix of a job's traces, or a folder of jobs")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the same of what can be shared")
+    parser.add_argument("--level", required=True, metavar="LEVEL", help="names or behaviour: see the how-to page")
+    what = "the key of the pseudonyms; a file that is not there gets a new one. Default: a key that nobody keeps"
+    parser.add_argument("--key", metavar="FILE", help=what)
+    what = "behaviour: sizes and times are rounded up to a grid of this ratio; default: 1.05"
+    parser.add_argument("--ratio", type=real_number, metavar="G", help=what)
+    what = "behaviour: a shipped device or a profile, which times the nodes that say what they compute"
+    parser.add_argument("--device-profile", metavar="NAME|FILE", help=what)
+    what = "board, preset or machine file on which the price is found; default: the boards h100, a100 and mi300x"
+    parser.add_argument("--machine", action="append", metavar="NAME", help=what)
+    parser.add_argument("--expand", action="store_true", help="one trace per rank and a group file, for other tools")
+    parser.add_argument("--json", metavar="FILE", help="write guarantee and price as JSON; '-' is standard output")
+    add_reading(parser)
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Obfuscate, write, print. Raises InputError."""
+    _check(options)
+    if not options.quiet:
+        announce_compilation("trace", "simulator")
+    from chakrasim.obfuscation.api import RATIO, obfuscate
+    from chakrasim.obfuscation.key import new_key, read_key, write_key
+    from chakrasim.obfuscation.price import MACHINES
+    from chakrasim.report.tables.answers.obfuscation import obfuscation_sections
+
+    kept = None if options.key is None else read_key(options.key)
+    key = new_key() if kept is None else kept
+    notes = Notes()
+    found = obfuscate(
+        options.source,
+        level=options.level,
+        key=key,
+        ratio=RATIO if options.ratio is None else options.ratio,
+        device=options.device_profile,
+        machines=options.machine or MACHINES,
+        lenient=options.lenient,
+        notes=notes,
+        progress=None if options.quiet else _show,
+    )
+    found.check(options.output)
+    tell_warnings(notes.warnings, options)
+    if options.key is not None and kept is None:
+        write_key(options.key, key)
+    files = found.write(options.output, expand=options.expand)
+    report(options, lambda: {**found.to_json(), "files": files}, lambda: obfuscation_sections(found, files))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise InputError for outputs that cannot be, and for a key that would be released."""
+    check_targets({"--json": options.json}, [options.source, options.key, options.device_profile])
+    for option, level in (("ratio", "behaviour"), ("device_profile", "behaviour")):
+        if getattr(options, option) is not None and options.level != level:
+            raise InputError(f"--{option.replace('_', '-')} is for level {level}", remedy="leave it out")
+    if options.key is None:
+        return
+    from chakrasim.trace.job.file import is_file_of_job
+
+    check_target(options.key)
+    key, out = os.path.realpath(options.key), os.path.realpath(options.output)
+    if key == out or key.startswith(out + os.sep) or is_file_of_job(options.output, options.key):
+        raise InputError("the key would be a part of the release", file=options.key, remedy="keep it somewhere else")
+
+
+def _show(done: int, total: int, what: str) -> None:
+    count_ranks(what, done, total, "machines")

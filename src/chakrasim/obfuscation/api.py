@@ -1,0 +1,182 @@
+"""``obfuscate``: jobs that can be shared, with what is guaranteed of them and what it costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from chakrasim.errors import InputError, near
+from chakrasim.machine import load_device
+from chakrasim.notes import Notes, lists_too
+from chakrasim.obfuscation.behaviour import Grid, only_behaviour
+from chakrasim.obfuscation.inversion import Inversion, inversion
+from chakrasim.obfuscation.key import Pseudonyms, new_key
+from chakrasim.obfuscation.names import hide_in_trace, hide_names
+from chakrasim.obfuscation.price import MACHINES, Price, on_device, prices
+from chakrasim.obfuscation.release import FOLDER, ONE, Opened, PathLike, check_release, opened, write_release
+from chakrasim.progress import Progress
+from chakrasim.text.shown import Shown
+from chakrasim.trace.job.job import Job
+
+T = TypeVar("T")
+
+LEVELS: Final = ("names", "behaviour")
+RATIO: Final = 1.05
+"""Of the grid that sizes and durations are rounded up to."""
+
+
+@dataclass(frozen=True, eq=False)
+class Obfuscated(Shown):
+    """What can be released.
+
+    Attributes
+    ----------
+    level: of `LEVELS`; ``kind``: what was given: a trace, a job, or a folder of jobs.
+    names: what each job of a folder is called in the release.
+    jobs: what is released.
+    price: the time of a step before and after, by machine.
+    inversion: of level behaviour, by job, how many specs give the same release.
+    notes: what is guaranteed, and what not.
+    """
+
+    level: str
+    kind: str
+    names: tuple[str, ...]
+    jobs: tuple[Job, ...]
+    price: tuple[Price, ...]
+    inversion: tuple[Inversion, ...] = ()
+    notes: tuple[str, ...] = ()
+    _inputs: tuple[str, ...] = field(default=(), repr=False)
+
+    def write(self, path: PathLike, *, expand: bool = False) -> list[str]:
+        """Write the release as `chakrasim obfuscate` does, whole or not at all; the names of its files. ``expand``: one
+        trace per rank and a group file. Raises InputError."""
+        self.check(path)
+        return write_release(path, self.kind, self.names, self.jobs, expand=expand)
+
+    def check(self, path: PathLike) -> None:
+        """Raise InputError for a place that the release cannot be written to."""
+        check_release(path, self.kind, self._inputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as ``chakrasim obfuscate --json`` writes them. They are for the owner, not for the release."""
+        return {
+            "level": self.level,
+            "kind": self.kind,
+            "jobs": dict(zip(self.names, self._inputs, strict=False)),
+            "nodes": sum(len(trace) for job in self.jobs for trace in job.traces),
+            "price": [
+                {"machine": one.machine, "before_ns": list(one.before_ns), "after_ns": list(one.after_ns),
+                 "median_error": one.median_error, "largest_error": one.largest_error, "fault": one.fault}
+                for one in self.price
+            ],
+            "inversion": [one.to_json() for one in self.inversion],
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    def _in_short(self) -> dict[str, str]:
+        worst = max((abs(one.largest_error) for one in self.price), default=0.0)
+        return {"level": self.level, "jobs": f"{len(self.jobs):,}", "largest error of a step": f"{worst:.2%}"}
+
+
+@lists_too
+def obfuscate(
+    source: PathLike | Job | Sequence[Job],
+    *,
+    level: str,
+    key: bytes | None = None,
+    ratio: float = RATIO,
+    device: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    machines: Sequence[str] = MACHINES,
+    lenient: bool = False,
+    notes: Notes | None = None,
+    progress: Progress | None = None,
+) -> Obfuscated:
+    """What can be shared of a trace, a job, or a folder of jobs, at a level: docs/howto-share-a-trace.md says what each
+    guarantees, and against whom.
+
+    Raises InputError for what cannot be read, and for jobs that a level cannot be made of.
+
+    Parameters
+    ----------
+    source:
+        A trace's file, a prefix of Chakra traces of all ranks, a folder of jobs, or jobs in memory.
+    level:
+        "names": pseudonyms for all names. "behaviour": communication and computing times alone, rounded.
+    key:
+        Of the pseudonyms, 16 bytes or more. By default a random one that nobody keeps.
+    ratio:
+        Of the grid that level behaviour rounds to.
+    device:
+        What computations are timed on at level behaviour: a shipped device, or a profile; None: they have durations.
+    machines:
+        On which the price is found: boards, presets, machine files; none: no price.
+    lenient, notes, progress:
+        Of damaged traces use what is intact; receives warnings; told what is being done.
+    """
+    said = Notes() if notes is None else notes
+    if level not in LEVELS:
+        raise InputError("there is no such level", found=repr(level), expected=", ".join(LEVELS),
+                         remedy=near(level, LEVELS))  # fmt: skip
+    pseudonyms = Pseudonyms(new_key() if key is None else key)
+    given = opened(source, lenient=lenient, notes=said)
+    if given.kind == ONE:
+        return _trace(given, level, pseudonyms, said)
+    made = _names(given, pseudonyms) if level == "names" else _behaviour(given, ratio, device, said)
+    price = prices(made.before, made.after, machines, progress)
+    names = ["job"] if given.kind != FOLDER else [pseudonyms.of("job", name) for name in given.names]
+    # Sorted by what they are called now: the order of the jobs told something of them.
+    order = sorted(range(len(names)), key=names.__getitem__)
+    columns = (_at(order, names), _at(order, made.after), price, _at(order, made.inversion) if made.inversion else ())
+    return Obfuscated(level, given.kind, *columns, (*said,), _at(order, given.names))
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """Jobs after, each at the place of the job before that its price is found by."""
+
+    before: Sequence[Job]
+    after: Sequence[Job]
+    inversion: tuple[Inversion, ...] = ()
+
+
+def _names(given: Opened, pseudonyms: Pseudonyms) -> _Made:
+    return _Made(given.jobs, [hide_names(job, pseudonyms) for job in given.jobs])
+
+
+def _behaviour(
+    given: Opened, ratio: float, device: str | os.PathLike[str] | Mapping[str, Any] | None, notes: Notes
+) -> _Made:
+    grid, profile = Grid(ratio), None if device is None else load_device(device)
+    found = [only_behaviour(job, grid, profile, notes) for job in given.jobs]
+    shown = tuple(inversion(job, own, grid, profile) for job, own in zip(given.jobs, found, strict=True))
+    _warn_of_inversion(shown, ratio, notes)
+    return _Made([on_device(job, profile) for job in given.jobs], found, shown)
+
+
+def _at(order: Sequence[int], column: Sequence[T]) -> tuple[T, ...]:
+    return tuple(column[at] for at in order)
+
+
+def _trace(given: Opened, level: str, pseudonyms: Pseudonyms, notes: Notes) -> Obfuscated:
+    """A rank's trace by itself, which has no step, and so no price."""
+    if level != "names":
+        raise InputError(f"level {level} needs a job, all its ranks", found=ONE,
+                         remedy="give the prefix of the traces, or take level names")  # fmt: skip
+    notes.note("one trace has no step by itself: the price is not known")
+    alone = Job((hide_in_trace(given.jobs[0].traces[0], pseudonyms),), given.jobs[0].trace_of_rank)
+    return Obfuscated(level, ONE, ("trace",), (alone,), (), notes=(*notes,), _inputs=given.names)
+
+
+def _warn_of_inversion(found: Sequence[Inversion], ratio: float, notes: Notes) -> None:
+    """Tell loudly what nothing hides."""
+    unknown = sum(one.same is None for one in found)
+    if unknown:
+        notes.warn(f"{unknown} of {len(found)} jobs do not say which spec made them, or the generator makes another "
+                   "job of it: how many specs give the same release is not known, so take it for 1")  # fmt: skip
+    bare = sum(one.same == 1 for one in found)
+    if bare:
+        notes.warn(f"{bare} of {len(found)} jobs: no other spec was found that gives the same release, so that the "
+                   f"model's dimensions can be read off it; take a coarser grid than --ratio {ratio:g}")  # fmt: skip

@@ -1,0 +1,83 @@
+"""What a release costs: how far the time of a step is off, on several machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from chakrasim.comparison.jobs.api import MACHINES as MACHINES
+from chakrasim.converter.retarget.trace_edit import Change, edited
+from chakrasim.errors import ChakrasimError
+from chakrasim.exchange.times import times_ns
+from chakrasim.machine import board_names, load_machine
+from chakrasim.machine.device.profile import DeviceProfile
+from chakrasim.progress import Progress, told
+from chakrasim.simulator.api import simulate
+from chakrasim.trace import work
+from chakrasim.trace.job.job import Job
+from chakrasim.trace.kinds import INT64, NodeType
+
+MOST_JOBS: Final = 12
+"""So many jobs of a set are simulated, evenly through it."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Steps of some jobs on a machine, in ns, before and after; ``fault``: why a job does not run there, else ""."""
+
+    machine: str
+    before_ns: tuple[int, ...]
+    after_ns: tuple[int, ...]
+    fault: str = ""
+
+    @property
+    def errors(self) -> list[float]:
+        """By job, the time after over the time before, less one."""
+        return [after / max(before, 1) - 1 for before, after in zip(self.before_ns, self.after_ns, strict=True)]
+
+    @property
+    def median_error(self) -> float:
+        """Of the jobs, without its sign."""
+        return median(map(abs, self.errors)) if self.errors else 0.0
+
+    @property
+    def largest_error(self) -> float:
+        """The error of the job that is furthest off, with its sign."""
+        return max(self.errors, key=abs, default=0.0)
+
+
+def prices(
+    before: Sequence[Job], after: Sequence[Job], machines: Sequence[str], progress: Progress | None = None
+) -> tuple[Price, ...]:
+    """The price of a release whose jobs stand for those before at the same places. Raises InputError for machines that
+    do not exist."""
+    chosen = np.unique(np.linspace(0, len(before) - 1, min(len(before), MOST_JOBS)).round().astype(int)).tolist()
+    found = []
+    for name in told(machines, lambda name: f"price: {name}", progress):
+        load_machine(name)
+        try:
+            times = [(step_ns(before[at], name), step_ns(after[at], name)) for at in chosen]
+            found.append(Price(name, tuple(own for own, _ in times), tuple(other for _, other in times)))
+        except ChakrasimError as fault:
+            found.append(Price(name, (), (), str(fault)))
+    return tuple(found)
+
+
+def step_ns(job: Job, machine: str) -> int:
+    """How long a job takes on a board with as many GPUs as it has ranks, or on any other machine."""
+    gpus = job.ranks if machine in board_names() else None
+    return simulate(job, machine=load_machine(machine, gpus=gpus)).makespan_ns
+
+
+def on_device(job: Job, profile: DeviceProfile | None) -> Job:
+    """The job with its computations as durations, on a device or as the traces have them. Raises InputError."""
+    traces = []
+    for trace in job.traces:
+        nodes = np.flatnonzero(trace.types == NodeType.COMP_NODE)
+        change = Change(work.COMPUTE_NS, INT64, nodes, times_ns(trace, profile)[nodes])
+        traces.append(edited(trace, [change], drop_from={work.FLOPS: nodes, work.BYTES: nodes}))
+    return Job(tuple(traces), job.trace_of_rank, job.process_groups)

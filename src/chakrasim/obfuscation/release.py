@@ -1,0 +1,82 @@
+"""What is obfuscated, as jobs, and what is released, as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from chakrasim.converter.retarget.job_input import check_groups, load_job
+from chakrasim.errors import InputError
+from chakrasim.files.whole_folder import check_folder, whole_folder
+from chakrasim.notes import Notes
+from chakrasim.synthesis.api import prefixes
+from chakrasim.trace.chakra.files import read_trace, write_trace
+from chakrasim.trace.job.file import check_prefix, read_parameters, write_job
+from chakrasim.trace.job.job import Job
+
+ONE, JOB, FOLDER = "a trace", "a job", "a folder of jobs"
+_ENDINGS: Final = (".et", ".et.gz")
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """What was given: ``kind`` is ONE (a rank's trace by itself), JOB or FOLDER."""
+
+    kind: str
+    names: tuple[str, ...]
+    jobs: tuple[Job, ...]
+
+
+def opened(source: PathLike | Job | Sequence[Job], *, lenient: bool, notes: Notes) -> Opened:
+    """The jobs of a trace's file, a prefix, a folder of jobs, or in memory. Raises InputError."""
+    if isinstance(source, Job):
+        return Opened(JOB, ("<memory>",), (source,))
+    if not isinstance(source, (str, os.PathLike)):
+        return Opened(FOLDER, tuple(f"job {i}" for i in range(len(source))), tuple(source))
+    given = os.fspath(source)
+    if given.endswith(_ENDINGS) and os.path.isfile(given):
+        trace = read_trace(given, lenient=lenient, notes=notes)
+        return Opened(ONE, (given,), (Job((trace,), np.zeros(1, np.int64)),))
+    names = prefixes(given)
+    jobs = []
+    for prefix in names:
+        job = load_job(prefix, lenient=lenient, notes=notes)
+        check_groups(job, prefix)
+        jobs.append(replace(job, parameters={**job.parameters, **read_parameters(prefix)}))
+    return Opened(FOLDER if os.path.isdir(given) else JOB, tuple(names), tuple(jobs))
+
+
+def write_release(
+    path: PathLike, kind: str, names: Sequence[str], jobs: Sequence[Job], *, expand: bool = False
+) -> list[str]:
+    """Write what is released, whole or not at all: a trace to its file, a job under its prefix, several jobs into a
+    folder that is not there yet or is empty. Returns the names of the files. Raises InputError."""
+    target = os.fspath(path)
+    if kind == ONE:
+        write_trace(target, jobs[0].traces[0])
+        return [target]
+    if kind == JOB:
+        return write_job(target, jobs[0], expand=expand)
+    with whole_folder(target) as folder:
+        files = [os.path.relpath(file, folder) for name, job in zip(names, jobs, strict=True)
+                 for file in write_job(folder / name, job, expand=expand)]  # fmt: skip
+    return [os.path.join(target, file) for file in files]
+
+
+def check_release(path: PathLike, kind: str, inputs: Sequence[str]) -> None:
+    """Raise InputError for an output that is not of the kind of the input, or would replace it."""
+    target = os.fspath(path)
+    if (kind == ONE) != target.endswith(_ENDINGS):
+        expected = "the name of a trace, such as shared.0.et" if kind == ONE else f"a name for {kind}, as the input is"
+        raise InputError("the output is of another kind than the input", file=target, expected=expected)
+    if kind == JOB:
+        check_prefix(target)
+    if kind == FOLDER:
+        check_folder(target, force=False)
+    if any(os.path.realpath(target) == os.path.realpath(one) for one in inputs):
+        raise InputError("--output would replace the input", file=target, remedy="name another place")

@@ -1,0 +1,41 @@
+"""What is guaranteed of a release, and what it costs, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chakrasim.obfuscation.api import Obfuscated
+from chakrasim.text.amounts import plural, time_text
+from chakrasim.text.layout import Section
+
+
+def obfuscation_sections(found: Obfuscated, files: Sequence[str]) -> Iterator[Section]:
+    """The tables of ``chakrasim obfuscate``."""
+    nodes = sum(len(trace) for job in found.jobs for trace in job.traces)
+    rows = [
+        ("level", found.level),
+        ("of", f"{found.kind}: {plural(len(found.jobs), 'job')}, {nodes:,} nodes in the release"),
+        ("files", files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"),
+    ]
+    known = [one for one in found.inversion if one.same is not None]
+    if known:
+        least = min(known, key=lambda one: one.same or 0)
+        text = f"{least.same:,} specs give the same release, of {least.specs:,}: {least.likely:,} likely, "
+        text += f"{least.tried:,} of them tried" + (", the least of all jobs" if len(known) > 1 else "")
+        rows.append(("A", text))
+    yield Section("Obfuscated", rows=tuple(rows), left=(0, 1))
+    if not found.price:
+        return
+    single = len(found.jobs) == 1
+    prices = []
+    for one in found.price:
+        if one.fault:
+            prices.append((one.machine, *[""] * (3 if single else 2), one.fault))
+        elif single:
+            times = (time_text(one.before_ns[0]), time_text(one.after_ns[0]))
+            prices.append((one.machine, *times, f"{one.errors[0]:+.2%}", ""))
+        else:
+            errors = (f"{one.median_error:.2%}", f"{one.largest_error:+.2%}")
+            prices.append((one.machine, *errors, plural(len(one.errors), "job")))
+    columns = ("machine", "before", "after", "error", "") if single else ("machine", "median error", "largest", "of")
+    yield Section("Price: the time of a step", columns, tuple(prices), (0, len(columns) - 1))

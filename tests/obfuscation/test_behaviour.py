@@ -1,0 +1,123 @@
+"""Level behaviour: what is left, how near its time is, and what exhaustive search finds out."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made import bytes_of, dense, makespans
+
+import chakrasim as cs
+from chakrasim.errors import InputError
+from chakrasim.machine import load_device
+from chakrasim.notes import Notes
+from chakrasim.obfuscation import inversion as attack
+from chakrasim.obfuscation.behaviour import Grid, only_behaviour
+from chakrasim.obfuscation.price import on_device
+from chakrasim.trace import NodeType, TraceBuilder
+from chakrasim.trace.job.job import Job
+
+H100 = load_device("h100")
+
+
+@given(st.integers(0, 10**13), st.sampled_from([1.001, 1.05, 2.0]))
+def test_the_grid_rounds_up_by_its_ratio_at_most(value: int, ratio: float) -> None:
+    grid = Grid(ratio)
+    up = grid.up(value)
+    assert value <= up < max(value, 1) * ratio + 1 and grid.up(up) == up
+    assert grid.up(value + 1) >= up
+
+
+@pytest.mark.parametrize("split", [{"pp": 2}, {"tp": 1, "dp": 4}, {"dp": 1}, {"tp": 1, "dp": 1}])
+def test_runs_take_the_time_of_their_nodes(split: dict[str, int]) -> None:
+    job = dense(**split)
+    found = only_behaviour(job, Grid(1.001), H100, Notes())
+    before, after = (np.array(makespans(one)) for one in (on_device(job, H100), found))
+    assert (after >= before).all() and (after <= before * 1.002).all()
+    for old, new in zip(job.traces, found.traces, strict=True):
+        kinds = [Counter(zip(one.types.tolist(), one.attr("comm_type").integers_or(-1).tolist(), strict=True))
+                 for one in (old, new)]  # fmt: skip
+        assert all(kinds[1][key] == count for key, count in kinds[0].items() if key[0] != NodeType.COMP_NODE)
+        assert 0 < kinds[1][int(NodeType.COMP_NODE), -1] < kinds[0][int(NodeType.COMP_NODE), -1]
+
+
+def test_nothing_but_behaviour_is_left() -> None:
+    found = cs.obfuscate(dense(pp=2), level="behaviour", device="h100", machines=("h100", "a100", "mi300x"))
+    (job,) = found.jobs
+    assert {trace.name(at) for trace in job.traces for at in range(len(trace))} <= {
+        "compute", "send", "receive", "collective",
+    }  # fmt: skip
+    left = {name for trace in job.traces for name in trace.attr_names()}
+    assert left <= {"is_cpu_op", "compute_ns", "stream", "comm_type", "comm_size", "pg_name", "comm_peer", "comm_tag"}
+    assert not job.parameters and not any(trace.metadata for trace in job.traces)
+    assert b"layer" not in bytes_of(list(found.jobs)) and set(job.process_groups) == {"group_a", "group_b", "group_c"}
+    assert len(found.price) == 3 and all(0 <= one.largest_error <= 0.05 for one in found.price)
+
+
+def test_host_work_memory_and_waits_of_the_host_have_their_place() -> None:
+    made = TraceBuilder()
+    made.add(0, "host", attrs={"is_cpu_op": True, "tid": "main"}, duration_micros=3)
+    made.add(1, "host", attrs={"is_cpu_op": True, "tid": "main"}, duration_micros=4, ctrl_deps=[0])
+    made.add(2, "gemm", attrs={"is_cpu_op": False, "stream": 7, "host_waits": True}, duration_micros=10, data_deps=[1])
+    made.add(3, "gemm", attrs={"is_cpu_op": False, "stream": 7, "launch_ns": 5}, duration_micros=10)
+    made.add(4, "load", NodeType.MEM_LOAD_NODE, attrs={"is_cpu_op": False, "tensor_size": 1000}, data_deps=[3])
+    notes = Notes()
+    found = only_behaviour(Job((made.build(),), np.zeros(1, np.int64)), Grid(1.05), None, notes).traces[0]
+    nodes = [found.node(at) for at in range(len(found))]
+    assert [(node.name, node.data_deps) for node in nodes] == [
+        ("compute", ()), ("compute", (0,)), ("compute", ()), ("load", (2,)),
+    ]  # fmt: skip
+    assert nodes[0].attrs == {"is_cpu_op": True, "compute_ns": Grid(1.05).up(7000), "tid": 0}
+    assert nodes[1].attrs["host_waits"] and nodes[3].attrs["tensor_size"] == Grid(1.05).up(1000)
+    assert [*notes] == ["1 computations that wait for the host's launch no longer do: their times are left out"]
+
+
+def test_what_cannot_be_told() -> None:
+    with pytest.raises(InputError, match=r"say what they do, but not how long it takes.*--device-profile"):
+        cs.obfuscate(dense(), level="behaviour", machines=())
+    with pytest.raises(InputError, match=r"no ratio of a grid; found 1; expected 1\.001"):
+        cs.obfuscate(dense(), level="behaviour", device="h100", ratio=1.0)
+    with pytest.raises(InputError, match="there is no such level; found 'motif'"):
+        cs.obfuscate(dense(), level="motif")
+    said = TraceBuilder()
+    said.add(0, "sum", NodeType.COMM_COLL_NODE, attrs={"comm_type": "secret", "comm_size": 8})
+    with pytest.raises(InputError, match="attribute 'comm_type' is a text, which would be released"):
+        only_behaviour(Job((said.build(),), np.zeros(1, np.int64)), Grid(1.05), None, Notes())
+
+
+def test_exhaustive_search_guesses_the_spec_no_oftener_than_one_in_A(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attacker makes a release of every spec of a grid, and takes one of those that are equal to what he sees."""
+    axes = {"layers": (2,), "hidden": (256, 320), "head_size": (64, 128), "widening": (400,), "sequence": (256,),
+            "vocabulary": (1000, 1024, 1040), "micro_batch": (1, 2)}  # fmt: skip
+    monkeypatch.setattr(attack, "AXES", {name: axes[name] for name in attack.AXES})
+    grid, job = Grid(1.2), dense(tp=1, dp=2)
+    released = only_behaviour(job, grid, H100, Notes())
+    found = attack.inversion(job, released, grid, H100)
+    spec = attack._spec(job.parameters)
+    assert spec is not None
+    own = attack._own(spec)
+    assert found.same is not None and found.specs == 2 * 2 * 3 * 2
+    every = {*zip(*(one.tolist() for one in attack._columns(own, attack._axes(own))), strict=True)}
+    shown = attack._shown(released)
+    equal = [sizes for sizes in every if attack._release(spec, sizes, grid, H100) == shown]
+    assert own in equal
+    posterior = 1 / len(equal)
+    assert found.same > 1 and posterior <= 1 / found.same
+
+
+def test_what_nothing_hides_is_told_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack, "AXES", {name: (400,) if name == "widening" else () for name in attack.AXES})
+    notes = Notes()
+    found = cs.obfuscate(dense(), level="behaviour", device="h100", ratio=1.001, machines=(), notes=notes)
+    assert found.inversion[0].same == 1
+    assert [*notes.warnings] == [
+        "1 of 1 jobs: no other spec was found that gives the same release, so that the model's dimensions can be read "
+        "off it; take a coarser grid than --ratio 1.001"
+    ]
+    notes = Notes()
+    bare = Job(dense().traces, dense().trace_of_rank, dense().process_groups)
+    found = cs.obfuscate(bare, level="behaviour", device="h100", machines=(), notes=notes)
+    assert found.inversion[0].same is None and "is not known, so take it for 1" in notes.warnings[0]
