@@ -1,0 +1,65 @@
+"""Damaged profiles of JAX: one of our errors, or a trace that makes sense.
+
+``python tests/fuzz/test_fuzz_profiles.py LOW HIGH`` goes through many seeds.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "trace"))
+
+from damage import damaged
+from reader_mutants import check
+from seeds import go_through
+from xspace import gpu_space, random_space, tpu_space
+
+from chakrasim.analysis.table.work import device_work
+from chakrasim.errors import InputError
+from chakrasim.linker.api import link
+from chakrasim.notes import Notes
+from chakrasim.trace.xplane.read import read_xplane
+
+SECONDS = 10.0
+
+
+def outcome(seed: int, path: Path) -> str:
+    """What becomes of a mutant: "linked", "read", "lenient" or "refused". Anything but our errors is raised on."""
+    draw = random.Random(f"xplane {seed}")
+    intact = {"gpu": gpu_space().bytes(), "tpu": tpu_space().bytes(), "any": random_space(seed).bytes()}
+    path.write_bytes(damaged(draw.choice([*intact]), intact, draw))
+    began = time.process_time()
+    seen = "read"
+    try:
+        trace = read_xplane(str(path), lenient=False, notes=Notes())
+    except InputError as error:
+        assert "\n" not in str(error), error
+        seen = "lenient"
+        try:
+            trace = read_xplane(str(path), lenient=True, notes=Notes())
+        except InputError:
+            return "refused"
+    check(trace)
+    device_work(trace)
+    if seed % 5 == 0:
+        try:
+            link(device=trace)
+            seen = "linked" if seen == "read" else seen
+        except InputError:
+            pass
+    assert time.process_time() - began < SECONDS
+    return seen
+
+
+def test_mutants_are_read_or_refused(tmp_path: Path) -> None:
+    seen = [outcome(seed, tmp_path / "a.pb") for seed in range(60)]
+    assert seen.count("lenient") > 5 and seen.count("read") > 5
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        go_through(lambda seed: outcome(seed, Path(folder) / "a.pb"))
