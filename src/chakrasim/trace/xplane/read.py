@@ -38,7 +38,8 @@ def read_xplane(path: str, *, lenient: bool, notes: Notes, process: int | None =
     """The events of the profile ``path``, plain or gzip, in the order of the file.
 
     Begin and end of each event are rounded down to ns: order and nesting stay, and what does not overlap in ps does not
-    in ns. All planes are of one ``process``, so its number says nothing. Raises InputError for damage; ``lenient`` reads each damaged message up to its first fault, and says so.
+    in ns. All planes are taken as one process, whose number (``process``) they do not say. Raises InputError for
+    damage; ``lenient`` reads each damaged message up to its first fault, and says so.
     """
     raw = read_bytes(path, expected=XPLANE)
     limit = bound(len(raw))
