@@ -26,13 +26,15 @@ _LIBRARY: Final = re.compile(
     r"|_(?:mori|nixl|gloo|ucc|hcom|mnnvl|moe_comm|symmetric_memory)_"
     r"|_ep_::|_(?:intra|inter)node_(?:ll_)?::|_deep_?ep_(?!permute|post_reorder|run_moe)|_ep_(?:dispatch|combine)_"
     r"|_(?:barrier|sync|rdxn|fcollect|broadcast)_(?:all_)?on_stream_"
+    r"|^_(?:send|recv)(?:_done)?(?:_\d+)?_$"  # XLA's operations
 )
 #: Collectives that people write themselves: symmetric memory, vLLM, SGLang, TensorRT-LLM, FlashInfer, AITER.
 _COLLECTIVE: Final = re.compile(
     r"(?<!_warp)(?<!_block)(?<!_thread)(?<!_lane)(?<!_wave)(?<!_cta)(?<!_cluster)(?<!_group)(?<!_local)"
     r"_(?!warp|block|thread|lane|wave|cta|cluster|group|local|small)[a-z]*"
     r"(?:(?<=_)all_reduce|allreduce|(?<=_)all_gather|allgather|(?<=_)all_(?:to|2)_all|alltoall|(?<=_)a_2_a_"
-    r"|(?<=_)reduce_scatter|reducescatter|(?<=_)cross_device_|(?<=_)multimem_)"
+    r"|(?<=_)reduce_scatter|reducescatter|(?<=_)cross_device_|(?<=_)multimem_"
+    r"|(?<=_)collective_(?:permute|broadcast|start|done)_)"
 )
 #: What a kernel computes besides if it is more than the collective and what is done to each element.
 _PRODUCT: Final = re.compile(r"_(?:[a-z]*gemm[a-z]*|matmul|b?mm|xdl|xdlops|wmma|mfma|conv|attention|attn|fmha|mlp)_")

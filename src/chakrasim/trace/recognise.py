@@ -8,6 +8,7 @@ from chakrasim.errors import InputError
 from chakrasim.files.job_formats import kind_of, remedy_of
 from chakrasim.files.signatures import BOM, signature
 from chakrasim.text.amounts import first_of
+from chakrasim.trace.profiles import kinds
 
 if TYPE_CHECKING:
     from chakrasim.trace.chakra.decoded import Columns
@@ -116,6 +117,8 @@ def look(data: bytes) -> str | None:
     json = _json_look(head)
     if json is not None:
         return json
+    if kinds.kind_of(head):
+        return kinds.kind_of(head)
     if _is_chakra(head):
         return _CHAKRA
     if not any(head):

@@ -96,7 +96,7 @@ def kineto_info(trace: KinetoTrace) -> ProfileInfo:
     streams = np.stack([trace.device[rows.work].astype(np.int64), trace.stream[rows.work]], axis=1)
     return ProfileInfo(
         file=trace.source,
-        kind="Kineto device trace",
+        kind=str(trace.header.get("format", "Kineto device trace")),
         elements=trace.event_count,
         by_kind=_amounts(trace.strings, trace.category, trace.dur_ns, "(none)"),
         top=_amounts(trace.strings, trace.name[named], trace.dur_ns[named], "(none)")[:10],

@@ -40,6 +40,10 @@ COLUMNS: Final[dict[str, Any]] = {
 #: What ``RareColumn.kind`` says of a value.
 INTEGER, REAL, TEXT, JSON = 1, 2, 3, 4
 
+UNSORTED: Final = "events with a duration, but no category"
+UNSORTED_SAID: Final = "events have a duration, but no category that says what they are"
+"""Their name in ``KinetoTrace.counts``, and what is said of them."""
+
 #: Arguments (``args`` of an event) that have a dense column; all others that anybody needs are in ``rare``.
 RARE_ARGS: Final = (
     *("wait_on_stream", "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id", "bytes"),
@@ -48,6 +52,7 @@ RARE_ARGS: Final = (
     *("Process Group Description", "Process Group Ranks", "Rank", "Src Rank", "Dst Rank", "Seq", "Is Async", "Is P2P"),
     *("Comms Id", "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Sequence number", "Fwd thread id"),
     *("Device Type", "Device Id", "Total Allocated", "Total Reserved"),
+    *("size(B)", "MHz"),  # of Ascend's copies and counters
     *("graph node id", "graph id", "Python id", "Python parent id", "Ev Idx", "name", "labels"),
     # flow and async events keep their top-level "id" here
     "id",

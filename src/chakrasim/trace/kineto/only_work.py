@@ -1,4 +1,4 @@
-"""The work of a Kineto trace alone."""
+"""Some rows of a Kineto trace: its work alone; what was open at a moment."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.trace.kineto.columns import COLUMNS, HAS_CATEGORY, HAS_DUR, KinetoTrace, RareColumn
+
+_MOST_STEPS = 64
+"""So many events that have ended are passed over to find one that is open."""
 
 
 def only_work(kineto: KinetoTrace) -> KinetoTrace:
@@ -24,3 +28,34 @@ def only_work(kineto: KinetoTrace) -> KinetoTrace:
         if some.any():
             rare[name] = RareColumn(place[column.rows[some]], column.kind[some], column.bits[some])
     return replace(kineto, rare=rare, **columns)
+
+
+def last_begun(
+    kineto: KinetoTrace, rows: NDArray[np.intp], moments: NDArray[np.intp], by_thread: bool = False
+) -> NDArray[np.intp]:
+    """int[m]: of ``rows``, the one that is open at the begin of each of the rows ``moments`` on its thread, the last to
+    begin if there are several; -1: none. ``by_thread``: whatever the process."""
+    both = np.concatenate((rows, moments))
+    asks = np.arange(len(both)) >= len(rows)
+    time, thread = kineto.ts_ns[both], kineto.tid[both]
+    process = np.zeros(len(both), np.int64) if by_thread else kineto.pid[both]
+    end = np.where(asks, -1, time + kineto.dur_ns[both])
+    order = np.lexsort((-end, asks, time, thread, process))
+    place = np.where(asks[order], -1, np.arange(len(both)))
+    last = np.maximum.accumulate(place)
+    found = np.full(len(moments), -1, np.intp)
+    open_ = np.flatnonzero(asks[order])
+    at = last[open_]
+    for _ in range(_MOST_STEPS):
+        if not len(open_):
+            break
+        same = at >= 0
+        same[same] = (process[order[at[same]]] == process[order[open_[same]]]) & (
+            thread[order[at[same]]] == thread[order[open_[same]]]
+        )
+        open_, at = open_[same], at[same]
+        holds = end[order[at]] >= time[order[open_]]
+        found[order[open_[holds]] - len(rows)] = both[order[at[holds]]]
+        open_, at = open_[~holds], at[~holds] - 1
+        at = np.where(at >= 0, last[at], -1)
+    return found

@@ -7,7 +7,7 @@ import os
 
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes, lists_too
-from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.kineto.columns import UNSORTED, UNSORTED_SAID, KinetoTrace
 
 
 @lists_too
@@ -19,28 +19,43 @@ def read_kineto(
     notes: Notes | None = None,
     process: int | None = None,
 ) -> KinetoTrace:
-    """The trace in the file ``path`` (plain or gzip, told by content), of PyTorch's profiler (Kineto) or of one of the
-    profilers in `chakrasim.trace.profiles`.
+    """The trace in the file ``path`` (plain or gzip, told by content), of PyTorch's profiler (Kineto, Ascend's) or of
+    one of the profilers in `chakrasim.trace.profiles`.
 
     ``keep``: "all" events, or "work": only those with a duration and a category (no flow arrows, no metadata, no
     Python stack). ``process``: whose trace, where a profile of another maker has those of several. Raises InputError
     for damaged files; ``lenient`` recovers them, with a warning that counts what was lost and says where. Memory is
     that of the columns and a few MiB.
     """
-    from chakrasim.trace.json.records import Records
+    from chakrasim.trace.kineto.ascend import is_ascend, sorted_out
     from chakrasim.trace.kineto.only_work import only_work
-    from chakrasim.trace.kineto.taking import FORM, EventTaker
     from chakrasim.trace.profiles.kinds import profile_kind
     from chakrasim.trace.profiles.read import read_profile
 
     if keep not in ("all", "work"):
         raise InputError("unknown selection of events", found=repr(keep), expected="'all' or 'work'")
-    said = Notes() if notes is None else notes
+    said, name = Notes() if notes is None else notes, os.fspath(path)
     kind = profile_kind(path)
     if kind:
-        trace = read_profile(os.fspath(path), kind, lenient=lenient, notes=said, process=process)
+        trace = read_profile(name, kind, lenient=lenient, notes=said, process=process)
         return only_work(trace) if keep == "work" else trace
-    records = Records(os.fspath(path), FORM, lenient=lenient)
+    heard = Notes()
+    trace = _read(name, keep, lenient, heard)
+    if UNSORTED in trace.counts:
+        whole = trace if keep == "all" else _read(name, "all", lenient, Notes())
+        if is_ascend(whole):
+            said.warn(*(text for text in heard.warnings if UNSORTED_SAID not in text))
+            found = sorted_out(whole, said)
+            return only_work(found) if keep == "work" else found
+    said.add(heard)
+    return trace
+
+
+def _read(path: str, keep: str, lenient: bool, notes: Notes) -> KinetoTrace:
+    """The events as the file has them."""
+    from chakrasim.trace.json.records import Records
+    from chakrasim.trace.kineto.taking import FORM, EventTaker
+
+    records = Records(path, FORM, lenient=lenient)
     with records.file:
-        taker = EventTaker(records, work_only=keep == "work", lenient=lenient)
-        return taker.read(said)
+        return EventTaker(records, work_only=keep == "work", lenient=lenient).read(notes)

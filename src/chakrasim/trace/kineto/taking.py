@@ -23,7 +23,7 @@ _PACKED: Final = 12  # how many times larger a compressed file is when unpacked;
 _COUNTED: Final = {
     "events without duration or category": events.NO_WORK,
     "python_function events": events.PYTHON,
-    "events with a duration, but no category": events.NO_CATEGORY,
+    k.UNSORTED: events.NO_CATEGORY,
     "events with unusable times": events.BAD_TIMES,
     "times rounded to nanoseconds": events.ROUNDED,
     "values of an unexpected kind": events.ODD_VALUES,
@@ -53,8 +53,7 @@ class EventTaker(Taker[KinetoTrace]):
         120,
     )
     said: ClassVar = {
-        "events with a duration, but no category": "{} events have a duration, but no category that says what they "
-        "are: they count neither as the host's work nor as the device's",
+        k.UNSORTED: f"{{}} {k.UNSORTED_SAID}: they count neither as the host's work nor as the device's",
         "events with unusable times": "left out {} events whose ts or dur is no number, negative or too large",
         "times rounded to nanoseconds": "rounded {} times that are finer than a nanosecond",
         "elements that are no events": "left out {} elements of traceEvents that are no objects",

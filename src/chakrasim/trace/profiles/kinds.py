@@ -13,15 +13,22 @@ from chakrasim.files.storage import Stream
 NSYS: Final = "an Nsight Systems export (SQLite)"
 ROCPROFV3: Final = "a rocprofv3 profile (JSON)"
 ROCPROF: Final = "a rocprof trace (JSON)"
+XPLANE: Final = "a profile of JAX or XLA (*.xplane.pb)"
 _HEAD_BYTES: Final = 1 << 12
 _SDK: Final = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"')
 _LABEL: Final = re.compile(rb'"name"\s*:\s*"(?:\d+ )?(?:CPU H(?:IP|SA) API|CPU KFD API|COPY|Markers and Ranges)"')
+#: The begin of an XSpace: a message with a name, perhaps behind a number.
+_PLANE: Final = re.compile(rb"\n[\x80-\xff]{0,4}[\0-\x7f](?:\x08[\x80-\xff]{0,9}[\0-\x7f])?\x12[\x05-\x7f]")
+_PLANES: Final = (b"/host:", b"/device:", b"Task Environment")
 
 
 def kind_of(head: bytes) -> str:
-    """NSYS, ROCPROFV3, ROCPROF, or "" for other files; ``head``: the first bytes, unpacked."""
+    """NSYS, ROCPROFV3, ROCPROF, XPLANE, or "" for other files; ``head``: the first bytes, unpacked."""
     if head.startswith(SQLITE):
         return NSYS
+    plane = _PLANE.match(head)
+    if plane is not None and head.startswith(_PLANES, plane.end()):
+        return XPLANE
     text = head[:_HEAD_BYTES].removeprefix(BOM)
     if _SDK.match(text):
         return ROCPROFV3

@@ -13,6 +13,8 @@ def read_profile(path: str, kind: str, *, lenient: bool, notes: Notes, process: 
         from chakrasim.trace.profiles.nsys import read_nsys as read
     elif kind == kinds.ROCPROFV3:
         from chakrasim.trace.profiles.rocprofv3 import read_rocprofv3 as read
+    elif kind == kinds.XPLANE:
+        from chakrasim.trace.xplane.read import read_xplane as read
     else:
         from chakrasim.trace.profiles.rocprof import read_rocprof as read
     return read(path, lenient=lenient, notes=notes, process=process)

@@ -1,0 +1,1 @@
+"""Profiles of JAX and XLA (``*.xplane.pb``), read as device traces."""
