@@ -17,6 +17,7 @@ from chakrasim.synthesis.loops import ROOT, Iterations, Loop
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
 from chakrasim.synthesis.roles import DURATION, HOLE, attributes_of, filled
+from chakrasim.synthesis.search.meters import Meter, summed
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 
@@ -89,13 +90,18 @@ class _Expansion:
         self.numbers: dict[int, dict[int, tuple[int, ...]]] = {}
         self.found = Expanded([], [], [], [])
         self.begun: dict[int, int] = {}
-        self._enter(model.loop, (ROOT,))
+        self._lay(model.loop, (ROOT,))
+        self._fill(model.loop)
 
-    def _enter(self, loop: Loop, path: tuple[int, ...]) -> None:
+    def _lay(self, loop: Loop, path: tuple[int, ...]) -> None:
+        """The iterations of the loops in a loop, and the columns of all, those of what adds up along them too."""
         rows = len(self.iterations[loop.number])
         own = {name: np.full(rows, value, np.int64) for name, value in self.fixed.items()}
         own |= path_columns([self.iterations[one] for one in path], path)
         self.columns[loop.number] = own
+        for meter in self.model.meters:
+            if meter.loop == loop.number:
+                self._measure(meter, path)
         for one in loop.body:
             if isinstance(one, Loop):
                 counts = np.maximum(expressions.value(self.model.counts[one.number], own, rows), 0)
@@ -110,9 +116,26 @@ class _Expansion:
                 self.children[one.number] = [
                     list(range(e - c, e)) for e, c in zip(ends.tolist(), counts.tolist(), strict=True)
                 ]
-                self._enter(one, (*path, one.number))
+                self._lay(one, (*path, one.number))
+
+    def _measure(self, meter: Meter, path: tuple[int, ...]) -> None:
+        """Columns of what adds up along the last of these loops, for it and for those around it."""
+        parents = [np.array(self.iterations[loop].parent, np.int64) for loop in path]
+        around = self.columns[path[-2]]
+        first, second = meter.columns(self.columns[path[-1]], around, parents[-1], len(parents[-2]))
+        self.columns[path[-1]] |= first
+        for at in range(len(path) - 2, -1, -1):
+            self.columns[path[at]] |= second
+            if at:
+                second = summed(second, parents[at], len(parents[at - 1]))
+
+    def _fill(self, loop: Loop) -> None:
+        own = self.columns[loop.number]
+        for one in loop.body:
+            if isinstance(one, Loop):
+                self._fill(one)
             else:
-                self.numbers[one] = self._numbers(one, own, rows)
+                self.numbers[one] = self._numbers(one, own, len(self.iterations[loop.number]))
 
     def _numbers(self, role: int, columns: dict[str, Ints], rows: int) -> dict[int, tuple[int, ...]]:
         """By iteration in which the role comes, its numbers."""

@@ -98,6 +98,13 @@ def names(expression: Expression) -> set[str]:
             return names(expression[1]) | names(expression[2])
 
 
+def cases(expression: Expression) -> int:
+    """How many tests it has."""
+    if expression[0] == "if":
+        return 1 + cases(expression[2]) + cases(expression[3])
+    return sum(map(cases, expression[1:])) if expression[0] in OPERATIONS else 0
+
+
 def text(expression: Expression) -> str:
     """As people write it."""
     match expression[0]:

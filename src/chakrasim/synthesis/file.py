@@ -16,6 +16,7 @@ from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop, places
 from chakrasim.synthesis.model import Learned, Model
 from chakrasim.synthesis.roles import Role, Said
+from chakrasim.synthesis.search.meters import Meter
 from chakrasim.trace.job.file import checked_parameters
 
 FORMAT: Final = "chakrasim-model/1"
@@ -47,6 +48,7 @@ def model_bytes(learned: Learned) -> bytes:
         "grid": model.grid.to_json(),
         "metadata": model.metadata,
         "rank_columns": model.rank_columns,
+        "meters": [asdict(meter) for meter in model.meters],
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
@@ -96,9 +98,10 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         ),
         [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
         tuple(content["rank_columns"]),
+        tuple(_meter(each) for each in content["meters"]),
     )
     _check_names(model)
-    jobs, lost = [str(each) for each in content["jobs"]], [str(each) for each in content["lost"]]
+    jobs, lost = [str(each) for each in content["jobs"]], {str(w): float(e) for w, e in content["lost"].items()}
     parameters = [checked_parameters(each, "parameters") for each in content["parameters"]]
     if len(jobs) != len(parameters) or not jobs or any({*own} != {*parameters[0]} for own in parameters):
         raise ValueError("the jobs do not have the same parameters")
@@ -110,6 +113,11 @@ def _check_names(model: Model) -> None:
     for number, role in enumerate(model.roles):
         if number not in model.present or {*role.numbers()} != {*model.numbers[number]}:
             raise ValueError(f"the laws of {role.title} are not those of its numbers")
+
+
+def _meter(content: Mapping[str, Any]) -> Meter:
+    laws = (check(content[name]) for name in ("start", "weight", "limit", "flush", "active"))
+    return Meter(int(content["number"]), int(content["loop"]), *laws)
 
 
 def _plain(loop: Loop) -> list[Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.sums import spread, sums
+from chakrasim.synthesis.search.sums import spread, sums
 
 Floats = NDArray[np.float64]
 Kind = Callable[["Examples"], Iterator[Expression]]

@@ -73,16 +73,19 @@ class _Graph:
                     entries[b] = entries.get(b, 0) | self.used[a, b]
             heads = self.heads(own, edges, entries)
             within = {a: {b for b in edges[a] & own if b not in heads or self.leads_to(a, b)} for a in own}
+            if all(within[a] == edges[a] & own for a in own):
+                within = {a: (edges[a] & own) - heads for a in own}
             number = next(self.numbers)
             found.append(Loop(number, self.body(own, within, entries)))
         return tuple(found)
 
     def heads(self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int]) -> set[int]:
-        """With what an iteration begins: the entry that comes before the others in all traces, else the one that most
-        traces come in by, and others of which no trace shows that they begin something that is repeated within an
-        iteration."""
+        """With what an iteration begins: the entry that comes before the others in all traces, else, of those that none
+        leads to, the one that most traces come in by, and others of which no trace shows that they begin something that
+        is repeated within an iteration."""
         before = [one for one in sorted(entries) if all(self.comes_before(one, other) for other in entries)]
-        heads = {before[0] if before else max(sorted(entries), key=lambda one: entries[one].bit_count())}
+        free = [one for one in sorted(entries) if not any(self.leads_to(other, one) for other in entries)]
+        heads = {before[0] if before else max(free or sorted(entries), key=lambda one: entries[one].bit_count())}
         while True:
             outer = self.traces(own, heads)
             more = set()

@@ -10,6 +10,7 @@ from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop
 from chakrasim.synthesis.reasons import Rule
 from chakrasim.synthesis.roles import Role
+from chakrasim.synthesis.search.meters import Meter
 from chakrasim.trace.job.job import Parameter
 
 
@@ -29,6 +30,7 @@ class Model:
     grid: ranks and groups.
     metadata: of each trace, with the laws of the numbers in it.
     rank_columns: what tells ranks apart.
+    meters: what adds up along loops.
     """
 
     roles: tuple[Role, ...]
@@ -41,6 +43,7 @@ class Model:
     grid: Grid
     metadata: list[tuple[tuple[str, int, Any], list[Expression]]]
     rank_columns: tuple[str, ...]
+    meters: tuple[Meter, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +55,11 @@ class Learned:
     model: the program.
     jobs: names of the jobs.
     parameters: of each job; all have the same names.
-    lost: what no law was found for, for people.
+    lost: what no law was found for, for people, and how far off what stands there was in jobs that it was not made
+        from: the sum of what it was off by what it should have been.
     """
 
     model: Model
     jobs: list[str]
     parameters: list[dict[str, Parameter]]
-    lost: list[str]
+    lost: dict[str, float]

@@ -31,9 +31,11 @@ def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[S
     yield Section("Learned", rows=rows, left=(0, 1))
     yield Section("Parameters", ("name", "of the jobs"), tuple(_varied(learned)), (0, 1))
     if learned.lost:
-        lost = tuple((text,) for text in learned.lost[:SHOWN])
-        more = len(learned.lost) - len(lost)
-        yield Section("No law found for" + (f" (and {more:,} more)" if more else ""), ("what",), lost, (0,))
+        far = sorted(learned.lost.items(), key=lambda each: -each[1])
+        lost = tuple((what, f"{off:.2%}") for what, off in far[:SHOWN])
+        more = len(far) - len(lost)
+        title = "No law found for" + (f" (and {more:,} more)" if more else "")
+        yield Section(title, ("what", "off in jobs left out"), lost, (0,))
 
 
 def learned_json(learned: Learned, size_bytes: int) -> dict[str, Any]:
@@ -87,14 +89,14 @@ def synthetic_json(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> dict[str,
 
 def _laws(learned: Learned) -> list[dict[str, Any]]:
     """Every law that is more than a constant."""
-    model, lost = learned.model, {*learned.lost}
+    model = learned.model
     every: list[tuple[str, Expression]] = [("ranks", model.grid.ranks)]
     every += [(f"count of loop {number}", law) for number, law in model.counts.items()]
     for number, role in enumerate(model.roles):
         every.append((f"{role.title}: whether it comes", model.present[number]))
         every += [(f"{role.title}: {name}", law) for name, law in model.numbers[number].items()]
     return [
-        {"of": what, "law": expressions.text(law), "exact": what not in lost}
+        {"of": what, "law": expressions.text(law), "exact": what not in learned.lost}
         for what, law in every
         if law[0] != "const"
     ]

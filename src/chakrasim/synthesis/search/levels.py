@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.laws import Examples, law, near_law, simple
+from chakrasim.synthesis.laws import Examples, law, near_law, plain_law, simple
 
-MOST: Final = 4000
-"""Examples of one law, at most: of more, some are taken, and the law is tried on all."""
+MOST: Final = 400
+"""Examples that a law is looked for in, at most, and then tried on all; as often as ``ROUNDS`` with up to ``MORE`` that
+it does not give."""
+MORE: Final = 60
+ROUNDS: Final = 3
+ENOUGH: Final = 40
+"""Examples of which so many have no law have none of all either."""
 
+SURE: Final = 2
+"""Cases that a law may have that was not tried on other jobs than it is from."""
+METERED: Final = " of meter "
+"""In names of columns of what adds up along a loop."""
 Known = dict[bytes, tuple[Expression | None, int]]
 """What was found for examples, by these with their common divisor taken out, which stands beside it."""
 
@@ -46,32 +55,68 @@ class Table:
 def find(wanted: Ints, table: Table, known: Known) -> Expression | None:
     """A law of what is wanted, int64[n], or None."""
     level = level_of(wanted, table)
-    rows = _first_rows((table.job, table.rank)[level]) if level < 2 else _sample(wanted)
-    columns = {name: column[rows] for name, column in table.columns(level).items()}
-    few = simple(Examples(wanted[rows], columns))
+    found = _find(wanted, table, known, level)
+    if found is None and level < 2 and any(METERED in name for name in table.levels[2]):
+        found = _find(wanted, table, known, 2)
+    return found
+
+
+def _find(wanted: Ints, table: Table, known: Known, level: int) -> Expression | None:
+    """A law that is looked for in three quarters of the jobs and tried on all; one of them all has to be simple."""
+    every = _first_rows((table.job, table.rank)[level]) if level < 2 else np.arange(len(wanted))
+    whole = Examples(wanted[every], {name: column[every] for name, column in table.columns(level).items()})
+    seen = ~np.isin(table.job[every], np.unique(table.job)[3::4])
+    for sure in (SURE, None):
+        rows = _sample(wanted[every], np.flatnonzero(seen))
+        for _ in range(ROUNDS):
+            found = _of_rows(every[rows], wanted, table, known, level)
+            if found is None:
+                break
+            wrong = np.flatnonzero(~whole.given_by(found))
+            if not len(wrong):
+                return found if sure or expressions.cases(found) <= SURE else None
+            wrong = wrong[seen[wrong]]
+            if not len(wrong):
+                break
+            rows = np.union1d(rows, wrong[np.linspace(0, len(wrong) - 1, min(len(wrong), MORE)).astype(np.int64)])
+        if found is None and seen.sum() > ENOUGH:
+            break
+        seen = np.ones(len(every), np.bool_)
+    return None
+
+
+def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int) -> Expression | None:
+    few = simple(Examples(wanted[rows], {name: column[rows] for name, column in table.columns(level).items()}))
     unit = max(int(np.gcd.reduce(few.wanted)), 1)
     key = b"|".join(
         [(few.wanted // unit).tobytes(), *(name.encode() + column.tobytes() for name, column in few.columns.items())]
     )
     if key not in known:
-        found = law(few)
+        found = plain_law(few)
         if found is None and level:
             found = _along(wanted, table, level, known)
-        known[key] = found, unit
+        known[key] = found or law(few), unit
     found, of = known[key]
-    if found is not None and unit != of:
-        found = expressions.times(found, Fraction(unit, of))
-    if found is not None and level == 2 and not Examples(wanted, table.columns(2)).given_by(found).all():
-        return None
-    return found
+    return expressions.times(found, Fraction(unit, of)) if found is not None and unit != of else found
 
 
-def guess(wanted: Ints, table: Table) -> Expression:
+def guess(wanted: Ints, table: Table) -> tuple[Expression, float]:
     """Something near what is wanted where no law was found: by case the commonest value, or for what is spread over
-    many values a product of powers."""
-    rows = _sample(wanted)
-    few = simple(Examples(wanted[rows], {name: column[rows] for name, column in table.columns(2).items()}))
-    return near_law(few)
+    many values a product of powers. How far off the like from four fifths of the jobs is in the others: the sum of
+    what it is off by that of what is wanted."""
+    rows = _sample(wanted, np.arange(len(wanted)))
+    columns = table.columns(2)
+
+    def near(chosen: Ints) -> Expression:
+        return near_law(simple(Examples(wanted[chosen], {name: column[chosen] for name, column in columns.items()})))
+
+    jobs = np.unique(table.job)
+    out = np.isin(table.job[rows], jobs[::5])
+    tried = near(rows[~out]) if (~out).any() else ["const", 0, 1]
+    rest = rows[out]
+    made = expressions.value(tried, {name: column[rest] for name, column in columns.items()}, len(rest))
+    off = float(np.abs(made.astype(np.float64) - wanted[rest]).sum())
+    return near(rows), off / max(float(np.abs(wanted[rest].astype(np.float64)).sum()), 1.0)
 
 
 def level_of(wanted: Ints, table: Table) -> int:
@@ -89,10 +134,15 @@ def _first_rows(group: Ints) -> Ints:
     return np.sort(np.unique(group, return_index=True)[1])
 
 
-def _sample(wanted: Ints) -> Ints:
-    if len(wanted) <= MOST:
-        return np.arange(len(wanted))
-    return np.unique(np.linspace(0, len(wanted) - 1, MOST).astype(np.int64))
+def _sample(wanted: Ints, rows: Ints) -> Ints:
+    """Some of the rows, spread over them and over what is wanted."""
+    if len(rows) <= MOST:
+        return rows
+    _, kind = np.unique(wanted[rows], return_inverse=True)
+    order = np.argsort(kind, kind="stable")
+    place = np.arange(len(rows)) - np.searchsorted(kind[order], kind[order])
+    rare = order[place < max(1, MOST // (2 * (int(kind.max()) + 1)))][:MOST]
+    return rows[np.union1d(rare, np.linspace(0, len(rows) - 1, MOST // 2).astype(np.int64))]
 
 
 def _along(wanted: Ints, table: Table, level: int, known: Known) -> Expression | None:

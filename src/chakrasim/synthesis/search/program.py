@@ -1,0 +1,239 @@
+"""The search for the laws of a program: of counts, presence and numbers, of meters and of metadata."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from chakrasim.progress import Progress, told
+from chakrasim.synthesis.columns import missing, path_columns
+from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
+from chakrasim.synthesis.read import Reading
+from chakrasim.synthesis.roles import Role, number_names
+from chakrasim.synthesis.search import levels
+from chakrasim.synthesis.search.levels import Known, Table
+from chakrasim.synthesis.search.meters import Meter, Pieces, meter_of, summed
+
+COUNTER: Final = 1 << 20
+"""Numbers that go up along loops stay below."""
+
+
+class Tables:
+    """Columns of every loop's iterations, over all readings."""
+
+    def __init__(self, readings: Sequence[Reading], jobs: Sequence[Mapping[str, int]]) -> None:
+        self.readings = readings
+        self.jobs = jobs
+        self.made: dict[tuple[int, ...], Table] = {}
+        self.more: dict[int, dict[str, Ints]] = defaultdict(dict)
+        """Of meters, by loop."""
+        every = [reading.rank.columns for reading in readings]
+        names = {name for columns in every for name in columns}
+        here = [{name.split(" in ", 1)[1] for name in columns} for columns in every]
+        pairs = list(zip(every, here, strict=True))
+        self.rank_names = sorted(
+            name for name in names
+            if all(name in columns or name.split(" in ", 1)[1] not in own for columns, own in pairs)
+        )  # fmt: skip
+
+    def job_columns(self) -> dict[str, Ints]:
+        """The parameters, by job."""
+        return {name: np.array([own[name] for own in self.jobs], np.int64) for name in self.jobs[0]}
+
+    def ranks(self) -> Table:
+        """One row a trace."""
+        return self.of((ROOT,))
+
+    def of(self, loops: tuple[int, ...]) -> Table:
+        """For each iteration of the last of these loops, the others being those around it from the outermost on."""
+        if loops not in self.made:
+            self.made[loops] = self._make(loops)
+        made = self.made[loops]
+        first, second, third = made.levels
+        return Table(made.job, made.rank, (first, second, {**third, **self.more[loops[-1]]}))
+
+    def _make(self, loops: tuple[int, ...]) -> Table:
+        job, rank, rows = [], [], []
+        for number, reading in enumerate(self.readings):
+            count = len(reading.iterations[loops[-1]])
+            job.append(np.full(count, reading.rank.job))
+            rank.append(np.full(count, number))
+            rows.append(path_columns([reading.iterations[loop] for loop in loops], loops))
+        jobs, ranks = np.concatenate(job), np.concatenate(rank)
+        first = {name: np.array([own[name] for own in self.jobs], np.int64)[jobs] for name in self.jobs[0]}
+        second = {
+            name: np.array([reading.rank.columns.get(name, missing(name)) for reading in self.readings], np.int64)[
+                ranks
+            ]
+            for name in self.rank_names
+        }
+        third = {name: np.concatenate([each[name] for each in rows]) for name in rows[0]}
+        return Table(jobs, ranks, (first, second, third))
+
+
+class Search:
+    """What was found so far; ``lost``: what no law was found for, and how far off what stands there is in jobs that it
+    was not made from."""
+
+    def __init__(self, tables: Tables, loop: Loop, where: Mapping[int, Place], roles: Sequence[Role]) -> None:
+        self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
+        self.inner = {one.number: around for one, around in inner_loops(loop)}
+        self.occurrences = _occurrences(self.readings)
+        self.known: Known = {}
+        self.lost: dict[str, float] = {}
+        self.counts: dict[int, Expression] = {}
+        self.present: dict[int, Expression] = {}
+        self.numbers: dict[int, dict[str, Expression]] = {}
+        self.counters: set[str] = set()
+        self.meters: list[Meter] = []
+
+    def learn(self, progress: Progress | None) -> None:
+        """Find the laws of all counts and kinds of nodes."""
+        for number, around in self.inner.items():
+            wanted = _counts(self.readings, number, around[-1])
+            self.counts[number] = self._law(f"count of loop {number}", wanted, self.tables.of(around))
+        for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
+            self._role(role)
+        for loop in self.inner:
+            self._meter(loop)
+
+    def _role(self, role: int) -> None:
+        table, title = self.tables.of(self.where[role].loops), self.roles[role].title
+        here = self._presence(role)
+        self.present[role] = self._law(f"{title}: whether it comes", here, table)
+        wanted, part = self._wanted(role), table.some(np.flatnonzero(here))
+        self.counters |= {
+            name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
+        }
+        self._numbers(role, wanted, part)
+
+    def _wanted(self, role: int) -> dict[str, Ints]:
+        nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]
+        rows = [own.numbers[node] for own, at in nodes for node in at.tolist()]
+        columns = np.array(rows, np.int64).reshape(len(rows), -1).T
+        return dict(zip(self.roles[role].numbers(), columns, strict=True))
+
+    def _presence(self, role: int) -> Ints:
+        loop = self.where[role].loops[-1]
+        offsets = np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
+        here = np.zeros(int(offsets[-1]), np.int64)
+        for number, nodes in self.occurrences[role]:
+            here[offsets[number] + self.readings[number].own[nodes]] = 1
+        return here
+
+    def _law(self, what: str, wanted: Ints, table: Table) -> Expression:
+        self.lost.pop(what, None)
+        found = levels.find(wanted, table, self.known)
+        if found is None:
+            found, self.lost[what] = levels.guess(wanted, table)
+        return found
+
+    def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table) -> None:
+        """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one."""
+        found: dict[str, Expression] = {}
+        title = self.roles[role].title
+        for name, own in wanted.items():
+            self.lost.pop(f"{title}: {name}", None)
+            law = levels.find(own, table, self.known)
+            if law is not None:
+                found[name] = law
+        self.numbers[role] = found
+        while left := [name for name in wanted if name not in found]:
+            told_by = {f"own {name}": wanted[name] for name in found}
+            inside = Table(table.job, table.rank, ({}, {}, told_by | _of_meters(table)))
+            more = {name: levels.find(wanted[name], inside, self.known) for name in left}
+            solved = {name: law for name, law in more.items() if law is not None}
+            if not solved:
+                for name in left:
+                    found[name], self.lost[f"{title}: {name}"] = levels.guess(wanted[name], table)
+            found |= solved
+
+    def _meter(self, loop: int) -> None:
+        """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold."""
+        within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
+        lost = {role for role in within if f"{self.roles[role].title}: whether it comes" in self.lost}
+        like = {self.roles[role].attributes for role in lost}
+        near = [role for role in self.occurrences if self.roles[role].attributes in like]
+        names = set.intersection(*({*self.roles[role].numbers()} for role in near)) if near else set()
+        path = (*self.inner[loop], loop)
+        own, around = self.tables.of(path), self.tables.of(path[:-1])
+        for name in sorted(names):
+            pieces = self._pieces(loop, [role for role in near if role in within], name)
+            made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
+            if made is not None:
+                self._tell(made, path, pieces.parent)
+                for role in near:
+                    if self.where[role].loops[-1] in path:
+                        self._role(role)
+                return
+
+    def _tell(self, meter: Meter, path: tuple[int, ...], parent: Ints) -> None:
+        """Columns of a meter, for the last of these loops and for those around it."""
+        self.meters.append(meter)
+        own, around = (self.tables.of(loops) for loops in (path, path[:-1]))
+        first, second = meter.columns(own.columns(2), around.columns(2), parent, len(around.job))
+        self.tables.more[path[-1]] |= first
+        for at in range(len(path) - 2, -1, -1):
+            self.tables.more[path[at]] |= second
+            if at:
+                rows = len(self.tables.of(path[:at]).job)
+                second = summed(second, self._parents(path[at], path[at - 1]), rows)
+
+    def _parents(self, loop: int, around: int) -> Ints:
+        """int64[n]: of each iteration of a loop that of the one around it, by place in the table of that."""
+        offsets = np.cumsum([0, *(len(reading.iterations[around]) for reading in self.readings)])
+        return np.concatenate([np.array(reading.iterations[loop].parent, np.int64) + offset
+                               for reading, offset in zip(self.readings, offsets.tolist(), strict=False)])  # fmt: skip
+
+    def _pieces(self, loop: int, roles: Sequence[int], name: str) -> Pieces:
+        """What nodes of these kinds say in each iteration of a loop, added."""
+        value = np.sum([self._spread(role, self._wanted(role)[name]) for role in roles], axis=0)
+        return Pieces(value, self._parents(loop, self.inner[loop][-1]))
+
+    def _spread(self, role: int, wanted: Ints) -> Ints:
+        here = self._presence(role)
+        here[np.flatnonzero(here)] = wanted
+        return here
+
+    def metadata(self) -> list[tuple[tuple[str, int, object], list[Expression]]]:
+        """What the metadata of all traces say alike but for numbers, and the laws of these; what has none is left
+        out."""
+        found = []
+        table = self.tables.ranks()
+        for said in self.readings[0].rank.said:
+            if not all(said in reading.rank.said for reading in self.readings):
+                continue
+            laws = [levels.find(np.array([reading.rank.numbers[name] for reading in self.readings], np.int64), table,
+                                self.known) for name in number_names(said)]  # fmt: skip
+            if None in laws:
+                self.lost[f"metadata {said[0]}, left out"] = 1.0
+            else:
+                found.append((said, [law for law in laws if law is not None]))
+        return found
+
+
+def _of_meters(table: Table) -> dict[str, Ints]:
+    return {name: column for name, column in table.levels[2].items() if " of meter " in name}
+
+
+def _counts(readings: Sequence[Reading], loop: int, around: int) -> Ints:
+    return np.concatenate([
+        np.bincount(np.array(reading.iterations[loop].parent, np.int64), minlength=len(reading.iterations[around]))
+        for reading in readings
+    ]).astype(np.int64)  # fmt: skip
+
+
+def _occurrences(readings: Sequence[Reading]) -> dict[int, list[tuple[int, Ints]]]:
+    """By role: the readings that have it, and its nodes there."""
+    found: dict[int, list[tuple[int, Ints]]] = defaultdict(list)
+    for number, reading in enumerate(readings):
+        own = np.array(reading.rank.nodes.role, np.int64)
+        order = np.argsort(own, kind="stable")
+        begins = np.flatnonzero(np.diff(own[order], prepend=-1))
+        for nodes in np.split(order, begins[1:]) if len(own) else []:
+            found[int(own[nodes[0]])].append((number, nodes))
+    return found
