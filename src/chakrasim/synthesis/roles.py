@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from chakrasim.errors import InputError
 from chakrasim.trace.chakra.graph import Attributes, Trace
 from chakrasim.trace.kinds import BOOL, INTEGER_KINDS, KIND_NAMES, STRING
 
@@ -14,7 +15,7 @@ HOLE: Final = "\0"
 """Where a number stood in a text."""
 STREAM: Final = "stream"
 DURATION: Final = "duration_micros"
-_NUMBER: Final = re.compile(r"(?<![0-9.])[0-9]{1,18}(?![0-9.])")
+_NUMBER: Final = re.compile(r"(?<![0-9.])(?:0|[1-9][0-9]{0,17})(?![0-9.])")
 
 Said = tuple[str, int, Any]
 """An attribute: its name, the number of its kind in the schema, and its value: of integers None, of texts with holes
@@ -86,13 +87,13 @@ class Roles:
             self.known.append(role)
         return self.number[role]
 
-    def nodes(self, trace: Trace) -> Nodes:
-        """The nodes of a trace."""
+    def nodes(self, trace: Trace, *, timed: bool = False) -> Nodes:
+        """The nodes of a trace; all ``timed``, or those whose duration is not 0."""
         place = {int(number): i for i, number in enumerate(trace.ids.tolist())}
         role, numbers = [], []
         read = _Reader(trace)
         for i in range(len(trace)):
-            what, own = read.node(i)
+            what, own = read.node(i, timed)
             role.append(self.of(what))
             numbers.append(own)
         lists = [[tuple(place.get(int(one), -1) for one in waits[i].tolist()) for i in range(len(trace))]
@@ -119,7 +120,7 @@ class _Reader:
             self.texts[index] = holes(self.trace.strings[index])
         return self.texts[index]
 
-    def node(self, i: int) -> tuple[Role, tuple[int, ...]]:
+    def node(self, i: int, timed: bool) -> tuple[Role, tuple[int, ...]]:
         offsets, names, kinds = self.columns
         title, numbers = self.text(self.names[i])
         own = list(numbers)
@@ -129,9 +130,10 @@ class _Reader:
             said.append(one)
             own += more
         duration = self.durations[i]
-        if duration:
+        timed = timed or bool(duration)
+        if timed:
             own.append(duration)
-        return Role(self.types[i], title, tuple(said), bool(duration)), tuple(own)
+        return Role(self.types[i], title, tuple(said), timed), tuple(own)
 
     def said(self, name: int, kind: int, bits: int) -> tuple[Said, tuple[int, ...]]:
         title = self.trace.strings[name]
@@ -145,9 +147,9 @@ class _Reader:
 
 
 def holes(text: str) -> tuple[str, tuple[int, ...]]:
-    """A text with a hole for each of its numbers, and these."""
+    """A text with a hole for each of its numbers, and these. Raises InputError for one that holds the hole itself."""
     if HOLE in text:
-        return text, ()
+        raise InputError("a text of the trace has a zero character", found=repr(text[:60]))
     return _NUMBER.sub(HOLE, text), tuple(int(one) for one in _NUMBER.findall(text))
 
 
