@@ -148,7 +148,9 @@ def test_a_blocking_copy_behind_other_work_waits_from_its_call_on(tmp_path: Path
     """What it stands behind is no work of the host: a kernel of its stream, one of a stream that its own waits for, or
     work that is not in the trace."""
     copy = "Memcpy DtoH (Device -> Pageable)"
-    trace = KinetoMaker(tmp_path).launch("k7", 10, 100, 400, 1).call("cudaMemcpyAsync", 50, 460, 5).copy(copy, 501, 5, 5)
+    trace = (
+        KinetoMaker(tmp_path).launch("k7", 10, 100, 400, 1).call("cudaMemcpyAsync", 50, 460, 5).copy(copy, 501, 5, 5)
+    )
     trace.launch("k8", 600, 610, 300, 2).launch("early", 605, 612, 3, 3, stream=9)
     trace.call("cudaEventRecord", 620, 2, 6).call("cudaStreamWaitEvent", 625, 2, 7)
     trace.sync("Stream Wait Event", 625, 2, 7, stream=9, on_stream=7, record=6)
