@@ -187,5 +187,9 @@ def test_old_options_in_all_their_spellings(place: Path, cli: Callable) -> None:
     one = "replay --trace-path recorded/host.0.json.gz --use-one-trace --num-replays 3 --warmup-iter=1 --nw-stack x"
     outcome = cli(*shlex.split(f"{one} --device cpu --auto-shrink --ranks 4 --dry-run"))
     assert outcome.code == 0 and "3 after 1 for warm-up" in outcome.out
+    many = "--rebalance-policy equal --colls-per-batch 2 --allow-ops all_reduce,wait --max-msg-cnt 2"
+    assert cli(*shlex.split(f"replay --trace-path recorded --dry-run {many}")).code == 0
+    # Host traces have no times.
+    assert "when its operations began" in cli("replay", "recorded", "--dry-run", "--use-timestamp").err
     said = [line.split()[2] for line in outcome.err.splitlines() if "has no effect" in line]
     assert said == ["--nw-stack", "--device", "--auto-shrink"]

@@ -30,7 +30,7 @@ COUNTS = {
     "explain": 49,
     "what-if": 55,
     "flows": 27,
-    "replay": 14,
+    "replay": 21,
     "predict collective": 14,
     "estimate": 21,
     "plan": 19,

@@ -16,7 +16,8 @@ from chakrasim.cli.main import main
 from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.api import buffer_bytes
 from chakrasim.replay.environment import launched
-from chakrasim.replay.plan import ReplayPlan
+from chakrasim.replay.plan import Operation, ReplayPlan
+from chakrasim.replay.received import Part, received, sent
 from chakrasim.replay.result import statistics
 from chakrasim.trace import Trace, TraceBuilder, write
 from chakrasim.trace.job.file import write_job
@@ -185,6 +186,128 @@ def test_one_trace_stands_for_all_ranks() -> None:
     assert [(o.kind, o.size_bytes) for o in plan.programs[1]] == [("reduce_scatter", 400)]
     assert plan.notes[0] == "one trace stands for all 2 ranks: all of its groups are all live ranks"
     assert fates(plan)["send", "one trace stands for all ranks: messages have no other side"] == 2
+
+
+def mixed() -> list[Trace]:
+    """Collectives of two kinds and a message, with a compute node behind, on two ranks."""
+    made = []
+    for rank in range(2):
+        one = Made()
+        one.collective("all_reduce", 100, after=[])
+        one.collective("all_gather", 50)
+        one.send(8, comm_src=0, comm_dst=1) if rank == 0 else one.recv(8, comm_src=0, comm_dst=1)
+        one.compute(micros=7)
+        one.collective("all_reduce", 8)
+        one.compute(micros=9)
+        made.append(one.build())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("only", "left"),
+    [
+        (["all_reduce"], ["all_reduce", "all_reduce"]),
+        (["allgather", "wait"], ["all_gather"]),
+        (["message", "_allgather_base"], ["all_gather", "send"]),
+    ],
+)
+def test_only_some_kinds(only: list[str], left: list[str]) -> None:
+    plan = plan_replay(job(mixed()), only=only)
+    assert [operation.kind for operation in plan.programs[0]] == left
+    gone = sum(row.count for row in plan.coverage if row.why == "not asked for (--only)")
+    assert gone == 2 * (4 - len(left))
+    assert_order_is_safe(plan)
+
+
+def test_kinds_that_do_not_exist_or_do_not_occur_are_refused() -> None:
+    with pytest.raises(InputError, match=r"no such collective.*found 'all_red'; expected all_reduce, .*, message"):
+        plan_replay(job(mixed()), only=["all_red"])
+    with pytest.raises(InputError, match=r"nothing to replay; found .*; 2 all_gather: not asked for \(--only\)"):
+        plan_replay(job(mixed()), only=["scatter"])
+
+
+def test_the_first_operations_alone() -> None:
+    plan = plan_replay(job(mixed()), first=3, compute="sleep")
+    assert kinds(plan, 0) == [("all_reduce", 100, ()), ("all_gather", 50, (0,)), ("send", 8, (1,))]
+    assert plan.meetings == 3
+    assert fates(plan)["all_reduce", "not among the first 3 (--first)"] == 2
+    assert fates(plan)["all_reduce", ""] == 2
+    assert plan_replay(job(mixed()), first=100) == plan_replay(job(mixed()))
+
+
+def test_uneven_all_to_alls_are_rebalanced() -> None:
+    def of(*sizes: int) -> list[Trace]:
+        made = []
+        for size in sizes:
+            one = Made()
+            one.collective("all_reduce", 4, after=[])
+            one.collective("all_to_all", size, dtype="float32")
+            made.append(one.build())
+        return made
+
+    with pytest.raises(InputError, match="ranks do not agree"):
+        plan_replay(job(of(20, 44)))
+    # 5 and 11 elements: 16 in all, 8 for each, as PARAM has it.
+    plan = plan_replay(job(of(20, 44)), rebalance=True)
+    assert [program[1].size_bytes for program in plan.programs] == [32, 32]
+    assert "all-to-alls whose sizes differed, made equal (--rebalance): 1" in plan.notes
+    assert [row.size_bytes for row in plan.coverage if row.what == "all_to_all"] == [64]
+    assert plan_replay(job(of(32, 32)), rebalance=True).notes == plan_replay(job(of(32, 32))).notes
+
+
+def test_times_of_the_trace() -> None:
+    traces = []
+    for rank in range(2):
+        made = TraceBuilder()
+        for at, start in enumerate((1_000, 1_500 + rank)):
+            attrs = {"comm_type": 0, "comm_size": 8, "is_cpu_op": False, "start_ns": start}
+            made.add(at, "all_reduce", 5 + 2, attrs=attrs)
+        traces.append(made.build())
+    plan = plan_replay(job(traces))
+    assert [[operation.start_ns for operation in program] for program in plan.programs] == [[0, 500], [0, 501]]
+    with pytest.raises(InputError, match="the trace does not say when its operations began"):
+        replay(job(mixed()), timestamps=True, dry_run=True)
+
+
+def test_profiles_replace_nothing(tmp_path: Path) -> None:
+    (tmp_path / "rank-1.json.gz").write_text("mine")
+    with pytest.raises(InputError, match="the profile is there already"):
+        replay(job(mixed()), profile=tmp_path, dry_run=True)
+
+
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_data_that_tell_whose_they_are(members: int) -> None:
+    """Every collective, carried out with lists, gives what is expected."""
+    everyone = range(members)
+    for kind in (
+        "all_reduce",
+        "reduce",
+        "broadcast",
+        "all_gather",
+        "gather",
+        "reduce_scatter",
+        "all_to_all",
+        "scatter",
+    ):
+        operation, root = Operation(kind, group=0, peer=1), 1
+        given = [sent(operation, Part(rank, members, root)) for rank in everyone]
+        for rank in everyone:
+            result = received(operation, Part(rank, members, root))
+            at_root = rank == root
+            total = [sum(parts) for parts in zip(*given, strict=True)]
+            wanted = {
+                "all_reduce": total,
+                "reduce": total if at_root else [],
+                "broadcast": given[root],
+                "all_gather": [parts[0] for parts in given],
+                "gather": [parts[0] for parts in given] if at_root else [],
+                "reduce_scatter": total[rank : rank + 1],
+                "all_to_all": [parts[rank] for parts in given] if kind == "all_to_all" else [],
+                "scatter": given[root][rank : rank + 1],
+            }
+            assert result == wanted[kind]
+    assert received(Operation("send", peer=1), Part(0, 2, 1)) == []
+    assert received(Operation("recv", peer=0), Part(1, 2, 0)) == sent(Operation("send", peer=1), Part(0, 2, 1))
 
 
 def test_element_types_and_padding() -> None:

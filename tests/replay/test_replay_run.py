@@ -20,8 +20,10 @@ from chakrasim.generator.collective import collective_job
 from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.execute import Settings
 from chakrasim.replay.launch import run_processes
-from chakrasim.trace import Trace, write
+from chakrasim.replay.received import fill, wrong_part
+from chakrasim.trace import NodeType, Trace, TraceBuilder, write
 from chakrasim.trace.job.job import Job
+from chakrasim.trace.kineto.read import read_kineto
 from made_jobs_chakra import Made
 
 pytest.importorskip("torch")
@@ -53,7 +55,7 @@ def job() -> Job:
 
 
 def test_every_kind_runs_and_is_measured() -> None:
-    result = replay(job(), warmup=1, iterations=3, compute="sleep")
+    result = replay(job(), warmup=1, iterations=3, compute="sleep", batch=5, check=True)
     rows = {(row.collective, row.dtype): row for row in result.collectives}
     assert {kind for kind, _ in rows} == {*EVERY_KIND, "barrier", "message"}
     for row in result.collectives:
@@ -70,6 +72,12 @@ def test_every_kind_runs_and_is_measured() -> None:
     assert result.pipelined.samples == 3
     assert result.pipelined.min_ns > 3_000_000, "the stand-in compute lasts 3 ms"
     assert all(not row.why for row in result.coverage)
+    # 12 operations, 5 at a time: 3 batches.
+    assert result.batches is not None
+    assert (result.batch, result.batches.samples) == (5, 9)
+    # Of all but the barrier 11 parts on each rank; one receives nothing of the reduce and of the gather; a message has
+    # one side that receives.
+    assert result.checked == 2 * 11 - 2 - 2
     assert (result.backend, result.device) == ("gloo", "cpu")
     assert result.to_json()["collectives"][0]["latency"]["samples"] > 0
     assert len(result.to_frame()) == len(result.collectives)
@@ -114,6 +122,31 @@ def test_the_command_writes_json_and_csv(tmp_path: Path, capsys: pytest.CaptureF
     rows = list(csv.DictReader(table.open()))
     assert {row["collective"] for row in rows} == {*EVERY_KIND, "barrier", "message"}
     assert all(float(row["mean_ns"]) > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_nothing_begins_earlier_than_in_the_trace_and_profiles_are_written(tmp_path: Path) -> None:
+    traces = []
+    for _ in range(2):
+        made = TraceBuilder()
+        for at in range(3):
+            attrs = {"comm_type": 0, "comm_size": 8, "is_cpu_op": False, "start_ns": 5 + at * 40_000_000}
+            made.add(at, "all_reduce", int(NodeType.COMM_COLL_NODE), attrs=attrs)
+        traces.append(made.build())
+    result = replay(Job(tuple(traces), np.arange(2)), warmup=0, iterations=2, timestamps=True, profile=tmp_path / "new")
+    assert result.pipelined is not None and 80_000_000 <= result.pipelined.min_ns < 10_000_000_000
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["rank-0.json.gz", "rank-1.json.gz"]
+    profile = read_kineto(tmp_path / "new/rank-1.json.gz", keep="all")
+    assert profile.find("gloo:all_reduce") >= 0 and profile.find("replay") >= 0
+
+
+def test_data_that_are_wrong_are_told() -> None:
+    torch = pytest.importorskip("torch")
+    for dtype, value, held in (("float32", 7, 7), ("bfloat16", 300, 300), ("uint8", 300, 44), ("int8", 140, -116)):
+        whole = torch.zeros(6, dtype=getattr(torch, dtype))
+        fill(whole[:3], [held])
+        assert wrong_part(whole[:3], [value]) == ""
+        assert wrong_part(whole, [value, value]).startswith("part 1 has [0")
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ examples:
   chakrasim replay out/chakra --backend gloo --ranks 2 --json replay.json
   chakrasim replay recorded --dry-run                                 # a folder of PyTorch's traces; without PyTorch
   chakrasim replay out/chakra --compute sleep --iterations 20 --csv latencies.csv
+  chakrasim replay out/chakra --only all_to_all --first 100 --check
   torchrun --nproc-per-node 8 -m chakrasim replay out/chakra --backend nccl --json replay.json
 
 exit codes: 0 done; 2 unusable input, ranks that do not agree; 3 a rank failed or waited for longer than --timeout
@@ -44,6 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="what stands in for compute: its recorded duration, or a product of as many operations; default: none",
     )
+    parser.add_argument("--only", metavar="KINDS", help="only these, e.g. all_reduce,all_to_all,message; default: all")
+    parser.add_argument(
+        "--first", type=whole_number(0, 10**9), default=0, metavar="N", help="only the first N of an iteration; 0: all"
+    )
+    parser.add_argument(
+        "--rebalance", action="store_true", help="all-to-alls of uneven sizes get their mean, not the largest"
+    )
+    parser.add_argument(
+        "--timestamps", action="store_true", help="begin nothing earlier, from the first on, than in the trace"
+    )
+    parser.add_argument(
+        "--batch", type=whole_number(0, 10**6), default=0, metavar="N", help="measure N at a time, begun together, too"
+    )
+    parser.add_argument("--check", action="store_true", help="check the data received, after measuring")
+    parser.add_argument("--profile", metavar="DIR", help="write a profile of PyTorch of each rank, of one more run")
     parser.add_argument("--blocking", action="store_true", help="only one collective at a time")
     parser.add_argument("--warmup", type=whole_number(0, 10**6), default=2, metavar="N", help="default: %(default)s")
     parser.add_argument(
@@ -82,6 +98,13 @@ def run(options: argparse.Namespace) -> int:
         warmup=options.warmup,
         iterations=options.iterations,
         timeout_s=options.timeout,
+        only=None if options.only is None or options.only == "all" else options.only.split(","),
+        first=options.first,
+        rebalance=options.rebalance,
+        timestamps=options.timestamps,
+        batch=options.batch,
+        check=options.check,
+        profile=options.profile,
         dry_run=options.dry_run,
         lenient=options.lenient,
         strict=options.strict,

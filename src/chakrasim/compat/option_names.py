@@ -70,7 +70,11 @@ def add_names_of_param(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace-type", help=argparse.SUPPRESS)
     parser.add_argument("--use-one-trace", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--output-path", help=argparse.SUPPRESS)
-    iterations = {"--num-replays": "iterations", "--iter": "iterations", "--warmup-iter": "warmup"}
+    same = {"--num-replays": "iterations", "--iter": "iterations", "--warmup-iter": "warmup"}
+    same |= {"--max-msg-cnt": "first", "--colls-per-batch": "batch", "--allow-ops": "only", "--allow-list": "only"}
+    hidden = argparse.SUPPRESS
+    parser.add_argument("--use-timestamp", dest="timestamps", action="store_true", default=hidden, help=hidden)
+    parser.add_argument("--rebalance-policy", dest="rebalance", type="equal".__eq__, default=hidden, help=hidden)
     flags = {
         "--auto-shrink": "a job always shrinks to the ranks there are, where that can be",
         "--disable-parallel-read": "each file is read once",
@@ -84,7 +88,7 @@ def add_names_of_param(parser: argparse.ArgumentParser) -> None:
         "--master-port": "the environment says it (MASTER_PORT)",
         "--nw-stack": "torch.distributed is used",
     }
-    add_old_names(parser, iterations, flags, valued)
+    add_old_names(parser, same, flags, valued)
 
 
 def traces_of_param(options: argparse.Namespace) -> str:

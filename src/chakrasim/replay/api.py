@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
+from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, MESSAGE
+from chakrasim.collectives.spelling import NOT_WORK, operation_of, plain
 from chakrasim.converter.retarget.job_input import PathLike
 from chakrasim.errors import InputError, StallError
 from chakrasim.machine.groups import GroupSource
 from chakrasim.notes import Notes, lists_too
 from chakrasim.replay.environment import Launched, launched
-from chakrasim.replay.execute import Samples, Settings, Stuck, check_backend, import_torch, run_rank
-from chakrasim.replay.plan import RECV, ReplayPlan
-from chakrasim.replay.programs import make_plan
+from chakrasim.replay.execute import Samples, Settings, Stuck, check_backend, import_torch, profile_path, run_rank
+from chakrasim.replay.plan import RECV as RECEIVES
+from chakrasim.replay.plan import Asked, ReplayPlan
+from chakrasim.replay.programs import MESSAGES, make_plan
 from chakrasim.replay.result import ReplayResult, make_result
 from chakrasim.replay.source import load_source
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
+from chakrasim.trace.kinds import RECV, SEND
 
 COMPUTE = ("none", "sleep", "matmul")
 
@@ -29,14 +32,33 @@ def plan_replay(
     *,
     comm_group: GroupSource | None = None,
     compute: str = "none",
+    only: Sequence[str] | None = None,
+    first: int = 0,
+    rebalance: bool = False,
     lenient: bool = False,
     notes: Notes | None = None,
 ) -> ReplayPlan:
     """What `replay` would run; needs no PyTorch."""
     said = Notes() if notes is None else notes
-    job = load_source(source, comm_group, said, lenient)
+    asked = Asked(compute, None if only is None else _kinds(only), first, rebalance)
+    job = load_source(source, comm_group, said, lenient, rebalance)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else "<memory>"
-    return make_plan(job, job.ranks if ranks is None else ranks, name, compute=compute)
+    return make_plan(job, job.ranks if ranks is None else ranks, name, asked)
+
+
+def _kinds(only: Sequence[str]) -> tuple[str, ...]:
+    """Kinds of operations by the names of the schema or of PyTorch."""
+    chosen = []
+    for name in only:
+        number = operation_of(name)
+        if number in (SEND, RECV) or name == MESSAGES:
+            chosen.append(MESSAGES)
+        elif number in KINDS:
+            chosen.append(KINDS[number].name)
+        elif plain(name) not in NOT_WORK:  # PARAM's lists have waits, which are always kept
+            known = ", ".join((*KINDS_BY_NAME, MESSAGES))
+            raise InputError("there is no such collective", place="only", found=repr(name[:60]), expected=known)
+    return tuple(chosen)
 
 
 def replay(
@@ -50,6 +72,13 @@ def replay(
     warmup: int = 2,
     iterations: int = 5,
     timeout_s: float = 60.0,
+    only: Sequence[str] | None = None,
+    first: int = 0,
+    rebalance: bool = False,
+    timestamps: bool = False,
+    batch: int = 0,
+    check: bool = False,
+    profile: PathLike | None = None,
     dry_run: bool = False,
     lenient: bool = False,
     strict: bool = False,
@@ -84,6 +113,21 @@ def replay(
         Runs that are not measured, and that are.
     timeout_s:
         How long an operation may take.
+    only:
+        These kinds of collectives alone ("all_reduce", ...; "message": sends and receives).
+    first:
+        Only so many collectives and messages, the first; 0: all.
+    rebalance:
+        All-to-alls whose ranks state different sizes get their mean, in equal parts; else the largest, or they are
+        refused.
+    timestamps:
+        Nothing begins earlier, since the replay's begin, than it did in the trace since that of the earliest rank.
+    batch:
+        Measure so many collectives and messages at a time, too, begun together without dependencies; 0: do not.
+    check:
+        Once, after measuring, check the data that every operation delivers.
+    profile:
+        A folder for a profile of PyTorch of each rank, of one more run: ``rank-N.json.gz``.
     dry_run:
         Only say what would be run; needs no PyTorch.
     lenient:
@@ -97,9 +141,15 @@ def replay(
     joined = _joined(ranks)
     notes = Notes()
     count = ranks if joined is None else joined.ranks
-    plan = plan_replay(source, count, comm_group=comm_group, compute=compute, lenient=lenient, notes=notes)
+    plan = plan_replay(
+        source, count, comm_group=comm_group, compute=compute, only=only, first=first, rebalance=rebalance,
+        lenient=lenient, notes=notes,
+    )  # fmt: skip
     notes.refuse(strict)
-    settings = Settings(backend, warmup, iterations, not blocking, timeout_s)
+    folder = "" if profile is None else os.path.abspath(profile)
+    settings = Settings(backend, warmup, iterations, not blocking, timeout_s, timestamps, batch, check, folder)
+    _check_times(plan, settings)
+    _check_profile(plan, settings)
     measured = None if dry_run else _run(plan, settings, joined, progress)
     return make_result(plan, settings, compute, measured, notes.warnings)
 
@@ -154,6 +204,25 @@ def _check(compute: str, warmup: int, iterations: int, timeout_s: float) -> None
         raise InputError("the timeout is out of range", found=timeout_s, expected="more than 0, less than 10^6 s")
 
 
+def _check_times(plan: ReplayPlan, settings: Settings) -> None:
+    """Raise InputError where times of the trace are asked for that it does not have."""
+    latest = max(operation.start_ns for program in plan.programs for operation in program)
+    if settings.timestamps and not latest and plan.meetings > 1:
+        raise InputError(
+            "the trace does not say when its operations began",
+            file=plan.source,
+            remedy="leave --timestamps out, or replay a recorded trace",
+        )
+
+
+def _check_profile(plan: ReplayPlan, settings: Settings) -> None:
+    """Raise InputError for profiles that would replace something."""
+    for rank in range(plan.ranks) if settings.profile else ():
+        path = profile_path(settings.profile, rank)
+        if path.exists():
+            raise InputError("the profile is there already", file=path, remedy="name another folder")
+
+
 def buffer_bytes(plan: ReplayPlan, rank: int) -> int:
     """Memory that a rank's communication needs: equal operations share their buffers."""
     buffers: dict[tuple[str, str, int], int] = {}
@@ -161,7 +230,7 @@ def buffer_bytes(plan: ReplayPlan, rank: int) -> int:
         members, size, dtype = plan.members(rank, operation), operation.size_bytes, operation.dtype
         kind = KINDS_BY_NAME.get(operation.kind, MESSAGE)
         buffers["in", dtype, size] = size
-        if operation.kind == RECV or not kind.in_place:
+        if operation.kind == RECEIVES or not kind.in_place:
             output = kind.result_bytes(size, members)
             buffers["out", dtype, output] = output
     return sum(buffers.values())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
 from chakrasim.errors import InputError
+from chakrasim.files.outputs import write_whole
 from chakrasim.replay.plan import (
     BARRIER,
     COMPUTE,
@@ -19,6 +24,7 @@ from chakrasim.replay.plan import (
     ReplayPlan,
     describe,
 )
+from chakrasim.replay.received import fill, part_of, received, sent, wrong_part
 
 START_S = 120.0
 """Importing torch may take long on a machine that is busy."""
@@ -35,6 +41,10 @@ class Settings:
     iterations: int
     pipelined: bool
     timeout_s: float
+    timestamps: bool = False
+    batch: int = 0
+    check: bool = False
+    profile: str = ""
 
 
 @dataclass
@@ -45,15 +55,24 @@ class Samples:
     ----------
     latency_ns: by position of the program, one latency for each iteration; [] for what was not run.
     pipelined_ns: the whole program, by iteration.
+    batch_ns: batches of collectives begun together, one time for each iteration.
+    checked: operations whose data were right.
     lacking: kinds of operations that the back end lacks, with what it said.
     device, torch: what ran it.
     """
 
     latency_ns: list[list[int]] = field(default_factory=list)
     pipelined_ns: list[int] = field(default_factory=list)
+    batch_ns: list[list[int]] = field(default_factory=list)
+    checked: int = 0
     lacking: dict[str, str] = field(default_factory=dict)
     device: str = ""
     torch: str = ""
+
+
+def profile_path(folder: str, rank: int) -> Path:
+    """Where the profile of a rank goes."""
+    return Path(folder, f"rank-{rank}.json.gz")
 
 
 class Stuck(Exception):
@@ -169,8 +188,16 @@ class _Runner:
                 if number >= settings.warmup:
                     result.pipelined_ns.append(elapsed)
         result.latency_ns = [[] for _ in self.program]
+        result.batch_ns = [[] for _ in range(-(-self.plan.meetings // settings.batch) if settings.batch else 0)]
         for number in range(settings.warmup + settings.iterations):
-            self._blocking(result.latency_ns if number >= settings.warmup else None)
+            measured = number >= settings.warmup
+            self._blocking(result.latency_ns if measured else None)
+            if settings.batch:
+                self._batches(result.batch_ns if measured else None)
+        if settings.check:
+            result.checked = self._check_data()
+        if settings.profile:
+            self._profile()
         return result
 
     def _device_name(self) -> str:
@@ -186,6 +213,8 @@ class _Runner:
         for at, operation in enumerate(self.program):
             for other in operation.waits:
                 self._finish(works.pop(other, None), other)
+            if self.settings.timestamps:
+                self._wait_until(begin + operation.start_ns)
             if operation.kind == COMPUTE:
                 self._compute(operation)
             elif operation.kind not in self.lacking:
@@ -210,6 +239,74 @@ class _Runner:
             self._synchronize()
             if latency_ns is not None:
                 latency_ns[at].append(time.perf_counter_ns() - begin)
+
+    def _batches(self, batch_ns: list[list[int]] | None) -> None:
+        """So many meetings at a time: all ranks come together, then each begins all of its own, and ends them."""
+        size = self.settings.batch
+        for number, low in enumerate(range(0, self.plan.meetings, size)):
+            ours = [self.at_meeting[at] for at in range(low, low + size) if at in self.at_meeting]
+            self._together()
+            begin, works = time.perf_counter_ns(), {}
+            for at in ours:
+                if self.program[at].kind not in self.lacking:
+                    with self._guarded("begins", at):
+                        works[at] = self._post(self.program[at])
+            for at, work in works.items():
+                self._finish(work, at)
+            self._synchronize()
+            if batch_ns is not None:
+                batch_ns[number].append(time.perf_counter_ns() - begin)
+
+    def _check_data(self) -> int:
+        """Every meeting alone, with data that tell whose they are; how many were right. Raises Stuck for the first that
+        is not."""
+        right = 0
+        for meeting in range(self.plan.meetings):
+            self._together()
+            at = self.at_meeting.get(meeting, -1)
+            if at < 0 or self.program[at].kind in self.lacking or self.program[at].kind == BARRIER:
+                continue
+            operation = self.program[at]
+            part = part_of(self.plan, self.rank, operation)
+            unit = getattr(self.torch, operation.dtype).itemsize
+            inputs = self._buffer("in", operation.dtype, operation.size_bytes // unit)
+            fill(inputs, sent(operation, part))
+            with self._guarded("begins", at):
+                work = self._post(operation)
+            self._finish(work, at)
+            self._synchronize()
+            if expected := received(operation, part):
+                kind = KINDS_BY_NAME.get(operation.kind, MESSAGE)
+                outputs = inputs
+                if operation.kind == RECV or not kind.in_place:
+                    outputs = self._out(operation, kind.result_bytes(operation.size_bytes, part.members) // unit)
+                if wrong := wrong_part(outputs, expected):
+                    where = describe(self.plan, self.rank, at)
+                    raise Stuck(f"rank {self.rank} received wrong data in {where}: {wrong}")
+                outputs.fill_(0)
+                right += 1
+            inputs.fill_(0)
+        return right
+
+    def _profile(self) -> None:
+        """One pass as the dependencies allow it, recorded by PyTorch's profiler."""
+        profiler = self.torch.profiler
+        kinds = [profiler.ProfilerActivity.CPU]
+        if self.device.type == "cuda":
+            kinds.append(profiler.ProfilerActivity.CUDA)
+        with profiler.profile(activities=kinds, record_shapes=True) as recorded, profiler.record_function("replay"):
+            self._pipelined()
+        self.mark("writes its profile", -1)
+        with tempfile.TemporaryDirectory() as scratch:
+            whole = Path(scratch, "trace.json")
+            recorded.export_chrome_trace(str(whole))
+            write_whole(profile_path(self.settings.profile, self.rank), gzip.compress(whole.read_bytes()))
+
+    def _wait_until(self, time_ns: int) -> None:
+        """Let time pass, a second at most at once, so that who watches sees it."""
+        while (left := time_ns - time.perf_counter_ns()) > 0:
+            self.mark("waits until its next operation began in the trace", -1)
+            _spend(min(left, 1_000_000_000))
 
     def _together(self) -> None:
         self._synchronize()

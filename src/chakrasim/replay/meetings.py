@@ -37,7 +37,7 @@ def order_meetings(calls: Sequence[Sequence[Call]], source: str) -> list[dict[in
     The k-th call of a group on one rank meets the k-th of the others. Raises InputError where ranks do not call the
     same, and where they wait for each other in a circle.
     """
-    met = _meet(calls)
+    met = meet(calls)
     _check(met, calls, source)
     meetings = [dict(enumerate(own)) for own in ([0] * len(one) for one in calls)]
     for index, places in enumerate(met.values()):
@@ -47,7 +47,7 @@ def order_meetings(calls: Sequence[Sequence[Call]], source: str) -> list[dict[in
     return [{call.number: order[meetings[rank][at]] for at, call in enumerate(own)} for rank, own in enumerate(calls)]
 
 
-def _meet(calls: Sequence[Sequence[Call]]) -> dict[tuple[CallKey, int], list[Place]]:
+def meet(calls: Sequence[Sequence[Call]]) -> dict[tuple[CallKey, int], list[Place]]:
     """The places of every meeting, by group and ordinal, in the order of their first place."""
     met: dict[tuple[CallKey, int], list[Place]] = defaultdict(list)
     for rank, own in enumerate(calls):

@@ -45,6 +45,7 @@ class Operation:
     meeting: a number that is equal on all ranks that take part, in the order of which all ranks run; -1 for compute.
     waits: positions in the program of the communication that must have ended before this begins.
     duration_ns, products: of compute: how long it is to take, or what it is to multiply.
+    start_ns: when it began in the trace, since the earliest of all ranks.
     node, name: of the trace, for messages.
     """
 
@@ -58,6 +59,7 @@ class Operation:
     waits: tuple[int, ...] = ()
     duration_ns: int = 0
     products: tuple[Product, ...] = ()
+    start_ns: int = 0
     node: int = -1
     name: str = ""
 
@@ -68,6 +70,17 @@ class Group:
 
     name: str
     members: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What of a job is to be run: the ``compute`` that stands in, ``only`` these kinds (None: all), the ``first`` so
+    many collectives and messages (0: all), all-to-alls whose sizes differ made equal (``rebalance``)."""
+
+    compute: str = "none"
+    only: tuple[str, ...] | None = None
+    first: int = 0
+    rebalance: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, MESSAGE, ROOTED
 from chakrasim.converter.retarget.job_input import members_of
 from chakrasim.errors import InputError
-from chakrasim.replay.meetings import Call, CallKey, order_meetings
-from chakrasim.replay.plan import BARRIER, RECV, SEND, Coverage, Group, Operation, ReplayPlan
+from chakrasim.replay.meetings import Call, CallKey, meet, order_meetings
+from chakrasim.replay.plan import BARRIER, RECV, SEND, Asked, Coverage, Group, Operation, ReplayPlan
 from chakrasim.replay.recorded import Facts, Recorded, Wish, read_recorded
 from chakrasim.replay.writing import DONE, SILENT, TIMED, ProgramWriter
 from chakrasim.trace.element_types import element_bytes
@@ -21,6 +22,10 @@ from chakrasim.trace.kinds import NodeType
 _NO_GROUP = "its group has fewer than two live ranks"
 _NO_PEER = "the other side is no live rank"
 _NO_BYTES = "it moves no bytes"
+_NOT_ASKED = "not asked for (--only)"
+ALL_TO_ALL = "all_to_all"
+MESSAGES: Final = "message"
+"""What messages are called among kinds of collectives."""
 _ALONE = "one trace stands for all ranks: messages have no other side"
 
 
@@ -44,8 +49,8 @@ class _Account:
 class _Planner:
     """Makes the plan of ``ranks`` live ranks; see `make_plan`."""
 
-    def __init__(self, job: Job, ranks: int, *, compute: str) -> None:
-        self.job, self.ranks, self.compute = job, ranks, compute
+    def __init__(self, job: Job, ranks: int, asked: Asked) -> None:
+        self.job, self.ranks, self.asked, self.compute = job, ranks, asked, asked.compute
         self.alone = job.ranks == 1 and ranks > 1
         self.account = _Account()
         self.cuts: Counter[str] = Counter()
@@ -115,6 +120,8 @@ class _Planner:
             )
         kind = KINDS[number].name
         size = 0 if kind == BARRIER else facts.size(node)
+        if self._unasked(kind, kind, size):
+            return None
         role, members = self._members(rank, wish, facts)
         live, left_bytes = self._cut(kind, members, size)
         if len(live) < 2:
@@ -129,6 +136,13 @@ class _Planner:
         self.account.add(kind, size_bytes=size)
         operation = Operation(kind, size, dtype, self._group(key), root, node=node, name=trace.name(node))
         return Call(key, operation, wish, facts.number("meeting", node))
+
+    def _unasked(self, name: str, kind: str, size: int) -> bool:
+        """Whether this kind is left out, which is then told."""
+        unasked = self.asked.only is not None and name not in self.asked.only
+        if unasked:
+            self.account.add(kind, _NOT_ASKED, size)
+        return unasked
 
     def _cut(self, kind: str, members: tuple[int, ...], size_bytes: int) -> tuple[tuple[int, ...], int]:
         """Live members and bytes of a collective. Input that has a part for each member loses the parts of those that
@@ -163,6 +177,8 @@ class _Planner:
             return None
         members = members_of(self.job, facts.text("pg_name", node), rank)
         peer = facts.peer(node, sending, members)
+        if self._unasked(MESSAGES, kind, size):
+            return None
         if not 0 <= peer < self.job.ranks or peer == rank:
             raise InputError(
                 f"a {kind} without another rank on the other side",
@@ -194,7 +210,9 @@ class _Planner:
         if size % element_bytes(dtype):
             dtype = "uint8"
             self.account.notes["sizes that are no multiple of their element type, moved as bytes"] += 1
-        unit = element_bytes(dtype) * (members if meaning.divides_input else 1)
+        # What is rebalanced gets its parts later.
+        parts = meaning.divides_input and not (self.asked.rebalance and kind == ALL_TO_ALL)
+        unit = element_bytes(dtype) * (members if parts else 1)
         if size % unit:
             self.account.notes["inputs that are padded to equal parts for all members"] += 1
             size += unit - size % unit
@@ -209,15 +227,47 @@ class _Planner:
         """The rank's program; see `ProgramWriter`."""
         recorded, facts = self.recorded(rank)
         writer = ProgramWriter(facts, calls, multiply=self.compute == "matmul")
-        program = writer.write(recorded.compute, meeting, dtypes)
+        last = max((call.wish.place for call in calls), default=-1)
+        compute = [wish for wish in recorded.compute if not self.asked.first or wish.place < last]
+        program = writer.write(compute, meeting, dtypes)
         fates = writer.fates
         self.account.add("compute nodes", count=fates[DONE])
         self.account.add("compute nodes", "neither a duration nor operations are recorded", count=fates[SILENT])
         self.account.notes["compute nodes without num_ops, which last as long as recorded"] += fates[TIMED]
         return program
 
+    def rebalance(self, calls: list[list[Call]]) -> list[list[Call]]:
+        """The calls with all-to-alls of equal sizes: the k-th of a group gets the mean of its members, rounded to whole
+        elements for each pair of them (trace-analysis.md, 2.4)."""
+        changed = [list(own) for own in calls]
+        for ((_, members), _), places in meet(calls).items():
+            operations = [calls[rank][at].operation for rank, at in places]
+            if any(operation.kind != ALL_TO_ALL for operation in operations):
+                continue
+            unit = element_bytes(operations[0].dtype) * len(members)
+            mean = sum(operation.size_bytes for operation in operations) / len(operations)
+            size = max(round(mean / unit), 1) * unit
+            for (rank, at), operation in zip(places, operations, strict=True):
+                self.account.add(ALL_TO_ALL, size_bytes=size - operation.size_bytes, count=0)
+                changed[rank][at] = replace(calls[rank][at], operation=replace(operation, size_bytes=size))
+            if len({operation.size_bytes for operation in operations}) > 1:
+                self.account.notes["all-to-alls whose sizes differed, made equal (--rebalance)"] += 1
+        return changed
 
-def make_plan(job: Job, ranks: int, source: str, *, compute: str = "none") -> ReplayPlan:
+    def keep_first(self, calls: list[list[Call]], numbers: list[dict[int, int]]) -> list[list[Call]]:
+        """The calls of the first meetings that are asked for; the others are told."""
+        kept = []
+        for own, number in zip(calls, numbers, strict=True):
+            late = [call for call in own if number[call.number] >= self.asked.first]
+            for call in late:
+                size = call.operation.size_bytes
+                self.account.add(call.operation.kind, "", -size, -1)
+                self.account.add(call.operation.kind, f"not among the first {self.asked.first:,} (--first)", size)
+            kept.append([call for call in own if number[call.number] < self.asked.first])
+        return kept
+
+
+def make_plan(job: Job, ranks: int, source: str, asked: Asked) -> ReplayPlan:
     """The plan for ``ranks`` live ranks, which are the first ones of the job.
 
     Raises InputError where the job has fewer ranks, where ranks do not agree about what they do together, and where
@@ -231,7 +281,7 @@ def make_plan(job: Job, ranks: int, source: str, *, compute: str = "none") -> Re
             remedy=f"give --ranks {job.ranks}, or make a larger job of it: "
             f"chakrasim retarget PREFIX --to {job.ranks * -(-ranks // job.ranks)} --output PREFIX2",
         )
-    planner = _Planner(job, ranks, compute=compute)
+    planner = _Planner(job, ranks, asked)
     calls = [planner.calls(rank) for rank in range(ranks)]
     if not any(calls):
         raise InputError(
@@ -240,15 +290,27 @@ def make_plan(job: Job, ranks: int, source: str, *, compute: str = "none") -> Re
             found="; ".join(f"{row.count} {row.what}: {row.why}" for row in planner.account.coverage()) or "no nodes",
             expected="collectives or messages between the live ranks",
         )
+    if asked.rebalance:
+        calls = planner.rebalance(calls)
     numbers = order_meetings(calls, source)
+    if asked.first:
+        calls = planner.keep_first(calls, numbers)
     dtypes: dict[int, str] = {}
     for own, number in zip(calls, numbers, strict=True):
         for call in own:
             dtypes.setdefault(number[call.number], call.operation.dtype)
-    programs = tuple(planner.program(rank, calls[rank], numbers[rank], dtypes) for rank in range(ranks))
+    programs = _from_zero(tuple(planner.program(rank, calls[rank], numbers[rank], dtypes) for rank in range(ranks)))
     groups = tuple(Group(name, members) for name, members in planner.groups)
     notes = _notes(job, planner)
     return ReplayPlan(source, job.ranks, ranks, groups, programs, len(dtypes), planner.account.coverage(), notes)
+
+
+def _from_zero(programs: tuple[tuple[Operation, ...], ...]) -> tuple[tuple[Operation, ...], ...]:
+    """The programs, their starts counted from the earliest."""
+    first = min(operation.start_ns for program in programs for operation in program)
+    return tuple(
+        tuple(replace(operation, start_ns=operation.start_ns - first) for operation in program) for program in programs
+    )
 
 
 def _notes(job: Job, planner: _Planner) -> tuple[str, ...]:

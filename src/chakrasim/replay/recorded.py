@@ -238,6 +238,11 @@ class Facts:
         exact = self.number("duration_ns", node)
         return exact if exact >= 0 else int(self.trace.duration_micros[node]) * 1000
 
+    def start_ns(self, node: int) -> int:
+        """When the node began, by the clock of its trace; 0 where it does not say."""
+        exact = self.number("start_ns", node)
+        return exact if exact >= 0 else int(self.trace.start_micros[node]) * 1000
+
     def product(self, node: int) -> tuple[int, int, int, int] | None:
         """Batch, m, n, k of a product of as many operations as the node states; None where it states none."""
         batch, m, n, k = (self.number(name, node, 0) for name in SHAPE)

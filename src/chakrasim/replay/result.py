@@ -78,6 +78,9 @@ class ReplayResult(Shown):
     collectives: by kind, most bytes first.
     pipelined: the whole communication (and stand-in compute) of an iteration, as the dependencies allow it, until the
         last rank is done; None in a dry run and with ``blocking``.
+    batches: ``batch`` collectives and messages begun together, until the last rank is done; None where none was asked
+        for.
+    checked: ranks' parts in operations whose data were found right; None where nobody looked.
     coverage: what was replayed, what was not, and why.
     warnings: what reading the trace said.
     """
@@ -92,6 +95,9 @@ class ReplayResult(Shown):
     dry_run: bool
     collectives: tuple[CollectiveRow, ...]
     pipelined: Latency | None
+    batch: int
+    batches: Latency | None
+    checked: int | None
     coverage: tuple[Coverage, ...]
     warnings: tuple[str, ...]
 
@@ -144,6 +150,9 @@ class ReplayResult(Shown):
             "meetings": plan.meetings,
             "collectives": [asdict(row) for row in self.collectives],
             "pipelined": None if self.pipelined is None else asdict(self.pipelined),
+            "batch": self.batch,
+            "batches": None if self.batches is None else asdict(self.batches),
+            "checked": self.checked,
             "coverage": [asdict(row) | {"replayed": not row.why} for row in self.coverage],
             "notes": list(plan.notes),
             "warnings": list(self.warnings),
@@ -203,6 +212,9 @@ def make_result(
     pipelined = None
     if samples and samples[0].pipelined_ns:
         pipelined = statistics(np.array([one.pipelined_ns for one in samples]).max(axis=0).tolist())
+    batches = None
+    if samples and settings.batch:
+        batches = statistics(np.array([one.batch_ns for one in samples], np.int64).max(axis=0).ravel().tolist())
     return ReplayResult(
         plan=plan,
         backend=settings.backend,
@@ -214,6 +226,9 @@ def make_result(
         dry_run=samples is None,
         collectives=tuple(rows),
         pipelined=pipelined,
+        batch=settings.batch,
+        batches=batches,
+        checked=sum(one.checked for one in samples) if samples and settings.check else None,
         coverage=_without(plan.coverage, lacking),
         warnings=warnings,
     )

@@ -52,7 +52,10 @@ class ProgramWriter:
             self._end_stretch()
             waits, number = self._waits(call.wish), meeting[call.number]
             self._position[call.number] = len(self.program)
-            self.program.append(replace(call.operation, meeting=number, waits=waits, dtype=dtypes[number]))
+            start = self.facts.start_ns(call.wish.node)
+            self.program.append(
+                replace(call.operation, meeting=number, waits=waits, dtype=dtypes[number], start_ns=start)
+            )
             posted |= 1 << call.number
         for wish in (*pending, *upcoming):
             self._compute(wish)
@@ -84,6 +87,7 @@ class ProgramWriter:
                     waits=self._first_waits,
                     duration_ns=self._duration_ns,
                     products=products,
+                    start_ns=self.facts.start_ns(self._first),
                     node=self._first,
                     name=name,
                 )

@@ -24,6 +24,10 @@ def replay_sections(result: ReplayResult) -> Iterator[Section]:
     ]
     if result.pipelined is not None:
         rows.append(("all together", _times(result.pipelined)))
+    if result.batches is not None:
+        rows.append((f"{result.batch:,} at a time", _times(result.batches)))
+    if result.checked is not None:
+        rows.append(("data", f"received as sent {result.checked:,} times"))
     yield Section("Dry run" if result.dry_run else "Replay", rows=tuple(rows), left=(0, 1))
     shown = result.collectives[:MOST_ROWS]
     rest = more_line(result.collectives, shown, "kind", " of fewer bytes")
