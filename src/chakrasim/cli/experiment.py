@@ -7,6 +7,7 @@ import argparse
 from chakrasim.cli.output import announce_compilation, report
 from chakrasim.cli.page import add_report, check_outputs, write_report
 from chakrasim.cli.progress import count_ranks
+from chakrasim.errors import InputError
 
 SUMMARY = "Run published experiments again: machines, figures and examples of others"
 EXAMPLES = """\
@@ -38,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
     from chakrasim.report.tables.answers.experiment import experiment_sections, experiments_sections
 
     if options.name is None:
+        if options.report or options.data:
+            raise InputError("no experiment is named", place="NAME", expected=f"one of {', '.join(EXPERIMENTS)}")
         listed = {name: vars(known) for name, known in EXPERIMENTS.items()}
         report(options, lambda: {"experiments": listed}, lambda: experiments_sections(EXPERIMENTS))
         return 0

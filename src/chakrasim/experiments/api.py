@@ -31,7 +31,7 @@ EXPERIMENTS: Final[Mapping[str, Known]] = MappingProxyType({
     "mlsys26-figure-7": Known("infiniband", "collectives on 400 and 100 Gb/s, beside figure 7"),
     "mlsys26-figure-12": Known("networks", "Mixtral 8x7B on three networks at five bandwidths, beside figure 12"),
     "wiki-gpus": Known(
-        "gpus", "all-reduces of H100 and V100, GPU counts held out", "CSV: machine, gpus, link_GBps, size_bytes, time_us"
+        "gpus", "all-reduces of H100, V100, GPU counts held out", "CSV: machine, gpus, link_GBps, size_bytes, time_us"
     ),
     "wiki-tpus": Known("tpus", "all-reduces of TPU v3 as curves without a scale", "CSV: machine,size_bytes,latency"),
     "gpu-to-cpu-sync": Known("sync", "what the host waits for, by critical path", "a device trace"),
