@@ -64,6 +64,7 @@ Measurements:
     calibrate_steps         a device profile fitted to measured training steps
     validate_megatron       predictions beside published iteration times
     validate_steps          simulations beside published training steps
+    experiment              published experiments run again, by name: an Experiment
 
 Packages: ``analysis`` (where the time of a recorded trace goes), ``trace`` (readers, writers, columns), ``machine``
 (typed configurations), ``collectives`` (schedules; register an algorithm), ``simulator`` (parts of a result),
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from chakrasim.errors import ChakrasimError, InputError, StallError
     from chakrasim.estimation.api import estimate
     from chakrasim.estimation.result import StepEstimate
+    from chakrasim.experiments.api import experiment
     from chakrasim.explanation.explain import explain
     from chakrasim.generator import collective_job, generate_transformer, transformer_job
     from chakrasim.linker.across_ranks.clocks import align
@@ -191,6 +193,7 @@ __all__ = [
     "discover",
     "doctor",
     "estimate",
+    "experiment",
     "explain",
     "generate_transformer",
     "generator",
@@ -257,6 +260,7 @@ __getattr__, __dir__ = lazily(
         "errors": ("ChakrasimError", "InputError", "StallError"),
         "estimation.api": ("estimate",),
         "estimation.result": ("StepEstimate",),
+        "experiments.api": ("experiment",),
         "explanation.explain": ("explain",),
         "generator": ("collective_job", "generate_transformer", "transformer_job"),
         "linker.across_ranks.clocks": ("align",),

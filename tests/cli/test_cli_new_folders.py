@@ -95,7 +95,7 @@ def test_a_folder_of_an_output_is_made(line: str, name: str, place: Path, cli: C
 
 def test_every_command_that_writes_is_here() -> None:
     # Those need PyTorch or data, take long, or write nothing.
-    without = {"collect", "capture", "machines", "demo", "validate", "goodput", "plan", "sweep"}
+    without = {"collect", "capture", "machines", "demo", "validate", "experiment", "goodput", "plan", "sweep"}
     assert {line.split()[0] for line, _ in WRITERS} == set(COMMANDS) - without
 
 

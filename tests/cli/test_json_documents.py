@@ -30,6 +30,7 @@ COMMANDS = (
     "what-if gpu.json.gz --set communication=0",
     f"estimate llama-7b {ON} --batch 8",
     "goodput --spec goodput.yaml",
+    "experiment gpu-to-cpu-sync",
     "predict collective --machine h100 --collective all_reduce --size 1MiB --ranks 8",
     "compare 2.json 2.json",
     "compare-jobs step step --machine h100",

@@ -42,6 +42,7 @@ COUNTS = {
     "validate megatron": 4,
     "validate collectives": 7,
     "validate steps": 4,
+    "experiment": 4,
     "analyze summary": 6,
     "analyze temporal": 8,
     "analyze overlap": 8,

@@ -70,6 +70,7 @@ GROUPS: Final = {
         "replay",
         "calibrate",
         "validate",
+        "experiment",
         "split",
         "merge",
         "demo",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 
 from chakrasim import demo
 from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.demo.layout import Say, milliseconds
 from chakrasim.errors import InputError
+from chakrasim.experiments.live import has_torch, run_command
 from chakrasim.simulator.api import replay_recorded, simulate
-from chakrasim.startup import own_environment, own_python
 from chakrasim.text.amounts import percent_text
 
 RANKS = 64
@@ -20,28 +18,21 @@ MACHINE = "paper-torus-8x8"
 
 def live(folder: Path, say: Say) -> None:
     """Observe and capture into ``folder``. Raises InputError without PyTorch, or where a command fails."""
-    if find_spec("torch") is None:
+    if not has_torch():
         raise InputError(
             "this part of the demo needs PyTorch", remedy="pip install 'chakrasim[torch]', or leave out --live"
         )
     program = str(Path(demo.__file__).with_name("program.py"))
     say("The same kind of program, now: observed on two ranks of this machine ...\n")
-    _command("collect", "--nproc", "2", program, "-o", str(folder / "observed"), "--active", "3", "--stop", "--force")
+    run_command(
+        "collect", "--nproc", "2", program, "-o", str(folder / "observed"), "--active", "3", "--stop", "--force"
+    )
     report = trace_directory(folder / "observed", folder / "observed-chakra", force=True)
     for step in replay_recorded(report.prefix, "transfer").steps:
         times = f"measured {milliseconds(step.measured_ns)}, simulated {milliseconds(step.simulated_ns)}"
         say(f"  rank {step.rank}, step {step.step}: {times}, delay only {percent_text(step.delay_only_share)}")
     say(f"\n... and captured for {RANKS}, which it never ran on:\n")
     prefix = str(folder / "captured")
-    _command("capture", program, "--world-size", str(RANKS), "--output", prefix, "--device-profile", "v100")
+    run_command("capture", program, "--world-size", str(RANKS), "--output", prefix, "--device-profile", "v100")
     result = simulate(prefix, machine=MACHINE, device_profile="v100")
     say(f"  on {MACHINE}, computing as on a V100: {milliseconds(result.makespan_ns)}")
-
-
-def _command(*words: str) -> None:
-    """Run a command of chakrasim in a process of its own: both change PyTorch for as long as they run."""
-    command = own_python("chakrasim", *words)
-    done = subprocess.run(command, env=own_environment(), capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        said = done.stderr.strip().splitlines()
-        raise InputError(f"chakrasim {words[0]} failed", found=said[-1] if said else f"exit code {done.returncode}")

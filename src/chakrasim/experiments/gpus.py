@@ -1,0 +1,143 @@
+"""ASTRA-sim's validation on V100 and H100: all-reduces of NCCL, each number of GPUs predicted from the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from chakrasim.calibration.collectives.design import design_of
+from chakrasim.calibration.collectives.levels import fit_levels
+from chakrasim.calibration.collectives.own import constants_of
+from chakrasim.calibration.measurements.csv_folder import read_folder
+from chakrasim.calibration.measurements.csv_rows import read_csv
+from chakrasim.collectives.libraries.model import estimate, size_classes
+from chakrasim.errors import InputError
+from chakrasim.experiments.published import published
+from chakrasim.experiments.result import BYTES, COUNT, PER_CENT, SECONDS, WORD, Cell, Experiment, Table
+from chakrasim.notes import Notes
+from chakrasim.progress import Progress, told
+from chakrasim.validation.scoreboard.api import SHIPPED
+from chakrasim.validation.scoreboard.predictions import CLASSES, pooled_curve
+
+MACHINE, KIND = "h100_sxm", "all_reduce"
+COLUMNS: Final = ("machine", "gpus", "link_GBps", "size_bytes", "time_us")
+LARGE: Final = 128 << 20
+POINTS: Final = (("machine", WORD), ("GPUs", COUNT), ("type", WORD), ("size", BYTES), ("measured", SECONDS),
+                 ("predicted", SECONDS), ("error", PER_CENT))  # fmt: skip
+
+
+def run(data: str | os.PathLike[str] | None, *, progress: Progress | None = None) -> Experiment:
+    """The experiment; ``data``: CSV with `COLUMNS`, all-reduces by rings: ``link_GBps`` is what a GPU's NVLinks in the
+    rings have in each direction."""
+    theirs = published("wiki")
+    own = _read(os.fspath(data)) if data is not None else {}
+    points = [*_shipped(progress), *(point for name, rows in own.items() for point in _by_a_line(name, rows))]
+    large = tuple(point for point in points if int(point[3] or 0) >= LARGE)
+    groups = dict.fromkeys((str(point[0]), int(point[1] or 0)) for point in points)
+    classes = Table("Mean error by size, each number of GPUs predicted from the others",
+                    (("machine", WORD), ("GPUs", COUNT), ("points", COUNT), *((name, PER_CENT) for name in CLASSES)),
+                    tuple(_by_class(points, *group) for group in groups))  # fmt: skip
+    return Experiment(
+        "wiki-gpus",
+        "How near do predictions come to all-reduces of V100 and H100, when their number of GPUs is left out of "
+        "the fit?",
+        tuple((f"{name}, {gpus} GPUs", _verdict(large, name, gpus)) for name, gpus in groups),
+        (classes, Table("128 MiB and more", POINTS, large, against=("measured", "predicted")), _theirs(theirs["gpus"])),
+        (
+            "the H100's times ship with the package (NVIDIA's aiconfigurator, NCCL 2.27.3, another board than "
+            "the wiki's); NCCL chooses algorithms, by the switch for eight GPUs and 16 bits",
+            "weights of the model are fitted to all other machines, the H100's constants to all its collectives on the "
+            "other numbers of GPUs",
+            *(["times of --data: an all-reduce takes a time of its own, and what a ring sends over a share of "
+               "its links; both are fitted to the other numbers of GPUs of the machine"] if own else []),
+        ),
+        (
+            "the wiki's own points: they are plots without a licence, and ship with nobody; give readings of "
+            "yours with --data. Its errors are those of a simulation against sizes that cannot be read, undefined",
+            *([] if own else ["V100: no measured all-reduce of one has a licence to ship"]),
+        ),
+        theirs["source"],
+    )  # fmt: skip
+
+
+def _shipped(progress: Progress | None) -> Iterator[tuple[Cell, ...]]:
+    """All-reduces of the shipped H100, each number of GPUs by constants that its other numbers gave."""
+    measured = read_folder(SHIPPED, Notes())
+    curves = tuple(one for one in measured.curves if pooled_curve(one, measured.machines.get(one.machine)))
+    design, _ = design_of(replace(measured, curves=curves))
+    known = ~np.isnan(design.log_time)
+    groups, group = design.labels([one.group for one in design.curves])
+    wanted = {one.group for one in design.curves if one.curve.machine == MACHINE and one.kind == KIND}
+    own = known & np.isin(group, [groups.index(one) for one in wanted])
+    ranks = np.array([one.site.nranks for one in design.curves])[design.curve]
+    machine = np.array([one.curve.machine == MACHINE for one in design.curves])[design.curve]
+    all_reduce = np.array([one.kind == KIND for one in design.curves])[design.curve]
+    model = fit_levels(design.some(known & ~machine)).model("the other machines")
+    for count in told(np.unique(ranks[own]).tolist(), lambda one: f"H100 without {one} GPUs", progress):
+        constants = constants_of(design.some(own & (ranks != count)), model)
+        for point in np.flatnonzero(own & all_reduce & (ranks == count)).tolist():
+            one, row = design.curves[design.curve[point]], int(design.row[point])
+            size, place = int(one.curve.bytes[row]), bool(one.curve.place[row])
+            found = estimate(one.site, one.library, one.terms(size, place), size, constants, model).times_us[0]
+            yield _point("H100", count, one.curve.dtype, size, float(np.exp(design.log_time[point])), found)
+
+
+def _by_a_line(machine: str, rows: list[tuple[int, float, int, float]]) -> Iterator[tuple[Cell, ...]]:
+    """Each number of GPUs by a time and a share of the links that fit its others best, by relative errors."""
+    gpus, link, size, time = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    moved = 2 * (gpus - 1) / gpus * size / link / 1e3  # GB/s are bytes per ns
+    terms = np.stack([np.ones(len(gpus)), moved], axis=1)
+    for count in np.unique(gpus).tolist():
+        hidden = gpus == count
+        at, *_ = np.linalg.lstsq(terms[~hidden] / time[~hidden, None], np.ones(int((~hidden).sum())), rcond=None)
+        for row in np.flatnonzero(hidden).tolist():
+            yield _point(machine, int(count), "", int(size[row]), float(time[row]), float(terms[row] @ at))
+
+
+def _point(machine: str, gpus: int, dtype: str, size: int, measured_us: float, found_us: float) -> tuple[Cell, ...]:
+    error = 100 * (found_us / measured_us - 1)
+    return machine, gpus, dtype, size, measured_us / 1e6, found_us / 1e6, error
+
+
+def _by_class(points: list[tuple[Cell, ...]], machine: str, gpus: int) -> tuple[Cell, ...]:
+    mine = [point for point in points if point[:2] == (machine, gpus)]
+    sized: list[list[float]] = [[] for _ in CLASSES]
+    for point, which in zip(mine, size_classes(np.array([point[3] for point in mine], np.int64)), strict=True):
+        sized[int(which)].append(abs(float(point[-1] or 0)))
+    return machine, gpus, len(mine), *(sum(errors) / len(errors) if errors else None for errors in sized)
+
+
+def _verdict(large: tuple[tuple[Cell, ...], ...], machine: str, gpus: int) -> str:
+    errors = [abs(float(point[-1] or 0)) for point in large if point[:2] == (machine, gpus)]
+    if not errors:
+        return "no point of 128 MiB or more"
+    mean = sum(errors) / len(errors)
+    return f"mean {mean:.2f} %, largest {max(errors):.2f} % of {len(errors)} points of 128 MiB and more"
+
+
+def _theirs(errors: dict[str, dict[int, float]]) -> Table:
+    rows = tuple((system, gpus, error) for system, counts in errors.items() for gpus, error in counts.items())
+    columns = (("machine", WORD), ("GPUs", COUNT), ("geometric mean error", PER_CENT))
+    return Table("Published: ASTRA-sim against NCCL's rings", columns, rows)
+
+
+def _read(path: str) -> dict[str, list[tuple[int, float, int, float]]]:
+    """GPUs, GB/s of links, bytes and us by machine. Raises InputError."""
+    table = read_csv(path, COLUMNS, f"a CSV file with the columns {', '.join(COLUMNS)}")
+    columns = {name: table.texts(name) for name in COLUMNS}
+    found: dict[str, list[tuple[int, float, int, float]]] = {}
+    for row, machine in enumerate(columns["machine"]):
+        gpus, size = (table.whole(row, name, columns[name][row], low) for name, low in (("gpus", 2), ("size_bytes", 1)))
+        link, time = (table.amount(row, name, columns[name][row]) for name in ("link_GBps", "time_us"))
+        if link == link and time == time:
+            found.setdefault(machine, []).append((gpus, link, size, time))
+    for machine, rows in found.items():
+        counts = [row[0] for row in rows]
+        if len(set(counts)) < 2 or min(map(counts.count, set(counts))) < 2:
+            raise InputError("no number of GPUs can be left out", file=path, place=machine,
+                             found=f"counts {sorted(set(counts))}", expected="two, of two sizes each")  # fmt: skip
+    return found
