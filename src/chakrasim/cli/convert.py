@@ -15,6 +15,7 @@ from chakrasim.cli.output import (
     check_targets,
     json_bytes,
     refuse_existing,
+    refuse_replaced,
     shows,
     tell_warnings,
     write_json,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from chakrasim.machine.device.profile import DeviceProfile
     from chakrasim.trace import Job
 
-SUMMARY = "Convert linked traces and other makers' jobs to Chakra traces, and jobs to GOAL or SimAI"
+SUMMARY = "Convert linked traces and other makers' jobs to Chakra traces, and jobs to other formats"
 EXAMPLES = """\
 examples:
   chakrasim convert linked.0.json -o chakra.0.et
@@ -38,9 +39,11 @@ examples:
   chakrasim convert schedule.goal -o job/schedule            # also a SimAI workload or an AICB table, told by content
   chakrasim convert job/step --to goal -o step.goal --device-profile h100
   chakrasim convert job/step --to simai -o step.txt --device-profile h100
+  chakrasim convert schedule.goal --to astra-sim -o astra/schedule    # a trace for each rank, and a group file
+  chakrasim convert job/step --to parquet -o step.parquet
 """
 KINDS = ("PyTorch", "Text")
-WRITTEN = {"goal": "GOAL", "simai": "SimAI"}
+WRITTEN = {"goal": "GOAL", "simai": "SimAI", "astra-sim": "ASTRA-sim", "parquet": "Parquet"}
 JOB = "a job"
 
 
@@ -67,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--num-npus", type=whole_number(1, 2**20), metavar="N", help="ranks, where the file does not say"
     )
     parser.add_argument("--num-passes", type=whole_number(0, 2**20), metavar="N", help="passes of a text workload")
-    what = "write the job of a prefix (or file) in another maker's format"
+    what = "write the job of a prefix (or file) for others: traces and groups for ASTRA-sim, or a file"
     parser.add_argument("--to", choices=tuple(WRITTEN), help=what)
     what = "with --to: a shipped device or a profile, which times the nodes that say what they compute"
     parser.add_argument("--device-profile", metavar="NAME|FILE", help=what)
@@ -96,6 +99,7 @@ def run(options: argparse.Namespace) -> int:
     _check_options(options, kind)
     notes = Notes()
     makers = {"Text": _text, "PyTorch": _pytorch, JOB: _job, "GOAL": _goal, "SimAI": _simai}
+    makers |= {"ASTRA-sim": _astra_sim, "Parquet": _parquet}
     content = makers[kind](options, source, notes)
     if options.json is not None:
         write_json({**content, "warnings": list(notes.warnings)}, options)
@@ -163,7 +167,12 @@ def _check_options(options: argparse.Namespace, kind: str) -> None:
     linked_only = [("--simulate", options.simulate)]
     passes, tables = text_only[1:], [("--compat", options.compat is not None), *linked_only]
     device = [("--device-profile", options.device_profile is not None)]
-    wrong = {"Text": [*linked_only, *device], "PyTorch": [*text_only, *device], JOB: [*passes, *tables, *device]}
+    wrong = {
+        "Parquet": [*text_only, *tables, *device],
+        "Text": [*linked_only, *device],
+        "PyTorch": [*text_only, *device],
+        JOB: [*passes, *tables, *device],
+    }
     for option, given in wrong.get(kind, [*text_only, *tables]):
         if given:
             raise InputError(f"{option} cannot be used with {kind}", remedy="leave it out")
@@ -261,7 +270,8 @@ def _job(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, An
 def _goal(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
     from chakrasim.exchange.goal import goal_text, goal_traces
 
-    job, profile = _written_job(options, source, notes)
+    check_targets({"--output": options.output, "--json": options.json}, [source, options.device_profile])
+    job, profile = _written_job(options, source, notes, options.output)
     text = "".join(goal_text(goal_traces(job, profile=profile, notes=notes), job.ranks))
     return _write_text(options, text, job, "GOAL", notes)
 
@@ -269,16 +279,47 @@ def _goal(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, A
 def _simai(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
     from chakrasim.exchange.simai import simai_text
 
-    job, profile = _written_job(options, source, notes)
+    check_targets({"--output": options.output, "--json": options.json}, [source, options.device_profile])
+    job, profile = _written_job(options, source, notes, options.output)
     text = simai_text(job, profile=profile, notes=notes)
     return _write_text(options, text, job, "a SimAI workload", notes)
 
 
-def _written_job(options: argparse.Namespace, source: str, notes: Notes) -> tuple[Job, DeviceProfile | None]:
-    """The job to write, and what times it."""
-    check_targets({"--output": options.output, "--json": options.json}, [source, options.device_profile])
+def _astra_sim(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
+    from chakrasim.exchange.astra_sim import astra_sim_job
+    from chakrasim.trace.job.file import write_job
+
+    check_job_outputs(options.output, options.json, [source])
+    refuse_replaced(options.output, [source])
+    job, profile = _written_job(options, source, notes, f"{options.output}.0.et", f"{options.output}.comm_group.json")
+    made = astra_sim_job(job, profile=profile, notes=notes)
+    tell_warnings(notes.warnings, options)
+    paths = write_job(options.output, made, expand=True)
+    nodes = sum(len(job.traces[which]) for which in job.trace_of_rank.tolist())
+    line = f"{options.output}.0.et, ...: {job.ranks:,} ranks for ASTRA-sim, {nodes:,} nodes"
+    return {"output": paths, "nodes": nodes, "lines": [line]}
+
+
+def _parquet(options: argparse.Namespace, source: str, notes: Notes) -> dict[str, Any]:
+    from chakrasim.exchange.parquet import parquet_bytes
+    from chakrasim.files.outputs import write_together
+
+    check_targets({"--output": options.output, "--json": options.json}, [source])
+    job, _ = _written_job(options, source, notes, options.output)
+    data = parquet_bytes(job)
+    tell_warnings(notes.warnings, options)
+    write_together([(options.output, data)])
+    nodes = sum(map(len, job.traces))
+    line = f"{options.output}: {nodes:,} nodes of {len(job.traces):,} traces, which {job.ranks:,} ranks run"
+    return {"output": options.output, "nodes": nodes, "lines": [line]}
+
+
+def _written_job(
+    options: argparse.Namespace, source: str, notes: Notes, *outputs: str
+) -> tuple[Job, DeviceProfile | None]:
+    """The job to write, and what times it. ``outputs``: what must not be there yet."""
     if not options.force:
-        refuse_existing([options.output])
+        refuse_existing(list(outputs))
     from chakrasim.converter.retarget.job_input import load_job
     from chakrasim.machine import load_device
 

@@ -22,6 +22,7 @@ from chakrasim.collect.capturing.pretended.attention import install_attention
 from chakrasim.collect.capturing.pretended.cuda import Redirect, redirect_cuda
 from chakrasim.collect.capturing.pretended.device import DeviceMode
 from chakrasim.collect.capturing.pretended.distributed import Distributed, NeedsRank, Objects
+from chakrasim.collect.capturing.pretended.host_memory import install_host_memory
 from chakrasim.collect.capturing.pretended.patches import Patches
 from chakrasim.collect.capturing.pretended.surroundings import install_surroundings
 from chakrasim.collect.capturing.recorded.graph import Graph, Node
@@ -112,6 +113,8 @@ def capture_rank(program: UserProgram, rank: int, world: int, received: Objects,
         made = stack.enter_context(Patches())
         redirect_cuda(made, rank % program.devices, min(program.devices, world), program.with_gpu)
         install_attention(made, program.with_gpu)
+        if program.with_gpu:
+            install_host_memory(made, mode, graph)
         distributed.install(made)
         install_surroundings(made, listener, rank)
         stack.enter_context(_environment(rank, world, program))
@@ -134,7 +137,7 @@ def capture_rank(program: UserProgram, rank: int, world: int, received: Objects,
         graph.memory.peak(since, until),
         graph.memory.timeline(since, until),
         dict(mode.placeholders),
-        dict(listener.counted + precision.counted),
+        dict(listener.counted + precision.counted + graph.counted),
         dict(graph.unknown),
         distributed.sent,
         graph.scans,

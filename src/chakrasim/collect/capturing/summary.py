@@ -12,6 +12,7 @@ import numpy as np
 
 from chakrasim.collect.capturing.recorded.graph import Node
 from chakrasim.operators.flops import FlopSource
+from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.linked.columns import OPERATION_NAMES
 
 _POINTS: Final = 500
@@ -85,7 +86,8 @@ def summarise(
     moved = operators = 0
     for node in nodes:
         if node.work is None:
-            entry = traffic.setdefault((OPERATION_NAMES[node.type], node.role), [0, 0])
+            way = NodeType(node.access).name.lower().removesuffix("_node") if node.access else ""
+            entry = traffic.setdefault((way or OPERATION_NAMES[node.type], node.role), [0, 0])
             entry[0] += 1
             entry[1] += node.size_bytes
             continue

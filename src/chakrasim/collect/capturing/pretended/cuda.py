@@ -167,9 +167,9 @@ _WITH_DEVICE = frozenset({torch.Tensor.to, torch._C._nn._parse_to})
 def here(value: Any) -> Any:
     """The pretended device in the place of a GPU; other values as they are."""
     if isinstance(value, torch.device):
-        return value if value.type in ("cpu", "meta") else CPU
-    if isinstance(value, str) and value.partition(":")[0] in ("cuda", "xpu", "hip"):
-        return CPU
-    if type(value) is int:  # the number of a GPU
-        return CPU
-    return value
+        named = value.type not in ("cpu", "meta")
+    else:
+        named = type(value) is int or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "xpu", "hip"))
+    if named:
+        DeviceTensor.names_gpu = True
+    return CPU if named else value

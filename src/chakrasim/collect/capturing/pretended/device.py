@@ -53,6 +53,8 @@ class DeviceTensor(FakeTensor):  # type: ignore[misc]
     """A tensor on the pretended device; ``placeholder`` stands for its values where a program asks for one."""
 
     placeholder: bool = False
+    names_gpu: bool = False
+    """Of the class: whether the program has named a GPU by now."""
     _fake_device = CPU
     fake_mode: Any = None
     constant = None
@@ -87,6 +89,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     ----------
     listener: who is told; None: nobody.
     asked: is called when the program asks for a value that is not known.
+    pinned: is called with each tensor that the program asks for in pinned memory.
     placeholders: how often which value was made up, by what and where.
     """
 
@@ -101,6 +104,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         super().__init__(allow_non_fake_inputs=True)
         self.listener: Told | None = None
         self.asked: Callable[[], None] = lambda: None
+        self.pinned: Callable[[Any], None] = lambda tensor: None
         self.placeholders: Counter[str] = Counter()
         #: What `torch.empty` and its like make of integers stays real up to so many elements.
         self.host_elements = HOST_ELEMENTS
@@ -108,6 +112,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         self._twins: Any = torch.utils.weak.WeakIdKeyDictionary()
         self._depth = 0
         DeviceTensor.fake_mode = self
+        DeviceTensor.names_gpu = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for kind in types:
@@ -217,6 +222,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             return func(*args, **{**kwargs, "device": META})
         if "out" not in kwargs and not inputs and self._belongs_on_host(func, args, kwargs, real):
             return func(*args, **({**kwargs, "device": CPU} if "device" in kwargs else kwargs))
+        pinned = bool(kwargs.get("pin_memory"))
         kwargs = {name: value for name, value in kwargs.items() if name not in ("pin_memory", "generator")}
         if any(a.name == "device" for a in func._schema.arguments):
             kwargs["device"] = META
@@ -226,6 +232,8 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
             result = _wrapped(self._meta_kernel(plain, args, kwargs))
         else:
             result = _wrapped(plain(*args, **kwargs))
+        if pinned:
+            self.pinned(result)
         if self._depth == 0 and self.listener is not None:
             self.listener.operator(func, args, kwargs, inputs, result)
         return result

@@ -6,19 +6,21 @@ dependencies; so are writes after reads and after writes, where they cross strea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
-from chakrasim.collect.capturing.recorded.calls import Call
+from chakrasim.collect.capturing.recorded.calls import Call, name_of, size_of
 from chakrasim.collect.capturing.recorded.memory import COMMUNICATION, MemoryTimeline
 from chakrasim.collect.capturing.recorded.streams import Stream, Streams
 from chakrasim.collect.capturing.scans import Scans
 from chakrasim.operators.describe import OperatorWork, describe
 from chakrasim.operators.kinds import OVERWRITES
 from chakrasim.operators.traffic import tensors_in
+from chakrasim.trace.kinds import NodeType
 from chakrasim.trace.linked.columns import RECV, SEND
 
 _graph_task: Final = torch._C._current_graph_task_id
@@ -28,7 +30,8 @@ _graph_task: Final = torch._C._current_graph_task_id
 class Node:
     """A node: its number is its place in the graph.
 
-    ``work`` for an operator; ``role``, ``call``'s type, bytes and ends for a collective or message.
+    ``work`` for an operator; ``role``, ``call``'s type, bytes and ends for a collective or message; ``access``, a
+    `NodeType`, and bytes for a load or store of the host's memory.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Node:
     peer: int = -1
     tag: int = 0
     parts: tuple[int, ...] = ()
+    access: int = 0
 
 
 class _Storage:
@@ -74,6 +78,8 @@ class Graph:
     scans: loops of small operators, as far as they are recorded.
     precision: an operator's work in the type that the device computes it in.
     unknown: matrix-like operators without a formula for their FLOPs, how often.
+    way: whether the copy that runs now is a load or store of the host's memory; None: it is neither.
+    counted: what is left out, how often.
     """
 
     def __init__(self, streams: Streams) -> None:
@@ -87,6 +93,8 @@ class Graph:
         self.scans = Scans()
         self.precision: Callable[[OperatorWork], OperatorWork] = lambda work: work
         self.unknown: dict[str, int] = {}
+        self.way: NodeType | None = None
+        self.counted: Counter[str] = Counter()
         self._storages: dict[int, _Storage] = {}
         self._written: dict[Any, tuple[tuple[int, str], ...]] = {}
         self._batch: tuple[dict[Stream, set[int]], dict[Stream, list[int]]] | None = None
@@ -111,6 +119,15 @@ class Graph:
         """An operator ran."""
         self.look()
         memory = self.memory
+        way = self.way or self._copied_across(func, args)
+        if way is not None:
+            self._access(way, name_of(func), args[0] if self.way else args[1], result)
+            return
+        if inputs and not func.is_view and all(map(memory.is_hosted, inputs)):
+            memory.host(result)
+            if self.recording:
+                self.counted["operators on tensors in the host's memory left out: what a CPU takes is not known"] += 1
+            return
         if not self.recording:
             if not func.is_view:
                 memory.observe(result)
@@ -142,6 +159,31 @@ class Graph:
         self.nodes.append(Node(work.name, data, control, stream.number, stream.rule, phase, work))
         stream.put(len(self.nodes) - 1)
         self.scans.operator(len(self.nodes) - 1, work, zip(numbers, inputs, strict=True), phase)
+
+    def _copied_across(self, func: Any, args: Any) -> NodeType | None:
+        """Whether an operator copies from the device into the host's memory, or the other way."""
+        if func is not torch.ops.aten.copy_.default:
+            return None
+        target, source = map(self.memory.is_hosted, args[:2])
+        return None if target == source else NodeType.MEM_STORE_NODE if target else NodeType.MEM_LOAD_NODE
+
+    def _access(self, way: NodeType, name: str, source: Any, target: Any) -> None:
+        """A copy between the device and the host's memory."""
+        memory, phase = self.memory, self.phase()
+        memory.at(len(self.nodes) if self.recording else -1, phase)
+        if way == NodeType.MEM_STORE_NODE:
+            memory.host(target)
+        else:
+            memory.observe(target)
+        if not self.recording:
+            return
+        stream = self.streams.current
+        data, control = self._dependencies(stream, {memory.storage(source)}, {memory.storage(target)}, stream.order())
+        size = size_of([source])
+        self.nodes.append(
+            Node(name, data, control, stream.number, stream.rule, phase, size_bytes=size, access=int(way))
+        )
+        stream.put(len(self.nodes) - 1)
 
     def collective(self, call: Call, role: str, told_as: tuple[str, int]) -> int:
         """A collective or message of the group ``role`` is given to a stream; ``told_as`` is the node's group and peer.

@@ -70,9 +70,12 @@ class MemoryTimeline:
     Attributes
     ----------
     live_bytes: now.
+    hosting: whether new storages are in the host's memory: they take none of the device's.
     """
 
     live_bytes: int = 0
+    hosting: bool = False
+    _hosted: set[int] = field(default_factory=set)
     _node: int = -1
     _phase: str = "forward"
     _nodes: list[int] = field(default_factory=list)
@@ -106,8 +109,24 @@ class MemoryTimeline:
             self._numbers[address] = number
             self._references[number] = weakref.ref(storage, self._on_release(address, number))
             self._sizes[number] = 0
+            if self.hosting:
+                self._hosted.add(number)
             self._change(number, int(storage.nbytes()))
         return number
+
+    def host(self, result: Any) -> None:
+        """The tensors that an operator gave are in the host's memory."""
+        self.hosting = True
+        self.observe(result)
+        self.hosting = False
+
+    def is_hosted(self, tensor: Any) -> bool:
+        """Whether a tensor is in the host's memory."""
+        try:
+            address = int(tensor.untyped_storage()._cdata) if self._hosted else 0
+        except (NotImplementedError, RuntimeError):
+            return False
+        return self._numbers.get(address) in self._hosted
 
     def observe(self, result: Any, category: str | None = None) -> None:
         """Take note of the tensors that an operator gave (or changed: sizes are read again)."""
@@ -174,7 +193,7 @@ class MemoryTimeline:
         return storages, deltas, np.cumsum(deltas)
 
     def _change(self, number: int, size: int) -> None:
-        delta = size - self._sizes[number]
+        delta = (0 if number in self._hosted else size) - self._sizes[number]
         if delta == 0:
             return
         self._sizes[number] = size

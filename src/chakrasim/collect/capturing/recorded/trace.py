@@ -32,6 +32,9 @@ def build_trace(nodes: Sequence[Node], metadata: Mapping[str, object], durations
             if durations is not None:
                 attributes["duration_ns"] = durations[number]
                 duration = -(-durations[number] // 1000)
+        elif node.access:
+            kind = NodeType(node.access)
+            attributes[names.BYTES] = node.size_bytes
         else:
             kind = _communication(node, attributes)
         attributes[names.STREAM] = node.stream
