@@ -127,8 +127,8 @@ def synthesize(
     said = Notes() if notes is None else notes
     if learned.lost:
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
-        said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): so is what "
-                  "is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
+        said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): so is "
+                  "what is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
     for choice in islice(choices(learned, settings, np.random.default_rng(seed)), count):
         for warning in choice.outside:
             said.warn(warning)
