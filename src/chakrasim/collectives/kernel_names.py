@@ -27,6 +27,7 @@ _LIBRARY: Final = re.compile(
     r"|_ep_::|_(?:intra|inter)node_(?:ll_)?::|_deep_?ep_(?!permute|post_reorder|run_moe)|_ep_(?:dispatch|combine)_"
     r"|_(?:barrier|sync|rdxn|fcollect|broadcast)_(?:all_)?on_stream_"
     r"|^_(?:send|recv)(?:_done)?(?:_\d+)?_$"  # XLA's operations
+    r"|^_comm_|^_(?:(?:forward|backward|cross_mesh)_)+(?:send|recv)_"  # lanes of dPRO and veScale
 )
 #: Collectives that people write themselves: symmetric memory, vLLM, SGLang, TensorRT-LLM, FlashInfer, AITER.
 _COLLECTIVE: Final = re.compile(
@@ -36,8 +37,11 @@ _COLLECTIVE: Final = re.compile(
     r"|(?<=_)reduce_scatter|reducescatter|(?<=_)cross_device_|(?<=_)multimem_"
     r"|(?<=_)collective_(?:permute|broadcast|start|done)_)"
 )
-#: What a kernel computes besides if it is more than the collective and what is done to each element.
-_PRODUCT: Final = re.compile(r"_(?:[a-z]*gemm[a-z]*|matmul|b?mm|xdl|xdlops|wmma|mfma|conv|attention|attn|fmha|mlp)_")
+#: What a kernel computes besides if it is more than the collective and what is done to each element. dPRO names
+#: communication after the operator whose gradients it carries.
+_PRODUCT: Final = re.compile(
+    r"^(?!_comm_).*_(?:[a-z]*gemm[a-z]*|matmul|b?mm|xdl|xdlops|wmma|mfma|conv|attention|attn|fmha|mlp)_"
+)
 
 
 _IN_KERNELS: Final = [(part, number) for number, kind in KINDS.items() for part in kind.in_kernels]

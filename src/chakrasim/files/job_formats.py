@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from chakrasim.errors import InputError
-from chakrasim.files.signatures import NSYS_REPORT, ROCPROF_TABLE, ROCPROFV3_TABLE
+from chakrasim.files.signatures import NSYS_REPORT, PARQUET, ROCPROF_TABLE, ROCPROFV3_TABLE
 from chakrasim.files.storage import Stream
 
 GOAL: Final = "a GOAL schedule (LogGOPSim, ATLAHS)"
@@ -23,6 +23,7 @@ _REMEDIES: Final = {
     NSYS_REPORT: "export it: nsys export --type sqlite REPORT, and name the file that comes out",
     ROCPROFV3_TABLE: "record with rocprofv3 --output-format json, and name that file",
     ROCPROF_TABLE: "record with rocprof --hip-trace, and name results.json",
+    PARQUET: "straggler traces are for: chakrasim what-if FILE --meta JOB.yaml",
     TEXT: "convert it: chakrasim convert Text --input FILE --output PREFIX --num-npus N --num-passes P",
 }
 HEAD_BYTES: Final = 1 << 16

@@ -9,6 +9,7 @@ SQLITE: Final = b"SQLite format 3\0"
 NSYS_REPORT: Final = "a report of Nsight Systems (.nsys-rep, .qdrep)"
 ROCPROFV3_TABLE: Final = "a table of rocprofv3 (CSV)"
 ROCPROF_TABLE: Final = "a table of rocprof (CSV)"
+PARQUET: Final = "a Parquet file (a straggler trace?)"
 #: What may stand before text in UTF-8.
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -36,6 +37,7 @@ _SIGNATURES: Final = (
     Signature(b"NVIDIA Tegra Profiler Report", NSYS_REPORT),
     *(Signature(start, ROCPROFV3_TABLE) for start in (b'"Kind","Agent_Id"', b'"Domain","Function"')),
     *(Signature(start, ROCPROF_TABLE) for start in (b"Index,KernelName", b'"Index","KernelName"')),
+    Signature(b"PAR1", PARQUET),
     Signature(b"\x89HDF", "an HDF5 file"),
     Signature(b"\x7fELF", "a program"),
     Signature(b"\x93NUMPY", "a NumPy array"),

@@ -19,14 +19,15 @@ def read_kineto(
     notes: Notes | None = None,
     process: int | None = None,
 ) -> KinetoTrace:
-    """The trace in the file ``path`` (plain or gzip, told by content), of PyTorch's profiler (Kineto, Ascend's) or of
-    one of the profilers in `chakrasim.trace.profiles`.
+    """The trace in the file ``path`` (plain or gzip, told by content), of PyTorch's profiler (Kineto, Ascend's), of
+    one of those in `chakrasim.trace.profiles`, or a job's timeline of veScale or dPRO.
 
     ``keep``: "all" events, or "work": only those with a duration and a category (no flow arrows, no metadata, no
     Python stack). ``process``: whose trace, where a profile of another maker has those of several. Raises InputError
     for damaged files; ``lenient`` recovers them, with a warning that counts what was lost and says where. Memory is
     that of the columns and a few MiB.
     """
+    from chakrasim.trace.kineto import job_timelines
     from chakrasim.trace.kineto.ascend import is_ascend, sorted_out
     from chakrasim.trace.kineto.only_work import only_work
     from chakrasim.trace.profiles.kinds import profile_kind
@@ -48,7 +49,8 @@ def read_kineto(
             found = sorted_out(whole, said)
             return only_work(found) if keep == "work" else found
     said.add(heard)
-    return trace
+    timeline = job_timelines.kind_of_timeline(trace)
+    return job_timelines.sorted_out(trace, timeline, said) if timeline else trace
 
 
 def _read(path: str, keep: str, lenient: bool, notes: Notes) -> KinetoTrace:

@@ -6,9 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from chakrasim.trace.kineto.columns import Ints, Mask
 from chakrasim.trace.xplane.plane import Line
 
 OPERATOR, CALL, PYTHON, STEP = "cpu_op", "cuda_runtime", "python_function", "user_annotation"
@@ -69,14 +66,3 @@ def host_category(name: str) -> str:
 def device_category(name: str) -> str:
     """The category of a device's work by its name."""
     return COPY if _COPY.match(name) else FILL if _FILL.match(name) else KERNEL
-
-
-def enclosing(start_ps: Ints, duration_ps: Ints, line: Ints) -> Mask:
-    """bool[n]: events of a line with others of it inside: loops, conditions and calls, whose time is that of others."""
-    found = np.zeros(len(line), np.bool_)
-    some = np.flatnonzero(duration_ps > 0)
-    order = some[np.lexsort((-duration_ps[some], start_ps[some], line[some]))]
-    begin, end = start_ps[order], start_ps[order] + duration_ps[order]
-    inside = (line[order][1:] == line[order][:-1]) & (begin[1:] < end[:-1]) & (end[1:] <= end[:-1])
-    found[order[:-1][inside]] = True
-    return found

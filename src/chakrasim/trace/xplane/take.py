@@ -13,6 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.kineto import columns as k
 from chakrasim.trace.kineto.columns import Ints, Mask
+from chakrasim.trace.kineto.job_timelines import enclosing
 from chakrasim.trace.xplane import roles
 from chakrasim.trace.xplane.plane import NONE, Plane, Stats, Window
 
@@ -160,7 +161,7 @@ class Taker:
             np.concatenate([part[name] for part in parts]) for name in ("line", "start_ps", "dur_ps", "category")
         )
         span = self.texts.place(roles.SPAN)
-        around = roles.enclosing(start, length, line) & (category != span)
+        around = enclosing(start, length, line) & (category != span)
         self.counts[AROUND] += int(around.sum())
         for part, marked in zip(
             parts, np.split(around, np.cumsum([len(part["line"]) for part in parts])), strict=False
