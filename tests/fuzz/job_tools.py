@@ -53,8 +53,9 @@ def _replay(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     else:
         source = _prefix(draw, folder, files)
     switches = some(
-        draw, "--ranks 2", "--ranks 1", "--ranks 8", "--compute sleep", "--compute matmul", "--blocking", "--quiet"
-    )
+        draw, "--ranks 2", "--ranks 1", "--ranks 8", "--compute sleep", "--compute matmul", "--blocking", "--quiet",
+        "--only all_reduce,message", "--first 2", "--rebalance", "--timestamps", "--compute operators", "--batch 2",
+    )  # fmt: skip
     switches += some(draw, f"--json {out}/r.json", f"--csv {out}/r.csv", *_groups(folder, files)[1:0], chance=0.4)
     return ["replay", source, "--dry-run", *switches, *odd(draw, "--ranks"), *odd(draw, "--timeout")]
 

@@ -93,6 +93,7 @@ ANALYSES = {
     "annotations": ("--work",),
     "operators": (),
     "sequences": ("--operator aten", "--least 1", "--top 2"),
+    "serving": ("--rank 0",),
     "stragglers": ("--step 0", "--candidates 1"),
     "compare": ("--short-names", "--side host", "--step-a 0"),
     "collectives": ("--most 3",),
@@ -101,7 +102,7 @@ ANALYSES = {
 
 
 def _analyze(draw: Draw, folder: str, out: str, files: Files, compat: bool = False) -> list[str]:
-    names = [name for name in ANALYSES if not compat or name != "collectives"]
+    names = [name for name in ANALYSES if not compat or name not in ("collectives", "serving")]
     name = draw.choice((*names, "critical-path", *(() if compat else ("collectives",))))
     first = f"{folder}/device.0.json"
     traces = [first, draw.choice((first, folder))] if name == "compare" else [draw.choice((first, folder))]

@@ -13,13 +13,15 @@ import pytest
 
 from chakrasim import InputError
 from chakrasim.cli.main import main
+from chakrasim.demo import TRACES
 from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.api import buffer_bytes
 from chakrasim.replay.environment import launched
+from chakrasim.replay.operators import topmost
 from chakrasim.replay.plan import Operation, ReplayPlan
 from chakrasim.replay.received import Part, received, sent
 from chakrasim.replay.result import statistics
-from chakrasim.trace import Trace, TraceBuilder, write
+from chakrasim.trace import NodeType, Trace, TraceBuilder, write
 from chakrasim.trace.job.file import write_job
 from chakrasim.trace.job.job import Job
 from made_jobs_chakra import Made
@@ -253,6 +255,37 @@ def test_uneven_all_to_alls_are_rebalanced() -> None:
     assert "all-to-alls whose sizes differed, made equal (--rebalance): 1" in plan.notes
     assert [row.size_bytes for row in plan.coverage if row.what == "all_to_all"] == [64]
     assert plan_replay(job(of(32, 32)), rebalance=True).notes == plan_replay(job(of(32, 32))).notes
+
+
+def test_the_topmost_operators_that_do_not_communicate() -> None:
+    made = TraceBuilder()
+
+    def add(name: str, schema: bool, *callers: int) -> int:
+        attrs = {"is_cpu_op": True} | ({"op_schema": f"{name}(Tensor self) -> Tensor"} if schema else {})
+        made.add(len(names), name, int(NodeType.COMP_NODE), ctrl_deps=list(callers), attrs=attrs)
+        names.append(name)
+        return len(names) - 1
+
+    names: list[str] = []
+    linear = add("aten::linear", True)
+    add("aten::addmm", True, linear)
+    engine = add("autograd::engine", False)  # has no schema: what it calls is run
+    backward = add("AddmmBackward0", False, engine)
+    add("aten::mm", True, backward)
+    reduce = add("custom::reduce", True)  # communicates: what else it calls is run
+    add("aten::div", True, reduce)
+    add("c10d::allreduce_", True, reduce)
+    chosen = topmost(made.build())
+    assert [name for name, one in zip(names, chosen, strict=True) if one] == ["aten::linear", "aten::mm", "aten::div"]
+
+
+def test_operators_of_recorded_host_traces() -> None:
+    plan = plan_replay(TRACES / "host.0.json.gz", 2, compute="operators")
+    calls = [call for operation in plan.programs[0] for call in operation.calls]
+    assert {call.name for call in calls} >= {"aten::conv2d", "aten::linear", "aten::convolution_backward"}
+    assert not {call.name for call in calls} & {"aten::_convolution", "aten::convolution"}
+    with pytest.raises(InputError, match=r"the trace holds no operators to be run.*--compute sleep"):
+        plan_replay(job(mixed()), compute="operators")
 
 
 def test_times_of_the_trace() -> None:

@@ -16,10 +16,12 @@ import pytest
 
 from chakrasim import InputError, StallError
 from chakrasim.cli.main import main
+from chakrasim.demo import TRACES
 from chakrasim.generator.collective import collective_job
 from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.execute import Settings
 from chakrasim.replay.launch import run_processes
+from chakrasim.replay.operators import OperatorCall, OperatorRunner
 from chakrasim.replay.received import fill, wrong_part
 from chakrasim.trace import NodeType, Trace, TraceBuilder, write
 from chakrasim.trace.job.job import Job
@@ -147,6 +149,38 @@ def test_data_that_are_wrong_are_told() -> None:
         fill(whole[:3], [held])
         assert wrong_part(whole[:3], [value]) == ""
         assert wrong_part(whole, [value, value]).startswith("part 1 has [0")
+
+
+def test_operators_run_as_recorded_or_say_why_not() -> None:
+    torch = pytest.importorskip("torch")
+    runner = OperatorRunner(torch, torch.device("cpu"))
+    two = ('[[1,2,0,6,4,"cpu"],[3,4,0,6,4,"cpu"]', "[[2,3],[3,2]", '["Tensor(float)","Tensor(float)"')
+    mm = "aten::mm(Tensor self, Tensor mat2) -> Tensor"
+    add = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    cat = "aten::cat(Tensor[] tensors, int dim=0) -> Tensor"
+    index = "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1) -> Tensor"
+    calls = [
+        OperatorCall(mm, *(text + "]" for text in two)),
+        OperatorCall(add, two[0] + ",2]", "[[4],[4],[]]", two[2] + ',"Int"]'),
+        OperatorCall(cat, "[[[1],[2]],0]", "[[[2],[3]],[]]", '["GenericList[Tensor(double),Tensor(double)]","Int"]'),
+        OperatorCall(index, "[1,2,-1]", "[[9,4],[5],[]]", '["Tensor(c10::BFloat16)","Tensor(long int)","Int"]'),
+    ]  # fmt: skip
+    made = [runner._prepare(call) for call in calls]
+    assert [tuple(function(*given, **named).shape) for function, given, named in made] == [(2, 2), (4,), (5,), (5, 4)]
+    assert made[1][2] == {"alpha": 2}
+    for call in calls:
+        runner.run(call)
+    assert runner.lacking == {}
+    runner.run(OperatorCall(mm, two[0] + "]", "[[2,3],[2,3]]", two[2] + "]"))
+    runner.run(OperatorCall("nowhere::op(Tensor self) -> Tensor", "[[1]]", "[[1]]", '["Tensor(float)"]'))
+    assert set(runner.lacking) == {"aten::mm", "nowhere::op"}
+
+
+@pytest.mark.slow
+def test_the_operators_of_a_program_run_between_its_communication() -> None:
+    result = replay(TRACES, 2, compute="operators", warmup=0, iterations=1)
+    assert result.warnings == () and result.pipelined is not None
+    assert {row.what: row.count for row in result.coverage if not row.why}["compute nodes"] == 468
 
 
 @pytest.mark.slow

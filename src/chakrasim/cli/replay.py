@@ -41,9 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--compute",
-        choices=("none", "sleep", "matmul"),
+        choices=("none", "sleep", "matmul", "operators"),
         default="none",
-        help="what stands in for compute: its recorded duration, or a product of as many operations; default: none",
+        help="what stands in for compute: its recorded duration, a product of as many operations, or the operators"
+        " themselves; default: none",
     )
     parser.add_argument("--only", metavar="KINDS", help="only these, e.g. all_reduce,all_to_all,message; default: all")
     parser.add_argument(

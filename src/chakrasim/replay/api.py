@@ -22,7 +22,7 @@ from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import RECV, SEND
 
-COMPUTE = ("none", "sleep", "matmul")
+COMPUTE = ("none", "sleep", "matmul", "operators")
 
 
 @lists_too
@@ -105,8 +105,9 @@ def replay(
     comm_group:
         The groups of Chakra traces; by default the group file beside them.
     compute:
-        What stands in for compute: "none", "sleep" (its recorded duration) or "matmul" (a product of as many
-        operations, the recorded duration where none are stated).
+        What stands in for compute: "none", "sleep" (its recorded duration), "matmul" (a product of as many
+        operations, the recorded duration where none are stated) or "operators" (the program's operators themselves,
+        the topmost ones with tensors of their shapes; of traces made of PyTorch's, which hold them).
     blocking:
         Only one collective at a time, not the whole as the dependencies allow it.
     warmup, iterations:

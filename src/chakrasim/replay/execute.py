@@ -15,6 +15,7 @@ from typing import Any
 from chakrasim.collectives.kinds import KINDS_BY_NAME, MESSAGE
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
+from chakrasim.replay.operators import OperatorRunner
 from chakrasim.replay.plan import (
     BARRIER,
     COMPUTE,
@@ -57,6 +58,7 @@ class Samples:
     pipelined_ns: the whole program, by iteration.
     batch_ns: batches of collectives begun together, one time for each iteration.
     checked: operations whose data were right.
+    operators_lacking: operators that cannot be run here, with what PyTorch said.
     lacking: kinds of operations that the back end lacks, with what it said.
     device, torch: what ran it.
     """
@@ -65,6 +67,7 @@ class Samples:
     pipelined_ns: list[int] = field(default_factory=list)
     batch_ns: list[list[int]] = field(default_factory=list)
     checked: int = 0
+    operators_lacking: dict[str, str] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
     device: str = ""
     torch: str = ""
@@ -168,6 +171,7 @@ class _Runner:
         self.buffers: dict[tuple[str, str, int], Any] = {}
         self.factors: dict[tuple[int, int, int, int], tuple[Any, Any]] = {}
         self.lacking: dict[str, str] = {}
+        self.operators = OperatorRunner(torch, device)
 
     def _new_group(self, number: int) -> Any:
         """All ranks make all groups, in one order."""
@@ -198,6 +202,7 @@ class _Runner:
             result.checked = self._check_data()
         if settings.profile:
             self._profile()
+        result.operators_lacking = self.operators.lacking
         return result
 
     def _device_name(self) -> str:
@@ -408,6 +413,9 @@ class _Runner:
             for _ in range(product.times):
                 self.mark("computes", -1)
                 self.torch.bmm(*self.factors[shape])
+        for call in operation.calls:
+            self.mark("computes", -1)
+            self.operators.run(call)
         if operation.duration_ns:
             self.mark("computes", -1)
             self._synchronize()

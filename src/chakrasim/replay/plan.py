@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from chakrasim.text.amounts import first_of
+
+if TYPE_CHECKING:
+    from chakrasim.replay.operators import OperatorCall
 
 SEND: Final = "send"
 RECV: Final = "recv"
@@ -45,6 +48,7 @@ class Operation:
     meeting: a number that is equal on all ranks that take part, in the order of which all ranks run; -1 for compute.
     waits: positions in the program of the communication that must have ended before this begins.
     duration_ns, products: of compute: how long it is to take, or what it is to multiply.
+    calls: operators to be run, of compute.
     start_ns: when it began in the trace, since the earliest of all ranks.
     node, name: of the trace, for messages.
     """
@@ -59,6 +63,7 @@ class Operation:
     waits: tuple[int, ...] = ()
     duration_ns: int = 0
     products: tuple[Product, ...] = ()
+    calls: tuple[OperatorCall, ...] = ()
     start_ns: int = 0
     node: int = -1
     name: str = ""

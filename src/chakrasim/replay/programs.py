@@ -11,8 +11,9 @@ from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, MESSAGE, ROOTED
 from chakrasim.converter.retarget.job_input import members_of
 from chakrasim.errors import InputError
 from chakrasim.replay.meetings import Call, CallKey, meet, order_meetings
+from chakrasim.replay.operators import topmost
 from chakrasim.replay.plan import BARRIER, RECV, SEND, Asked, Coverage, Group, Operation, ReplayPlan
-from chakrasim.replay.recorded import Facts, Recorded, Wish, read_recorded
+from chakrasim.replay.recorded import Facts, Recorded, Wish, by_device, read_recorded
 from chakrasim.replay.writing import DONE, SILENT, TIMED, ProgramWriter
 from chakrasim.trace.element_types import element_bytes
 from chakrasim.trace.job.groups import EVERYONE
@@ -62,7 +63,15 @@ class _Planner:
         index = 0 if self.alone else int(self.job.trace_of_rank[rank])
         if index not in self._read:
             trace = self.job.traces[index]
-            self._read[index] = (read_recorded(trace, compute=self.compute != "none"), Facts(trace))
+            stand_ins = {"none": None, "operators": topmost}.get(self.compute, by_device)
+            self._read[index] = (read_recorded(trace, stand_ins), Facts(trace))
+            if self.compute == "operators" and not self._read[index][0].compute:
+                raise InputError(
+                    "the trace holds no operators to be run",
+                    file=trace.source,
+                    expected="operators with their schemas, from PyTorch's host traces",
+                    remedy="replay the host traces, or say --compute sleep",
+                )
         return self._read[index]
 
     def calls(self, rank: int) -> list[Call]:
@@ -82,7 +91,10 @@ class _Planner:
             self.account.add("compute nodes", "compute is not asked for (--compute)", count=recorded.computes)
         elif recorded.computes > len(recorded.compute):
             rest = recorded.computes - len(recorded.compute)
-            self.account.add("compute nodes", "the host's work: that of the device stands in", count=rest)
+            why = "what operators call, or no operators: those stand in"
+            if self.compute != "operators":
+                why = "the host's work: that of the device stands in"
+            self.account.add("compute nodes", why, count=rest)
         return calls
 
     def _members(self, rank: int, wish: Wish, facts: Facts) -> tuple[str, tuple[int, ...]]:
@@ -226,7 +238,7 @@ class _Planner:
     ) -> tuple[Operation, ...]:
         """The rank's program; see `ProgramWriter`."""
         recorded, facts = self.recorded(rank)
-        writer = ProgramWriter(facts, calls, multiply=self.compute == "matmul")
+        writer = ProgramWriter(facts, calls, self.compute)
         last = max((call.wish.place for call in calls), default=-1)
         compute = [wish for wish in recorded.compute if not self.asked.first or wish.place < last]
         program = writer.write(compute, meeting, dtypes)

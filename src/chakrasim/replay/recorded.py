@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -23,7 +23,7 @@ from chakrasim.trace.work import DTYPE, FLOPS, SHAPE
 _LARGEST = 1 << 46
 """Bytes; more in one operation is damage."""
 
-_DTYPES = {
+DTYPES = {
     **dict.fromkeys(("float", "float32"), "float32"),
     **dict.fromkeys(("double", "float64"), "float64"),
     **dict.fromkeys(("half", "float16"), "float16"),
@@ -66,13 +66,14 @@ class Recorded:
     refused: dict[str, int]
 
 
-def read_recorded(trace: Trace, *, compute: bool) -> Recorded:
-    """Raises InputError for dependencies that do not exist or form a circle."""
+def read_recorded(trace: Trace, stand_ins: Callable[[Trace], NDArray[np.bool_]] | None) -> Recorded:
+    """``stand_ins``: bool[n], compute nodes that are asked for; None: none are. Raises InputError for dependencies that
+    do not exist or form a circle."""
     order, parents, ends = _in_order(trace)
     types = trace.types
     is_comm = types >= int(NodeType.COMM_SEND_NODE)
     is_comp = types == NodeType.COMP_NODE
-    chosen = is_comp & _stands_in(trace, is_comp) if compute else np.zeros(len(types), np.bool_)
+    chosen = is_comp & stand_ins(trace) if stand_ins is not None else np.zeros(len(types), np.bool_)
     sends = types == NodeType.COMM_SEND_NODE
     after = _ancestors(order, parents, ends, (is_comm, sends), is_comm | chosen)
     communication, computing = [], []
@@ -86,8 +87,9 @@ def read_recorded(trace: Trace, *, compute: bool) -> Recorded:
     return Recorded(communication, computing, int(is_comp.sum()), others, _refused(trace))
 
 
-def _stands_in(trace: Trace, is_comp: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def by_device(trace: Trace) -> NDArray[np.bool_]:
     """bool[n]: the device's compute nodes, or all where the trace has none of a device."""
+    is_comp = trace.types == NodeType.COMP_NODE
     device = ~(trace.attr("is_cpu_op").integers() != 0)
     host = ~(trace.attr("is_start_offset").integers() != 0)
     chosen: NDArray[np.bool_] = device if (is_comp & device).any() else host
@@ -231,7 +233,7 @@ class Facts:
         if not name and self.trace.inputs[node, 0] >= 0:
             _, found, rest = self.trace.strings[int(self.trace.inputs[node, 2])].partition("Tensor(")
             name = rest.partition(")")[0] if found else ""
-        return _DTYPES.get(name.lower().removeprefix("c10::").removeprefix("torch."), "")
+        return DTYPES.get(name.lower().removeprefix("c10::").removeprefix("torch."), "")
 
     def duration_ns(self, node: int) -> int:
         """The recorded duration, 0 where there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -230,8 +230,15 @@ def make_result(
         batches=batches,
         checked=sum(one.checked for one in samples) if samples and settings.check else None,
         coverage=_without(plan.coverage, lacking),
-        warnings=warnings,
+        warnings=(*warnings, *_not_run(plan, samples or ())),
     )
+
+
+def _not_run(plan: ReplayPlan, samples: Sequence[Samples]) -> list[str]:
+    """Operators that could not be run, one sentence each."""
+    lacking = {name: said for one in samples for name, said in one.operators_lacking.items()}
+    calls = Counter(call.name for program in plan.programs for operation in program for call in operation.calls)
+    return [f"{calls[name]:,} calls of {name} were left out: {said}" for name, said in sorted(lacking.items())]
 
 
 def _kinds(plan: ReplayPlan) -> dict[_Key, list[int]]:

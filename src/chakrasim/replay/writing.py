@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from chakrasim.replay.meetings import Call, mask_of
+from chakrasim.replay.operators import OperatorCall, call_of
 from chakrasim.replay.plan import COMPUTE, Operation, Product
 from chakrasim.replay.recorded import Facts, Wish
 
@@ -23,8 +24,8 @@ class ProgramWriter:
     therefore always go on, whatever the ranks do.
     """
 
-    def __init__(self, facts: Facts, calls: Sequence[Call], *, multiply: bool) -> None:
-        self.facts, self.multiply = facts, multiply
+    def __init__(self, facts: Facts, calls: Sequence[Call], compute: str) -> None:
+        self.facts, self.compute = facts, compute
         self.calls = calls
         self.replayed = mask_of(call.number for call in calls)
         self.program: list[Operation] = []
@@ -76,6 +77,7 @@ class ProgramWriter:
         self._first, self._first_waits = first, waits
         self._duration_ns = 0
         self._products: list[tuple[Shape, int]] = []
+        self._calls: list[OperatorCall] = []
 
     def _end_stretch(self) -> None:
         if self._first >= 0:
@@ -87,6 +89,7 @@ class ProgramWriter:
                     waits=self._first_waits,
                     duration_ns=self._duration_ns,
                     products=products,
+                    calls=tuple(self._calls),
                     start_ns=self.facts.start_ns(self._first),
                     node=self._first,
                     name=name,
@@ -95,18 +98,21 @@ class ProgramWriter:
         self._begin_stretch()
 
     def _compute(self, wish: Wish) -> None:
-        shape = self.facts.product(wish.node) if self.multiply else None
-        duration = self.facts.duration_ns(wish.node) if shape is None else 0
-        if shape is None and not duration:
+        multiply, run = self.compute == "matmul", self.compute == "operators"
+        shape = self.facts.product(wish.node) if multiply else None
+        duration = self.facts.duration_ns(wish.node) if shape is None and not run else 0
+        if shape is None and not duration and not run:
             self.fates[SILENT] += 1
             return
         self.fates[DONE] += 1
-        self.fates[TIMED] += self.multiply and shape is None
+        self.fates[TIMED] += multiply and shape is None
         waits = self._waits(wish)
         if waits or self._first < 0:
             self._end_stretch()
             self._begin_stretch(wish.node, waits)
         self._duration_ns += duration
+        if run:
+            self._calls.append(call_of(self.facts.trace, wish.node))
         if shape is not None:
             times = 1
             if self._products and self._products[-1][0] == shape:
