@@ -247,7 +247,7 @@ def test_the_tutorial_without_pytorch_says_what_stands_in(monkeypatch: pytest.Mo
 def test_gloo_ranks_need_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gloo, "has_torch", lambda: False)
     with pytest.raises(cs.InputError, match=r"gloo ranks need PyTorch.*chakrasim\[torch\]"):
-        gloo.run(None)
+        gloo.run()
 
 
 def test_the_fitted_machine_takes_what_it_was_fitted_to() -> None:

@@ -36,7 +36,7 @@ EXPERIMENTS: Final[Mapping[str, Known]] = MappingProxyType({
     "wiki-tpus": Known("tpus", "all-reduces of TPU v3 as curves without a scale", "CSV: machine,size_bytes,latency"),
     "gpu-to-cpu-sync": Known("sync", "what the host waits for, by critical path", "a device trace"),
     "pytorch-tutorial": Known("tutorial", "PyTorch, Chakra, simulator, end to end, with the tutorial's network"),
-    "gloo-replay": Known("gloo", "recorded communication replayed on gloo ranks, measured and simulated", "traces"),
+    "gloo-replay": Known("gloo", "recorded communication replayed on gloo ranks, measured and simulated"),
 })  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -11,12 +12,14 @@ import numpy as np
 from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.errors import InputError
 from chakrasim.experiments.live import has_torch, observe
-from chakrasim.experiments.result import BYTES, COUNT, PER_CENT, SECONDS, WORD, Cell, Experiment, Table
+from chakrasim.experiments.result import BYTES, PER_CENT, SECONDS, WORD, Cell, Experiment, Table
 from chakrasim.generator.collective import collective_job
+from chakrasim.machine import Machine, load_machine
 from chakrasim.progress import Progress, told
 from chakrasim.replay.api import replay
 from chakrasim.replay.result import ReplayResult
 from chakrasim.simulator.api import simulate
+from chakrasim.text.amounts import time_text
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.kinds import CollectiveType, NodeType
 from chakrasim.validation.scoreboard.baselines import alpha_beta
@@ -26,50 +29,55 @@ SIZES: Final = tuple(1 << power for power in range(10, 23, 2))
 """Of the all-reduces that the link is fitted to, bytes."""
 
 
-def run(data: str | os.PathLike[str] | None, *, progress: Progress | None = None) -> Experiment:
-    """The experiment; ``data``: traces to replay, not the tutorial's program, as `chakrasim.replay.replay` does."""
+def run(*, progress: Progress | None = None) -> Experiment:
+    """The experiment."""
     if not has_torch():
         raise InputError("gloo ranks need PyTorch", remedy="pip install 'chakrasim[torch]'")
     with TemporaryDirectory() as folder:
+        traces, chakra = (os.path.join(folder, name) for name in ("traces", "chakra"))
         ahead = told(("the program is recorded", "the link is measured", "the trace is replayed"), str, progress)
         next(ahead)
-        source = _recorded(folder) if data is None else os.fspath(data)
+        observe(RANKS, traces)
+        source = trace_directory(traces, chakra).prefix
         next(ahead)
         link = replay(_ladder(), RANKS)
         next(ahead)
         found = replay(source, RANKS)
         next(ahead, None)
-    sizes, times = (np.array(column, np.float64) for column in zip(*_measured(link), strict=True))
-    start_ns, per_byte = _line(sizes, times)
-    machine = _machine(start_ns, per_byte)
-    fitted = tuple(_row("fitted to", row, machine) for row in link.collectives if row.latency)
-    rows = tuple(_row("trace", row, machine) for row in found.collectives if row.latency)
-    columns = (("used", WORD), ("collective", WORD), ("size", BYTES), ("count", COUNT), ("measured", SECONDS),
-               ("simulated", SECONDS), ("error", PER_CENT))  # fmt: skip
-    whole = _whole(found, rows)
+        fitted, rows = _timed(link), _timed(found)
+        start_ns, per_byte = _line(*(np.array(column, np.float64) for column in zip(*fitted.values(), strict=True)))
+        machine = load_machine(_machine(start_ns, per_byte))
+        whole = simulate(source, machine=replace(machine, compute_scale=0.0)).makespan_ns / 1e9
+    columns = (("used", WORD), ("collective", WORD), ("size", BYTES), ("measured", SECONDS), ("simulated", SECONDS),
+               ("error", PER_CENT))  # fmt: skip
+    alone = tuple(_row("trace", *row, machine) for row in rows.values())
+    ladder = tuple(_row("fitted to", *row, machine) for row in fitted.values())
+    measured = 0.0 if found.pipelined is None else found.pipelined.p50_ns / 1e9
     return Experiment(
         "gloo-replay",
         f"How long does the communication of a recorded job take on {RANKS} gloo ranks of this machine, and simulated?",
-        tuple((str(row[0]), f"measured {float(row[1] or 0) * 1e3:.3g} ms, simulated {float(row[2] or 0) * 1e3:.3g} ms")
-              for row in whole.rows),
-        (whole, Table("Each collective alone, medians", columns, rows + fitted, against=("measured", "simulated"))),
+        (("the trace's communication", f"measured {time_text(1e9 * measured)}, simulated {time_text(1e9 * whole)}"),),
+        (
+            Table("All of the trace, as it orders it", columns[3:], ((measured, whole, 100 * (whole / measured - 1)),)),
+            Table("Each collective alone, medians", columns, alone + ladder, against=("measured", "simulated")),
+        ),
         (
             f"the machine is fitted to all-reduces of {SIZES[0]:,} to {SIZES[-1]:,} bytes on the same ranks, "
             f"replayed just before: {1 / per_byte:.3g} GB/s and {start_ns / 1e3:.3g} us for a collective",
             "ranks share this machine's processors with whatever else runs: measured times differ from run to run, "
             "everything simulated follows them",
-            "compute is left out of both",
+            "what is computed takes no time, measured and simulated",
         ),
         ("PARAM's own replay of the same trace: it is not run here",),
         "facebookresearch/param: collection with ExecutionTraceObserver, replay with commsTraceReplay",
     )  # fmt: skip
 
 
-def _recorded(folder: str) -> str:
-    """The tutorial's program on gloo ranks, recorded and converted: the traces' prefix."""
-    traces = os.path.join(folder, "traces")
-    observe(RANKS, traces)
-    return trace_directory(traces, os.path.join(folder, "chakra")).prefix
+def _timed(found: ReplayResult) -> dict[int, tuple[int, float]]:
+    """Bytes and median ns of all-reduces, by size; the program has no other collectives."""
+    return {
+        row.size_bytes: (row.size_bytes, row.latency.p50_ns) for row in found.collectives if row.latency is not None
+    }
 
 
 def _ladder() -> Any:
@@ -77,15 +85,8 @@ def _ladder() -> Any:
     made = TraceBuilder()
     for at, size in enumerate(SIZES):
         attributes = {"is_cpu_op": False, "comm_type": int(CollectiveType.ALL_REDUCE), "comm_size": size}
-        made.add(
-            at, f"all-reduce of {size}", NodeType.COMM_COLL_NODE, data_deps=[at - 1] if at else [], attrs=attributes
-        )
+        made.add(at, "all-reduce", NodeType.COMM_COLL_NODE, data_deps=[at - 1] if at else [], attrs=attributes)
     return made.build()
-
-
-def _measured(found: ReplayResult) -> list[tuple[int, float]]:
-    """Bytes and the median ns of each size."""
-    return [(row.size_bytes, row.latency.p50_ns) for row in found.collectives if row.latency is not None]
 
 
 def _line(sizes: Any, times: Any) -> tuple[float, float]:
@@ -107,20 +108,6 @@ def _machine(start_ns: float, per_byte: float) -> dict[object, object]:
     }  # fmt: skip
 
 
-def _row(used: str, row: Any, machine: dict[object, object]) -> tuple[Cell, ...]:
-    measured = row.latency.p50_ns / 1e9
-    simulated = simulate(collective_job(row.collective, row.size_bytes, RANKS), machine=machine).makespan_ns / 1e9
-    return used, row.collective, row.size_bytes, row.count, measured, simulated, 100 * (simulated / measured - 1)
-
-
-def _whole(found: ReplayResult, rows: tuple[tuple[Cell, ...], ...]) -> Table:
-    """An iteration: all collectives as the trace orders them, and the sum of each alone."""
-    counts, alone, simulated = ([float(row[at] or 0) for row in rows] for at in (3, 4, 5))
-    sums = [sum(count * time for count, time in zip(counts, times, strict=True)) for times in (alone, simulated)]
-    together = (
-        []
-        if found.pipelined is None
-        else [("an iteration as the trace orders it", found.pipelined.p50_ns / 1e9, sums[1])]
-    )
-    columns = (("what", WORD), ("measured", SECONDS), ("simulated", SECONDS))
-    return Table("All of the trace", columns, (*together, ("the sum of each alone", *sums)))
+def _row(used: str, size: int, measured_ns: float, machine: Machine) -> tuple[Cell, ...]:
+    simulated = simulate(collective_job("all_reduce", size, RANKS), machine=machine).makespan_ns / 1e9
+    return used, "all_reduce", size, measured_ns / 1e9, simulated, 100 * (simulated / (measured_ns / 1e9) - 1)

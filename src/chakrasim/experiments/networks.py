@@ -92,39 +92,29 @@ def mixtral() -> Job:
 
 
 def _row(job: Job, network: str, at: int, published_s: float) -> tuple[Cell, ...]:
-    described: dict[object, object] = {
-        "topology": [network],
-        "npus_count": [NPUS],
-        "bandwidth": [LINKS[network][at]],
-        "latency": [LATENCY_NS],
-    }
-    result = simulate(job, system=SYSTEM, network=described, network_model="aware")
+    keys = ("topology", "npus_count", "bandwidth", "latency")
+    described = dict(zip(keys, ([network], [NPUS], [LINKS[network][at]], [LATENCY_NS]), strict=True))
+    result = simulate(job, system=SYSTEM, network={**described}, network_model="aware")
     return network, GB_S[at], result.makespan_ns / 1e9, *states_of(parts_of_slowest(result)), published_s
 
 
 def _order(steps: Table) -> Table:
     """The networks at each bandwidth, the slowest first."""
 
-    def order(column: str, gb_s: int) -> str:
-        cells = zip(steps.column("GB/s"), steps.column("network"), steps.column(column), strict=True)
-        times = {str(name): float(seconds or 0) for at, name, seconds in cells if at == gb_s}
+    def order(column: str, at: int) -> str:
+        times = dict(zip(LINKS, steps.numbers(column)[at :: len(GB_S)], strict=True))
         return " > ".join(sorted(times, key=lambda name: -times[name]))
 
     columns = (("GB/s", COUNT), ("here", WORD), ("published", WORD))
-    return Table(
-        "Order, the slowest first", columns, tuple((at, order("step", at), order("published", at)) for at in GB_S)
-    )
+    rows = tuple((gb_s, order("step", at), order("published", at)) for at, gb_s in enumerate(GB_S))
+    return Table("Order, the slowest first", columns, rows)
 
 
 def _ratios(steps: Table) -> Table:
     """How much of a step at the least bandwidth is left at the greatest."""
-    rows: list[tuple[Cell, ...]] = []
-    for at, network in enumerate(LINKS):
-        first, last = at * len(GB_S), (at + 1) * len(GB_S) - 1
-        ours, theirs = (
-            float(column[last] or 0) / float(column[first] or 1)
-            for column in (steps.column("step"), steps.column("published"))
-        )
-        rows.append((network, ours, theirs))
+    of_all = [steps.numbers(name) for name in ("step", "published")]
+    ours, theirs = ([last / first for first, last in zip(of[:: len(GB_S)], of[len(GB_S) - 1 :: len(GB_S)], strict=True)]
+                    for of in of_all)  # fmt: skip
     columns = (("network", WORD), ("here", RATIO), ("published", RATIO))
-    return Table(f"Time at {GB_S[-1]} GB/s by time at {GB_S[0]} GB/s", columns, tuple(rows))
+    title = f"Time at {GB_S[-1]} GB/s by time at {GB_S[0]} GB/s"
+    return Table(title, columns, tuple(zip(LINKS, ours, theirs, strict=True)))

@@ -42,7 +42,7 @@ def run(*, progress: Progress | None = None) -> Experiment:
     rows = tuple(_row(step, *found[step]) for step in steps)
     parts = Table("A step on the slowest NPU, and the memory of the fullest", columns, rows, bars=STACKED)
     ranking = _ranking(runs, found)
-    faster = sum(ratio > 1 for ratio in ranking.column("torus / DGX-2") if isinstance(ratio, float))
+    faster = sum(ratio > 1 for ratio in ranking.numbers("torus / DGX-2"))
     return Experiment(
         "chakra-paper",
         "How long are steps of different models and splits on the two machines of the Chakra paper?",

@@ -40,11 +40,9 @@ def run(data: str | os.PathLike[str] | None, *, progress: Progress | None = None
                 raise
             refused.append(f"{name}: {error}")
     steps = Table("Recorded steps, replayed", STEPS, tuple(rows), against=("measured", "simulated"))
-    errors, delays = (
-        [abs(float(cell)) for cell in steps.column(name) if isinstance(cell, float)] for name in ("error", "delay only")
-    )
+    errors, delays = ([abs(one) for one in steps.numbers(name)] for name in ("error", "delay only"))
     beside = _published(theirs["figure-6"])
-    short = [abs(float(cell or 0)) for cell in beside.column("rebuilt")]
+    short = [abs(one) for one in beside.numbers("rebuilt")]
     return Experiment(
         "mlsys26-figure-6",
         "How near do recorded jobs come to what was measured, when they are linked, converted and replayed?",
@@ -97,16 +95,9 @@ def replay_row(job: str, step: StepTime) -> tuple[Cell, ...]:
 
 
 def _published(figure: dict[str, list[int]]) -> Table:
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            job,
-            recorded / 1e6,
-            rebuilt / 1e6,
-            simulated / 1e6,
-            *(100 * (us / recorded - 1) for us in (rebuilt, simulated)),
-        )
-        for job, (recorded, rebuilt, simulated, _) in figure.items()
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for job, (recorded, *others, _) in figure.items():
+        rows.append((job, *(us / 1e6 for us in (recorded, *others)), *(100 * (us / recorded - 1) for us in others)))
     columns = (("job", WORD), ("recorded, s", SECONDS), ("rebuilt, s", SECONDS), ("simulated, s", SECONDS),
                ("rebuilt", PER_CENT), ("simulated", PER_CENT))  # fmt: skip
-    return Table("Published: recorded by Kineto, rebuilt by Chakra, simulated by ASTRA-sim", columns, rows)
+    return Table("Published: recorded by Kineto, rebuilt by Chakra, simulated by ASTRA-sim", columns, tuple(rows))

@@ -36,6 +36,10 @@ class Table:
         at = self.names.index(name)
         return tuple(row[at] for row in self.rows)
 
+    def numbers(self, name: str) -> list[float]:
+        """The numbers in a column."""
+        return [float(cell) for cell in self.column(name) if isinstance(cell, int | float)]
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.columns)
@@ -52,9 +56,10 @@ class Table:
         return tuple(", ".join(str(row[at]) for at in told if row[at]) for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: a mapping for each row, under the names of the columns."""
+        """Plain values: the names of the columns in their order, and a mapping under them for each row."""
         rows = [dict(zip(self.names, map(_short, row), strict=True)) for row in self.rows]
-        return {"title": self.title, "units": dict(self.columns), "rows": rows, "notes": list(self.lines)}
+        of_all = {"title": self.title, "columns": list(self.names), "units": dict(self.columns)}
+        return {**of_all, "rows": rows, "notes": list(self.lines)}
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def run(data: str | os.PathLike[str] | None, *, progress: Progress | None = None
     longest = max((edge["from_row"] for edge in known["sync_edges"]), key=lambda row: int(linked.duration_ns[row]))
     halved = _halved(linked, alone, longest)
     crossing = sum(edge["on_path"] for edge in known["sync_edges"])
-    saved, missed = (float(row[1] or 0) - float(row[2] or 0) for row in halved.rows)
+    saved, missed = (a - b for a, b in zip(halved.numbers("as recorded"), halved.numbers("half the time"), strict=True))
     return Experiment(
         "gpu-to-cpu-sync",
         "Does the host wait for the device, and what is missed by whoever leaves that out?",

@@ -34,14 +34,14 @@ def run(data: str | os.PathLike[str] | None, *, progress: Progress | None = None
     columns = (("machine", WORD), ("a core's bytes", BYTES), ("all-reduce", SECONDS), ("of full scale", SHARE),
                ("published", SHARE), ("difference", PER_CENT))  # fmt: skip
     curves = Table("All-reduces, simulated", columns, tuple(rows), against=("published", "of full scale"))
-    off = [abs(cell) for cell in curves.column("difference") if isinstance(cell, float)]
+    off = [abs(one) for one in curves.numbers("difference")]
     tables, answers = (
         [curves],
         [("largest difference", f"{max(off):.1f} % of full scale at {len(off)} quoted readings")],
     )
     if measured:
         tables.append(held := _held_out(measured))
-        worst = max(abs(float(cell or 0)) for cell in held.column("largest difference"))
+        worst = max(map(abs, held.numbers("largest difference")))
         answers.append(("largest difference, held out", f"{worst:.2f} % of full scale, each second size hidden"))
     return Experiment(
         "wiki-tpus",
