@@ -162,7 +162,7 @@ def test_missing_tables_and_columns_are_as_those_of_older_versions(tmp_path: Pat
     assert trace.counts == {"events without usable times": 1}
     assert [text.split(": ", 1)[1] for text in notes.warnings] == [
         "1 names are missing from the table StringIds",
-        "1 events have no start, no end or an end before it: they do not count as work",
+        "1 events have no start, a negative one, no end or an end before it: they do not count as work",
     ]
 
 

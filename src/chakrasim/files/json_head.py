@@ -127,7 +127,7 @@ class JsonHead:
             cut = None if alone else _BETWEEN.search(self._text[: self.at : -1])
             values, alone = None, max(0, alone - 1)
             if cut:
-                end = len(self._text) - cut.end() + 1
+                end = len(self._text) - cut.end()
                 try:
                     values, self.at = json.loads(f"[{self._text[self.at : end]}]"), end
                 except (ValueError, RecursionError):

@@ -95,17 +95,18 @@ class Part:
 
 
 def assemble(source: str, texts: Texts, parts: list[Part], header: dict[str, Any], notes: Notes) -> KinetoTrace:
-    """The trace of these parts, by start. What has no start, no end, or an end before its start is no work, and is
-    counted and warned of."""
+    """The trace of these parts, by start. What has no start, a negative one, no end, or an end before it is no work,
+    and is counted and warned of."""
     parts = [part for part in parts if len(part)]
     start, end = (_join([getattr(part, side) for part in parts]) for side in ("start_ns", "end_ns"))
-    placed = (start != NONE) & (np.abs(start) < _LIMIT_NS)
+    placed = (start >= 0) & (start < _LIMIT_NS)
     bare = np.repeat([part.phase != "X" for part in parts], [len(part) for part in parts]).astype(np.bool_)
-    ended = placed & ~bare & (end >= start) & (np.abs(end) < _LIMIT_NS)
+    ended = placed & ~bare & (end >= start) & (end < _LIMIT_NS)
     lost = int((~ended & ~bare).sum())
     counts = {"events without usable times": lost} if lost else {}
     if lost:
-        notes.warn(f"{source}: {lost:,} events have no start, no end or an end before it: they do not count as work")
+        what = "have no start, a negative one, no end or an end before it: they do not count as work"
+        notes.warn(f"{source}: {lost:,} events {what}")
     order = np.argsort(np.where(placed, start, 0), kind="stable")
     wide = {key: _join([_spread(part, key) for part in parts])[order] for key in ("name", *_KEYS)}
     category = np.repeat([texts.place(part.category) for part in parts], [len(part) for part in parts])

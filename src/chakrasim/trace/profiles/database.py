@@ -19,6 +19,7 @@ from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.profiles.build import NONE
 
 _ROWS = 1 << 15
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)  # what SQLite says of damage may hold some of it
 
 
 class Database:
@@ -70,7 +71,7 @@ class Database:
     def _all(self, sql: str) -> list[tuple[str, ...]]:
         try:
             return self.link.execute(sql).fetchall()
-        except sqlite3.Error as fault:
+        except _FAULTS as fault:
             raise damaged(self.path, fault) from None
 
     def _blocks(self, sql: str) -> Iterator[list[tuple[int, ...]]]:
@@ -78,7 +79,7 @@ class Database:
             cursor = self.link.execute(sql)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
-        except sqlite3.Error as fault:
+        except _FAULTS as fault:
             error = damaged(self.path, fault)
             if not self.lenient:
                 raise error from None
@@ -108,7 +109,7 @@ def open_database(path: str, expected: str, *, lenient: bool = False, notes: Not
             link.text_factory = _decoded
             link.execute("PRAGMA trusted_schema = OFF")
             link.execute("PRAGMA cell_size_check = ON")
-        except sqlite3.Error as fault:
+        except _FAULTS as fault:
             raise damaged(path, fault) from None
         yield Database(link, path, bound(os.path.getsize(plain)), lenient, said)
 

@@ -37,16 +37,20 @@ class Rows:
 
     def _add(self, record: Any) -> None:
         try:
-            row = self._take(record)
-            self._held.fromlist(row)
-        except OverflowError:  # unsigned numbers of 64 bits: only equality of them counts
-            self._held.fromlist([(value + (1 << 63)) % (1 << 64) - (1 << 63) for value in row])
+            self._held.fromlist([_signed(value) for value in self._take(record)])
         except (LookupError, TypeError, ValueError, AttributeError):
             self.odd += 1
 
     def columns(self) -> Ints:
         """int64[width, rows]."""
         return np.ascontiguousarray(np.frombuffer(self._held, np.int64).reshape(-1, self._width).T)
+
+
+def _signed(value: Any) -> int:
+    """A whole number in 64 bits; of unsigned ones beyond 63 only equality counts."""
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
+        raise ValueError
+    return value if value < 1 << 63 else value - (1 << 64)
 
 
 @contextmanager
