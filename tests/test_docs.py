@@ -63,6 +63,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(NETWORKS["ethernet-10g-4"], ".")
     shutil.copy(ROOT / "tests" / "data" / "hta" / "alexnet.json.gz", "gpu.json.gz")
     shutil.copy(ROOT / "tests" / "data" / "hta" / "amd.json.gz", "amd.json.gz")
+    shutil.copy(ROOT / "tests" / "data" / "profiles" / "nsys_2024.sqlite.gz", "nsys.sqlite.gz")
     return tmp_path
 
 

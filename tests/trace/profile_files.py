@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ _SCHEMA = {
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start, end, deviceId, contextId, streamId, correlationId, globalPid, "
     "syncType, eventId, eventSyncId",
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "deviceId, contextId, streamId, correlationId, globalPid, eventId, eventSyncId",
-    "NVTX_EVENTS": "start, end, eventType, text, globalTid, textId, domainId",
+    "NVTX_EVENTS": "start, end, eventType, text, globalTid, textId, domainId, binaryData",
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId, schemaId, idx, flags, type, name, offset",
     "OSRT_API": "start, end, globalTid, nameId",
     "CUBLAS_EVENTS": "start, end, globalTid, nameId",
     "META_DATA_EXPORT": "name, value",
@@ -37,6 +39,7 @@ class Export:
         path.unlink(missing_ok=True)
         self.link = sqlite3.connect(path)
         self.names: dict[str, int] = {}
+        self.schemas: dict[tuple[str, ...], int] = {}
         for table, columns in _SCHEMA.items():
             if table not in left_out:
                 self.link.execute(f"CREATE TABLE {table} ({columns})")
@@ -70,6 +73,23 @@ class Export:
         said = {"textId": self.name(text)} if registered else {"text": text}
         self.add("NVTX_EVENTS", start=start, end=end, eventType=kind, globalTid=OWNER | pid << 24 | pid,
                  domainId=domain, **said)  # fmt: skip
+
+    def nccl(self, text: str, start: int, end: int, pid: int = 42, **fields: int) -> None:
+        """A range of NCCL with a payload: a schema of its own for each set of fields."""
+        layout = {"group": (18, 0, "NCCL communicator ID"), "size": (22, 8, "Message size [bytes]"),
+                  "ranks": (5, 8, "No. of ranks"), "rank": (5, 12, "Rank")}  # fmt: skip
+        schema = self.schemas.setdefault(tuple(fields), 1000 + len(self.schemas))
+        known = self.link.execute("SELECT 1 FROM NVTX_PAYLOAD_SCHEMA_ENTRIES WHERE schemaId = ?", (schema,)).fetchone()
+        payload = bytearray(16)
+        for number, (field, value) in enumerate(fields.items()):
+            kind, offset, name = layout[field]
+            if not known:
+                self.add("NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=3, schemaId=schema, idx=number, type=kind, name=name,
+                         offset=offset or None)  # fmt: skip
+            struct.pack_into("<Q" if kind > 5 else "<I", payload, offset, value)
+        raw = struct.pack("<IIIIQQ", 3, 0, schema, 0, 16, 48) + payload
+        self.add("NVTX_EVENTS", start=start, end=end, eventType=59, globalTid=OWNER | pid << 24 | pid, domainId=3,
+                 textId=self.name(text), binaryData=raw)  # fmt: skip
 
     def close(self) -> None:
         """Write it."""
@@ -111,7 +131,10 @@ def nsys(path: Path, *, pids: tuple[int, ...] = (42,), left_out: tuple[str, ...]
     for number, pid in enumerate(pids):
         step(export, pid, 1_000_000 * number)
     export.range("NCCL", 0, None, kind=75, domain=3)
-    export.range("ncclAllReduce", 1900, 2300, domain=3)
+    export.nccl("ncclCommInitRank", 5, 9, group=0xAB, ranks=2, rank=0)
+    export.nccl("ncclAllReduce", 1900, 2300, group=0xAB, size=1 << 20)
+    export.nccl("ncclReduceScatter", 7000, 7100, group=0xAB, size=64)
+    export.range("ncclGroupEnd", 7100, 7200, domain=3)
     export.range("request 5", 10, 900, kind=60)
     export.range("here", 700, None, kind=34)
     export.add("META_DATA_EXPORT", name="EXPORT_SCHEMA_VERSION", value="3.24.14")

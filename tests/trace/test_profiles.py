@@ -15,7 +15,7 @@ import pytest
 from profile_files import OWNER, Export, nsys, rocprof, rocprofv3, rocprofv3_document
 
 import chakrasim as cs
-from chakrasim.analysis.info.profile import linked_info
+from chakrasim.analysis.info.profile import kineto_info, linked_info
 from chakrasim.analysis.table.traces import open_traces
 from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.errors import InputError
@@ -114,9 +114,10 @@ def test_an_export_becomes_the_trace_that_kineto_would_have_written(made: Path) 
         ],
         "cuda_driver": ["cuMemcpyDtoHAsync_v2"],
         "cuda_sync": ["Stream Wait Event", "Context Sync"],
-        "cpu_op": ["aten::linear"],
+        "cpu_op": ["aten::linear", "record_param_comms", "record_param_comms"],
     }
-    assert names_of(trace, "user_annotation") == ["ProfilerStep#3", "cublasSgemm", "NCCL:ncclAllReduce"]
+    annotations = ["ProfilerStep#3", "NCCL:ncclCommInitRank", "cublasSgemm", "NCCL:ncclGroupEnd"]
+    assert names_of(trace, "user_annotation") == annotations
     assert names_of(trace, "nvtx_start_end") == ["request 5"] and names_of(trace, "nvtx_mark") == ["here"]
     operator = int(rows_of(trace, "cpu_op")[0])
     assert trace.rare_column("Sequence number").integers(len(trace))[operator] == 7
@@ -136,6 +137,19 @@ def test_what_waits_for_what_is_known_from_an_export(made: Path) -> None:
     assert edges["launch by correlation"] == 3
     linked = link(None, made, step=3)
     assert len(linked) and linked.counts["unlinked_device_rows"] == 1  # the set of memory has no call
+
+
+def test_sizes_and_groups_of_collectives_come_from_the_payloads_of_nccl(made: Path) -> None:
+    trace = read_kineto(made)
+    rows = rows_of(trace, "cpu_op")[1:]
+    figures = [
+        trace.rare_column(name).integers(len(trace))[rows].tolist()
+        for name in ("In msg nelems", "Out msg nelems", "Group size")
+    ]
+    assert figures == [[1 << 20, 128], [1 << 20, 64], [2, 2]]
+    collectives = cs.link(None, made).communication
+    assert [(one.size_bytes, one.group) for one in kineto_info(trace).collectives][:1] == [(1 << 20, "ab")]
+    assert len(collectives) == 1
 
 
 def test_work_alone_is_what_the_linker_reads(made: Path) -> None:

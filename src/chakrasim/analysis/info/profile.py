@@ -46,7 +46,7 @@ class ProfileInfo:
 
     Attributes
     ----------
-    file, kind: the file's name, and "Kineto device trace", "PyTorch host trace" or "linked trace".
+    file, kind: the file's name, and "Kineto device trace" (or whose profiler's), "PyTorch host trace", "linked trace".
     schema: as the file states it, "" for device traces.
     elements: events or nodes; by_kind: the same by category (device) or by sort of node (host), most first.
     top: the names that take most time (host: that occur most).

@@ -23,6 +23,7 @@ from chakrasim.trace.kineto.columns import (
     HAS_TS,
     INTEGER,
     JSON,
+    TEXT,
     Ints,
     KinetoTrace,
     Mask,
@@ -64,7 +65,7 @@ class Part:
     """Events of one sort, ``k`` of them. ``name`` int64[k]: numbers of texts; ``start_ns``, ``end_ns`` int64[k], NONE
     where there is none; ``pid``, ``tid``, ``device``, ``stream``, ``correlation``: int64[k] or one number for all, NONE
     or below 0 where unknown; ``rare``: further integers of a `KinetoTrace` by name, int64[k], NONE where there is
-    none, ``json`` the same as numbers of texts; ``phase``: as in Chrome's format."""
+    none, ``texts`` the same as numbers of texts; ``phase``: as in Chrome's format."""
 
     category: str
     name: Ints
@@ -76,7 +77,7 @@ class Part:
     stream: Ints | int = -1
     correlation: Ints | int = -1
     rare: dict[str, Ints] = field(default_factory=dict)
-    json: dict[str, Ints] = field(default_factory=dict)
+    texts: dict[str, Ints] = field(default_factory=dict)
     phase: str = "X"
     process: Ints | int = NONE
     """Whose event it is, where ``pid`` is a device."""
@@ -90,8 +91,8 @@ class Part:
             key: value[which] if isinstance(value := getattr(self, key), np.ndarray) else value
             for key in ("name", "start_ns", "end_ns", "process", *_KEYS)
         }
-        rare, json = ({key: value[which] for key, value in some.items()} for some in (self.rare, self.json))
-        return Part(self.category, rare=rare, json=json, phase=self.phase, **arrays)
+        rare, texts = ({key: value[which] for key, value in some.items()} for some in (self.rare, self.texts))
+        return Part(self.category, rare=rare, texts=texts, phase=self.phase, **arrays)
 
 
 def assemble(source: str, texts: Texts, parts: list[Part], header: dict[str, Any], notes: Notes) -> KinetoTrace:
@@ -166,8 +167,9 @@ def _rare(parts: list[Part], order: NDArray[np.intp]) -> dict[str, RareColumn]:
     found: dict[str, list[tuple[NDArray[np.int32], Ints, int]]] = {}
     begin = 0
     for part in parts:
-        for values, kind in ((part.rare, INTEGER), (part.json, JSON)):
+        for values, usual in ((part.rare, INTEGER), (part.texts, TEXT)):
             for name, column in values.items():
+                kind = JSON if name == "Input Dims" else usual
                 known = column != NONE
                 if known.any():
                     rows = place[begin : begin + len(part)][known]

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,9 +53,13 @@ class Database:
 
     def texts(self, table: str, number: str, text: str) -> Iterator[tuple[int, str]]:
         """(number, text) of each row that has both."""
-        if {number, text} <= self.columns(table) | {"rowid"}:
-            for rows in self._blocks(f'SELECT {number}, "{text}" FROM "{table}" WHERE "{text}" IS NOT NULL'):
-                yield from ((a, str(b)) for a, b in rows if isinstance(a, int))
+        return ((at, str(value)) for at, value in self.values(table, number, text))
+
+    def values(self, table: str, number: str, column: str) -> Iterator[tuple[int, Any]]:
+        """(number, value) of each row that has both."""
+        if table in self.tables and {number, column} <= self.columns(table) | {"rowid"}:
+            for rows in self._blocks(f'SELECT {number}, "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL'):
+                yield from ((at, value) for at, value in rows if isinstance(at, int))
 
     def pairs(self, table: str, first: str, second: str) -> list[tuple[str, str]]:
         """Two columns of texts."""

@@ -262,7 +262,7 @@ def _of_one_process(base: Database, parts: list[Part], process: int | None) -> l
 
 def _header(base: Database, rank: int) -> dict[str, Any]:
     """What else a Kineto file says: when the capture began, the devices, the rank."""
-    header: dict[str, Any] = {"profiler": "Nsight Systems"}
+    header: dict[str, Any] = {"format": "Nsight Systems export (SQLite)"}
     versions = dict.fromkeys(("EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"), "")
     versions |= {key: value for key, value in base.pairs("META_DATA_EXPORT", "name", "value") if key in versions}
     header |= {key.lower(): value for key, value in versions.items() if value}

@@ -1,9 +1,9 @@
 """NVTX ranges and marks of an Nsight Systems export.
 
 Ranges of a thread become ``user_annotation``; those that `torch.autograd.profiler.emit_nvtx` makes of operators become
-``cpu_op``, with sequence number and sizes of inputs. A range that one thread may begin and another end is an event of
-its own category, which linking leaves alone. Names of other domains than the default one are ``DOMAIN:name``, as in
-the reports of nsys.
+``cpu_op``, with sequence number and sizes of inputs, and so do calls of NCCL that state a size (`nccl`). A range that
+one thread may begin and another end is an event of its own category, which linking leaves alone. Names of other domains
+than the default one are ``DOMAIN:name``, as in the reports of nsys.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from chakrasim.trace.kineto.columns import Ints
+from chakrasim.trace.profiles import nccl
 from chakrasim.trace.profiles.build import NONE, Part, Texts
 from chakrasim.trace.profiles.database import Database
 
@@ -49,7 +50,8 @@ def read(base: Database, names: Callable[[Ints], Ints], texts: Texts) -> tuple[l
     stated = [_RANK.fullmatch(table[at]) for at in name[np.isin(kind, _THREADS)].tolist()]
     ranks = {int(match[1]) for match in stated if match}
     pid, tid = (np.where(owner == NONE, -1, owner >> shift & 0xFFFFFF) for shift in (24, 0))
-    parts = []
+    said = nccl.payloads(base, TABLE)
+    parts: list[Part] = []
     for kinds, category, phase in (
         (_RANGES, "user_annotation", "X"),
         (_FREE_RANGES, "nvtx_start_end", "X"),
@@ -58,6 +60,9 @@ def read(base: Database, names: Callable[[Ints], Ints], texts: Texts) -> tuple[l
         some = np.isin(kind, kinds)
         whole = Part(category, name, start, end, pid, tid, phase=phase).take(some)
         whole.name = _with_domains(whole.name, domain[some], domains, texts)
+        if category == "user_annotation" and said:
+            described, whole = nccl.records(whole, row[some].tolist(), said, texts)
+            parts.append(described)
         parts += _operators(whole, texts) if category == "user_annotation" else [whole]
     return parts, ranks.pop() if len(ranks) == 1 else -1
 
@@ -89,5 +94,5 @@ def _operators(ranges: Part, texts: Texts) -> list[Part]:
     operators = ranges.take(operator)
     operators.category = "cpu_op"
     operators.rare["Sequence number"] = known[1][at][operator]
-    operators.json["Input Dims"] = known[2][at][operator]
+    operators.texts["Input Dims"] = known[2][at][operator]
     return [operators, ranges.take(~operator)]

@@ -92,7 +92,7 @@ def read_rocprof(path: str, *, lenient: bool, notes: Notes, process: int | None 
     Raises InputError for damaged files (with ``lenient`` what comes before the damage is kept), for those of several
     processes, and where ``process`` is another one.
     """
-    header: dict[str, Any] = {"profiler": "rocprof"}
+    header: dict[str, Any] = {"format": "rocprof trace (JSON)"}
     with document(path, ROCPROF, lenient=lenient, notes=notes) as (text, file):
         events = _Events(file)
         for key in text.members():

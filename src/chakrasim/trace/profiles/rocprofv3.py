@@ -228,4 +228,4 @@ def _header(one: _Process) -> dict[str, Any]:
     devices = [
         {"id": at} | {name: gpu[key] for key, name in names.items() if key in gpu} for at, gpu in enumerate(gpus)
     ]
-    return {"profiler": "rocprofv3"} | ({"deviceProperties": devices} if devices else {})
+    return {"format": "rocprofv3 profile (JSON)"} | ({"deviceProperties": devices} if devices else {})
