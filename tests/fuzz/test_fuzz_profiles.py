@@ -1,6 +1,6 @@
-"""Damaged profiles of JAX and traces of Ascend: one of our errors, or a trace that makes sense.
+"""Damaged profiles of JAX, traces of Ascend and timelines of jobs: one of our errors, or a trace that makes sense.
 
-``python tests/fuzz/test_fuzz_profiles.py LOW HIGH`` goes through many seeds, the even ones of JAX.
+``python tests/fuzz/test_fuzz_profiles.py LOW HIGH`` goes through many seeds, each format in turn.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ascend_documents import document
 from damage import damaged
 from reader_mutants import check
 from seeds import go_through
+from test_job_timelines import dpro, ndtimeline
 from xspace import gpu_space, random_space, tpu_space
 
 from chakrasim.analysis.table.work import device_work
@@ -43,13 +44,22 @@ def ascend(seed: int, draw: random.Random) -> bytes:
     return damaged("a.json", {"a.json": json.dumps(draw.choice((events, some))).encode()}, draw)
 
 
+def timeline(_: int, draw: random.Random) -> bytes:
+    """A damaged timeline of veScale or dPRO."""
+    files = {"nd.json": json.dumps(ndtimeline()).encode(), "dpro.json": json.dumps(dpro()).encode()}
+    return damaged(draw.choice([*files]), files, draw)
+
+
+MAKERS = (xplane, ascend, timeline)
+
+
 def outcome(seed: int, path: Path) -> str:
     """What becomes of a mutant: "linked", "read", "lenient" or "refused". Anything but our errors is raised on."""
     draw = random.Random(f"profile {seed}")
-    path.write_bytes((ascend if seed % 2 else xplane)(seed // 2, draw))
+    path.write_bytes(MAKERS[seed % 3](seed // 3, draw))
     began = time.process_time()
     seen = "read"
-    reader = read_kineto if seed % 2 else read_xplane
+    reader = read_kineto if seed % 3 else read_xplane
     try:
         trace = reader(str(path), lenient=False, notes=Notes())
     except InputError as error:
@@ -72,7 +82,7 @@ def outcome(seed: int, path: Path) -> str:
 
 
 def test_mutants_are_read_or_refused(tmp_path: Path) -> None:
-    seen = [outcome(seed, tmp_path / "a.pb") for seed in range(80)]
+    seen = [outcome(seed, tmp_path / "a.pb") for seed in range(90)]
     assert seen.count("lenient") > 5 and seen.count("read") > 3
 
 
