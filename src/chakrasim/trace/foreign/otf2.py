@@ -111,8 +111,8 @@ def read_otf2(path: str | os.PathLike[str], *, notes: Notes | None = None, max_b
 
 
 def _refuse_bad_anchor(source: str) -> None:
-    """Raise InputError where the library cannot open an archive, or, of a damaged anchor file, does not come back: it is
-    tried in a process of its own."""
+    """Raise InputError where the library cannot open an archive, or does not come back, as from some damaged anchor
+    files: it is tried in a process of its own."""
     command = own_python("chakrasim.trace.foreign.otf2", source)
     try:
         found = subprocess.run(command, capture_output=True, env=own_environment(), timeout=_OPENING_S)
