@@ -16,7 +16,8 @@ EARLY: Final = "a workload of an early SimAI or of ASTRA-sim 1.0"
 """Its first line is the same in both: SimAI's times are ns."""
 AICB: Final = "an AICB workload table"
 TEXT: Final = "a text workload of ASTRA-sim 1.0"
-JOBS: Final = (GOAL, SIMAI, EARLY, AICB)
+OTF2: Final = "an OTF2 archive of an MPI program, by its anchor file"
+JOBS: Final = (GOAL, SIMAI, EARLY, AICB, OTF2)
 """Those that are read as jobs."""
 _REMEDIES: Final = {
     **dict.fromkeys(JOBS, "name it to chakrasim simulate or info, or convert it: chakrasim convert FILE -o PREFIX"),
@@ -54,7 +55,9 @@ def refuse_job(data: bytes, source: str, expected: str) -> None:
 
 
 def kind_of(head: bytes) -> str:
-    """GOAL, SIMAI, EARLY, AICB, TEXT, or "" for anything else; ``head``: the first bytes, unpacked."""
+    """GOAL, SIMAI, EARLY, AICB, OTF2, TEXT, or "" for anything else; ``head``: the first bytes, unpacked."""
+    if head[1:6] == b"BOTF2":
+        return OTF2
     plain = head[:HEAD_BYTES].removeprefix(b"\xef\xbb\xbf")
     spaces = _SPACE.match(plain)
     if _GOAL.match(plain, spaces.end() if spaces else 0):

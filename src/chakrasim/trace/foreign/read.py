@@ -18,7 +18,7 @@ def read_foreign(
     notes: Notes | None = None,
     max_bytes: int | None = None,
 ) -> Job:
-    """The job of a GOAL, SimAI or AICB file. ``ranks``: how many there are, where the file does not say.
+    """The job of a GOAL, SimAI, AICB or OTF2 file. ``ranks``: how many there are, where the file does not say.
 
     ``max_bytes`` bounds the memory that reading takes. Raises InputError, also where the file says another number.
     """
@@ -41,6 +41,10 @@ def read_foreign(
         from chakrasim.trace.foreign.aicb import read_aicb
 
         job = read_aicb(path, ranks=ranks, notes=notes, max_bytes=max_bytes)
+    elif kind == kinds.OTF2:
+        from chakrasim.trace.foreign.otf2 import read_otf2
+
+        job = read_otf2(path, notes=notes, max_bytes=max_bytes)
     else:
         raise InputError("this is no job of another format", file=os.fspath(path), expected=" or ".join(kinds.JOBS))
     if ranks is not None and ranks != job.ranks:
