@@ -285,6 +285,22 @@ def test_queue_lengths_over_time_with_one_graph_launch_of_three_kernels(tmp_path
     assert series.notes == ("rank 0: 1 pieces of work start before their launch; taken as launched then",)
 
 
+def test_what_a_copy_waits_is_no_cost_of_its_launch(tmp_path: Path) -> None:
+    line = Timeline()
+    line.kernel("gemm", 100, 70_000, launch=(0, 10))
+    where = {"call": "cudaMemcpyAsync", "category": "gpu_memcpy"}
+    line.kernel("Memcpy DtoH (Device -> Pageable)", 70_100, 40, launch=(200, 70_000), **where)
+    copy = records(analysis.launch_list(line.open(tmp_path)))[1]
+    assert (copy["call_ns"], copy["wait_ns"], copy["delay_ns"]) == (60, 69_940, 0)
+    summary = {row["call"]: row for row in records(analysis.launch_summary(line.open(tmp_path)))}["cudaMemcpyAsync"]
+    assert (summary["call_max_ns"], summary["wait_mean_ns"], summary["long_calls"], summary["short"]) == (
+        60,
+        69_940,
+        0,
+        1,
+    )
+
+
 def test_launches_of_any_name_and_their_delays(tmp_path: Path) -> None:
     line = Timeline()
     line.kernel("a", 100, 5, launch=(0, 10), call="cuLaunchKernelEx")
