@@ -2,8 +2,8 @@
 
 ``bench_learn.py --kind dense --train 200 --test 100 --seed 1 [--keep DIR]`` draws jobs by seed, learns from some
 and makes the others from their parameters. A law is a number of a kind of node, or how often that comes in a trace; it
-is exact if each held-out job has it so in every trace, and of a job's own laws the share is told, too. ``--far`` asks
-for 1,024 ranks and twice the hidden size. ``--many N`` makes that many jobs of drawn parameters and runs them in
+is exact if each held-out job has it so in every trace, and of a job's own laws the share is told, too. ``--far``
+asks for 1,024 ranks and twice the hidden size. ``--many N`` makes that many jobs of drawn parameters and runs them in
 batches.
 """
 

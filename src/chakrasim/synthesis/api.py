@@ -85,7 +85,7 @@ def prefixes(given: str) -> list[str]:
 def _alike(
     parameters: Sequence[Mapping[str, Parameter]], jobs: Sequence[Job], notes: Notes
 ) -> list[dict[str, Parameter]]:
-    """Parameters that all jobs have, in the order of the first; groups of a role that a job lacks have one member."""
+    """Parameters that any job states, those of the first first; groups of a role that a job lacks have one member."""
     last = {name.rsplit(".", 1)[-1] for own in parameters for name in own}
     roles = {role for job in jobs for role in job.process_groups} - last
     every = [
@@ -96,11 +96,12 @@ def _alike(
     every = [{**dict.fromkeys(sorted(sized), 1), **own} for own in every]
     if not any("ranks" in own for own in every):
         every = [{**own, "ranks": job.ranks} for own, job in zip(every, jobs, strict=True)]
-    names = [name for name in every[0] if all(name in own for own in every)]
-    left = sorted({name for own in every for name in own} - {*names})
+    kinds = {name: type(value)() for own in reversed(every) for name, value in own.items()}
+    left = [name for name in kinds if any(name not in own for own in every)]
     if left:
-        notes.warn(f"{len(left)} parameters that not all jobs state are left out: {', '.join(left[:8])}")
-    return [{name: own[name] for name in names} for own in every]
+        notes.warn(f"{len(left)} parameters are 0 or empty where a job does not state them: {', '.join(left[:8])}")
+    names = [*every[0], *sorted({*kinds} - {*every[0]})]
+    return [{name: own.get(name, kinds[name]) for name in names} for own in every]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,8 @@ def synthesize(
     said = Notes() if notes is None else notes
     if learned.lost:
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
-        said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): so is "
-                  "what is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
+        said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): "
+                  "so is what is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
     for choice in islice(choices(learned, settings, np.random.default_rng(seed)), count):
         for warning in choice.outside:
             said.warn(warning)

@@ -30,13 +30,14 @@ COLUMNS: Final = 12
 ABOVE: Final = 8
 BELOW: Final = 3
 """Columns that a sum is searched in, at most; those that stand above, below, and as conditions."""
-ATTEMPTS: Final = 400
-FEW_ATTEMPTS: Final = 8
+ATTEMPTS: Final = 120
+FEW_ATTEMPTS: Final = 4
 """Parts of examples for which a law is searched, at most, for one law by case."""
 CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
 SMALLEST_CASE: Final = 2
 """Examples without which a case is no law but a copy."""
+_ODD: Final = np.random.default_rng(1).integers(1, 2**62, 1 << 12) | 1
 EXACT: Final = 1e-6
 """A law gives an example if it is no further from it, relative; numbers below a million are then equal."""
 
@@ -71,18 +72,20 @@ def simple(examples: Examples) -> Examples:
             kept.setdefault(column.tobytes(), name)
     columns = {name: examples.columns[name] for name in kept.values()}
     table = np.stack([examples.wanted, *columns.values()], axis=1)
-    first = np.sort(np.unique(table, axis=0, return_index=True)[1])
+    with np.errstate(over="ignore"):
+        hashed = (table ^ (table >> 17)) @ _ODD[: table.shape[1]]
+    first = np.sort(np.unique(hashed, return_index=True)[1])
     return Examples(examples.wanted, columns).some(first)
 
 
-def law(examples: Examples) -> Expression | None:
-    """The simplest law found that gives all examples, or None."""
+def law(examples: Examples, cases: int = CASES) -> Expression | None:
+    """The simplest law found that gives all examples, of so many ``cases`` at most, or None."""
     few = simple(examples)
     found = _plain(few, QUICK) or _plain(few, (_sums,))
-    if found is None:
-        found = _Cases(QUICK, ATTEMPTS).law(few, CASES)
-    if found is None:
-        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, choices=True).law(few, 3)
+    if found is None and cases:
+        found = _Cases(QUICK, ATTEMPTS).law(few, cases)
+    if found is None and cases:
+        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, choices=True).law(few, min(cases, 3))
     return found
 
 
@@ -337,6 +340,7 @@ class _Cases:
 def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
     """Tests that part the examples, each parting once, those first whose parts have few different values."""
     found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
+    kind = np.unique(few.wanted, return_inverse=True)[1]
     for number, one in enumerate(_choices(few) if choices else _comparisons(few)):
         held = expressions.test(one, few.columns)
         share = int(held.sum())
@@ -344,14 +348,15 @@ def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], li
             continue
         key = min(held.tobytes(), (~held).tobytes())
         if key not in found:
-            found[key] = (_mixed(few.wanted, held), number, held, one)
+            found[key] = (_mixed(kind, held, share), number, held, one)
     for _, _, held, one in sorted(found.values(), key=lambda each: each[:2])[:40]:
         yield held, one
 
 
-def _mixed(wanted: Ints, held: NDArray[np.bool_]) -> float:
-    """How many different values both parts have together, by how many examples each has."""
-    return sum(len(np.unique(wanted[part])) * float(part.sum()) for part in (held, ~held))
+def _mixed(kind: Ints, held: NDArray[np.bool_], share: int) -> float:
+    """How many different values, by number, both parts have together, by how many examples each has."""
+    counts = np.bincount(kind[held]), np.bincount(kind[~held])
+    return float(np.count_nonzero(counts[0]) * share + np.count_nonzero(counts[1]) * (len(held) - share))
 
 
 def _choices(few: Examples) -> Iterator[list[Any]]:
@@ -369,8 +374,11 @@ def _comparisons(few: Examples) -> Iterator[list[Any]]:
         for value in values[1:12]:
             yield [name, "<", "", value]
     named = list(few.columns)
+    ends = {name: (int(column.min()) - 1, int(column.max()) + 1) for name, column in few.columns.items()}
     for i, name in enumerate(named):
         for other in named[i + 1 :]:
+            if ends[name][0] >= ends[other][1] or ends[other][0] >= ends[name][1]:
+                continue
             for offset in (0, -1, 1):
                 yield [name, "==", other, offset]
                 yield [name, "<", other, offset]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from chakrasim.synthesis.roles import Roles
 from chakrasim.synthesis.search.latent import latent_parameters
 from chakrasim.synthesis.search.program import Search, Tables
 from chakrasim.trace.job.job import Job
+
+READ: Final = 120
+"""Traces that rules of waiting are looked for in, about."""
 
 
 def learn_program(
@@ -53,7 +56,7 @@ def find_reasons(
     """By kind of wait and role the rules that find what its nodes wait for, and what share they do not find."""
     rules = Rules(roles.known, counters)
     cases: tuple[dict[int, list[Case]], dict[int, list[Case]]] = (defaultdict(list), defaultdict(list))
-    for reading in readings:
+    for reading in readings[:: max(1, len(readings) // READ)]:
         for role, case in _cases(reading, where, rules):
             for kind in (0, 1):
                 cases[kind][role].append(Case(case[0], case[1], case[2][kind]))

@@ -49,10 +49,12 @@ class _Graph:
         self.follow: dict[int, set[int]] = defaultdict(set)
         self.used: dict[tuple[int, int], int] = defaultdict(int)
         self.first: list[dict[int, int]] = []
+        self.every: list[Sequence[int]] = []
         self.numbers = iter(range(1, 1 << 30))
 
     def add(self, roles: Sequence[int], bit: int) -> None:
         """A trace; before its first node there is none, -1."""
+        self.every.append(roles)
         self.first.append({role: at for at, role in reversed([*enumerate(roles)])})
         for a, b in {*zip((-1, *roles), roles, strict=False)}:
             self.used[a, b] |= bit
@@ -84,8 +86,10 @@ class _Graph:
         leads to, the one that most traces come in by, and others of which no trace shows that they begin something that
         is repeated within an iteration."""
         before = [one for one in sorted(entries) if all(self.comes_before(one, other) for other in entries)]
-        free = [one for one in sorted(entries) if not any(self.leads_to(other, one) for other in entries)]
-        heads = {before[0] if before else max(free or sorted(entries), key=lambda one: entries[one].bit_count())}
+        first = {min(inside, key=each.__getitem__) for each in self.first if (inside := own & {*each})} & {*entries}
+        free = {one for one in first if not any(self.leads_to(other, one) for other in first)}
+        most = max(sorted(entries), key=lambda one: entries[one].bit_count())
+        heads = {before[0]} if before else free or {most}
         while True:
             outer = self.traces(own, heads)
             more = set()
@@ -93,9 +97,24 @@ class _Graph:
                 others = ({*part} & {*entries}) - heads
                 if len(part) > 1 and others and not outer & self.traces({*part}, others):
                     more |= others
+                elif len(part) > 1:
+                    more |= {one for one in others if self.alternate(own, heads, one)}
             if not more:
                 return heads
             heads |= more
+
+    def alternate(self, own: set[int], heads: set[int], other: int) -> bool:
+        """Whether in no trace that has both the other comes twice with no head between, as it would in a loop
+        within."""
+        for roles in self.every:
+            if other in roles and not heads.isdisjoint(roles):
+                last = False
+                for one in roles:
+                    if one == other and last:
+                        return False
+                    if one == other or one in heads or one not in own:
+                        last = one == other
+        return True
 
     def comes_before(self, one: int, other: int) -> bool:
         """Whether no trace has ``other`` first that has both."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.laws import Examples, law, near_law, plain_law, simple
+from chakrasim.synthesis.laws import CASES, Examples, law, near_law, plain_law, simple
 
 MOST: Final = 400
 """Examples that a law is looked for in, at most, and then tried on all; as often as ``ROUNDS`` with up to ``MORE`` that
@@ -24,6 +24,8 @@ ENOUGH: Final = 40
 
 SURE: Final = 2
 """Cases that a law may have that was not tried on other jobs than it is from."""
+ALONG: Final = 2
+"""Cases of what goes along a column, and of where that begins."""
 METERED: Final = " of meter "
 """In names of columns of what adds up along a loop."""
 Known = dict[bytes, tuple[Expression | None, int]]
@@ -52,29 +54,29 @@ class Table:
         return {name: column for each in self.levels[: level + 1] for name, column in each.items()}
 
 
-def find(wanted: Ints, table: Table, known: Known) -> Expression | None:
-    """A law of what is wanted, int64[n], or None."""
+def find(wanted: Ints, table: Table, known: Known, cases: int = CASES) -> Expression | None:
+    """A law of what is wanted, int64[n], of so many ``cases`` at most, or None."""
     level = level_of(wanted, table)
-    found = _find(wanted, table, known, level)
+    found = _find(wanted, table, known, level, cases)
     if found is None and level < 2 and any(METERED in name for name in table.levels[2]):
-        found = _find(wanted, table, known, 2)
+        found = _find(wanted, table, known, 2, cases)
     return found
 
 
-def _find(wanted: Ints, table: Table, known: Known, level: int) -> Expression | None:
+def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:
     """A law that is looked for in three quarters of the jobs and tried on all; one of them all has to be simple."""
     every = _first_rows((table.job, table.rank)[level]) if level < 2 else np.arange(len(wanted))
     whole = Examples(wanted[every], {name: column[every] for name, column in table.columns(level).items()})
     seen = ~np.isin(table.job[every], np.unique(table.job)[3::4])
-    for sure in (SURE, None):
+    for sure in (True, False):
         rows = _sample(wanted[every], np.flatnonzero(seen))
         for _ in range(ROUNDS):
-            found = _of_rows(every[rows], wanted, table, known, level)
+            found = _of_rows(every[rows], wanted, table, known, level, cases if sure else min(cases, SURE))
             if found is None:
                 break
             wrong = np.flatnonzero(~whole.given_by(found))
             if not len(wrong):
-                return found if sure or expressions.cases(found) <= SURE else None
+                return found
             wrong = wrong[seen[wrong]]
             if not len(wrong):
                 break
@@ -85,17 +87,22 @@ def _find(wanted: Ints, table: Table, known: Known, level: int) -> Expression | 
     return None
 
 
-def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int) -> Expression | None:
-    few = simple(Examples(wanted[rows], {name: column[rows] for name, column in table.columns(level).items()}))
+def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:
+    columns = table.columns(level)
+    few = simple(Examples(wanted[rows], {name: column[rows] for name, column in columns.items()}))
     unit = max(int(np.gcd.reduce(few.wanted)), 1)
     key = b"|".join(
-        [(few.wanted // unit).tobytes(), *(name.encode() + column.tobytes() for name, column in few.columns.items())]
+        [
+            b"%d" % cases,
+            (few.wanted // unit).tobytes(),
+            *(name.encode() + column.tobytes() for name, column in few.columns.items()),
+        ]
     )
-    if key not in known:
+    if key not in known or not expressions.names(known[key][0] or ["const"]) <= {*columns}:
         found = plain_law(few)
         if found is None and level:
-            found = _along(wanted, table, level, known)
-        known[key] = found or law(few), unit
+            found = _along(wanted, table, level, known, min(cases, ALONG))
+        known[key] = found or law(few, cases), unit
     found, of = known[key]
     return expressions.times(found, Fraction(unit, of)) if found is not None and unit != of else found
 
@@ -145,7 +152,7 @@ def _sample(wanted: Ints, rows: Ints) -> Ints:
     return rows[np.union1d(rare, np.linspace(0, len(rows) - 1, MOST // 2).astype(np.int64))]
 
 
-def _along(wanted: Ints, table: Table, level: int, known: Known) -> Expression | None:
+def _along(wanted: Ints, table: Table, level: int, known: Known, cases: int) -> Expression | None:
     """What goes up or down evenly along one column of this level, within what the level before has as one."""
     group = (table.job, table.rank)[level - 1]
     for name, column in table.levels[level].items():
@@ -153,11 +160,13 @@ def _along(wanted: Ints, table: Table, level: int, known: Known) -> Expression |
         if slope is None:
             continue
         told, value = slope
-        by = find(value[told], table.some(told), known)
+        part = table.some(told)
+        by = _find(value[told], part, known, level_of(value[told], part), cases)
         if by is None:
             continue
         along = expressions.value(by, table.columns(2), len(wanted))
-        start = find(wanted - along * column, table, known) if (along != 0).any() else None
+        left = wanted - along * column
+        start = _find(left, table, known, level_of(left, table), cases) if (along != 0).any() else None
         if start is not None:
             return ["+", start, ["*", by, ["column", name]]]
     return None

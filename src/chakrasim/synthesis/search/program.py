@@ -96,16 +96,20 @@ class Search:
         for number, around in self.inner.items():
             wanted = _counts(self.readings, number, around[-1])
             self.counts[number] = self._law(f"count of loop {number}", wanted, self.tables.of(around))
-        for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
-            self._role(role)
+        for role in self.occurrences:
+            self._comes(role)
         for loop in self.inner:
             self._meter(loop)
+        for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
+            self._role(role)
+
+    def _comes(self, role: int) -> None:
+        what, table = f"{self.roles[role].title}: whether it comes", self.tables.of(self.where[role].loops)
+        self.present[role] = self._law(what, self._presence(role), table)
 
     def _role(self, role: int) -> None:
-        table, title = self.tables.of(self.where[role].loops), self.roles[role].title
-        here = self._presence(role)
-        self.present[role] = self._law(f"{title}: whether it comes", here, table)
-        wanted, part = self._wanted(role), table.some(np.flatnonzero(here))
+        table = self.tables.of(self.where[role].loops)
+        wanted, part = self._wanted(role), table.some(np.flatnonzero(self._presence(role)))
         self.counters |= {
             name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
         }
@@ -133,24 +137,25 @@ class Search:
         return found
 
     def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table) -> None:
-        """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one."""
+        """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one;
+        those without cases first."""
         found: dict[str, Expression] = {}
         title = self.roles[role].title
-        for name, own in wanted.items():
-            self.lost.pop(f"{title}: {name}", None)
-            law = levels.find(own, table, self.known)
-            if law is not None:
-                found[name] = law
         self.numbers[role] = found
-        while left := [name for name in wanted if name not in found]:
-            told_by = {f"own {name}": wanted[name] for name in found}
-            inside = Table(table.job, table.rank, ({}, {}, told_by | _of_meters(table)))
-            more = {name: levels.find(wanted[name], inside, self.known) for name in left}
-            solved = {name: law for name, law in more.items() if law is not None}
-            if not solved:
-                for name in left:
-                    found[name], self.lost[f"{title}: {name}"] = levels.guess(wanted[name], table)
-            found |= solved
+        for cases in (0, levels.CASES):
+            for name in [name for name in wanted if name not in found]:
+                law = levels.find(wanted[name], table, self.known, cases)
+                if law is not None:
+                    found[name] = law
+            solved = True
+            while solved and (left := [name for name in wanted if name not in found]):
+                told_by = {f"own {name}": wanted[name] for name in found}
+                inside = Table(table.job, table.rank, ({}, {}, told_by | _of_meters(table)))
+                more = {name: levels.find(wanted[name], inside, self.known, cases) for name in left}
+                solved = any(law is not None for law in more.values())
+                found |= {name: law for name, law in more.items() if law is not None}
+        for name in [name for name in wanted if name not in found]:
+            found[name], self.lost[f"{title}: {name}"] = levels.guess(wanted[name], table)
 
     def _meter(self, loop: int) -> None:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold."""
@@ -168,7 +173,7 @@ class Search:
                 self._tell(made, path, pieces.parent)
                 for role in near:
                     if self.where[role].loops[-1] in path:
-                        self._role(role)
+                        self._comes(role)
                 return
 
     def _tell(self, meter: Meter, path: tuple[int, ...], parent: Ints) -> None:
@@ -208,7 +213,7 @@ class Search:
             if not all(said in reading.rank.said for reading in self.readings):
                 continue
             laws = [levels.find(np.array([reading.rank.numbers[name] for reading in self.readings], np.int64), table,
-                                self.known) for name in number_names(said)]  # fmt: skip
+                                self.known, 0) for name in number_names(said)]  # fmt: skip
             if None in laws:
                 self.lost[f"metadata {said[0]}, left out"] = 1.0
             else:

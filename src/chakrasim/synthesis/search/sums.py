@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 TERMS: Final = 12
 """Of a sum, at most."""
-ROWS: Final = 160
+ROWS: Final = 120
 """Examples that a sum is searched on, at most."""
 PRODUCTS: Final = 24_000
 """Products that are tried, at most."""
@@ -29,7 +29,7 @@ _PAIRED: Final = 600
 """Products of which all pairs are tried."""
 _FIRST: Final = 200
 """Products that a linear program begins with, and those that join it at a time."""
-_ROUNDS: Final = 60
+_ROUNDS: Final = 6
 _AGAIN: Final = 3
 """How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
 _AWAY: Final = 1e4
