@@ -92,9 +92,10 @@ def mixtral() -> Job:
 
 
 def _row(job: Job, network: str, at: int, published_s: float) -> tuple[Cell, ...]:
-    keys = ("topology", "npus_count", "bandwidth", "latency")
-    described = dict(zip(keys, ([network], [NPUS], [LINKS[network][at]], [LATENCY_NS]), strict=True))
-    result = simulate(job, system=SYSTEM, network={**described}, network_model="aware")
+    described: dict[object, object] = {
+        "topology": [network], "npus_count": [NPUS], "bandwidth": [LINKS[network][at]], "latency": [LATENCY_NS],
+    }  # fmt: skip
+    result = simulate(job, system=SYSTEM, network=described, network_model="aware")
     return network, GB_S[at], result.makespan_ns / 1e9, *states_of(parts_of_slowest(result)), published_s
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis.columns import missing, path_columns
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import Role, number_names
@@ -142,7 +143,7 @@ class Search:
         found: dict[str, Expression] = {}
         title = self.roles[role].title
         self.numbers[role] = found
-        for cases in (0, levels.CASES):
+        for cases in (0, CASES):
             for name in [name for name in wanted if name not in found]:
                 law = levels.find(wanted[name], table, self.known, cases)
                 if law is not None:
