@@ -10,12 +10,12 @@ batches.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import resource
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +24,13 @@ import numpy as np
 import chakrasim as cs
 from chakrasim.converter.retarget.job_input import load_job
 from chakrasim.errors import ChakrasimError, InputError
+from chakrasim.generator.spec.file import load_spec
 from chakrasim.notes import Notes
 from chakrasim.synthesis.model import Learned
 from chakrasim.synthesis.roles import Roles
 from chakrasim.trace.job.job import Job
 
+SHOWN: Final = 30
 MACHINES: Final = ("h100", "a100", "mi300x")
 KINDS: Final = ("dense", "zero", "experts", "recompute", "schedule", "all")
 Laws = dict[tuple[str, str], Any]
@@ -185,22 +187,34 @@ def compared(learned: Learned, tests: list[Path], machines: tuple[str, ...]) -> 
           f" CPU {time.process_time() - begin:.1f} s, of it made in {spent:.1f} s")  # fmt: skip
 
 
-def many(learned: Learned, count: int, seed: int) -> None:
-    """Jobs of drawn parameters, made and run in batches."""
-    made = ran = refused = ranks = 0
+def many(learned: Learned, kind: str, count: int, seed: int) -> None:
+    """Jobs of unseen parameters, made and run in batches."""
+    known, made, ran, ranks, nodes = {*learned.parameters[0]}, 0, 0, 0, 0
     begin, spent = time.process_time(), 0.0
-    for batch in range(0, count, 500):
+    for number in range(seed * 100_000 + 80_000, 10**9):
+        if made == count:
+            break
+        try:
+            spec = asdict(load_spec(spec_of(kind, number)))
+        except InputError:
+            continue
         at = time.process_time()
-        jobs = [one.job for one in cs.synthesize(learned, {}, count=min(500, count - batch), seed=seed + batch)]
+        settings = {name: value for name, value in _flat(spec) if name in known}
+        (one,) = cs.synthesize(learned, settings, notes=Notes())
         spent += time.process_time() - at
-        for job in jobs:
-            made, ranks = made + 1, ranks + job.ranks
-            ran += step_ns(job, MACHINES[0]) > 0
-        print(f"  {made} made ({spent:.0f} s CPU), {ran} ran ({time.process_time() - begin:.0f} s CPU)", flush=True)
-    print(f"{ran} of {made} ran, {refused} refused, mean {ranks / max(made, 1):.1f} ranks")
+        made, ranks, nodes = made + 1, ranks + one.job.ranks, nodes + one.nodes
+        ran += step_ns(one.job, MACHINES[0]) > 0
+        if made % 500 == 0 or made == count:
+            print(f"  {made} made in {spent:.0f} s CPU, {ran} ran, all in {time.process_time() - begin:.0f} s;"
+                  f" mean {ranks / made:.1f} ranks, {nodes / made:,.0f} nodes", flush=True)  # fmt: skip
 
 
-SHOWN: Final = int(os.environ.get("SHOWN", "12"))
+def _flat(content: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        elif isinstance(value, (int, float, str)):
+            yield before + name, value
 
 
 def main() -> None:
@@ -213,26 +227,34 @@ def main() -> None:
     parser.add_argument("--machines", type=int, default=1, help="on how many of three machines steps are simulated")
     parser.add_argument("--far", type=int, default=0, help="jobs of 1,024 ranks and twice the hidden size")
     parser.add_argument("--many", type=int, default=0)
+    parser.add_argument("--model", type=Path, help="a model that was learned before")
     parser.add_argument("--keep", type=Path, default=Path("build/bench-learn"), help="where jobs are kept")
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
     seeds = iter(range(options.seed * 100_000, (options.seed + 1) * 100_000))
-    train = jobs_of(options.kind, seeds, options.train, options.keep)
+    train = [] if options.model else jobs_of(options.kind, seeds, options.train, options.keep)
     tests = jobs_of(options.kind, iter(range(options.seed * 100_000 + 50_000, 10**9)), options.test, options.keep)
-    begin = time.process_time()
-    learned = cs.learn([*map(str, train)])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{options.kind}: {len(train)} jobs, learned in {time.process_time() - begin:.1f} s CPU, {peak:.2f} GB peak;"
-          f" {len(learned.model.roles)} kinds, {len(learned.lost)} lost")  # fmt: skip
-    for text, off in sorted(learned.lost.items(), key=lambda each: -each[1])[:SHOWN]:
-        print(f"  lost: {text}, off by {off:.1%}")
-    cs.write_model(options.keep / f"{options.kind}-{options.seed}-{options.train}.chakrasim-model", learned)
-    compared(learned, tests, MACHINES[: options.machines])
+    model = options.keep / f"{options.kind}-{options.seed}-{options.train}.chakrasim-model"
+    if options.model:
+        learned = cs.read_model(options.model)
+    else:
+        begin = time.process_time()
+        learned = cs.learn([*map(str, train)])
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        spent = time.process_time() - begin
+        cs.write_model(model, learned)
+        print(f"{options.kind}: {len(train)} jobs, learned in {spent:.1f} s CPU, {peak:.2f} GB peak,"
+              f" {len(learned.model.roles)} kinds, {len(learned.lost)} lost, {model.stat().st_size:,} bytes",
+              flush=True)  # fmt: skip
+        for text, off in sorted(learned.lost.items(), key=lambda each: -each[1])[:SHOWN]:
+            print(f"  lost: {text}, off by {off:.1%}")
+    if tests:
+        compared(learned, tests, MACHINES[: options.machines])
     if options.far:
         seeds = iter(range(options.seed * 100_000 + 70_000, 10**9))
         compared(learned, jobs_of(options.kind, seeds, options.far, options.keep, far=True), MACHINES[:1])
     if options.many:
-        many(learned, options.many, options.seed)
+        many(learned, options.kind, options.many, options.seed)
 
 
 if __name__ == "__main__":
