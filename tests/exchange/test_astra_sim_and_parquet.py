@@ -80,7 +80,7 @@ def test_what_astra_sim_does_not_run_is_told() -> None:
 
 def test_nodes_as_a_table(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    few = {**SPEC, "model": {**SPEC["model"], "layers": 2}, "batch": {}}
+    few = {**SPEC, "model": {**SPEC["model"], "layers": 1}, "batch": {}, "parallel": {"dp": 2, "tp": 2}}
     for number, job in enumerate((_job(), transformer_job(few))):
         path = tmp_path / f"{number}.parquet"
         path.write_bytes(parquet_bytes(job))
