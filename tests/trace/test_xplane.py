@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xspace import Maker, XSpace, gpu_space, random_space, tpu_space
 
-from chakrasim.analysis import comm_overlap
+from chakrasim.analysis import comm_overlap, memory_bandwidth
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.table.work import device_work
 from chakrasim.cli.main import main
@@ -99,6 +99,7 @@ def test_a_gpu_profile_links_and_counts(tmp_path: Path) -> None:
     }  # fmt: skip
     assert (work.launch >= 0).all() and (work.kind == COMMUNICATION).sum() == 2
     assert sorted(trace.rare_column("bytes").bits.tolist()) == [4096, 4097]
+    assert set(memory_bandwidth(trace).copy) == {"Memcpy DtoH"}
     linked = link(device=trace)
     assert linked.counts["unlinked_device_rows"] == 0
     assert list(notes) == [f"{tmp_path}/host.xplane.pb: 4 times finer than a nanosecond were rounded down"]

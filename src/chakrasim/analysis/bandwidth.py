@@ -18,9 +18,12 @@ from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 _DIRECTION = re.compile(
-    r"(?:hip)?(Memcpy|Memset)\s*((?:\w+to\w+)|(?:(?:Host|Device)To(?:Host|Device)))?", re.IGNORECASE
+    r"(?:hip)?(Memcpy|Memset)\s*((?:\w+to\w+)|(?:(?:Host|Device)To(?:Host|Device))|[HDP]2[HDP])?", re.IGNORECASE
 )
-_SHORT: Final = {"hosttodevice": "HtoD", "devicetohost": "DtoH", "devicetodevice": "DtoD", "hosttohost": "HtoH"}
+_SHORT: Final = {"hosttodevice": "HtoD", "devicetohost": "DtoH", "devicetodevice": "DtoD", "hosttohost": "HtoH"} | {
+    name.lower(): name.replace("2", "to")
+    for name in ("H2D", "D2H", "D2D", "H2H", "P2P")  # XLA's
+}
 
 
 @dataclass(frozen=True, eq=False)
