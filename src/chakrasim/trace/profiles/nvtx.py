@@ -8,6 +8,7 @@ than the default one are ``DOMAIN:name``, as in the reports of nsys.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Final
@@ -88,7 +89,7 @@ def _operators(ranges: Part, texts: Texts) -> list[Part]:
             sequence, sizes = _SEQUENCE.search(text), _SIZES.search(text)
             known[0, place] = bool(sequence) or "::" in match[1]
             known[1, place] = int(sequence[1]) if sequence else NONE
-            known[2, place] = texts.place(sizes[1]) if sizes else NONE
+            known[2, place] = texts.place(sizes[1]) if sizes and _is_json(sizes[1]) else NONE
     ranges.name = name[at]
     operator = known[0][at] == 1
     operators = ranges.take(operator)
@@ -96,3 +97,11 @@ def _operators(ranges: Part, texts: Texts) -> list[Part]:
     operators.rare["Sequence number"] = known[1][at][operator]
     operators.texts["Input Dims"] = known[2][at][operator]
     return [operators, ranges.take(~operator)]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
