@@ -16,6 +16,7 @@ from chakrasim.notes import Notes
 from chakrasim.progress import Progress
 from chakrasim.synthesis.choose import Choice, choices
 from chakrasim.synthesis.columns import columns_of
+from chakrasim.synthesis.grammar.recorded import in_short, is_recorded
 from chakrasim.synthesis.learn import learn_program
 from chakrasim.synthesis.model import Learned
 from chakrasim.synthesis.parameters import parameters_of
@@ -58,11 +59,22 @@ def learn(
     if len(found) < FEWEST:
         raise InputError("a program is not learned from one job", found=f"{len(found)} jobs",
                          expected="two or more", remedy="give more jobs, or a folder of them")  # fmt: skip
+    recorded = any(is_recorded(trace) for _, job in found for trace in job.traces)
+    if recorded:
+        found = [(own, _in_short(job)) for own, job in found]
+        said.note("recorded jobs: each call that no other makes is one node, with all that it calls")
     whole = shared([job for _, job in found])
     parameters = _alike([own for own, _ in found], whole, said)
     stated = all(job.parameters for job in whole)
-    model, lost, more = learn_program(list(zip(parameters, whole, strict=True)), progress, stated=stated)
+    model, lost, more = learn_program(
+        list(zip(parameters, whole, strict=True)), progress, stated=stated, recorded=recorded
+    )
     return Learned(model, names, [{**own, **latent} for own, latent in zip(parameters, more, strict=True)], lost)
+
+
+def _in_short(job: Job) -> Job:
+    traces = tuple(in_short(trace) if is_recorded(trace) else trace for trace in job.traces)
+    return replace(job, traces=traces)
 
 
 def prefixes(given: str) -> list[str]:
@@ -130,12 +142,12 @@ def synthesize(
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
         said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): "
                   "so is what is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
-    for choice in islice(choices(learned, settings, np.random.default_rng(seed)), count):
+    for number, choice in enumerate(islice(choices(learned, settings, np.random.default_rng(seed)), count)):
         for warning in choice.outside:
             said.warn(warning)
         columns = columns_of([*learned.parameters, choice.parameters])[-1]
         try:
-            job = job_of(learned.model, columns, choice.parameters)
+            job = job_of(learned.model, columns, choice.parameters, (seed, number))
         except (KeyError, IndexError, TypeError, ValueError) as fault:
             raise InputError("the model does not fit together", found=f"{type(fault).__name__}: {str(fault)[:80]}",
                              remedy="learn it again") from None  # fmt: skip

@@ -13,6 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import path_columns
 from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.grammar.durations import MEASURED, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
@@ -35,9 +36,9 @@ class Expanded:
     iteration: list[dict[int, tuple[int, int]]]
 
 
-def trace_of(model: Model, job: Mapping[str, int], rank: Mapping[str, int]) -> Trace:
-    """The trace of a rank with these columns. Raises KeyError for a column that is not there."""
-    nodes = expanded(model, {**job, **rank})
+def trace_of(model: Model, job: Mapping[str, int], rank: Mapping[str, int], draw: Draw | None = None) -> Trace:
+    """The trace of a rank with these columns, its durations drawn. Raises KeyError for a column that is not there."""
+    nodes = expanded(model, {**job, **rank}, draw)
     rules, lane = Rules(model.roles, model.counters), Lane()
     made = TraceBuilder(metadata=_metadata(model, {**job, **rank}))
     for at, (role, numbers) in enumerate(zip(nodes.role, nodes.numbers, strict=True)):
@@ -71,17 +72,18 @@ def _metadata(model: Model, columns: Mapping[str, int]) -> dict[str, object]:
     return found
 
 
-def expanded(model: Model, columns: Mapping[str, int]) -> Expanded:
+def expanded(model: Model, columns: Mapping[str, int], draw: Draw | None = None) -> Expanded:
     """The nodes of a rank with these columns."""
-    made = _Expansion(model, columns)
+    made = _Expansion(model, columns, draw)
     for number, row in made.order(model.loop, 0, ()):
         made.emit(number, row)
     return made.found
 
 
 class _Expansion:
-    def __init__(self, model: Model, columns: Mapping[str, int]) -> None:
+    def __init__(self, model: Model, columns: Mapping[str, int], draw: Draw | None) -> None:
         self.model = model
+        self.draw = draw
         self.fixed = columns
         root = Iterations([-1], [0])
         self.iterations: dict[int, Iterations] = {ROOT: root}
@@ -144,6 +146,9 @@ class _Expansion:
         names = self.model.roles[role].numbers()
         for name, law in self.model.numbers[role].items():
             own[f"own {name}"] = expressions.value(law, own, len(here))
+            if self.draw and name == MEASURED:
+                steps = own.get("own step", np.zeros(len(here), np.int64))
+                own[f"own {name}"] = self.draw.drawn(role, own[f"own {name}"], steps)
         listed = [own[f"own {name}"].tolist() for name in names]
         return {row: tuple(each[i] for each in listed) for i, row in enumerate(here.tolist())}
 

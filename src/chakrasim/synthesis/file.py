@@ -12,6 +12,7 @@ from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.files.outputs import write_whole
 from chakrasim.synthesis.expressions import check
+from chakrasim.synthesis.grammar.durations import Scatter
 from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop, places
 from chakrasim.synthesis.model import Learned, Model
@@ -49,6 +50,7 @@ def model_bytes(learned: Learned) -> bytes:
         "metadata": model.metadata,
         "rank_columns": model.rank_columns,
         "meters": [asdict(meter) for meter in model.meters],
+        "scatter": model.scatter and model.scatter.to_json(),
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
@@ -77,7 +79,13 @@ def read_model(path: str | os.PathLike[str]) -> Learned:
 def _learned(content: Mapping[str, Any]) -> Learned:
     loop = _loop(content["loops"])
     roles = tuple(
-        Role(int(each["type"]), str(each["name"]), tuple(_said(one) for one in each["attributes"]), bool(each["timed"]))
+        Role(
+            int(each["type"]),
+            str(each["name"]),
+            tuple(_said(one) for one in each["attributes"]),
+            bool(each["timed"]),
+            str(each["place"]),
+        )
         for each in content["roles"]
     )
     if {*places(loop)} - {*range(len(roles))}:
@@ -99,6 +107,7 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
         tuple(content["rank_columns"]),
         tuple(_meter(each) for each in content["meters"]),
+        None if content["scatter"] is None else Scatter.of(content["scatter"]),
     )
     _check_names(model)
     jobs, lost = [str(each) for each in content["jobs"]], {str(w): float(e) for w, e in content["lost"].items()}

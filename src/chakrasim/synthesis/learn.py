@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from chakrasim.progress import Progress
 from chakrasim.synthesis import reasons
 from chakrasim.synthesis.columns import Parameters, columns_of, run_lengths
+from chakrasim.synthesis.grammar.context import told_apart
+from chakrasim.synthesis.grammar.durations import scatter_of
 from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.loops import Place
 from chakrasim.synthesis.model import Model
@@ -26,12 +29,19 @@ READ: Final = 120
 
 
 def learn_program(
-    jobs: Sequence[tuple[Parameters, Job]], progress: Progress | None = None, *, stated: bool = True
+    jobs: Sequence[tuple[Parameters, Job]],
+    progress: Progress | None = None,
+    *,
+    stated: bool = True,
+    recorded: bool = False,
 ) -> tuple[Model, dict[str, float], list[dict[str, int]]]:
     """The program of the jobs; what no law was found for, and how far off what stands there is; and by job the numbers
-    that became parameters because others follow from them, where parameters are not ``stated``: these come last."""
+    that became parameters because others follow from them, where parameters are not ``stated``: these come last.
+    Durations that are ``recorded`` follow from work, and scatter."""
     roles = Roles()
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
+    apart, roles = told_apart([rank.nodes for rank in ranks], roles)
+    ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, apart, strict=True)]
     loop, where, readings = read_by_loops(ranks)
     columns = columns_of([parameters for parameters, _ in jobs])
     more: list[dict[str, int]] = [{} for _ in jobs]
@@ -40,13 +50,14 @@ def learn_program(
         found_in = latent_parameters(readings, loop, roles, known_columns)
         more = [{name: int(own[i]) for name, own in found_in.items()} for i in range(len(jobs))]
     tables = Tables(readings, [{**own, **latent} for own, latent in zip(columns, more, strict=True)])
-    search = Search(tables, loop, where, roles.known)
+    search = Search(tables, loop, where, roles.known, recorded=recorded)
     search.learn(progress)
     grid, no_grid = grid_of([(job.ranks, job.process_groups) for _, job in jobs], tables.job_columns())
     found, left = find_reasons(readings, roles, where, search.counters)
     said = search.metadata()
     model = Model(tuple(roles.known), loop, search.counts, search.present, search.numbers, found,
-                  frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters))  # fmt: skip
+                  frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters),
+                  scatter_of(search.times))  # fmt: skip
     return model, search.lost | {f"groups {role}": 1.0 for role in no_grid} | left, more
 
 

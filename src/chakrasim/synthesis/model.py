@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chakrasim.synthesis.expressions import Expression
+from chakrasim.synthesis.grammar.durations import Scatter
 from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop
 from chakrasim.synthesis.reasons import Rule
@@ -31,6 +32,7 @@ class Model:
     metadata: of each trace, with the laws of the numbers in it.
     rank_columns: what tells ranks apart.
     meters: what adds up along loops.
+    scatter: of recorded durations about their laws.
     """
 
     roles: tuple[Role, ...]
@@ -44,6 +46,7 @@ class Model:
     metadata: list[tuple[tuple[str, int, Any], list[Expression]]]
     rank_columns: tuple[str, ...]
     meters: tuple[Meter, ...]
+    scatter: Scatter | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,8 @@ from chakrasim.trace.job.job import Job, Parameter
 
 _PAIR: Final = re.compile(r"([A-Za-z][A-Za-z_]*)[ =:]+([0-9]{1,15})(?![0-9.])")
 _OF_A_RANK: Final = ("rank", "world_rank", "process_id", "stage")
+_RESULTS: Final = re.compile("peak_.*|total_flops|placeholders|step")
+"""What a captured program says that came of it."""
 
 
 def parameters_of(job: Job) -> dict[str, Parameter]:
@@ -27,10 +29,13 @@ def _of_traces(job: Job) -> Iterator[tuple[str, Parameter]]:
     first = job.traces[0].metadata
     others = [trace.metadata for trace in job.traces[1:]]
     for name, value in first.items():
-        if name in _OF_A_RANK or any(other.get(name) != value for other in others):
+        if name in _OF_A_RANK or _RESULTS.fullmatch(name) or any(other.get(name) != value for other in others):
             continue
         if isinstance(value, str):
-            yield from ((each, int(number)) for each, number in _PAIR.findall(value))
+            pairs = _PAIR.findall(value)
+            if name == "arguments" and not pairs:
+                pairs = [(f"argument_{i}", each) for i, each in enumerate(value.split(), 1) if each.isdecimal()]
+            yield from ((each, int(number)) for each, number in pairs)
         elif isinstance(value, bool | int) and abs(value) < 1 << 62:
             yield name, value
 

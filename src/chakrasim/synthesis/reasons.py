@@ -4,6 +4,8 @@
 ["last", [role...], [[own, its, more]...]]
                                the last node before it of one of these roles, of those of which the number ``its``
                                is its own number ``own`` and ``more``
+["mirror", role]               of this role the last, for the next node the one before that, and so on: what a backward
+                               pass takes of a forward one
 ["begin", [loop...], back, s]  the last node on stream s before the current iteration of one of these loops (back 0),
                                or the one before (1), began
 ["when", loop, which, rule]    the rule, for iterations of the loop that are "first", "last", or "not" the first
@@ -80,6 +82,8 @@ class Rules:
         match rule[0]:
             case "stream":
                 return _before(lane.streams[node.stream if rule[1] == OWN else rule[1]], node.at)
+            case "mirror":
+                return self._mirrored(rule[1], role, node, lane)
             case "begin":
                 begin = _nth_before([lane.begins[loop] for loop in rule[1]], node.at + 1, rule[2])
                 return _before(lane.streams[rule[3]], begin) if begin >= 0 else -1
@@ -94,6 +98,14 @@ class Rules:
                 return self.answer(rule[3], role, node, lane) if other >= 0 and lane.role[other] == rule[2] else -1
             case _:
                 return max((self._last(one, rule[2], role, node, lane) for one in rule[1]), default=-1)
+
+    def _mirrored(self, wanted: int, role: int, node: Asking, lane: Lane) -> int:
+        places, own = lane.roles[wanted], lane.roles[role]
+        at = bisect_left(places, node.at) - 1
+        if at < 0:
+            return -1
+        at -= bisect_left(own, node.at) - bisect_left(own, places[at])
+        return places[at] if at >= 0 else -1
 
     def _last(self, wanted: int, same: list[Any], role: int, node: Asking, lane: Lane) -> int:
         places = lane.roles[wanted]
@@ -188,6 +200,9 @@ def _candidates(role: int, targets: list[int], cases: Sequence[Case], rules: Rul
         for chosen in sets:
             if all(its in rules.place[one] for one in chosen for _, its, _ in same):
                 yield ["last", list(chosen), same]
+    for target in targets:
+        if target != role:
+            yield ["mirror", target]
     known = sorted({loop for case in cases[:50] for loop in case.lane.begins})
     for loops in (*((one,) for one in known), *combinations(known, 2)):
         for back in (0, 1):

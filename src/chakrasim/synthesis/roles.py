@@ -40,12 +40,14 @@ class Role:
     name: with holes.
     attributes: in the order of the file.
     timed: whether the nodes have durations of their own.
+    place: where they come, if the rest does not tell them from others.
     """
 
     type: int
     name: str
     attributes: tuple[Said, ...]
     timed: bool
+    place: str = ""
 
     def numbers(self) -> tuple[str, ...]:
         """Names of the numbers that nodes of the role have, in order."""
@@ -56,7 +58,7 @@ class Role:
     @property
     def title(self) -> str:
         """For people."""
-        return self.name.replace(HOLE, "#")
+        return self.name.replace(HOLE, "#") + (f" at {self.place}" if self.place else "")
 
 
 @dataclass(frozen=True, eq=False)

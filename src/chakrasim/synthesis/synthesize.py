@@ -8,20 +8,35 @@ import numpy as np
 
 from chakrasim.synthesis.columns import missing
 from chakrasim.synthesis.expand import trace_of
+from chakrasim.synthesis.grammar.durations import Draw
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.read import places_of
 from chakrasim.trace.job.job import Job, Parameter
 
 
-def job_of(model: Model, columns: Mapping[str, int], parameters: Mapping[str, Parameter]) -> Job:
-    """The job of these parameters, whose numbers are ``columns``. Raises InputError for parameters that do not fit
-    together."""
+def job_of(
+    model: Model, columns: Mapping[str, int], parameters: Mapping[str, Parameter], seed: tuple[int, ...] = (0,)
+) -> Job:
+    """The job of these parameters, whose numbers are ``columns``. Where recorded durations scatter, those of each rank
+    are drawn with ``seed``. Raises InputError for parameters that do not fit together."""
     ranks, groups = model.grid.made(columns)
     places = places_of(groups, ranks)
     table = np.stack([places[name] if name in places else np.full(ranks, missing(name)) for name in model.rank_columns]
                      or [np.zeros(ranks, np.int64)], axis=1)  # fmt: skip
     _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
+    which = np.argsort(order)[which.reshape(-1)]
     keys = table[first[order]].tolist()
-    traces = tuple(trace_of(model, columns, dict(zip(model.rank_columns, key, strict=False))) for key in keys)
-    return Job(traces, np.argsort(order)[which.reshape(-1)], groups, parameters)
+    if model.scatter is not None:
+        keys, which = table.tolist(), np.arange(ranks)
+    traces = tuple(
+        trace_of(model, columns, dict(zip(model.rank_columns, key, strict=False)), _draw(model, seed, number))
+        for number, key in enumerate(keys)
+    )
+    return Job(traces, which, groups, parameters)
+
+
+def _draw(model: Model, seed: tuple[int, ...], rank: int) -> Draw | None:
+    if model.scatter is None:
+        return None
+    return Draw(model.scatter, np.random.default_rng((*seed, rank)), seed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,7 +98,7 @@ def written(trace: Trace, *, sizes: bool = True) -> Written:
         beside.append((int(trace.ids[at]), int(trace.start_micros[at]), *own, *each))
     listed: list[list[int]] = [[] for _ in lanes]
     kinds: dict[Kind, int] = {}
-    counted, numbers_of = _counted(known, kept)
+    counting, numbers_of = counted([(node.role, node.lane) for node in known], kept)
     reasons = reasons_of(known, _waits(trace))
     for node, (ports, more), numbers, why in zip(known, parts, numbers_of, reasons, strict=True):
         kind = Kind(node.role, ports, (*numbers, *more), *why) if sizes else Kind(node.role, (), (), *why)
@@ -106,30 +106,30 @@ def written(trace: Trace, *, sizes: bool = True) -> Written:
     whole = [one for lane, own_kinds in enumerate(listed) for one in (*own_kinds, len(kinds) + lane)]
     said, meta = metadata(trace.meta, trace)
     order = tuple(node.lane for node in known) if len(lanes) > 1 else ()
-    return Written(tuple(roles.known), (*kinds,), counted, grammar_of(whole), order, beside,
+    return Written(tuple(roles.known), (*kinds,), counting, grammar_of(whole), order, beside,
                    (trace.version, attributes_of(said, [*meta.values()]), trace.source))  # fmt: skip
 
 
-def _counted(
-    nodes: Sequence[Known], kept: Sequence[Sequence[tuple[str, int]]]
+def counted(
+    nodes: Iterable[tuple[int, int]], kept: Iterable[Sequence[tuple[str, int]]]
 ) -> tuple[frozenset[str], list[tuple[int, ...]]]:
     """Names of the numbers that differ less from one node of a lane to the next than among nodes of one role, and the
-    numbers of each node, these as differences."""
+    numbers of each node, these as differences. ``nodes``: role and lane of each; ``kept``: its numbers by name."""
     last: dict[tuple[int, str], int] = {}
     plain: dict[str, set[tuple[int, int]]] = defaultdict(set)
     steps: dict[str, set[tuple[int, int]]] = defaultdict(set)
     found = []
-    for node, own in zip(nodes, kept, strict=True):
+    for (role, lane), own in zip(nodes, kept, strict=True):
         both = []
         for name, number in own:
-            more = number - last.get((node.lane, name), 0)
-            last[node.lane, name] = number
-            plain[name].add((node.role, number))
-            steps[name].add((node.role, more))
+            more = number - last.get((lane, name), 0)
+            last[lane, name] = number
+            plain[name].add((role, number))
+            steps[name].add((role, more))
             both.append((name, number, more))
         found.append(both)
-    counted = frozenset(name for name in plain if len(steps[name]) < len(plain[name]))
-    return counted, [tuple(more if name in counted else number for name, number, more in both) for both in found]
+    names = frozenset(name for name in plain if len(steps[name]) < len(plain[name]))
+    return names, [tuple(more if name in names else number for name, number, more in both) for both in found]
 
 
 def _known(number: int, role: Role, own: dict[str, int], tensors: Tensors, lanes: dict[tuple[int, ...], int]) -> Known:

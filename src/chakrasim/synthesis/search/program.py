@@ -11,10 +11,11 @@ import numpy as np
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis.columns import missing, path_columns
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
-from chakrasim.synthesis.roles import Role, number_names
+from chakrasim.synthesis.roles import DURATION, Role, number_names
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.levels import Known, Table
 from chakrasim.synthesis.search.meters import Meter, Pieces, meter_of, summed
@@ -80,7 +81,11 @@ class Search:
     """What was found so far; ``lost``: what no law was found for, and how far off what stands there is in jobs that it
     was not made from."""
 
-    def __init__(self, tables: Tables, loop: Loop, where: Mapping[int, Place], roles: Sequence[Role]) -> None:
+    def __init__(
+        self, tables: Tables, loop: Loop, where: Mapping[int, Place], roles: Sequence[Role], *, recorded: bool = False
+    ) -> None:
+        self.recorded = recorded
+        self.times: list[Rows] = []
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
@@ -114,7 +119,21 @@ class Search:
         self.counters |= {
             name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
         }
+        taken = {name: wanted.pop(name) for name in (MEASURED, DURATION) if self.recorded and name in wanted}
         self._numbers(role, wanted, part)
+        if MEASURED in taken:
+            self._times(role, taken[MEASURED], wanted, part)
+
+    def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
+        """The law of recorded durations, which is near."""
+        work = {name: numbers[name] for name in WORK if name in numbers}
+        step = numbers.get("step", np.zeros(len(durations), np.int64))
+        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0]))
+        law, off = law_of_work(self.times[-1])
+        self.numbers[role][MEASURED] = law
+        self.lost[f"{self.roles[role].title}: {MEASURED}"] = off
+        if DURATION in self.roles[role].numbers():
+            self.numbers[role][DURATION] = MICROS
 
     def _wanted(self, role: int) -> dict[str, Ints]:
         nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]

@@ -26,6 +26,7 @@ def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[S
             f"{plural(len(learned.model.roles), 'kind')} of nodes in {plural(len(learned.model.counts), 'loop')}",
         ),
         ("laws", f"{len(laws) - len(near):,} give every example, {len(near):,} are near"),
+        *_scatter(learned),
         ("model", f"{path}, {size_text(size_bytes)}"),
     )
     yield Section("Learned", rows=rows, left=(0, 1))
@@ -46,6 +47,7 @@ def learned_json(learned: Learned, size_bytes: int) -> dict[str, Any]:
         "parameters": dict(_varied(learned)),
         "laws": _laws(learned),
         "lost": learned.lost,
+        "scatter": learned.model.scatter and learned.model.scatter.to_json(),
         "model_bytes": size_bytes,
     }
 
@@ -85,6 +87,17 @@ def synthetic_json(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> dict[str,
             for one, files in made
         ]
     }
+
+
+def _scatter(learned: Learned) -> Iterator[tuple[str, str]]:
+    """How recorded durations scatter."""
+    scatter = learned.model.scatter
+    if scatter is not None:
+        middle = sorted(scatter.rest.values())[len(scatter.rest) // 2]
+        yield (
+            "scatter",
+            f"ranks {scatter.rank:.1%}, steps {scatter.step:.1%}, single nodes {middle:.1%} (the middle kind)",
+        )
 
 
 def _laws(learned: Learned) -> list[dict[str, Any]]:

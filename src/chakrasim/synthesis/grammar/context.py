@@ -1,0 +1,132 @@
+"""Roles told apart by where they come: in captured programs one operator comes all over, and what it works on says
+little of which it is. What comes several times in a row, with the same numbers, is a loop; a role is then one of an
+operator at its place in the loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.grammar.written import counted, is_beside
+from chakrasim.synthesis.roles import HOLE, Nodes, Roles
+from chakrasim.trace.kinds import NodeType
+
+BLURRED: Final = 0.25
+"""Roles are told apart if more than this share of nodes has other numbers than some node of its role and trace, and
+none in its name."""
+TRIED: Final = 8
+LONGEST: Final = 4096
+"""Nodes of an iteration, at most."""
+COMMUNICATION: Final = (NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE, NodeType.COMM_COLL_NODE)
+FEWEST: Final = 3
+"""Times that one node comes in a row, or it is not taken for a loop."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Something ``count`` times in a row."""
+
+    body: tuple[int | _Run, ...]
+    count: int
+
+
+def told_apart(traces: Sequence[Nodes], roles: Roles) -> tuple[list[Nodes], Roles]:
+    """The traces with roles told apart by their places, and these; as they are where their roles tell already what
+    nodes are, by some of the traces."""
+    if _blurred(_tokens(traces[:: max(1, len(traces) // TRIED)], roles), roles) <= BLURRED:
+        return [*traces], roles
+    found = Roles()
+    every = _tokens(traces, roles)
+    return [_told_apart(nodes, tokens, roles, found) for nodes, tokens in zip(traces, every, strict=True)], found
+
+
+def _tokens(traces: Sequence[Nodes], roles: Roles) -> list[list[tuple[int, Any]]]:
+    """Of each node of each trace its role and its numbers, without those of time and name."""
+    names = [role.numbers() for role in roles.known]
+    kept = [
+        [(name, number) for name, number in zip(names[role], numbers, strict=True) if not is_beside(name)]
+        for nodes in traces
+        for role, numbers in zip(nodes.role, nodes.numbers, strict=True)
+    ]
+    numbers = iter(counted(((role, lane) for lane, nodes in enumerate(traces) for role in nodes.role), kept)[1])
+    return [[(role, next(numbers)) for role in nodes.role] for nodes in traces]
+
+
+def _blurred(every: Sequence[Sequence[tuple[int, Any]]], roles: Roles) -> float:
+    """The share of nodes whose role has other numbers in the same trace, too, and not in its name."""
+    blurred = total = 0
+    for tokens in every:
+        different: dict[int, set[Any]] = defaultdict(set)
+        named: dict[int, set[Any]] = defaultdict(set)
+        for role, numbers in tokens:
+            different[role].add(numbers)
+            named[role].add(numbers[: roles.known[role].name.count(HOLE)])
+        blurred += sum(len(different[role]) > 1 and len(named[role]) == 1 for role, _ in tokens)
+        total += len(tokens)
+    return blurred / max(total, 1)
+
+
+def _told_apart(nodes: Nodes, tokens: Sequence[tuple[int, Any]], roles: Roles, into: Roles) -> Nodes:
+    """Communication, which libraries put where they have gathered enough, has the place of the node before it."""
+    number: dict[tuple[int, Any], int] = {}
+    work = [one for one in tokens if roles.known[one[0]].type not in COMMUNICATION]
+    sequence = np.array([number.setdefault(one, len(number)) for one in work], np.int64)
+    role_of = [role for role, _ in number]
+    places = _places(runs_of(sequence), role_of, "")
+    found, place = [], "0"
+    for role, _ in tokens:
+        if roles.known[role].type in COMMUNICATION:
+            place += "+"
+        else:
+            _, place = next(places)
+        found.append(into.of(replace(roles.known[role], place=place)))
+    return replace(nodes, role=found)
+
+
+def _places(items: Sequence[int | _Run], role_of: Sequence[int], around: str) -> Iterator[tuple[int, str]]:
+    """Each token in order, with the place of its role: which of its kind it is, of which run of its kind, and so on."""
+    known: Counter[Any] = Counter()
+    for one in items:
+        shape = _shape(one, role_of)
+        known[shape] += 1
+        if isinstance(one, _Run):
+            name = f"{around}{len(_flat(one))}-{known[shape]}/"
+            for _ in range(one.count):
+                yield from _places(one.body, role_of, name)
+        else:
+            yield one, f"{around}{known[shape]}"
+
+
+def _shape(one: int | _Run, role_of: Sequence[int]) -> Any:
+    return tuple(_shape(each, role_of) for each in one.body) if isinstance(one, _Run) else role_of[one]
+
+
+def _flat(run: _Run) -> list[int]:
+    return [token for one in run.body for token in (_flat(one) if isinstance(one, _Run) else [one])]
+
+
+def runs_of(tokens: Ints) -> tuple[int | _Run, ...]:
+    """The sequence with what comes several times in a row as runs: that which covers most first, and in what is
+    repeated and beside it again."""
+    best = (0, 0, 0)
+    for period in range(1, min(len(tokens) // 2, LONGEST) + 1):
+        same = np.concatenate(([0], tokens[:-period] == tokens[period:], [0])).astype(np.int8)
+        begins, ends = np.flatnonzero(np.diff(same) > 0), np.flatnonzero(np.diff(same) < 0)
+        lengths = ends - begins
+        lengths[lengths < (period if period > 1 else FEWEST - 1)] = 0
+        if len(lengths) and lengths.max() and lengths.max() + period > best[0]:
+            at = int(lengths.argmax())
+            best = int(lengths[at]) + period, period, int(begins[at])
+    covered, period, begin = best
+    if not covered:
+        return tuple(tokens.tolist())
+    count = covered // period
+    end = begin + count * period
+    run = _Run(runs_of(tokens[begin : begin + period]), count)
+    return (*runs_of(tokens[:begin]), run, *runs_of(tokens[end:]))
