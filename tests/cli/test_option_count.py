@@ -22,7 +22,7 @@ COUNTS = {
     "retarget": 10,
     "learn": 5,
     "synthesize": 8,
-    "obfuscate": 11,
+    "obfuscate": 12,
     "generate transformer": 8,
     "generate collective": 9,
     "generate reference-set": 7,

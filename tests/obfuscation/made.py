@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.demo import TRACES
 from chakrasim.generator import transformer_job
+from chakrasim.trace import NodeType, TraceBuilder
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.job.job import Job
 
@@ -36,4 +38,33 @@ def makespans(job: Job) -> list[int]:
     """Of each rank, on a board."""
     from chakrasim.simulator.api import simulate
 
-    return np.asarray(simulate(job, machine="h100", gpus=job.ranks).finish_ns).tolist()
+    return [int(one) for one in simulate(job, machine="h100", gpus=job.ranks).finish_ns]
+
+
+CANARY_OPS, CANARY_BYTES = 987_654_321, 123_456_789
+
+
+def small(number: int, canary: bool = False) -> Job:
+    """One of many jobs: layers of a product and a sum over all ranks, whose sizes follow from width and tokens. The one
+    with a canary has an operator that no other has, and sizes that no law gives."""
+    own = random.Random(number)
+    width, tokens, layers, ranks = (
+        own.randrange(64, 4096),
+        64 * own.randrange(1, 64),
+        own.choice((2, 3)),
+        own.choice((2, 4)),
+    )
+    made = TraceBuilder(metadata={"producer": "me"})
+    for layer in range(layers):
+        odd = canary and layer == 1
+        ops = CANARY_OPS if odd else 2 * tokens * width * width
+        size = CANARY_BYTES if odd else 2 * width * (width + tokens)
+        name = "my_secret_fused_op" if odd else f"layer {layer} product"
+        waits = [2 * layer - 1] if layer else []
+        made.add(
+            2 * layer, name, NodeType.COMP_NODE, waits, attrs={"num_ops": ops, "tensor_size": size, "op_kind": "gemm"}
+        )
+        attrs = {"comm_type": 0, "comm_size": 2 * tokens * width, "pg_name": "tp"}
+        made.add(2 * layer + 1, f"layer {layer} sum", NodeType.COMM_COLL_NODE, [2 * layer], attrs=attrs)
+    parameters = {"width": width, "tokens": tokens, "layers": layers, "ranks": ranks}
+    return Job((made.build(),), np.zeros(ranks, np.int64), {"tp": (tuple(range(ranks)),)}, parameters)

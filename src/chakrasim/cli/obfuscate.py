@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 
-from chakrasim.cli.options import add_reading, real_number
+from chakrasim.cli.options import add_reading, real_number, whole_number
 from chakrasim.cli.output import announce_compilation, check_target, check_targets, report, tell_warnings
 from chakrasim.cli.progress import count_ranks
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
-SUMMARY = "Make traces that can be shared: pseudonyms, or behaviour alone; with guarantee and price"
+SUMMARY = "Make traces that can be shared: pseudonyms, motifs of many jobs, behaviour alone; with guarantee and price"
 EXAMPLES = """\
 IN is a trace of one rank (FILE.et), a job (a prefix), or a folder of jobs; OUT is of the same kind. What is printed and
 written by --json is for the owner: it is no part of the release.
 
 examples:
   chakrasim obfuscate job/step -o shared/step --level names --key secret.key
+  chakrasim obfuscate jobs -o shared/jobs --level motifs -k 5
   chakrasim obfuscate job/step -o shared/step --level behaviour --device-profile h100
 """
 
@@ -26,9 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("source", metavar="IN", help="a rank's trace, a prefix of a job's traces, or a folder of jobs")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the same of what can be shared")
-    parser.add_argument("--level", required=True, metavar="LEVEL", help="names or behaviour: see the how-to page")
+    parser.add_argument(
+        "--level", required=True, metavar="LEVEL", help="names, motifs or behaviour: see the how-to page"
+    )
     what = "the key of the pseudonyms; a file that is not there gets a new one. Default: a key that nobody keeps"
     parser.add_argument("--key", metavar="FILE", help=what)
+    what = "motifs: so many jobs have whatever is released; default: 5"
+    parser.add_argument("-k", type=whole_number(2), metavar="JOBS", help=what)
     what = "behaviour: sizes and times are rounded up to a grid of this ratio; default: 1.05"
     parser.add_argument("--ratio", type=real_number, metavar="G", help=what)
     what = "behaviour: a shipped device or a profile, which times the nodes that say what they compute"
@@ -46,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     if not options.quiet:
         announce_compilation("trace", "simulator")
-    from chakrasim.obfuscation.api import RATIO, obfuscate
+    from chakrasim.obfuscation.api import RATIO, K, obfuscate
     from chakrasim.obfuscation.key import new_key, read_key, write_key
     from chakrasim.obfuscation.price import MACHINES
     from chakrasim.report.tables.answers.obfuscation import obfuscation_sections
@@ -58,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
         options.source,
         level=options.level,
         key=key,
+        k=K if options.k is None else options.k,
         ratio=RATIO if options.ratio is None else options.ratio,
         device=options.device_profile,
         machines=options.machine or MACHINES,
@@ -77,9 +83,13 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Raise InputError for outputs that cannot be, and for a key that would be released."""
     check_targets({"--json": options.json}, [options.source, options.key, options.device_profile])
-    for option, level in (("ratio", "behaviour"), ("device_profile", "behaviour")):
-        if getattr(options, option) is not None and options.level != level:
-            raise InputError(f"--{option.replace('_', '-')} is for level {level}", remedy="leave it out")
+    for option, value, level in (
+        ("-k", options.k, "motifs"),
+        ("--ratio", options.ratio, "behaviour"),
+        ("--device-profile", options.device_profile, "behaviour"),
+    ):
+        if value is not None and options.level != level:
+            raise InputError(f"{option} is for level {level}", remedy="leave it out")
     if options.key is None:
         return
     from chakrasim.trace.job.file import is_file_of_job

@@ -13,6 +13,7 @@ from chakrasim.notes import Notes, lists_too
 from chakrasim.obfuscation.behaviour import Grid, only_behaviour
 from chakrasim.obfuscation.inversion import Inversion, inversion
 from chakrasim.obfuscation.key import Pseudonyms, new_key
+from chakrasim.obfuscation.motifs import only_motifs
 from chakrasim.obfuscation.names import hide_in_trace, hide_names
 from chakrasim.obfuscation.price import MACHINES, Price, on_device, prices
 from chakrasim.obfuscation.release import FOLDER, ONE, Opened, PathLike, check_release, opened, write_release
@@ -22,7 +23,9 @@ from chakrasim.trace.job.job import Job
 
 T = TypeVar("T")
 
-LEVELS: Final = ("names", "behaviour")
+LEVELS: Final = ("names", "motifs", "behaviour")
+K: Final = 5
+"""So many jobs have what is released of any at level motifs."""
 RATIO: Final = 1.05
 """Of the grid that sizes and durations are rounded up to."""
 
@@ -87,6 +90,7 @@ def obfuscate(
     *,
     level: str,
     key: bytes | None = None,
+    k: int = K,
     ratio: float = RATIO,
     device: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     machines: Sequence[str] = MACHINES,
@@ -104,9 +108,12 @@ def obfuscate(
     source:
         A trace's file, a prefix of Chakra traces of all ranks, a folder of jobs, or jobs in memory.
     level:
-        "names": pseudonyms for all names. "behaviour": communication and computing times alone, rounded.
+        "names": pseudonyms for all names. "motifs": of a folder, what many jobs have in common.
+        "behaviour": communication and computing times alone, rounded.
     key:
         Of the pseudonyms, 16 bytes or more. By default a random one that nobody keeps.
+    k:
+        So many jobs have what level motifs releases of any.
     ratio:
         Of the grid that level behaviour rounds to.
     device:
@@ -124,13 +131,17 @@ def obfuscate(
     given = opened(source, lenient=lenient, notes=said)
     if given.kind == ONE:
         return _trace(given, level, pseudonyms, said)
-    made = _names(given, pseudonyms) if level == "names" else _behaviour(given, ratio, device, said)
+    if level == "names":
+        made = _Made(given.jobs, [hide_names(job, pseudonyms) for job in given.jobs])
+    else:
+        made = _motifs(given, k, pseudonyms, said) if level == "motifs" else _behaviour(given, ratio, device, said)
     price = prices(made.before, made.after, machines, progress)
-    names = ["job"] if given.kind != FOLDER else [pseudonyms.of("job", name) for name in given.names]
+    inputs = given.names if made.left is None else _at(made.left, given.names)
+    names = ["job"] if given.kind != FOLDER else [pseudonyms.of("job", name) for name in inputs]
     # Sorted by what they are called now: the order of the jobs told something of them.
     order = sorted(range(len(names)), key=names.__getitem__)
     columns = (_at(order, names), _at(order, made.after), price, _at(order, made.inversion) if made.inversion else ())
-    return Obfuscated(level, given.kind, *columns, (*said,), _at(order, given.names))
+    return Obfuscated(level, given.kind, *columns, (*said,), _at(order, inputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +151,18 @@ class _Made:
     before: Sequence[Job]
     after: Sequence[Job]
     inversion: tuple[Inversion, ...] = ()
+    left: tuple[int, ...] | None = None
+    """Which of the jobs given, if not all."""
 
 
-def _names(given: Opened, pseudonyms: Pseudonyms) -> _Made:
-    return _Made(given.jobs, [hide_names(job, pseudonyms) for job in given.jobs])
+def _motifs(given: Opened, k: int, pseudonyms: Pseudonyms, notes: Notes) -> _Made:
+    if given.kind != FOLDER:
+        raise InputError("motifs are what many jobs have in common", found=given.kind, expected=FOLDER)
+    found = only_motifs(given.jobs, k, pseudonyms, notes)
+    notes.note(
+        f"of {found.nodes:,} nodes {found.changed:,} have the motif of others, and {found.numbers:,} numbers changed"
+    )
+    return _Made([given.jobs[at] for at in found.left], found.jobs, left=found.left)
 
 
 def _behaviour(

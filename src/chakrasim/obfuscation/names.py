@@ -35,17 +35,17 @@ _WORD: Final = re.compile(r"[^\W\d]\w*(?:(?:::|\.)\w+)*")
 SOURCE: Final = "<obfuscated>"
 
 
-def hide_names(job: Job, pseudonyms: Pseudonyms) -> Job:
+def hide_names(job: Job, pseudonyms: Pseudonyms, *, titles: bool = True) -> Job:
     """The job with pseudonyms for all that names anything: nodes, groups, parameters, texts of attributes and metadata,
     names of attributes that are not the schema's. Values of tensors and texts of documentation are left out, threads
-    are numbered, and recorded times begin at 0."""
+    are numbered, and recorded times begin at 0. Without ``titles`` nodes are called what they are called."""
     base_ns = _begin_ns(job.traces)
     groups = {group_name(role, pseudonyms): members for role, members in job.process_groups.items()}
     parameters = {
         pseudonyms.of("parameter", name): pseudonyms.of("text", value) if isinstance(value, str) else value
         for name, value in job.parameters.items()
     }
-    return Job(tuple(hide_in_trace(one, pseudonyms, base_ns) for one in job.traces), job.trace_of_rank, groups,
+    return Job(tuple(hide_in_trace(one, pseudonyms, base_ns, titles) for one in job.traces), job.trace_of_rank, groups,
                parameters)  # fmt: skip
 
 
@@ -62,10 +62,10 @@ def _begin_ns(traces: tuple[Trace, ...]) -> int:
     return (min(known) if known else min(micros, default=0)) // 1000 * 1000
 
 
-def hide_in_trace(trace: Trace, pseudonyms: Pseudonyms, base_ns: int | None = None) -> Trace:
+def hide_in_trace(trace: Trace, pseudonyms: Pseudonyms, base_ns: int | None = None, titles: bool = True) -> Trace:
     """A trace by itself, with recorded times that begin at ``base_ns`` (default: with the trace's first)."""
     base = _begin_ns((trace,)) if base_ns is None else base_ns
-    hidden = _Hiding(trace, pseudonyms).trace()
+    hidden = _Hiding(trace, pseudonyms, titles).trace()
     start = hidden.attr("start_ns")
     nodes = np.flatnonzero(start.present)
     changes = [Change("start_ns", INT64, nodes, start.integers()[nodes] - base)] if len(nodes) else []
@@ -82,8 +82,8 @@ def hide_in_trace(trace: Trace, pseudonyms: Pseudonyms, base_ns: int | None = No
 class _Hiding:
     """A trace whose texts go, one by one, into a new table: what is not asked for does not get there."""
 
-    def __init__(self, trace: Trace, pseudonyms: Pseudonyms) -> None:
-        self._trace, self._pseudonyms, self._strings = trace, pseudonyms, Strings()
+    def __init__(self, trace: Trace, pseudonyms: Pseudonyms, titles: bool) -> None:
+        self._trace, self._pseudonyms, self._titles, self._strings = trace, pseudonyms, titles, Strings()
         self._known: dict[tuple[str, int], int] = {}
 
     def trace(self) -> Trace:
@@ -92,7 +92,7 @@ class _Hiding:
         for number in np.unique(old.types).tolist():
             what = _KINDS.get(number, "node")
             chosen = old.types == number
-            names[chosen] = self._each(old.name_index[chosen], what, partial(self._own, what))
+            names[chosen] = self._each(old.name_index[chosen], what, partial(self._own, what) if self._titles else str)
         items = old.lists.targets.copy()
         attrs = self._attributes(old.attrs, "attribute", ATTRIBUTES, items)
         meta = self._attributes(old.meta, "metadata", METADATA, items)

@@ -89,6 +89,12 @@ def law(examples: Examples, cases: int = CASES) -> Expression | None:
     return found
 
 
+def one_law(examples: Examples) -> Expression | None:
+    """The same without cases: one law for all examples."""
+    few = simple(examples)
+    return _plain(few, QUICK) or _plain(few, (_sums,))
+
+
 def plain_law(examples: Examples) -> Expression | None:
     """The same without sums and cases: a constant, one or two columns, a product of powers."""
     return _plain(simple(examples), QUICK)

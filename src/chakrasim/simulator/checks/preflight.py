@@ -82,7 +82,7 @@ class Named:
 def warn_of_slow_memory(context: Context, plans: Sequence[Sequence[Plan]]) -> None:
     """Warn where a collective's reductions are charged to a memory that is slower than a link: no accelerator is so."""
     links = context.network.bytes_per_ns if context.graph is None else context.graph.capacity
-    memory, link = context.system.local_mem_bw / 1e9, float(max(links))
+    memory, link = context.system.local_mem_bw / 1e9, float(max(links, default=0.0))
     reducing = [plan for own in plans for plan in own if KINDS[plan.use.type].reduces]
     if not 0 < memory < link:
         return

@@ -1,0 +1,209 @@
+"""Numbers of many jobs' nodes, each as ``k`` jobs or more have it.
+
+Of each number of a role, in this order: a value that ``k`` jobs have stays; what a law of a job's parameters and a
+rank's places gives, which is found on a part of the jobs and holds for ``k`` or more, stays, and where a law holds for
+nine jobs of ten the others get its value; others go up to the finest grid on which ``k`` of them meet; what is left
+gets the nearest value that stays.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.obfuscation.behaviour import Grid
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.columns import columns_of, missing
+from chakrasim.synthesis.laws import EXACT, Examples, one_law
+from chakrasim.synthesis.parameters import parameters_of
+from chakrasim.synthesis.read import places_of
+from chakrasim.synthesis.roles import Role
+from chakrasim.trace import work
+from chakrasim.trace.job.job import PEER, Job
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+STRUCTURE: Final = frozenset(("comm_type", "comm_tag", "comm_src", "comm_dst", PEER, "root_rank", "root", work.STREAM,
+                              "tid", "device"))  # fmt: skip
+"""Numbers that say who talks to whom, and where nodes run: they stay, as numbers in names of groups do."""
+RATIOS: Final = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 16.0, 256.0)
+MOST: Final = 0.9
+"""A law that holds for this share of jobs is also that of the others."""
+
+
+class Numbers:
+    """The nodes of jobs, and their numbers by role and name, so that they can be changed together."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+        self._own: list[list[list[tuple[int, dict[str, int]]]]] = [[[] for _ in job.traces] for job in jobs]
+        self.by_name: dict[tuple[int, str], list[tuple[int, int, dict[str, int]]]] = defaultdict(list)
+        self.nodes = 0
+
+    def add(self, job: int, trace: int, role: int, what: Role, numbers: dict[str, int]) -> None:
+        """A node of a job's trace, with its numbers in the order of the role's."""
+        self._own[job][trace].append((role, numbers))
+        self.nodes += 1
+        for name in numbers:
+            if name not in STRUCTURE and not name.startswith("pg_name "):
+                self.by_name[role, name].append((job, trace, numbers))
+
+    def of_job(self, job: int) -> list[list[tuple[int, dict[str, int]]]]:
+        """Role and numbers of each node of each trace."""
+        return self._own[job]
+
+    def columns(self) -> dict[str, Ints]:
+        """What laws are of, int64[traces of all jobs], job by job."""
+        jobs = columns_of([parameters_of(job) for job in self._jobs])
+        rows = [{**own, **place} for own, job in zip(jobs, self._jobs, strict=True) for place in _places(job)]
+        names = [*dict.fromkeys(name for row in rows for name in row)]
+        return {name: np.array([row.get(name, missing(name)) for row in rows], np.int64) for name in names}
+
+    def first_rows(self) -> list[int]:
+        """At which row of the columns each job begins."""
+        return [0, *accumulate(len(job.traces) for job in self._jobs)]
+
+
+def _places(job: Job) -> Iterator[dict[str, int]]:
+    """Of each trace, where its ranks stand in their groups, as far as all stand at the same place."""
+    places = places_of(job.process_groups, job.ranks)
+    for at in range(len(job.traces)):
+        ranks = np.flatnonzero(job.trace_of_rank == at)
+        yield {
+            name: int(of[ranks[0]]) for name, of in places.items() if len(ranks) and (of[ranks] == of[ranks[0]]).all()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Laws:
+    """Laws of the columns, each searched for once."""
+
+    columns: Mapping[str, Ints]
+    known: dict[bytes, tuple[int, list[Any]]]
+
+    def of(self, rows: Ints, job: Ints, wanted: Ints, k: int) -> Iterator[tuple[Ints, Ints]]:
+        """Places among these rows, and what a law says of them: of all; where there is none, of those of each stage of
+        some group, its first members, its last, and others, if these have laws."""
+        every = np.arange(len(rows))
+        found = self._found(rows, job, wanted)
+        if found:
+            yield from ((every, made) for made in found)
+            return
+        for stage in self._stages(rows):
+            parts = [np.flatnonzero(stage == one) for one in np.unique(stage)]
+            made = [(part, self._found(rows[part], job[part], wanted[part])) for part in parts]
+            if all(own or len(np.unique(job[part])) < k for part, own in made):
+                yield from ((part, one) for part, own in made for one in own)
+                return
+
+    def _found(self, rows: Ints, job: Ints, wanted: Ints) -> list[Ints]:
+        """What a law of all rows says of them, or laws that are found on either half of the jobs; without cases, as one
+        job may be a case."""
+        unit = max(int(np.gcd.reduce(wanted)), 1)
+        examples = Examples(wanted, {name: column[rows] for name, column in self.columns.items()})
+        key = rows.tobytes() + (wanted // unit).tobytes()
+        if key not in self.known:
+            found = [one_law(examples)]
+            if found == [None]:
+                halves = [examples.some(np.flatnonzero(job % 2 == half)) for half in (0, 1)]
+                found = [one_law(half) for half in halves if len(half)]
+            self.known[key] = unit, [one for one in found if one is not None]
+        of, laws = self.known[key]
+        scaled = [expressions.times(one, Fraction(unit, of)) if unit != of else one for one in laws]
+        return [expressions.value(one, examples.columns, len(rows)) for one in scaled]
+
+    def _stages(self, rows: Ints) -> Iterator[Ints]:
+        """By role of groups: 1 where a rank is not the first of its group, and 2 more where it is not the last."""
+        for name in self.columns:
+            role = name.removeprefix("position in ")
+            if name != role and f"behind in {role}" in self.columns:
+                stage = (self.columns[name][rows] > 0) + 2 * (self.columns[f"behind in {role}"][rows] > 0)
+                if (stage != stage[0]).any():
+                    yield stage
+
+
+def shared_numbers(numbers: Numbers, k: int) -> int:
+    """Change the numbers to those of ``k`` jobs or more; how many became other ones."""
+    laws, begins, moved = _Laws(numbers.columns(), {}), np.array(numbers.first_rows()), 0
+    for (_, name), listed in sorted(numbers.by_name.items()):
+        job = np.array([one for one, _, _ in listed], np.int64)
+        trace = begins[job] + np.array([one for _, one, _ in listed], np.int64)
+        value = np.array([own[name] for _, _, own in listed], np.int64)
+        new = _shared(job, trace, value, k, laws)
+        for (_, _, own), now in zip(listed, new.tolist(), strict=True):
+            own[name] = now
+        moved += int((new != value).sum())
+    return moved
+
+
+def _shared(job: Ints, trace: Ints, value: Ints, k: int, laws: _Laws) -> Ints:
+    new, open_ = value.copy(), ~_kept(job, value, k)
+    if open_.any():
+        for rows in _parts(trace, value):
+            _by_law(rows, job, trace, value, new, open_, k, laws)
+    if open_.any():
+        _by_grid(job, value, new, open_, k)
+    if open_.any():
+        stays = np.unique(new[~open_])
+        at = np.searchsorted(stays, value[open_])
+        below, above = stays[np.maximum(at - 1, 0)], stays[np.minimum(at, len(stays) - 1)]
+        new[open_] = np.where(np.abs(above - value[open_]) < np.abs(value[open_] - below), above, below)
+    return new
+
+
+def _kept(job: Ints, value: Ints, k: int) -> Mask:
+    """bool[n]: values that so many jobs have."""
+    pairs = np.unique(np.stack([value, job]), axis=1)
+    values, counts = np.unique(pairs[0], return_counts=True)
+    return np.isin(value, values[counts >= k])
+
+
+def _parts(trace: Ints, value: Ints) -> Iterator[Ints]:
+    """Rows whose law is one: all, where a trace has one value; else the first of each trace, the last, and others."""
+    begins = np.flatnonzero(np.diff(trace, prepend=-1))
+    ends = np.append(begins[1:], len(trace)) - 1
+    same = np.repeat(value[begins], ends - begins + 1) == value
+    if same.all():
+        yield np.arange(len(trace))
+        return
+    middle = np.ones(len(trace), np.bool_)
+    middle[begins] = middle[ends] = False
+    yield from (rows for rows in (begins, np.setdiff1d(ends, begins), np.flatnonzero(middle)) if len(rows))
+
+
+def _by_law(rows: Ints, job: Ints, trace: Ints, value: Ints, new: Ints, open_: Mask, k: int, laws: _Laws) -> None:
+    """Close rows that a law of so many jobs gives."""
+    first = rows[np.unique(trace[rows], return_index=True)[1]]
+    which = np.searchsorted(trace[first], trace[rows])
+    for part, made in laws.of(trace[first], job[first], value[first], k):
+        place = np.full(len(first), -1, np.int64)
+        place[part] = np.arange(len(part))
+        own, said = rows[place[which] >= 0], made[place[which][place[which] >= 0]]
+        far = np.abs(said.astype(np.float64) - value[own])
+        given = far <= np.maximum(np.abs(value[own].astype(np.float64)), 1) * EXACT
+        holds = np.setdiff1d(job[own], job[own[~given]])
+        if len(holds) < k:
+            continue
+        if len(holds) >= MOST * len(np.unique(job[own])):
+            given[:] = True
+        chosen = given & open_[own]
+        new[own[chosen]], open_[own[chosen]] = said[chosen], False
+
+
+def _by_grid(job: Ints, value: Ints, new: Ints, open_: Mask, k: int) -> None:
+    """Close rows that are so near to others which are open that so many jobs have the same point of a grid."""
+    for ratio in RATIOS:
+        rows = np.flatnonzero(open_ & (value >= 0))
+        distinct, which = np.unique(value[rows], return_inverse=True)
+        grid = Grid(ratio)
+        points = np.array([grid.up(one) for one in distinct.tolist()], np.int64)[which.reshape(-1)]
+        kept = _kept(job[rows], points, k) if len(rows) else np.zeros(0, np.bool_)
+        new[rows[kept]], open_[rows[kept]] = points[kept], False
