@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chakrasim import InputError
-from chakrasim.demo import live
+from chakrasim.experiments import live
 
 
 def test_a_command_of_its_own_starts_no_threads_for_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,11 +30,11 @@ def test_a_command_of_its_own_starts_no_threads_for_matrices(monkeypatch: pytest
     assert threads(["machines"], None) == "3"
 
 
-def test_the_demo_takes_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_commands_take_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("chakrasim", "argparse", "numpy"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'a').write('{name} ')\n")
     monkeypatch.chdir(tmp_path)
-    live._command("machines")
+    live.run_command("machines")
     assert not (tmp_path / "mark").exists()
     with pytest.raises(InputError, match="chakrasim machines failed; found chakrasim: error: no such preset"):
-        live._command("machines", "x")
+        live.run_command("machines", "x")

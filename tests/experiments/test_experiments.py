@@ -46,6 +46,8 @@ def test_mixtral_on_three_networks_is_in_the_published_order_at_every_bandwidth(
     ratios = networks.tables[2]
     assert [round(float(row[2] or 0), 3) for row in ratios.rows] == [0.241, 0.310, 0.509]
     assert [round(float(row[1] or 0), 3) for row in ratios.rows] == [0.224, 0.476, 0.666]
+    text = PAGE.read_text("utf-8")
+    assert all(f"| {name} | {here:.3f} | {published:.3f} |" in text for name, here, published in ratios.rows)
 
 
 def test_parts_sum_to_the_step(networks: Experiment) -> None:
@@ -176,6 +178,9 @@ def test_gpus_on_a_line_are_predicted_exactly_from_other_numbers_of_them(tmp_pat
     write_csv(file, gpus.COLUMNS, rows)
     found = [*gpus._by_a_line("node", gpus._read(str(file))["node"])]
     assert len(found) == 9 and max(abs(float(point[-1] or 0)) for point in found) < 1e-6
+    write_csv(file, gpus.COLUMNS, [*rows, ("node", 2, 1e300, 1, 1)])
+    with pytest.raises(cs.InputError, match=r"line 11, column link_GBps: out of range"):
+        gpus._read(str(file))
     write_csv(file, gpus.COLUMNS, rows[:3])
     with pytest.raises(cs.InputError, match="no number of GPUs can be left out"):
         gpus._read(str(file))
@@ -273,6 +278,9 @@ def test_cells_for_people() -> None:
     cells = [("x", WORD), (None, SECONDS), (0.5, SECONDS), (1 << 20, BYTES), (-1.234, PER_CENT), (0.5, RATIO)]
     assert [cell_text(*cell) for cell in cells] == ["x", "", "500 ms", "1 MiB", "-1.23", "0.500"]
     assert cell_text(1234, "count") == "1,234"
+    table = Table("t", (("v", SECONDS),), ((float("nan"),), (float("inf"),), (1.0,)))
+    assert [cell_text(row[0], SECONDS) for row in table.rows] == ["", "", "1 s"]
+    assert [row["v"] for row in table.to_dict()["rows"]] == [None, None, 1.0]
 
 
 def test_figures_of_the_page_stand_in_the_json(networks: Experiment) -> None:

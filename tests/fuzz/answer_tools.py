@@ -68,6 +68,12 @@ def _what_if_recorded(draw: Draw, folder: str, out: str, files: Files) -> list[s
     return ["what-if", path, *_sets(draw), *some(draw, f"--json {out}/w.json", "--quiet", "--lenient")]
 
 
+def _experiment(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
+    name = draw.choice((*["gpu-to-cpu-sync"] * 12, "wiki-tpus", "x"))
+    shown = some(draw, f"--json {out}/x.json", f"--report {out}/x.html", "--quiet")
+    return ["experiment", name, "--data", f"{folder}/device.0.json", *shown]
+
+
 def _stragglers(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     (steps,), (meta,) = ([name for name in files if name.endswith(".parquet") == wanted] for wanted in (True, False))
     words = ["what-if", f"{folder}/{steps}", "--meta", f"{folder}/{meta}", *_sets(draw)]
@@ -156,6 +162,7 @@ TOOLS = {
     "explain": Tool((job_inputs.jobs,), _explain, (0, 2, 3)),
     "what-if": Tool((answer_inputs.scenarios,), _what_if, (0, 2, 3)),
     "what-if-recorded": Tool((tool_inputs.devices,), _what_if_recorded, (0, 2, 3)),
+    "experiment": Tool((tool_inputs.devices,), _experiment, (0, 2, 3)),
     "what-if-stragglers": Tool((answer_inputs.straggler_steps,), _stragglers),
     "compare": Tool((answer_inputs.results,), _compare),
     "compare-jobs": Tool((answer_inputs.learned,), _compare_jobs, aim="jobs"),

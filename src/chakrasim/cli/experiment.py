@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     if options.name is None:
         if options.report or options.data:
             raise InputError("no experiment is named", place="NAME", expected=f"one of {', '.join(EXPERIMENTS)}")
-        listed = {name: vars(known) for name, known in EXPERIMENTS.items()}
+        listed = {name: {"summary": one.summary, "data": one.data} for name, one in EXPERIMENTS.items()}
         report(options, lambda: {"experiments": listed}, lambda: experiments_sections(EXPERIMENTS))
         return 0
     if not options.quiet:

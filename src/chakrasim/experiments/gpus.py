@@ -133,6 +133,9 @@ def _read(path: str) -> dict[str, list[tuple[int, float, int, float]]]:
     for row, machine in enumerate(columns["machine"]):
         gpus, size = (table.whole(row, name, columns[name][row], low) for name, low in (("gpus", 2), ("size_bytes", 1)))
         link, time = (table.amount(row, name, columns[name][row]) for name in ("link_GBps", "time_us"))
+        for name, value in (("link_GBps", link), ("time_us", time)):
+            if not 1e-6 <= value <= 1e15 and value == value:
+                table.fail(row, name, "out of range", value, "1e-6 to 1e15")
         if link == link and time == time:
             found.setdefault(machine, []).append((gpus, link, size, time))
     for machine, rows in found.items():

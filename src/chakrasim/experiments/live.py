@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,4 +28,4 @@ def observe(ranks: int, folder: str) -> None:
     """Record two steps of the tutorial's program on so many ranks of this machine, into a folder."""
     program = str(Path(__file__).with_name("program.py"))
     given = ("--nproc", str(ranks)) if ranks > 1 else ()
-    run_command("collect", *given, program, "-o", os.path.join(folder), "--active", "2", "--stop", "--force")
+    run_command("collect", *given, program, "-o", folder, "--active", "2", "--stop", "--force")

@@ -104,6 +104,8 @@ def cell_text(cell: Cell, unit: str) -> str:
     """A cell for people."""
     if cell is None or isinstance(cell, str):
         return cell or ""
+    if not math.isfinite(cell):
+        return ""
     if unit == SECONDS:
         return time_text(1e9 * cell)
     if unit == BYTES:
@@ -118,4 +120,4 @@ def cell_text(cell: Cell, unit: str) -> str:
 def _short(cell: Cell) -> Cell:
     if not isinstance(cell, float):
         return cell
-    return None if math.isnan(cell) else float(f"{cell:.{_DIGITS}g}")
+    return float(f"{cell:.{_DIGITS}g}") if math.isfinite(cell) else None

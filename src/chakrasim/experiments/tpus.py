@@ -24,6 +24,7 @@ LARGEST: Final = 448 << 20
 SIZES: Final = (128, 64 << 10, 2_621_440, 40 << 20, 117_440_512, 234_881_024, 352_321_536, LARGEST)
 """Of those that were published; the last is the full scale."""
 COLUMNS: Final = ("machine", "size_bytes", "latency")
+MOST_SIZES: Final = 500
 
 
 def run(data: str | os.PathLike[str] | None, *, progress: Progress | None = None) -> Experiment:
@@ -113,8 +114,8 @@ def _read(path: str) -> dict[str, dict[int, float]]:
         latency = table.amount(row, "latency", latencies[row])
         if latency == latency:
             found.setdefault(machine, {})[table.whole(row, "size_bytes", sizes[row])] = latency
-    short = [machine for machine, curve in found.items() if len(curve) < 4]
-    if short or not found:
-        raise InputError("too few sizes to hold half of them out", file=path, found=", ".join(short) or "no rows",
-                         expected="four or more of each machine")  # fmt: skip
+    odd = [f"{len(curve)} of {machine}" for machine, curve in found.items() if not 4 <= len(curve) <= MOST_SIZES]
+    if odd or not found:
+        raise InputError("too few sizes to hold half of them out, or too many to simulate", file=path,
+                         found=", ".join(odd) or "no rows", expected=f"4 to {MOST_SIZES} of each machine")  # fmt: skip
     return found
