@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import islice
 from typing import Final
 
@@ -58,6 +59,8 @@ def learn(
     if len(found) < FEWEST:
         raise InputError("a program is not learned from one job", found=f"{len(found)} jobs",
                          expected="two or more", remedy="give more jobs, or a folder of them")  # fmt: skip
+    if find_spec("scipy") is None:
+        said.warn("without SciPy no sums of more than two products are found: pip install 'chakrasim[learn]'")
     whole = shared([job for _, job in found])
     parameters = _alike([own for own, _ in found], whole, said)
     stated = all(job.parameters for job in whole)
@@ -107,7 +110,7 @@ def _alike(
 def _with_all_words(parameters: Sequence[Mapping[str, Parameter]]) -> list[Mapping[str, Parameter]]:
     """Some of the jobs' parameters that have all words, and numbers with fractions, that any has."""
     seen: set[tuple[str, Parameter]] = set()
-    found = []
+    found: list[Mapping[str, Parameter]] = []
     for own in parameters:
         fresh = {(name, value) for name, value in own.items() if not is_whole(value)} - seen
         if fresh or not found:

@@ -11,6 +11,7 @@ import numpy as np
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis.columns import missing, path_columns
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import Role, number_names
@@ -142,15 +143,17 @@ class Search:
         found: dict[str, Expression] = {}
         title = self.roles[role].title
         self.numbers[role] = found
-        for cases in (0, levels.CASES):
+        for cases in (0, CASES):
             for name in [name for name in wanted if name not in found]:
                 law = levels.find(wanted[name], table, self.known, cases)
                 if law is not None:
                     found[name] = law
             solved = True
             while solved and (left := [name for name in wanted if name not in found]):
-                told_by = {f"own {name}": wanted[name] for name in found}
-                inside = Table(table.job, table.rank, ({}, {}, told_by | _of_meters(table)))
+                told_by: tuple[dict[str, Ints], ...] = ({}, {}, _of_meters(table))
+                for name in found:
+                    told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
+                inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
                 more = {name: levels.find(wanted[name], inside, self.known, cases) for name in left}
                 solved = any(law is not None for law in more.values())
                 found |= {name: law for name, law in more.items() if law is not None}
