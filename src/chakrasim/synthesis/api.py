@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import islice
 from typing import Final
 
@@ -15,7 +16,7 @@ from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.progress import Progress
 from chakrasim.synthesis.choose import Choice, choices
-from chakrasim.synthesis.columns import columns_of
+from chakrasim.synthesis.columns import columns_of, is_whole
 from chakrasim.synthesis.grammar.recorded import in_short, is_recorded
 from chakrasim.synthesis.learn import learn_program
 from chakrasim.synthesis.model import Learned
@@ -59,6 +60,8 @@ def learn(
     if len(found) < FEWEST:
         raise InputError("a program is not learned from one job", found=f"{len(found)} jobs",
                          expected="two or more", remedy="give more jobs, or a folder of them")  # fmt: skip
+    if find_spec("scipy") is None:
+        said.warn("without SciPy no sums of more than two products are found: pip install 'chakrasim[learn]'")
     recorded = any(is_recorded(trace) for _, job in found for trace in job.traces)
     if recorded:
         found = [(own, _in_short(job)) for own, job in found]
@@ -116,6 +119,18 @@ def _alike(
     return [{name: own.get(name, kinds[name]) for name in names} for own in every]
 
 
+def _with_all_words(parameters: Sequence[Mapping[str, Parameter]]) -> list[Mapping[str, Parameter]]:
+    """Some of the jobs' parameters that have all words, and numbers with fractions, that any has."""
+    seen: set[tuple[str, Parameter]] = set()
+    found: list[Mapping[str, Parameter]] = []
+    for own in parameters:
+        fresh = {(name, value) for name, value in own.items() if not is_whole(value)} - seen
+        if fresh or not found:
+            found.append(own)
+            seen |= fresh
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Synthetic:
     """A job that was made, and the parameters that it was made with."""
@@ -138,6 +153,7 @@ def synthesize(
     Raises InputError for parameters that the model does not have, or that fit no job.
     """
     said = Notes() if notes is None else notes
+    words = _with_all_words(learned.parameters)
     if learned.lost:
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
         said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): "
@@ -145,7 +161,7 @@ def synthesize(
     for number, choice in enumerate(islice(choices(learned, settings, np.random.default_rng(seed)), count)):
         for warning in choice.outside:
             said.warn(warning)
-        columns = columns_of([*learned.parameters, choice.parameters])[-1]
+        columns = columns_of([*words, choice.parameters])[-1]
         try:
             job = job_of(learned.model, columns, choice.parameters, (seed, number))
         except (KeyError, IndexError, TypeError, ValueError) as fault:

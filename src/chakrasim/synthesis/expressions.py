@@ -41,6 +41,11 @@ COMPARISONS: Final = {"==": np.equal, "<": np.less, ">": np.greater}
 def value(expression: Expression, columns: Columns, rows: int) -> Ints:
     """int64[rows]: the nearest whole numbers, those beyond int64 at its ends. Raises KeyError for a column that is not
     there."""
+    match expression:
+        case ["column", name]:
+            return columns[name]
+        case ["const", over, 1] if abs(over) < 1 << 62:
+            return np.full(rows, over, np.int64)
     asked = names(expression)
     found = _value(expression, {name: each.astype(object) for name, each in columns.items() if name in asked}, rows)
     return np.array([_whole(each) for each in found.tolist()], np.int64)

@@ -19,7 +19,7 @@ MOST: Final = 400
 it does not give."""
 MORE: Final = 60
 ROUNDS: Final = 3
-ENOUGH: Final = 40
+ENOUGH: Final = 100
 """Examples of which so many have no law have none of all either."""
 
 SURE: Final = 2

@@ -169,8 +169,10 @@ class Search:
                     found[name] = law
             solved = True
             while solved and (left := [name for name in wanted if name not in found]):
-                told_by = {f"own {name}": wanted[name] for name in found}
-                inside = Table(table.job, table.rank, ({}, {}, told_by | _of_meters(table)))
+                told_by: tuple[dict[str, Ints], ...] = ({}, {}, _of_meters(table))
+                for name in found:
+                    told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
+                inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
                 more = {name: levels.find(wanted[name], inside, self.known, cases) for name in left}
                 solved = any(law is not None for law in more.values())
                 found |= {name: law for name, law in more.items() if law is not None}
