@@ -19,7 +19,7 @@ from same_content import same_content
 from synthesis.programs import draw, job
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=60) | st.lists(st.integers(0, 20), max_size=30))
 def test_a_grammar_makes_its_sequence_and_is_never_longer(sequence: list[int]) -> None:
     grammar = grammar_of(sequence)
@@ -34,7 +34,7 @@ def test_a_grammar_counts_what_is_repeated() -> None:
     assert grammar_of([7] * 1000).whole == ((7, 1000),)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text("0123456789.-x_", max_size=12))
 def test_texts_with_holes_come_back(text: str) -> None:
     assert filled(*holes(text)) == text
