@@ -38,6 +38,7 @@ class Export:
     def __init__(self, path: Path, *, left_out: tuple[str, ...] = ()) -> None:
         path.unlink(missing_ok=True)
         self.link = sqlite3.connect(path)
+        self.link.execute("PRAGMA synchronous = OFF")
         self.names: dict[str, int] = {}
         self.schemas: dict[tuple[str, ...], int] = {}
         for table, columns in _SCHEMA.items():

@@ -31,7 +31,7 @@ _CATEGORIES: Final = {
 _DEVICE: Final = re.compile(r"GPU(\d{1,6})")
 _COPY: Final = re.compile(r"Copy(Host|Device)To(Host|Device)")
 _BARRIER: Final = "<barrier packet>"
-_COLUMNS: Final = ("pid", "tid", "ts", "begin", "end", "dev-id", "queue-id", "stream-id", "proc-id", "name")
+_COLUMNS: Final = 10
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Events:
     flows: dict[int, dict[bool, tuple[int, int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rows = Rows(len(_COLUMNS), self._row, self.file)
+        self.rows = Rows(_COLUMNS, self._row, self.file)
 
     def take(self, events: list[Any]) -> None:
         """Sort events out."""
@@ -67,23 +67,29 @@ class _Events:
                 ends[phase == "s"] = (int(event["pid"]), int(event["tid"]), _ns(event["ts"]) // 1000)
             elif phase != "M":
                 self.rows.odd += 1
-        except (LookupError, TypeError, ValueError, ArithmeticError):
+        except (LookupError, TypeError, ValueError, OverflowError):
             self.rows.odd += 1
 
     def _row(self, event: Any) -> list[int]:
         args = event.get("args") or {}
-        start = _ns(event["ts"])
+        get, start = args.get, _ns(event["ts"])
         exact = "BeginNs" in args and "EndNs" in args
-        more = [int(value) if (value := args.get(name)) is not None else NONE for name in _COLUMNS[5:9]]
         times = (int(args["BeginNs"]), int(args["EndNs"])) if exact else (start, start + _ns(event.get("dur", 0)))
         name = event.get("name")
-        place = self.texts.place(name if isinstance(name, str) else "")
-        return [int(event["pid"]), int(event["tid"]), start // 1000, *times, *more, place]
+        return [
+            int(event["pid"]), int(event["tid"]), start // 1000, *times, int(get("dev-id", NONE)),
+            int(get("queue-id", NONE)), int(get("stream-id", NONE)), int(get("proc-id", NONE)),
+            self.texts.place(name if isinstance(name, str) else ""),
+        ]  # fmt: skip
 
 
 def _ns(microseconds: Any) -> int:
     """Microseconds, a number or its text, in ns."""
-    return round(float(microseconds) * 1000) if "." in str(microseconds) else int(microseconds) * 1000
+    if isinstance(microseconds, str):
+        whole, _, part = microseconds.partition(".")
+        return int(whole) * 1000 + (int((part + "000")[:3]) if part else 0)
+    value: int = round(microseconds * 1000)
+    return value
 
 
 def read_rocprof(path: str, *, lenient: bool, notes: Notes, process: int | None = None) -> KinetoTrace:
@@ -153,16 +159,19 @@ def _named(part: Part, texts: Texts) -> list[Part]:
 def _correlations(events: _Events, pid: Ints, tid: Ints, us: Ints, until_us: Ints, path: str, notes: Notes) -> Ints:
     """int64 of the same length: the number of the arrow that begins or ends at each event, -1: none."""
     found = np.full(len(pid), -1, np.int64)
+    whole = [ends for ends in events.flows.values() if len(ends) == 2]
     calls: dict[tuple[int, int], list[int]] = {}
     work: dict[tuple[int, int, int], list[int]] = {}
     order = np.argsort(us, kind="stable")
-    for row, process, thread, at in zip(
-        order.tolist(), pid[order].tolist(), tid[order].tolist(), us[order].tolist(), strict=True
-    ):
-        calls.setdefault((process, thread), []).append(row)
-        work.setdefault((process, thread, at), []).append(row)
+    for begins_here in (True, False):
+        sorts = {flow[begins_here][0] for flow in whole}
+        some = order[np.isin(pid[order], list(sorts))]
+        for row, *lane, at in zip(*(column.tolist() for column in (some, pid[some], tid[some], us[some])), strict=True):
+            if begins_here:
+                calls.setdefault((lane[0], lane[1]), []).append(row)
+            else:
+                work.setdefault((lane[0], lane[1], at), []).append(row)
     begins, ends = us.tolist(), until_us.tolist()
-    whole = [ends for ends in events.flows.values() if len(ends) == 2]
     next_call = dict.fromkeys(calls, 0)
     lost = len(events.flows) - len(whole)
     for number, flow in enumerate(sorted(whole, key=lambda flow: flow[True][2]), 1):
