@@ -82,8 +82,8 @@ def outcome(seed: int, path: Path) -> str:
 
 
 def test_mutants_are_read_or_refused(tmp_path: Path) -> None:
-    seen = [outcome(seed, tmp_path / "a.pb") for seed in range(90)]
-    assert seen.count("lenient") > 5 and seen.count("read") > 3
+    seen = [outcome(seed, tmp_path / "a.pb") for seed in range(48)]
+    assert seen.count("lenient") > 5 and seen.count("read") > 2
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def read(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("queue", [True, False])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_compute_communication_and_free_are_the_profilers(seed: int, queue: bool, read: Any) -> None:
     agrees(read(document(seed, queue)))
 
