@@ -16,11 +16,14 @@ from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.job.job import Job
 
 
-def dense(layers: int = 2, hidden: int = 256, tp: int = 2, pp: int = 1, dp: int = 2, **more: Any) -> Job:
+def dense(
+    layers: int = 2, hidden: int = 256, tp: int = 2, pp: int = 1, dp: int = 2, buckets: bool = True, **more: Any
+) -> Job:
     """A generated training step."""
     model = {"layers": layers, "hidden": hidden, "heads": 4, "vocabulary": 1024, "sequence": 256, **more}
     batch = {"micro_batches": 2, "micro_batch": 1}
-    return transformer_job({"model": model, "parallel": {"tp": tp, "pp": pp, "dp": dp}, "batch": batch})
+    spec = {"model": model, "parallel": {"tp": tp, "pp": pp, "dp": dp}, "batch": batch}
+    return transformer_job(spec | {"overlap": {"dp": buckets}})
 
 
 def recorded(folder: Path) -> str:

@@ -35,7 +35,7 @@ def test_the_grid_rounds_up_by_its_ratio_at_most(value: int, ratio: float) -> No
 @pytest.mark.parametrize("split", [{"pp": 2}, {"tp": 1, "dp": 4}, {"dp": 1}, {"tp": 1, "dp": 1}])
 def test_runs_take_the_time_of_their_nodes(split: dict[str, int]) -> None:
     job = dense(**split)
-    found = only_behaviour(job, Grid(1.001), H100, Notes())
+    found = only_behaviour(job, Grid(1.001), H100)
     before, after = (np.array(makespans(one)) for one in (on_device(job, H100), found))
     assert (after >= before).all() and (after <= before * 1.002).all()
     for old, new in zip(job.traces, found.traces, strict=True):
@@ -43,6 +43,13 @@ def test_runs_take_the_time_of_their_nodes(split: dict[str, int]) -> None:
                  for one in (old, new)]  # fmt: skip
         assert all(kinds[1][key] == count for key, count in kinds[0].items() if key[0] != NodeType.COMP_NODE)
         assert 0 < kinds[1][int(NodeType.COMP_NODE), -1] < kinds[0][int(NodeType.COMP_NODE), -1]
+
+
+def test_a_run_is_launched_as_late_as_its_nodes_make_it() -> None:
+    spec = {"model": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1024, "sequence": 256}, "launch_ns": 5000}
+    job = cs.transformer_job(spec | {"parallel": {"tp": 2}, "batch": {"micro_batches": 2, "micro_batch": 1}})
+    before, after = (makespans(one)[0] for one in (on_device(job, H100), only_behaviour(job, Grid(1.001), H100)))
+    assert before <= after <= before * 1.02
 
 
 def test_nothing_but_behaviour_is_left() -> None:
@@ -65,15 +72,14 @@ def test_host_work_memory_and_waits_of_the_host_have_their_place() -> None:
     made.add(2, "gemm", attrs={"is_cpu_op": False, "stream": 7, "host_waits": True}, duration_micros=10, data_deps=[1])
     made.add(3, "gemm", attrs={"is_cpu_op": False, "stream": 7, "launch_ns": 5}, duration_micros=10)
     made.add(4, "load", NodeType.MEM_LOAD_NODE, attrs={"is_cpu_op": False, "tensor_size": 1000}, data_deps=[3])
-    notes = Notes()
-    found = only_behaviour(Job((made.build(),), np.zeros(1, np.int64)), Grid(1.05), None, notes).traces[0]
+    found = only_behaviour(Job((made.build(),), np.zeros(1, np.int64)), Grid(1.05), None).traces[0]
     nodes = [found.node(at) for at in range(len(found))]
     assert [(node.name, node.data_deps) for node in nodes] == [
         ("compute", ()), ("compute", (0,)), ("compute", ()), ("load", (2,)),
     ]  # fmt: skip
     assert nodes[0].attrs == {"is_cpu_op": True, "compute_ns": Grid(1.05).up(7000), "tid": 0}
     assert nodes[1].attrs["host_waits"] and nodes[3].attrs["tensor_size"] == Grid(1.05).up(1000)
-    assert [*notes] == ["1 computations that wait for the host's launch no longer do: their times are left out"]
+    assert nodes[2].attrs["launch_ns"] == 5
 
 
 def test_what_cannot_be_told() -> None:
@@ -86,7 +92,7 @@ def test_what_cannot_be_told() -> None:
     said = TraceBuilder()
     said.add(0, "sum", NodeType.COMM_COLL_NODE, attrs={"comm_type": "secret", "comm_size": 8})
     with pytest.raises(InputError, match="attribute 'comm_type' is a text, which would be released"):
-        only_behaviour(Job((said.build(),), np.zeros(1, np.int64)), Grid(1.05), None, Notes())
+        only_behaviour(Job((said.build(),), np.zeros(1, np.int64)), Grid(1.05), None)
 
 
 def test_exhaustive_search_guesses_the_spec_no_oftener_than_one_in_A(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +101,7 @@ def test_exhaustive_search_guesses_the_spec_no_oftener_than_one_in_A(monkeypatch
             "vocabulary": (1000, 1024, 1040), "micro_batch": (1, 2)}  # fmt: skip
     monkeypatch.setattr(attack, "AXES", {name: axes[name] for name in attack.AXES})
     grid, job = Grid(1.2), dense(tp=1, dp=2)
-    released = only_behaviour(job, grid, H100, Notes())
+    released = only_behaviour(job, grid, H100)
     found = attack.inversion(job, released, grid, H100)
     spec = attack._spec(job.parameters)
     assert spec is not None

@@ -169,7 +169,7 @@ def _behaviour(
     given: Opened, ratio: float, device: str | os.PathLike[str] | Mapping[str, Any] | None, notes: Notes
 ) -> _Made:
     grid, profile = Grid(ratio), None if device is None else load_device(device)
-    found = [only_behaviour(job, grid, profile, notes) for job in given.jobs]
+    found = [only_behaviour(job, grid, profile) for job in given.jobs]
     shown = tuple(inversion(job, own, grid, profile) for job, own in zip(given.jobs, found, strict=True))
     _warn_of_inversion(shown, ratio, notes)
     return _Made([on_device(job, profile) for job in given.jobs], found, shown)

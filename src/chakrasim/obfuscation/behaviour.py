@@ -17,7 +17,6 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.exchange.times import times_ns
 from chakrasim.machine.device.profile import DeviceProfile
-from chakrasim.notes import Notes
 from chakrasim.obfuscation.names import SOURCE
 from chakrasim.trace import work
 from chakrasim.trace.chakra.builder import TraceBuilder
@@ -26,7 +25,7 @@ from chakrasim.trace.job.job import PEER, Job
 from chakrasim.trace.kinds import PARTS, STRING, NodeType
 
 LEAST_RATIO: Final = 1.001
-_SIZES: Final = ("comm_size", work.BYTES)
+_SIZES: Final = ("comm_size", work.BYTES, work.LAUNCH)
 _MESSAGE: Final = ("comm_type", "pg_name", "comm_src", "comm_dst", "comm_tag", PEER, "root_rank", "root",
                    "involved_dim", work.STREAM)  # fmt: skip
 """What stays of a node that communicates or loads, beside its size."""
@@ -59,13 +58,13 @@ class Grid:
         return self._points[bisect_left(self._points, value)]
 
 
-def only_behaviour(job: Job, grid: Grid, profile: DeviceProfile | None, notes: Notes) -> Job:
+def only_behaviour(job: Job, grid: Grid, profile: DeviceProfile | None) -> Job:
     """The job's behaviour, with groups by number, in the order in which the job has them.
 
     Raises InputError for computations whose time is not known, and for nodes that are not known or wait in a circle.
     """
     names = {role: _role(number) for number, role in enumerate(job.process_groups)}
-    traces = [_Behaviour(trace, grid, times_ns(trace, profile), names).trace(notes) for trace in job.traces]
+    traces = [_Behaviour(trace, grid, times_ns(trace, profile), names).trace() for trace in job.traces]
     return Job(tuple(traces), job.trace_of_rank, {names[role]: own for role, own in job.process_groups.items()})
 
 
@@ -96,11 +95,8 @@ class _Behaviour:
         self._waited = trace.attr(work.HOST_WAITS).integers() != 0
         self._columns = {name: trace.attr(name) for name in (*_MESSAGE, *_SIZES, PARTS)}
 
-    def trace(self, notes: Notes) -> Trace:
+    def trace(self) -> Trace:
         """The behaviour."""
-        late = int(self._trace.attr(work.LAUNCH).present.sum())
-        if late:
-            notes.warn(f"{late:,} computations that wait for the host's launch no longer do: their times are left out")
         runs, run_of = self._runs()
         number = {id(run): at for at, run in enumerate(runs)}
         made = TraceBuilder(source=SOURCE)
@@ -150,6 +146,8 @@ class _Behaviour:
             attrs: dict[str, object] = {"is_cpu_op": line is not None and line[0] == 1, work.COMPUTE_NS: taken}
             if line is not None:
                 attrs["tid" if line[0] else work.STREAM] = line[1]
+            if self._columns[work.LAUNCH].present[run.nodes].any():
+                attrs[work.LAUNCH] = self._grid.up(self._launched(run.nodes))
             if self._waited[run.nodes].any():
                 attrs[work.HOST_WAITS] = True
             made.add(at, "compute", NodeType.COMP_NODE, data, control, duration_micros=-(-taken // 1000), attrs=attrs)
@@ -167,6 +165,11 @@ class _Behaviour:
         if self._columns[PARTS].present[node]:
             attrs[PARTS] = [self._grid.up(int(one)) for one in self._columns[PARTS].list(node)]
         made.add(at, _TITLES[NodeType(type_)], type_, data, control, attrs=attrs)
+
+    def _launched(self, nodes: list[int]) -> int:
+        """The launch of a run: as late as its nodes make it, each less what the run computes before it."""
+        times = self._times[nodes]
+        return max(0, int((self._columns[work.LAUNCH].integers(0)[nodes] - (np.cumsum(times) - times)).max()))
 
     def _kept(self, name: str, node: int) -> object:
         value = self._columns[name].value(node)

@@ -17,7 +17,6 @@ import numpy as np
 from chakrasim.errors import ChakrasimError
 from chakrasim.generator import transformer_job
 from chakrasim.machine.device.profile import DeviceProfile
-from chakrasim.notes import Notes
 from chakrasim.obfuscation.behaviour import Grid, only_behaviour
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.job.job import Job, Parameter
@@ -165,7 +164,7 @@ def _release(spec: Mapping[str, Any], sizes: Sizes, grid: Grid, profile: DeviceP
     batch = {"micro_batches": spec["batch"]["micro_batches"], "micro_batch": micro}
     try:
         job = transformer_job({**spec, "model": model, "batch": batch})
-        return _shown(only_behaviour(job, grid, profile, Notes()))
+        return _shown(only_behaviour(job, grid, profile))
     except ChakrasimError:
         return None
 
