@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
 #: Lines that the main road may have: 90,000, a network of packets, answers (why, what if, which one, what differs),
 #: pages, programs learned from jobs, jobs with measured durations or of other makers, compared, obfuscated; profiles of
-#: other makers, iterations of inference servers, published experiments.
-BUDGET = 126_000
+#: other makers, iterations of inference servers, published experiments, offloading.
+BUDGET = 128_000
 
 
 def lines_below(folder: Path) -> Counter[str]:
