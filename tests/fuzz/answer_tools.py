@@ -117,6 +117,15 @@ def _synthesize(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     return [*words, *some(draw, "--count 2", "--seed 3", "--expand", f"--json {out}/r.json", "--quiet", "--strict")]
 
 
+def _obfuscate(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
+    level = draw.choice((*("names", "motifs", "behaviour") * 4, "x", ""))
+    source = f"{folder}/jobs" if level == "motifs" or draw.random() < 0.3 else f"{folder}/jobs/{draw.randrange(4)}/job"
+    words = ["obfuscate", source, "-o", f"{out}/o", "--level", level, "--machine", draw.choice(("h100", "h100", "x"))]
+    key = draw.choice(([], [], ["--key", f"{out}/key"], ["--key", f"{folder}/jobs/0/job.ranks.json"]))
+    levels = {"motifs": [*some(draw, "-k 2"), *odd(draw, "-k")], "behaviour": some(draw, "--device-profile h100")}
+    return [*words, *key, *levels.get(level, []), *some(draw, "--expand", f"--json {out}/r.json", "--quiet")]
+
+
 def _bind(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
     words = ["bind", f"{folder}/pre/job", "--measured", f"{folder}/post", "-o", f"{out}/b"]
     least = some(draw, "--least 0", "--least 0.5", chance=0.5)
@@ -170,6 +179,7 @@ TOOLS = {
     "predict": Tool((answer_inputs.machines,), _predict, aim="machine"),
     "learn": Tool((answer_inputs.learned,), _learn, aim="jobs"),
     "synthesize": Tool((answer_inputs.learned,), _synthesize, aim="m."),
+    "obfuscate": Tool((answer_inputs.learned,), _obfuscate, aim="jobs"),
     "bind": Tool((answer_inputs.bound,), _bind),
     "foreign": Tool((answer_inputs.foreign,), _foreign, (0, 2, 3)),
     "calibrate-collectives": Tool((answer_inputs.measured_collectives,), _fit),

@@ -16,6 +16,7 @@ from chakrasim.synthesis.grammar.durations import Scatter
 from chakrasim.synthesis.groups import Grid
 from chakrasim.synthesis.loops import Loop, places
 from chakrasim.synthesis.model import Learned, Model
+from chakrasim.synthesis.reasons import check_rule
 from chakrasim.synthesis.roles import Role, Said
 from chakrasim.synthesis.search.meters import Meter
 from chakrasim.trace.job.file import checked_parameters
@@ -50,6 +51,7 @@ def model_bytes(learned: Learned) -> bytes:
         "metadata": model.metadata,
         "rank_columns": model.rank_columns,
         "meters": [asdict(meter) for meter in model.meters],
+        "left_out": model.left_out,
         "scatter": model.scatter and model.scatter.to_json(),
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
@@ -90,7 +92,11 @@ def _learned(content: Mapping[str, Any]) -> Learned:
     )
     if {*places(loop)} - {*range(len(roles))}:
         raise ValueError("a loop holds a role that is not there")
-    control, data = ({int(role): rules for role, rules in each.items()} for each in content["reasons"])
+    known = {*range(len(roles))}, {*content["counts"]}
+    control, data = (
+        {int(role): [check_rule(rule, *known) for rule in rules] for role, rules in each.items()}
+        for each in content["reasons"]
+    )
     grid = content["grid"]
     model = Model(
         roles,
@@ -107,6 +113,7 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         [(_said(said), [check(each) for each in laws]) for said, laws in content["metadata"]],
         tuple(content["rank_columns"]),
         tuple(_meter(each) for each in content["meters"]),
+        tuple(str(each) for each in content["left_out"]),
         None if content["scatter"] is None else Scatter.of(content["scatter"]),
     )
     _check_names(model)

@@ -32,6 +32,7 @@ class Model:
     metadata: of each trace, with the laws of the numbers in it.
     rank_columns: what tells ranks apart.
     meters: what adds up along loops.
+    left_out: metadata whose numbers follow no law, which no job that is made has.
     scatter: of recorded durations about their laws.
     """
 
@@ -46,6 +47,7 @@ class Model:
     metadata: list[tuple[tuple[str, int, Any], list[Expression]]]
     rank_columns: tuple[str, ...]
     meters: tuple[Meter, ...]
+    left_out: tuple[str, ...] = ()
     scatter: Scatter | None = None
 
 

@@ -120,6 +120,32 @@ class Rules:
         return -1
 
 
+def check_rule(content: Any, roles: Set[int], loops: Set[str]) -> Rule:
+    """The rule that plain values are. Raises ValueError for what is none, and for roles and loops that are not there
+    (loops by their numbers as texts)."""
+
+    def held(loop: Any) -> bool:
+        return type(loop) is int and (loop == 0 or str(loop) in loops)
+
+    match content:
+        case ["stream", int()]:
+            return content
+        case ["mirror", int(role)] if role in roles:
+            return content
+        case ["last", [*wanted], [*same]] if roles.issuperset(wanted):
+            if all(isinstance(one, list) and [*map(type, one)] == [str, str, int] for one in same):
+                return content
+        case ["begin", [*begun], 0 | 1, int()] if begun and all(map(held, begun)):
+            return content
+        case ["when", loop, "first" | "last" | "not", rule] if held(loop):
+            return ["when", loop, content[2], check_rule(rule, roles, loops)]
+        case ["else", other, rule]:
+            return ["else", check_rule(other, roles, loops), check_rule(rule, roles, loops)]
+        case ["beside", other, int(role), rule] if role in roles:
+            return ["beside", check_rule(other, roles, loops), role, check_rule(rule, roles, loops)]
+    raise ValueError(f"no rule of waiting: {str(content)[:60]}")
+
+
 def _before(places: list[int], at: int) -> int:
     index = bisect_left(places, at) - 1
     return places[index] if index >= 0 else -1

@@ -226,10 +226,9 @@ class Search:
         here[np.flatnonzero(here)] = wanted
         return here
 
-    def metadata(self) -> list[tuple[tuple[str, int, object], list[Expression]]]:
-        """What the metadata of all traces say alike but for numbers, and the laws of these; what has none is left
-        out."""
-        found = []
+    def metadata(self) -> tuple[list[tuple[tuple[str, int, object], list[Expression]]], tuple[str, ...]]:
+        """What the metadata of all traces say alike but for numbers, with the laws of these, and what has none."""
+        found, left_out = [], []
         table = self.tables.ranks()
         for said in self.readings[0].rank.said:
             if not all(said in reading.rank.said for reading in self.readings):
@@ -237,10 +236,10 @@ class Search:
             laws = [levels.find(np.array([reading.rank.numbers[name] for reading in self.readings], np.int64), table,
                                 self.known, 0) for name in number_names(said)]  # fmt: skip
             if None in laws:
-                self.lost[f"metadata {said[0]}, left out"] = 1.0
+                left_out.append(said[0])
             else:
                 found.append((said, [law for law in laws if law is not None]))
-        return found
+        return found, tuple(left_out)
 
 
 def _of_meters(table: Table) -> dict[str, Ints]:

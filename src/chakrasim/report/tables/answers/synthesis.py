@@ -37,6 +37,8 @@ def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[S
         more = len(far) - len(lost)
         title = "No law found for" + (f" (and {more:,} more)" if more else "")
         yield Section(title, ("what", "off in jobs left out"), lost, (0,))
+    if learned.model.left_out:
+        yield Section("Metadata without a law, left out", ("name",), tuple((name,) for name in learned.model.left_out))
 
 
 def learned_json(learned: Learned, size_bytes: int) -> dict[str, Any]:
@@ -47,6 +49,7 @@ def learned_json(learned: Learned, size_bytes: int) -> dict[str, Any]:
         "parameters": dict(_varied(learned)),
         "laws": _laws(learned),
         "lost": learned.lost,
+        "left_out": list(learned.model.left_out),
         "scatter": learned.model.scatter and learned.model.scatter.to_json(),
         "model_bytes": size_bytes,
     }
