@@ -192,3 +192,36 @@ def test_sums_of_products_are_found_from_examples(terms: list[tuple[int, str]], 
     found = law(Examples(np.asarray(wanted, np.int64)[:60], {name: column[:60] for name, column in table.items()}))
     assert found is not None
     assert expressions.value(found, table, 80).tolist() == np.asarray(wanted).tolist()
+
+
+def test_waits_that_go_by_what_no_rule_knows_are_told() -> None:
+    def job(count: int) -> Job:
+        builder = cs.TraceBuilder()
+        for at in range(count):
+            for number, name in enumerate(("a", "c")):
+                builder.add(3 * at + number, name=name, type=4, attrs={"num_ops": 7})
+            builder.add(3 * at + 2, name="d", type=4, ctrl_deps=[3 * at + at % 2], attrs={"num_ops": 7})
+        return Job((builder.build(),), np.zeros(1, np.int64))
+
+    learned = cs.learn([({"n": count}, job(count)) for count in (601, 602, 603, 604, 605)])
+    assert learned.lost["d: what it waits for (control)"] > 0.4
+
+
+def test_values_that_no_job_had_are_told_where_one_is_a_case_of_its_own() -> None:
+    def job(zero: int) -> Job:
+        builder = cs.TraceBuilder()
+        builder.add(0, name="a", type=4, attrs={"num_ops": {0: 17, 1: 900, 3: 41}[zero]})
+        return Job((builder.build(),), np.zeros(1, np.int64))
+
+    learned = cs.learn([({"zero": zero}, job(zero)) for zero in (0, 1, 3) * 4])
+    notes = Notes()
+    list(cs.synthesize(learned, {"zero": 2}, notes=notes))
+    assert any("no job had zero 2" in warning for warning in notes.warnings)
+
+
+def test_a_parameter_is_a_word_or_a_number() -> None:
+    builder = cs.TraceBuilder()
+    builder.add(0, name="a", type=4)
+    own = Job((builder.build(),), np.zeros(1, np.int64))
+    with pytest.raises(InputError, match="a word in some jobs and a number in others"):
+        cs.learn([({"recompute": value}, own) for value in (8, "full")])

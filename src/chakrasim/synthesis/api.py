@@ -30,6 +30,8 @@ from chakrasim.trace.job.job import Job, Parameter
 PathLike = str | os.PathLike[str]
 FEWEST: Final = 2
 """Jobs without which nothing can be told apart from chance."""
+TRIED: Final = 4
+"""Jobs of which some can be left out."""
 
 
 def learn(
@@ -62,6 +64,8 @@ def learn(
                          expected="two or more", remedy="give more jobs, or a folder of them")  # fmt: skip
     if find_spec("scipy") is None:
         said.warn("without SciPy no sums of more than two products are found: pip install 'chakrasim[learn]'")
+    if len(found) < TRIED:
+        said.warn(f"{len(found)} jobs are too few to try laws on jobs that they were not found in: {TRIED} are not")
     recorded = any(is_recorded(trace) for _, job in found for trace in job.traces)
     if recorded:
         found = [(own, _in_short(job)) for own, job in found]
@@ -111,6 +115,11 @@ def _alike(
     every = [{**dict.fromkeys(sorted(sized), 1), **own} for own in every]
     if not any("ranks" in own for own in every):
         every = [{**own, "ranks": job.ranks} for own, job in zip(every, jobs, strict=True)]
+    words = {name for own in every for name, value in own.items() if isinstance(value, str)}
+    mixed = sorted(name for name in words for own in every if not isinstance(own.get(name, ""), str))
+    if mixed:
+        raise InputError("a parameter is a word in some jobs and a number in others", place=mixed[0],
+                         remedy="state it in one way in all jobs")  # fmt: skip
     kinds = {name: type(value)() for own in reversed(every) for name, value in own.items()}
     left = [name for name in kinds if any(name not in own for own in every)]
     if left:

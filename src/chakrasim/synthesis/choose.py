@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,13 +43,14 @@ def choices(learned: Learned, settings: Mapping[str, Parameter], random: np.rand
     names = [*wanted, *(name for name in known[0] if name not in wanted)]
     laws = {name: _follows(known, names[:at], name) for at, name in enumerate(names) if name not in wanted}
     follow = tuple(name for name, law in laws.items() if law is not None)
+    apart = set().union(*map(expressions.told_apart, learned.model.laws()))
     while True:
         like = near[int(random.integers(len(near)))]
         found: dict[str, Parameter] = dict(wanted)
         for name, law in laws.items():
             found[name] = known[like][name] if law is None else _number(law, found)
         ordered = {name: found[name] for name in known[0]}
-        yield Choice(ordered, learned.jobs[like], follow, tuple(_outside(known, ordered)))
+        yield Choice(ordered, learned.jobs[like], follow, tuple(_outside(known, ordered, apart)))
 
 
 def _number(law: Expression, found: Mapping[str, Parameter]) -> int:
@@ -81,8 +82,9 @@ def _follows(known: Sequence[Mapping[str, Parameter]], before: Sequence[str], na
     return plain_law(Examples(wanted, columns))
 
 
-def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Parameter]) -> list[str]:
-    """Numbers beyond those of the jobs, and pairs of choices that no job had."""
+def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Parameter], apart: Set[str]) -> list[str]:
+    """Numbers beyond those of the jobs, or none of theirs where one is a case of its own (``apart``), and pairs of
+    choices that no job had."""
     said = []
     for name, value in found.items():
         own = [each[name] for each in known]
@@ -91,6 +93,8 @@ def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Param
         low, high = min(map(float, own)), max(map(float, own))
         if not low <= value <= high:
             said.append(f"{name} {value:,} lies outside of what the jobs had, {low:,.6g} to {high:,.6g}")
+        elif name in apart and value not in own:
+            said.append(f"no job had {name} {value:,}, and values of it are cases of their own")
     chosen = [name for name in found if 1 < len({each[name] for each in known}) <= 4 and not _counts(known, name)]
     for i, one in enumerate(chosen):
         for other in chosen[i + 1 :]:

@@ -18,7 +18,7 @@ from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.loops import Place
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
-from chakrasim.synthesis.reasons import Asking, Case, Lane, Rules
+from chakrasim.synthesis.reasons import Asking, Case, Lane, Rule, Rules
 from chakrasim.synthesis.roles import Roles
 from chakrasim.synthesis.search.latent import latent_parameters
 from chakrasim.synthesis.search.program import Search, Tables
@@ -26,6 +26,8 @@ from chakrasim.trace.job.job import Job
 
 READ: Final = 120
 """Traces that rules of waiting are looked for in, about."""
+AGAIN: Final = 50
+"""Nodes with wrong waits that rules are looked for in again, about."""
 
 
 def learn_program(
@@ -75,12 +77,25 @@ def find_reasons(
     lost: dict[str, float] = {}
     for kind in (0, 1):
         for role, own in cases[kind].items():
-            few = own[:: max(1, len(own) // reasons.TRIED)]
-            found[kind][role], left = reasons.find(role, few, rules)
-            if left:
-                what = f"{roles.known[role].title}: what it waits for ({('control', 'data')[kind]})"
-                lost[what] = left / sum(len(case.waits) for case in few)
+            found[kind][role], off = _rules_of(role, own, rules)
+            if off:
+                lost[f"{roles.known[role].title}: what it waits for ({('control', 'data')[kind]})"] = off
     return found, lost
+
+
+def _rules_of(role: int, own: Sequence[Case], rules: Rules) -> tuple[list[Rule], float]:
+    """Rules that are looked for in some of the cases, and again with some of those that they get wrong; and the share
+    of waits that are missed or wrong in all of them."""
+    few = [*own[:: max(1, len(own) // reasons.TRIED)]]
+    for again in (True, True, False):
+        found, left = reasons.find(role, few, rules)
+        answers = [{rules.answer(rule, role, case.node, case.lane) for rule in found} - {-1} for case in own]
+        wrong = [case for case, answer in zip(own, answers, strict=True) if answer != {*case.waits}]
+        if left or not wrong or not again:
+            break
+        few += wrong[:: max(1, len(wrong) // AGAIN)]
+    off = sum(len(answer ^ {*case.waits}) for case, answer in zip(own, answers, strict=True))
+    return found, off / max(1, sum(len(case.waits) for case in own))
 
 
 def _cases(

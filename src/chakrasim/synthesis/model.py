@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,13 @@ class Model:
     meters: tuple[Meter, ...]
     left_out: tuple[str, ...] = ()
     scatter: Scatter | None = None
+
+    def laws(self) -> Iterator[Expression]:
+        """Of counts, presence and numbers."""
+        yield from self.counts.values()
+        yield from self.present.values()
+        for own in self.numbers.values():
+            yield from own.values()
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from chakrasim.synthesis.columns import missing
 from chakrasim.synthesis.expand import trace_of
-from chakrasim.synthesis.grammar.durations import Draw
+from chakrasim.synthesis.grammar.durations import OF_RANKS, Draw
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.read import places_of
 from chakrasim.trace.job.job import Job, Parameter
@@ -39,4 +39,4 @@ def job_of(
 def _draw(model: Model, seed: tuple[int, ...], rank: int) -> Draw | None:
     if model.scatter is None:
         return None
-    return Draw(model.scatter, np.random.default_rng((*seed, rank)), seed)
+    return Draw(model.scatter, np.random.default_rng((OF_RANKS, *seed, rank)), seed)

@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 MEASURED: Final = "duration_ns"
 WORK: Final = ("num_ops", "bytes_read", "bytes_written", "comm_size")
 MICROS: Final[Expression] = ["//", ["column", f"own {MEASURED}"], ["const", 1000, 1]]
+OF_RANKS: Final = 1
+OF_STEPS: Final = 2
+"""What seeds of ranks and of steps begin with."""
 MOST: Final = 1.5
 """Logarithms of factors are cut off here."""
 
@@ -60,7 +63,7 @@ class Draw:
     def drawn(self, role: int, durations: Ints, steps: Ints) -> Ints:
         """int64[n]: durations as they might have been recorded."""
         of_step = {
-            step: np.random.default_rng((*self.seed_of_steps, 0, step & 0xFFFFFFFF)).normal(0, self.scatter.step)
+            step: np.random.default_rng((OF_STEPS, *self.seed_of_steps, step & 0xFFFFFFFF)).normal(0, self.scatter.step)
             for step in {*steps.tolist()}
         }
         logs = self.own + np.array([of_step[step] for step in steps.tolist()], np.float64)

@@ -119,7 +119,8 @@ class Search:
         self.counters |= {
             name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
         }
-        taken = {name: wanted.pop(name) for name in (MEASURED, DURATION) if self.recorded and name in wanted}
+        recorded = self.recorded and MEASURED in wanted
+        taken = {name: wanted.pop(name) for name in (MEASURED, DURATION) if name in wanted and recorded}
         self._numbers(role, wanted, part)
         if MEASURED in taken:
             self._times(role, taken[MEASURED], wanted, part)
