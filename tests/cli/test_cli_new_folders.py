@@ -36,6 +36,7 @@ WRITERS = [
     ("retarget w --to 4 -o new/er/w", "w.ranks.json"),
     ("learn w w -o new/er/m", "m"),
     ("synthesize m --output new/er/s", "s.ranks.json"),
+    ("obfuscate w --level names --machine hgx-h100-2 --output new/er/o", "o.ranks.json"),
     ("jsonize w.0.et -o new/er/w.json", "w.json"),
     ("draw w.0.et -o new/er/w.svg", "w.svg"),
     ("timeline device.json -o new/er/t.json.gz", "t.json.gz"),

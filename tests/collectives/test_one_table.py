@@ -23,7 +23,12 @@ OTHERS = {
     "collect/capturing/pretended/distributed.py": "names of FSDP2's streams",
     "converter/retarget/traces.py": "what growing a job assumes of each kind",
     "converter/text_workload/loops.py": "the four that ASTRA-sim's text workloads have",
+    "exchange/astra_sim.py": "those whose share ASTRA-sim takes",
+    "experiments/networks.py": "keys of ASTRA-sim's system file",
+    "trace/chakra/old_schemas.py": "numbers of older schemas",
     "trace/foreign/aicb.py": "operations that AICB tables name",
+    "trace/foreign/otf2.py": "operations that OTF2 names, and how their bytes are counted",
+    "trace/profiles/nccl.py": "which sides NCCL's payloads count",
     "trace/foreign/simai.py": "operations that SimAI workloads name",
     "validation/selene.py": "algorithms of one machine",
 }

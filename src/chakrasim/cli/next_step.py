@@ -167,6 +167,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
     "bind": lambda options, _: _simulate(options.output),
     "retarget": lambda options, _: _simulate(options.output),
     "learn": lambda options, _: ["synthesize", options.output, "--output", "made"],
+    "obfuscate": lambda *_: "look at what would be shared before it is: chakrasim info, chakrasim jsonize",
     "synthesize": lambda options, _: _simulate(options.output if options.count == 1 else f"{options.output}-0"),
     "generate": lambda options, _: (
         _simulate(options.output) if "output" in options else ["info", _first(options.output_dir, "*.et")]
@@ -189,6 +190,7 @@ STEPS: Final[dict[str, Callable[[argparse.Namespace, list[str]], Step]]] = {
         else f"capture, generate and simulate take it as --device-profile {options.output or 'FILE'}"
     ),
     "validate": lambda *_: ["machines"],
+    "experiment": lambda *_: "",  # its tables are the end
     "analyze": lambda options, _: _after_analyze(options),
     "compare": lambda *_: "",  # its tables are the end
     "compare-jobs": lambda *_: "",  # likewise

@@ -11,7 +11,7 @@ from chakrasim.cli.progress import count_ranks
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
-SUMMARY = "Make traces that can be shared: pseudonyms, motifs of many jobs, behaviour alone; with guarantee and price"
+SUMMARY = "Make traces that can be shared: pseudonyms, motifs of many jobs, or behaviour alone"
 EXAMPLES = """\
 IN is a trace of one rank (FILE.et), a job (a prefix), or a folder of jobs; OUT is of the same kind. What is printed and
 written by --json is for the owner: it is no part of the release.

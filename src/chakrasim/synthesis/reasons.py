@@ -127,18 +127,19 @@ def check_rule(content: Any, roles: Set[int], loops: Set[str]) -> Rule:
     def held(loop: Any) -> bool:
         return type(loop) is int and (loop == 0 or str(loop) in loops)
 
-    match content:
+    plain: Rule = content if isinstance(content, list) else []
+    match plain:
         case ["stream", int()]:
-            return content
+            return plain
         case ["mirror", int(role)] if role in roles:
-            return content
-        case ["last", [*wanted], [*same]] if roles.issuperset(wanted):
+            return plain
+        case ["last", [*wanted], [*same]] if all(one in roles for one in wanted):
             if all(isinstance(one, list) and [*map(type, one)] == [str, str, int] for one in same):
-                return content
+                return plain
         case ["begin", [*begun], 0 | 1, int()] if begun and all(map(held, begun)):
-            return content
+            return plain
         case ["when", loop, "first" | "last" | "not", rule] if held(loop):
-            return ["when", loop, content[2], check_rule(rule, roles, loops)]
+            return ["when", loop, plain[2], check_rule(rule, roles, loops)]
         case ["else", other, rule]:
             return ["else", check_rule(other, roles, loops), check_rule(rule, roles, loops)]
         case ["beside", other, int(role), rule] if role in roles:
