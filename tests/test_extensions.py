@@ -90,6 +90,7 @@ def test_a_machine_file_names_a_topology_and_an_algorithm_of_a_module(tmp_path: 
     assert times["line:Line", "slow_ring:slow(times=1)"] > 6 * (1024 + 100)
 
 
+@pytest.mark.slow
 def test_a_changed_route_is_compiled_anew(tmp_path: Path) -> None:
     # What changes is a constant in another file: the line gets the link from its last member to its first.
     (tmp_path / "line.py").write_text(
@@ -104,6 +105,7 @@ def test_a_changed_route_is_compiled_anew(tmp_path: Path) -> None:
     assert times[0] > times[1] == 6 * (1024 + 100)
 
 
+@pytest.mark.slow
 def test_an_installed_package_names_its_own_by_entry_points(tmp_path: Path) -> None:
     own = tmp_path / "site"
     declared = own / "lines-1.0.dist-info"

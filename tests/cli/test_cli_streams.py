@@ -55,6 +55,7 @@ def test_files_are_written_whatever_is_closed(streams: str, tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-"])
 def test_warnings_that_cannot_be_told_do_not_end_a_run(streams: str, tmp_path: Path, trace: Path) -> None:
     machine = tmp_path / "machine.yaml"

@@ -21,7 +21,7 @@ CASES = [
 """`benchmarks/bench_captured_vs_observed.py` has more."""
 
 
-QUICK = ("train_fsdp2.py",)
+QUICK = ("train_ddp.py",)
 MARKED = [
     pytest.param(*case, id=f"{case[0]}-{case[1]}", marks=pytest.mark.slow if case[0] not in QUICK else ())
     for case in CASES

@@ -139,7 +139,7 @@ def _node(draw: st.DrawFn) -> str:
 
 
 @given(nodes=st.lists(_node(), max_size=4), packed=st.booleans())
-@settings(max_examples=35, suppress_health_check=list(HealthCheck))
+@settings(max_examples=18, suppress_health_check=list(HealthCheck))
 def test_made_documents_equal_the_slow_reader(
     tmp_path_factory: pytest.TempPathFactory, nodes: list[str], packed: bool
 ) -> None:

@@ -142,7 +142,7 @@ def _documents(draw: st.DrawFn) -> str:
 
 
 @given(text=_documents(), window=st.sampled_from([1, 7, 50, 100_000]), keep=st.sampled_from(["all", "work"]))
-@settings(max_examples=75, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_made_documents_equal_the_slow_reader(
     tmp_path_factory: pytest.TempPathFactory, text: str, window: int, keep: str
 ) -> None:
