@@ -1,0 +1,48 @@
+"""Profiles of other makers that are odd: nothing is taken for what it is not, nothing ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from profile_files import rocprof, rocprofv3, rocprofv3_document
+from xspace import Maker
+
+from chakrasim.errors import InputError
+from chakrasim.notes import Notes
+from chakrasim.trace import read_kineto
+
+
+def test_one_process_of_a_rocprof_file_is_read_alone(tmp_path: Path) -> None:
+    path, notes = rocprof(tmp_path / "x.json", owners=(5, 6)), Notes()
+    whole, one = (read_kineto(rocprof(tmp_path / "one.json", owners=(5,)))), read_kineto(path, process=5, notes=notes)
+    assert [one.strings[at] for at in one.name] == [whole.strings[at] for at in whole.name]
+    assert one.ts_ns.tolist() == whole.ts_ns.tolist()
+    assert "5 events of other processes than 5 were left out" in notes.notes[0]
+    with pytest.raises(InputError, match="no process 7 that used a device; found processes 5, 6"):
+        read_kineto(path, process=7)
+
+
+def test_processes_of_one_id_are_refused(tmp_path: Path) -> None:
+    path = rocprofv3(tmp_path / "x.json", rocprofv3_document(7), rocprofv3_document(7))
+    for process in (None, 7):
+        with pytest.raises(InputError, match=r"several processes in this profile have one id.*2 processes"):
+            read_kineto(path, process=process)
+
+
+def test_times_beyond_all_numbers_are_counted(tmp_path: Path) -> None:
+    path, notes = rocprof(tmp_path / "x.json", numbers_are_texts=False), Notes()
+    whole = len(read_kineto(path))
+    document = json.loads(path.read_text())
+    next(event for event in document["traceEvents"] if event.get("ph") == "X")["ts"] = float("inf")
+    path.write_text(json.dumps(document).replace("Infinity", "1e999"))
+    assert len(read_kineto(path, notes=notes)) == whole - 1 and "left out 1 events" in notes.warnings[0]
+
+
+def test_lines_of_the_largest_id_are_streams(tmp_path: Path) -> None:
+    maker = Maker()
+    maker.line("/device:TPU:0 SparseCore 1", "XLA Ops", [("fusion", 0, 1000, {})], line=(1 << 63) - 1)
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(maker.space.SerializeToString())
+    assert read_kineto(path).stream.tolist() == [(1 << 62) + 2000]
