@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from profile_files import rocprof, rocprofv3, rocprofv3_document
-from xspace import Maker
+from profile_files import nsys, rocprof, rocprofv3, rocprofv3_document
+from xspace import Maker, gpu_space
 
+from chakrasim.cli.main import main
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.trace import read_kineto
@@ -46,3 +47,27 @@ def test_lines_of_the_largest_id_are_streams(tmp_path: Path) -> None:
     path = tmp_path / "host.xplane.pb"
     path.write_bytes(maker.space.SerializeToString())
     assert read_kineto(path).stream.tolist() == [(1 << 62) + 2000]
+
+
+def test_the_critical_path_of_one_process_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for pids, rank in (((42,), "0"), ((42, 43), "0")):
+        path = nsys(tmp_path / "x.sqlite", pids=pids)
+        assert main(["analyze", "critical-path", str(path), "--rank", rank, "--json", "-"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("maker", ["nsys", "rocprof", "rocprofv3", "xplane"])
+@pytest.mark.parametrize("analysis", ["critical-path --overlay", "bandwidth --counters"])
+def test_nothing_is_drawn_into_profiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], maker: str, analysis: str
+) -> None:
+    path, out = tmp_path / "rank0.xplane.pb", tmp_path / "out.json"
+    if maker == "xplane":
+        path.write_bytes(gpu_space().bytes())
+    else:
+        {"nsys": nsys, "rocprof": rocprof, "rocprofv3": rocprofv3}[maker](path)
+    command, option = analysis.split()
+    assert main(["analyze", command, str(path), option, str(out)]) == 2
+    assert "can be added to Kineto's JSON alone" in capsys.readouterr().err and not out.exists()

@@ -45,3 +45,16 @@ def profile_kind(path: str | os.PathLike[str]) -> str:
             return kind_of(bytes(view[: file.fill(view)]))
     except InputError:
         return ""
+
+
+def refuse_profile(path: str | os.PathLike[str], what: str) -> None:
+    """Raise InputError if ``path``, of which a copy with ``what`` is to be written, is another maker's profile."""
+    kind = profile_kind(path)
+    if kind:
+        raise InputError(
+            f"{what} can be added to Kineto's JSON alone",
+            file=os.fspath(path),
+            found=kind,
+            expected="a trace of PyTorch's profiler",
+            remedy="leave the option away: the figures are the same without it",
+        )
