@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from profile_files import nsys, rocprof, rocprofv3, rocprofv3_document
 from xspace import Maker, gpu_space
 
 from chakrasim.cli.main import main
+from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.trace import read_kineto
+from chakrasim.trace.profiles.nsys import processes
 
 
 def test_one_process_of_a_rocprof_file_is_read_alone(tmp_path: Path) -> None:
@@ -71,3 +74,26 @@ def test_nothing_is_drawn_into_profiles(
     command, option = analysis.split()
     assert main(["analyze", command, str(path), option, str(out)]) == 2
     assert "can be added to Kineto's JSON alone" in capsys.readouterr().err and not out.exists()
+
+
+@pytest.mark.parametrize("data", [b'{"traceEvents": []}', gpu_space().bytes()])
+def test_a_process_is_chosen_only_where_there_may_be_several(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"no process can be chosen.*found process=5"):
+        read_kineto(path, process=5)
+
+
+def test_damaged_exports_are_analysed_leniently(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = nsys(tmp_path / "x.sqlite", pids=(42, 43))
+    with sqlite3.connect(path) as base:
+        (page,) = base.execute("SELECT rootpage FROM sqlite_master WHERE name LIKE '%MEMSET'").fetchone()
+        (size,) = base.execute("PRAGMA page_size").fetchone()
+    data = bytearray(path.read_bytes())
+    data[(page - 1) * size : page * size] = bytes(size)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="the database is damaged"):
+        processes(str(path))
+    assert processes(str(path), lenient=True) == [42, 43] and sniff(path).kind is FileKind.DEVICE
+    assert main(["analyze", "idle", str(path), "--lenient", "--json", "-"]) == 0
+    assert "what comes before it was kept" in capsys.readouterr().err

@@ -14,6 +14,8 @@ NSYS: Final = "an Nsight Systems export (SQLite)"
 ROCPROFV3: Final = "a rocprofv3 profile (JSON)"
 ROCPROF: Final = "a rocprof trace (JSON)"
 XPLANE: Final = "a profile of JAX or XLA (*.xplane.pb)"
+OF_PROCESSES: Final = (NSYS, ROCPROFV3, ROCPROF)
+"""Those whose files may have several processes, of which one can be chosen."""
 _HEAD_BYTES: Final = 1 << 12
 _SDK: Final = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"')
 _LABEL: Final = re.compile(rb'"name"\s*:\s*"(?:\d+ )?(?:CPU H(?:IP|SA) API|CPU KFD API|COPY|Markers and Ranges)"')
