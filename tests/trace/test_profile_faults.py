@@ -14,7 +14,7 @@ from chakrasim.cli.main import main
 from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
-from chakrasim.trace import read_kineto
+from chakrasim.trace import read_kineto, read_trace
 from chakrasim.trace.profiles.nsys import processes
 
 
@@ -97,3 +97,8 @@ def test_damaged_exports_are_analysed_leniently(tmp_path: Path, capsys: pytest.C
     assert processes(str(path), lenient=True) == [42, 43] and sniff(path).kind is FileKind.DEVICE
     assert main(["analyze", "idle", str(path), "--lenient", "--json", "-"]) == 0
     assert "what comes before it was kept" in capsys.readouterr().err
+
+
+def test_an_export_where_a_chakra_trace_should_be_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="found an Nsight Systems export"):
+        read_trace(nsys(tmp_path / "x.et"))
