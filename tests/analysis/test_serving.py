@@ -48,6 +48,9 @@ def mark(line: Timeline, name: str, start: int, length: int, category: str = "us
         ("step[IDLE bs=0]", Stated("idle", 0, 0, 0, 0, 0)),
         ("step[TARGET_VERIFY bs=4]", Stated("unknown", 4)),
         ("steps[DECODE bs=4]", None),
+        pytest.param(f"step[DECODE bs={'9' * 5000}]", None, id="step of a number beyond all"),
+        pytest.param(f"execute_new_1_cached_{'9' * 20}", None, id="requests beyond all"),
+        pytest.param(f"execute_context_1({'9' * 5000})_generation_0(0)", None, id="tokens beyond all"),
         ("execute_diffusion_1_256x256", None),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import struct
 import sys
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ import chakrasim.trace as ct
 from chakrasim.errors import InputError
 from chakrasim.files.inputs import Bound
 from chakrasim.notes import Notes
+from chakrasim.trace.chakra import legacy
 from chakrasim.trace.kinds import CollectiveType
 
 DATA = Path(__file__).parents[1] / "data" / "old-schemas"
@@ -147,6 +149,25 @@ def test_early_traces_of_0_0_4_without_metadata_are_read_whole() -> None:
     assert [text.split(": ")[1] for text in notes] == ["the nodes have no metadata before them, which read as empty"]
     node = official.Node(name="a", type=4, duration_micros=7).SerializeToString()
     assert len(_read(official.frame(node, node))[0]) == 2
+
+
+def test_damage_of_traces_without_metadata_is_where_it_is() -> None:
+    node = official.Node(id=1, name="a", type=4, duration_micros=7).SerializeToString()
+    node = node.removeprefix(b"\x08\x01")
+    data = official.frame(node, node, node)
+    begin = 2 * len(official.frame(node))
+    assert f"which begins at byte {begin})" in _fails(data[:-2])
+    kept, notes = _read(data[:-2], lenient=True)
+    assert len(kept) == 2 and f"left out the last {len(data) - 2 - begin} of {len(data) - 2} bytes" in notes.warnings[0]
+
+
+def test_looking_at_a_message_of_many_fields_takes_little_memory() -> None:
+    data = official.frame(b"\x18\x01" * 100_000)
+    tracemalloc.start()
+    assert legacy.look(data, True) == (legacy.NO_METADATA, "nodes without metadata before them")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * len(data)
 
 
 def test_run_times_of_the_pytorch_converter_are_microseconds() -> None:

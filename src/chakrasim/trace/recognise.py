@@ -111,14 +111,15 @@ def _is_text(head: bytes) -> bool:
 def look(data: bytes) -> str | None:
     """What ``data``, which are no Chakra trace, look like; None if nothing known."""
     head = data[:4096]
+    profile = kinds.kind_of(head)
+    if profile:
+        return profile
     known = signature(head)
     if known is not None:
         return known.name
     json = _json_look(head)
     if json is not None:
         return json
-    if kinds.kind_of(head):
-        return kinds.kind_of(head)
     if _is_chakra(head):
         return _CHAKRA
     if not any(head):
@@ -132,8 +133,8 @@ def look(data: bytes) -> str | None:
     return None
 
 
-def damage(status: int, columns: Columns, source: str) -> InputError:
-    """The error for a decoding that ended with the code ``status``."""
+def damage(status: int, columns: Columns, source: str, added: int = 0) -> InputError:
+    """The error for a decoding that ended with the code ``status``; the first ``added`` bytes are not of the file."""
     from chakrasim.trace.chakra import wire
 
     faults = {
@@ -157,7 +158,7 @@ def damage(status: int, columns: Columns, source: str) -> InputError:
         need = int(state[wire.NEED])
         found = f"{left} of its {need} bytes" if need else f"{left} bytes of its length"
     if frames <= 1:
-        guess = look(data[:4096].tobytes())
+        guess = look(data[added : 4096 + added].tobytes())
         if guess is not None and guess != _CHAKRA:
             remedy = remedy_of(guess) or _REMEDY
             return InputError("this is no Chakra trace", file=source, found=guess, expected=_CHAKRA, remedy=remedy)
@@ -165,7 +166,7 @@ def damage(status: int, columns: Columns, source: str) -> InputError:
     return InputError(
         f"the trace is damaged: {faults[status]}",
         file=source,
-        place=f"byte {at}, in {message} (which begins at byte {begin})",
+        place=f"byte {at - added}, in {message} (which begins at byte {begin - added})",
         found=found,
         remedy=remedy,
     )

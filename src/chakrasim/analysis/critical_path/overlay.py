@@ -44,12 +44,15 @@ def write_overlay(
     in .gz. Without ``keep_all``, other complete events are left out, except annotations and Python's.
 
     The file is taken event by event: what is held is its text and the events that ``arrows`` refer to. Returns the
-    number of arrows. Raises InputError if a file cannot be read, is no Kineto trace, or cannot be written.
+    number of arrows. Raises InputError if a file cannot be read, is no Kineto trace or is
+    another maker's profile, or cannot be written.
     """
     from chakrasim.files.outputs import write_pieces
     from chakrasim.files.storage import read_unpacked
+    from chakrasim.trace.profiles.kinds import refuse_profile
 
     source = os.fspath(trace)
+    refuse_profile(source, "a critical path")
     raw = read_unpacked(source, expected="a Kineto trace", held=2)
     needed = {end for arrow in arrows for end in (arrow.source, arrow.target)}
     pieces = _overlaid(raw.decode("utf-8", "replace"), source, events, needed, arrows, keep_all)

@@ -61,9 +61,12 @@ class Iterations:
         return np.searchsorted(self.start_ns, times_ns, "right") - 1
 
 
-_VLLM = re.compile(r"execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)[^)]*\)$")
-_VLLM_OLD = re.compile(r"execute_new_(\d+)_cached_(\d+)$")
-_SGLANG = re.compile(r"step\[(\w+) bs=(\d+)((?: \w+=\d+)*)\]$")
+_COUNT = r"(\d{1,15})(?!\d)"
+_VLLM = re.compile(
+    rf"execute_(?:\d+_)?context_{_COUNT}\((?:sq)?{_COUNT}[^)]*\)_generation_{_COUNT}\((?:sq)?{_COUNT}[^)]*\)$"
+)
+_VLLM_OLD = re.compile(rf"execute_new_{_COUNT}_cached_{_COUNT}$")
+_SGLANG = re.compile(rf"step\[(\w+) bs={_COUNT}((?: \w+=\d{{1,18}})*)\]$")
 _FUNCTION = re.compile(
     r".*vllm/.*model_runner\.py\(\d+\): execute_model$|.*sglang/.*/model_runner\.py\(\d+\): forward$"
 )

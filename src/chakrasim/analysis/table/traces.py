@@ -75,16 +75,16 @@ def _each(listed: list[TraceLike], notes: Notes, lenient: bool) -> Iterable[Rank
             continue
         paths = [Path(one)] if not os.path.isdir(one) else _kineto_files(Path(one), notes)
         for path in paths:
-            for process in _processes(path):
+            for process in _processes(path, lenient):
                 yield read_kineto(path, keep="all", lenient=lenient, notes=notes, process=process)
 
 
-def _processes(path: Path) -> Sequence[int | None]:
+def _processes(path: Path, lenient: bool) -> Sequence[int | None]:
     """The processes whose traces a profile of another maker has, if there are several: each is a rank."""
     from chakrasim.trace.profiles.kinds import NSYS, profile_kind
     from chakrasim.trace.profiles.nsys import processes
 
-    found = processes(str(path)) if profile_kind(path) == NSYS else []
+    found = processes(str(path), lenient=lenient) if profile_kind(path) == NSYS else []
     return found if len(found) > 1 else (None,)
 
 

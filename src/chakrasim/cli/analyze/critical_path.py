@@ -129,10 +129,10 @@ def _linked(options: argparse.Namespace, trace: RankTrace) -> ShownPath:
     from chakrasim.analysis.critical_path.shown import ShownPath
     from chakrasim.linker.api import link
     from chakrasim.report.tables.critical_path import path_sections
-    from chakrasim.trace.kineto.read import read_kineto
+    from chakrasim.trace.kineto.only_work import only_work
 
     notes = Notes()
-    device = read_kineto(trace.kineto.source, keep="work", lenient=options.lenient)
+    device = only_work(trace.kineto)
     linked = link(options.host, device, rank=trace.rank, lenient=options.lenient, notes=notes)
     tell_warnings(notes.warnings, options)
     path = linked_critical_path(linked, annotation=options.annotation, instance=options.instance)

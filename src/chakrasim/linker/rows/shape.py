@@ -109,7 +109,7 @@ def _held(work: LaneEvents, launches: Launches, waits: Links) -> Mask:
     called = launches.time_ns
     first = np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)]
     held = first | (np.roll(device.end_ns, 1) > called)
-    held[waits.target] |= device.end_ns[waits.source] > called[waits.target]
+    np.logical_or.at(held, waits.target, device.end_ns[waits.source] > called[waits.target])
     found = np.zeros(len(work.host) + 1, np.bool_)
     found[launches.call[held & (launches.call >= 0)]] = True
     return found

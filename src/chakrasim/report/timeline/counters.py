@@ -13,6 +13,7 @@ from chakrasim.analysis.table.traces import RankTrace
 from chakrasim.errors import InputError
 from chakrasim.files.outputs import write_whole
 from chakrasim.files.storage import read_unpacked
+from chakrasim.trace.profiles.kinds import refuse_profile
 
 
 def counter_events(one: RankTrace) -> list[dict[str, Any]]:
@@ -31,11 +32,12 @@ def counter_events(one: RankTrace) -> list[dict[str, Any]]:
 def write_with_counters(traces: Sequence[RankTrace], path: str) -> None:
     """Write the file of a trace, as it is, with the counters at its end; compressed if ``path`` ends with .gz.
 
-    Raises InputError if there are several traces, and for a file that is not whole.
+    Raises InputError if there are several traces, for another maker's profile, and for a file that is not whole.
     """
     if len(traces) != 1:
         raise InputError("counters are written for one trace", found=f"{len(traces)} traces", remedy="give --rank")
     source = traces[0].kineto.source
+    refuse_profile(source, "counters")
     try:
         document = json.loads(read_unpacked(source, expected="a Kineto trace", held=8))
         events = document if isinstance(document, list) else document["traceEvents"]

@@ -33,11 +33,15 @@ def parse_trace(
     that place are kept instead, and a warning counts what was kept and lost. ``limit`` bounds the memory of the trace's
     columns; None: by the number of bytes.
     """
+    recognise.refuse_other_formats(data, source)
+    return _parsed(data, source, lenient, Notes() if notes is None else notes, limit)
+
+
+def _parsed(data: bytes, source: str, lenient: bool, notes: Notes, limit: Bound | None, added: int = 0) -> Trace:
+    """As `parse_trace`; the first ``added`` bytes are not of the file, whose places are told without them."""
     from chakrasim.trace.chakra import legacy, wire
     from chakrasim.trace.chakra.decoded import Columns
 
-    notes = Notes() if notes is None else notes
-    recognise.refuse_other_formats(data, source)
     columns = Columns(np.frombuffer(data, np.uint8), limit or bound(len(data)), source)
     status = columns.decode()
     unknown = int(columns.state[wire.UNKNOWN])
@@ -49,17 +53,17 @@ def parse_trace(
                 raise recognise.unknown_schema(found, source)
             if schema == legacy.NO_METADATA:
                 notes.note(f"{source}: the nodes have no metadata before them, which read as empty")
-                return parse_trace(b"\0" + data, source, lenient=lenient, notes=notes, limit=limit)
+                return _parsed(b"\0" + data, source, lenient, notes, limit, added=1)
             from chakrasim.trace.chakra.old_schemas import read_old
 
             return read_old(data, source, schema, lenient=lenient, notes=notes, limit=limit or bound(len(data)))
     if status != wire.DONE:
-        damage = recognise.damage(status, columns, source)
+        damage = recognise.damage(status, columns, source, added)
         if not lenient or not columns.state[wire.FRAMES]:
             raise damage
         kept = int(columns.state[wire.FRAMES]) - 1
         lost = len(data) - int(columns.state[wire.POS])
-        notes.warn(f"{damage}: kept the {kept} nodes before it, left out the last {lost} of {len(data)} bytes")
+        notes.warn(f"{damage}: kept the {kept} nodes before it, left out the last {lost} of {len(data) - added} bytes")
     if unknown:
         notes.warn(f"{source}: left out {unknown} fields that Chakra schema 0.0.4 does not define")
     return columns.trace(source)

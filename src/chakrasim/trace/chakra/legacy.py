@@ -16,6 +16,7 @@ WITH_ATTRIBUTES: Final = "0.0.2 or 0.0.3"
 NO_METADATA: Final = "0.0.4"
 """Written without metadata, as by the first converters of text workloads for 0.0.4."""
 _LOOKED_AT = 64
+_BEYOND: Final = 32  # no schema has a field of this number
 
 
 class Damage(ValueError):
@@ -31,7 +32,7 @@ def look(data: bytes, damaged: bool) -> tuple[str, str] | None:
 
     It goes by the first messages. ``damaged``: decoding by today's schema failed.
     """
-    messages = [list(_intact(body)) for body in islice(_whole(data), _LOOKED_AT)]
+    messages = [_looks(body) for body in islice(_whole(data), _LOOKED_AT)]
     if not messages:
         return None
     seen = {(number, wire) for message in messages for number, wire, _, _ in message}
@@ -43,11 +44,11 @@ def look(data: bytes, damaged: bool) -> tuple[str, str] | None:
         if (11, BLOCK) in seen:
             return WITH_ATTRIBUTES, "a node as first message, with the fields of schema 0.0.2 or 0.0.3"
         # Writers of proto3 leave zeros out and pack numbers.
-        proto2 = (4, VARINT) in seen or any(number == 1 and value == 0 for number, _, value, _ in messages[0])
+        proto2 = (4, VARINT) in seen or any(number == 1 and zero for number, _, zero, _ in messages[0])
         if proto2 and {(6, VARINT), (7, VARINT)} & seen and max(numbers) < 8:
             return FIRST, "a node as first message, written as schema 0.0.1 was"
-        tenth = [content for message in messages for number, _, _, content in message if number == 10]
-        if tenth and max(numbers) == 10 and all(content[:1] == b"\x0a" for content in tenth):
+        tenth = {first for message in messages for number, _, _, first in message if number == 10}
+        if tenth == {b"\x0a"} and max(numbers) == 10:
             return NO_METADATA, "nodes of 0.0.4, whose attributes have names, without metadata before them"
         return "", "a node where the metadata should be: an older schema, or the metadata are missing"
     if (3, VARINT) in begins and (1, BLOCK) not in begins:  # proto3 leaves out an id of 0
@@ -122,8 +123,13 @@ def _whole(data: bytes) -> Iterator[bytes]:
         return
 
 
-def _intact(body: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+def _looks(body: bytes) -> set[tuple[int, int, bool, bytes]]:
+    """(number, `_BEYOND` at most; wire type; whether the value is 0; first byte of the content) of the intact fields:
+    however many there are, few differ."""
+    found = set()
     try:
-        yield from fields(body)
+        for number, wire, value, content in fields(body):
+            found.add((min(number, _BEYOND), wire, value == 0, content[:1]))
     except Damage:
-        return
+        pass
+    return found

@@ -30,13 +30,20 @@ def read_kineto(
     from chakrasim.trace.kineto import job_timelines
     from chakrasim.trace.kineto.ascend import is_ascend, sorted_out
     from chakrasim.trace.kineto.only_work import only_work
-    from chakrasim.trace.profiles.kinds import profile_kind
+    from chakrasim.trace.profiles.kinds import OF_PROCESSES, profile_kind
     from chakrasim.trace.profiles.read import read_profile
 
     if keep not in ("all", "work"):
         raise InputError("unknown selection of events", found=repr(keep), expected="'all' or 'work'")
     said, name = Notes() if notes is None else notes, os.fspath(path)
     kind = profile_kind(path)
+    if process is not None and kind not in OF_PROCESSES:
+        raise InputError(
+            "no process can be chosen in this file: it is read as the trace of one",
+            file=name,
+            found=f"process={process}" + (f" for {kind}" if kind else ""),
+            expected="process=ID only for exports of Nsight Systems, profiles of rocprofv3 and traces of rocprof",
+        )
     if kind:
         trace = read_profile(name, kind, lenient=lenient, notes=said, process=process)
         return only_work(trace) if keep == "work" else trace

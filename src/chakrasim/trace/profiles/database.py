@@ -51,6 +51,13 @@ class Database:
             self.limit.check(self._held, self.path)
         return np.ascontiguousarray(np.concatenate(blocks).T)
 
+    def distinct(self, table: str, column: str) -> set[int]:
+        """The integers in a column of a table."""
+        if column not in self.columns(table):
+            return set()
+        sql = f'SELECT DISTINCT "{column}" FROM "{table}" WHERE typeof("{column}") = \'integer\''
+        return {value for rows in self._blocks(sql) for (value,) in rows}
+
     def texts(self, table: str, number: str, text: str) -> Iterator[tuple[int, str]]:
         """(number, text) of each row that has both."""
         return ((at, str(value)) for at, value in self.values(table, number, text))

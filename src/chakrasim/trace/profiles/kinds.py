@@ -14,6 +14,8 @@ NSYS: Final = "an Nsight Systems export (SQLite)"
 ROCPROFV3: Final = "a rocprofv3 profile (JSON)"
 ROCPROF: Final = "a rocprof trace (JSON)"
 XPLANE: Final = "a profile of JAX or XLA (*.xplane.pb)"
+OF_PROCESSES: Final = (NSYS, ROCPROFV3, ROCPROF)
+"""Those whose files may have several processes, of which one can be chosen."""
 _HEAD_BYTES: Final = 1 << 12
 _SDK: Final = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"')
 _LABEL: Final = re.compile(rb'"name"\s*:\s*"(?:\d+ )?(?:CPU H(?:IP|SA) API|CPU KFD API|COPY|Markers and Ranges)"')
@@ -45,3 +47,16 @@ def profile_kind(path: str | os.PathLike[str]) -> str:
             return kind_of(bytes(view[: file.fill(view)]))
     except InputError:
         return ""
+
+
+def refuse_profile(path: str | os.PathLike[str], what: str) -> None:
+    """Raise InputError if ``path``, of which a copy with ``what`` is to be written, is another maker's profile."""
+    kind = profile_kind(path)
+    if kind:
+        raise InputError(
+            f"{what} can be added to Kineto's JSON alone",
+            file=os.fspath(path),
+            found=kind,
+            expected="a trace of PyTorch's profiler",
+            remedy="leave the option away: the figures are the same without it",
+        )

@@ -90,17 +90,22 @@ def read_nsys(path: str, *, lenient: bool, notes: Notes, process: int | None = N
 def look(path: str) -> tuple[str, int]:
     """What a database is if it is no export with a trace ("": it is one), and the process that used devices, if it is
     one (-1)."""
-    with open_database(path, NSYS) as base:
+    with open_database(path, NSYS, lenient=True) as base:
         other = _other(base)
-    users = [] if other else processes(path)
+        users = [] if other else _users(base)
     return other, users[0] if len(users) == 1 else -1
 
 
-def processes(path: str) -> list[int]:
-    """The ids of the processes that used devices, ascending. Raises InputError for what is no database."""
-    with open_database(path, NSYS) as base:
-        owners = [base.integers(table, (column,))[0] for table, column in _OWNERS]
-    return sorted({one for owner in owners for one in np.unique(_process(owner)).tolist()} - {-1})
+def processes(path: str, *, lenient: bool = False) -> list[int]:
+    """The ids of the processes that used devices, ascending. Raises InputError for what is no database, and unless
+    ``lenient`` for damaged ones."""
+    with open_database(path, NSYS, lenient=lenient) as base:
+        return _users(base)
+
+
+def _users(base: Database) -> list[int]:
+    owners = set().union(*(base.distinct(table, column) for table, column in _OWNERS))
+    return np.unique(_process(np.array(sorted(owners), np.int64))).tolist()
 
 
 def _other(base: Database) -> str:

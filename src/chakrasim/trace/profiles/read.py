@@ -9,12 +9,14 @@ from chakrasim.trace.profiles import kinds
 
 def read_profile(path: str, kind: str, *, lenient: bool, notes: Notes, process: int | None = None) -> KinetoTrace:
     """The trace of ``process`` in a file of a kind of `kinds`. Raises InputError for what cannot be read."""
+    if kind == kinds.XPLANE:
+        from chakrasim.trace.xplane.read import read_xplane
+
+        return read_xplane(path, lenient=lenient, notes=notes)
     if kind == kinds.NSYS:
         from chakrasim.trace.profiles.nsys import read_nsys as read
     elif kind == kinds.ROCPROFV3:
         from chakrasim.trace.profiles.rocprofv3 import read_rocprofv3 as read
-    elif kind == kinds.XPLANE:
-        from chakrasim.trace.xplane.read import read_xplane as read
     else:
         from chakrasim.trace.profiles.rocprof import read_rocprof as read
     return read(path, lenient=lenient, notes=notes, process=process)

@@ -15,6 +15,8 @@ from chakrasim.files.storage import Stream
 from chakrasim.notes import Notes
 from chakrasim.trace.kineto.columns import Ints
 
+FAULTS: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+"""What taking a record apart raises where it is not as its profiler writes it."""
 _COPIES: Final = 4  # rows are held as they were read, as columns, by start, and in the trace
 
 
@@ -30,7 +32,7 @@ class Rows:
         """Take records."""
         try:
             self._held.fromlist([value for record in records for value in self._take(record)])
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        except FAULTS:
             for record in records:
                 self._add(record)
         self._file.check(_COPIES * 8 * len(self._held), "what is in the file")
@@ -38,7 +40,7 @@ class Rows:
     def _add(self, record: Any) -> None:
         try:
             self._held.fromlist([_signed(value) for value in self._take(record)])
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except FAULTS:
             self.odd += 1
 
     def columns(self) -> Ints:

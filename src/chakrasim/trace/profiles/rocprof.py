@@ -18,7 +18,7 @@ from chakrasim.notes import Notes
 from chakrasim.trace.kineto.columns import Ints, KinetoTrace
 from chakrasim.trace.profiles.build import NONE, Part, Texts, assemble, one_process
 from chakrasim.trace.profiles.kinds import ROCPROF
-from chakrasim.trace.profiles.records import Rows, document
+from chakrasim.trace.profiles.records import FAULTS, Rows, document
 
 _NUMBERED: Final = re.compile(r"(?:\d+ )?(.*)")
 _CATEGORIES: Final = {
@@ -67,7 +67,7 @@ class _Events:
                 ends[phase == "s"] = (int(event["pid"]), int(event["tid"]), _ns(event["ts"]) // 1000)
             elif phase != "M":
                 self.rows.odd += 1
-        except (LookupError, TypeError, ValueError, OverflowError):
+        except FAULTS:
             self.rows.odd += 1
 
     def _row(self, event: Any) -> list[int]:
@@ -96,7 +96,7 @@ def read_rocprof(path: str, *, lenient: bool, notes: Notes, process: int | None 
     """Kernels, copies, calls of HIP, HSA and the driver, markers.
 
     Raises InputError for damaged files (with ``lenient`` what comes before the damage is kept), for those of several
-    processes, and where ``process`` is another one.
+    processes where ``process`` does not say which, and where it is another one. Events that name no process are kept.
     """
     header: dict[str, Any] = {"format": "rocprof trace (JSON)"}
     with document(path, ROCPROF, lenient=lenient, notes=notes) as (text, file):
@@ -113,11 +113,14 @@ def read_rocprof(path: str, *, lenient: bool, notes: Notes, process: int | None 
         notes.warn(f"{path}: left out {events.rows.odd:,} events that are not as rocprof writes them")
     pid, tid, us, begin, end, device, queue, stream, owner, name = events.rows.columns()
     owners = set(np.unique(owner).tolist()) - {NONE}
-    one_process(path, dict.fromkeys(owners, 0), process)
+    chosen = one_process(path, {one: one for one in owners}, process)
     correlation = _correlations(events, pid, tid, us, end // 1000, path, notes)
+    mine = (owner == chosen) | (owner == NONE)
+    if not mine.all():
+        notes.note(f"{path}: {int((~mine).sum()):,} events of other processes than {chosen} were left out")
     parts = []
-    for number in np.unique(pid).tolist():
-        some = pid == number
+    for number in np.unique(pid[mine]).tolist():
+        some = mine & (pid == number)
         label = events.labels.get(number, "")
         match = _DEVICE.fullmatch(label)
         category = "kernel" if match else _CATEGORIES.get(label, "other")

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from chakrasim.errors import InputError
 from chakrasim.files.json_head import JsonHead
 from chakrasim.files.storage import Stream
 from chakrasim.notes import Notes
+from chakrasim.text.amounts import first_of
 from chakrasim.trace.kineto.columns import Ints, KinetoTrace
 from chakrasim.trace.profiles.build import NONE, Part, Texts, assemble, one_process
 from chakrasim.trace.profiles.kinds import ROCPROFV3
@@ -151,6 +153,15 @@ def read_rocprofv3(path: str, *, lenient: bool, notes: Notes, process: int | Non
                 found[-1].read(text, file)
     columns = [{name: rows.columns() for name, rows in one.rows.items()} for one in found]
     full = [at for at, lists in enumerate(columns) if any(values.size for values in lists.values())]
+    ids = [found[at].pid for at in full]
+    if len(set(ids)) < len(ids):
+        raise InputError(
+            "several processes in this profile have one id, or none",
+            file=path,
+            found=f"{len(ids)} processes with the ids {first_of([str(one) for one in sorted(set(ids))], 8)}",
+            expected="a pid of its own in the metadata of each",
+            remedy="write the profile of each process into a file of its own",
+        )
     at = one_process(path, {found[at].pid: at for at in full}, process)
     one = found[at] if at >= 0 else _Process()
     for name, rows in one.rows.items():

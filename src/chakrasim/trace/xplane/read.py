@@ -34,11 +34,11 @@ _NOTED: Final = {
 }
 
 
-def read_xplane(path: str, *, lenient: bool, notes: Notes, process: int | None = None) -> KinetoTrace:
+def read_xplane(path: str, *, lenient: bool, notes: Notes) -> KinetoTrace:
     """The events of the profile ``path``, plain or gzip, in the order of the file.
 
     Begin and end of each event are rounded down to ns: order and nesting stay, and what does not overlap in ps does not
-    in ns. All planes are taken as one process, whose number (``process``) they do not say. Raises InputError for
+    in ns. All planes are taken as one process, whose number they do not say. Raises InputError for
     damage; ``lenient`` reads each damaged message up to its first fault, and says so.
     """
     raw = read_bytes(path, expected=XPLANE)

@@ -15,6 +15,7 @@ OTHER: Final = "other_plane"
 
 _DEVICE: Final = re.compile(r"/device:(?!CUSTOM\b)(\w+):(\d{1,9})(?: SparseCore (\d{1,5}))?")
 _STREAM: Final = re.compile(r"Stream #(\d{1,18})")
+_LAST_STREAM: Final = 1 << 62
 _COPY: Final = re.compile(r"Memcpy")
 _FILL: Final = re.compile(r"Memset")
 #: Lines of devices whose events are operations one after another, those of control flow around those in them.
@@ -38,7 +39,7 @@ class Owner:
         """The stream that a line of a device shows; sparse cores have 1000, 2000, ... more than the tensor core."""
         match = _STREAM.match(line.name)
         number = int(match[1]) if match else line.id
-        return max(number, 0) + 1000 * (self.sparse_core + 1)
+        return min(max(number, 0), _LAST_STREAM) + 1000 * (self.sparse_core + 1)
 
     def works(self, line: Line) -> bool:
         """Whether the events of a device's line are work, and not names or parts of it."""
