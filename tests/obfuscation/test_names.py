@@ -107,6 +107,12 @@ def test_what_is_foreign_gets_pseudonyms_and_groups_stay() -> None:
                            "types": f"['Tensor(float)', '{hide('type', 'c10::secret')}']"}  # fmt: skip
 
 
+@pytest.mark.parametrize(("given", "left"), [("0.0.4", "0.0.4"), ("1.1.1-chakra.0.0.4", "1.1.1-chakra.0.0.4"),
+                                            ("acme-internal-7", ""), ("0.0.4\n", "")])  # fmt: skip
+def test_a_version_that_is_no_version_is_left_out(given: str, left: str) -> None:
+    assert hide_in_trace(TraceBuilder(version=given).build(), Pseudonyms(KEY)).version == left
+
+
 def test_recorded_times_begin_at_0_on_both_clocks() -> None:
     def times(*recorded: tuple[int, int]) -> list[tuple[int, int]]:
         made = TraceBuilder()

@@ -31,6 +31,8 @@ _KINDS: Final = {
     NodeType.COMM_RECV_NODE: "receive",
     NodeType.COMM_COLL_NODE: "collective",
 }
+_VERSION: Final = re.compile(r"[0-9.]*(-chakra\.[0-9.]*)?")
+"""Versions of the schema, as recorders of PyTorch write them, too."""
 _WORD: Final = re.compile(r"[^\W\d]\w*(?:(?:::|\.)\w+)*")
 SOURCE: Final = "<obfuscated>"
 _DAY_NS: Final = 86_400_000_000_000
@@ -108,7 +110,8 @@ class _Hiding:
         attrs = self._attributes(old.attrs, "attribute", ATTRIBUTES, items)
         meta = self._attributes(old.meta, "metadata", METADATA, items)
         inputs, outputs = (self._ports(column) for column in (old.inputs, old.outputs))
-        return replace(old, name_index=names, attrs=attrs, meta=meta, inputs=inputs, outputs=outputs,
+        version = old.version if _VERSION.fullmatch(old.version) else ""
+        return replace(old, version=version, name_index=names, attrs=attrs, meta=meta, inputs=inputs, outputs=outputs,
                        lists=Csr(old.lists.offsets, items), strings=self._strings.build(), source=SOURCE)  # fmt: skip
 
     def _each(self, column: NDArray[Any], what: str, answer: Callable[[str], str]) -> NDArray[np.int32]:
