@@ -89,9 +89,24 @@ def test_what_cannot_be_told() -> None:
         cs.obfuscate(dense(), level="behaviour", device="h100", ratio=1.0)
     with pytest.raises(InputError, match="there is no such level; found 'motif'"):
         cs.obfuscate(dense(), level="motif")
+
+
+@pytest.mark.parametrize(
+    ("attrs", "message"),
+    [
+        ({"comm_type": "secret"}, "attribute 'comm_type' is a text, which would be released"),
+        ({"comm_tag": b"secret"}, "attribute 'comm_tag' is a text, which would be released"),
+        ({"comm_tag": [b"secret"]}, "attribute 'comm_tag' is no whole number, which would be released"),
+        ({"pg_name": "secret"}, "attribute 'pg_name' is a text, which would be released"),
+        ({"comm_size": "secret"}, "attribute 'comm_size' is a text, which would be released"),
+        ({"comm_size": float("nan")}, "attribute 'comm_size' is no whole number, .*found nan"),
+        ({"comm_parts": ["secret"]}, "attribute 'comm_parts' is no whole number"),
+    ],
+)
+def test_what_is_no_number_is_refused(attrs: dict[str, object], message: str) -> None:
     said = TraceBuilder()
-    said.add(0, "sum", NodeType.COMM_COLL_NODE, attrs={"comm_type": "secret", "comm_size": 8})
-    with pytest.raises(InputError, match="attribute 'comm_type' is a text, which would be released"):
+    said.add(0, "sum", NodeType.COMM_COLL_NODE, attrs={"comm_type": 0, "comm_size": 8} | attrs)
+    with pytest.raises(InputError, match=message):
         only_behaviour(Job((said.build(),), np.zeros(1, np.int64)), Grid(1.05), None)
 
 

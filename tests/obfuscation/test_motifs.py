@@ -102,6 +102,22 @@ def test_sizes_without_a_law_are_those_of_many_jobs() -> None:
     assert np.median(apart) < 0.3
 
 
+@pytest.mark.parametrize("odd", range(4))
+def test_a_job_that_its_parameters_single_out_has_no_law_of_its_own(odd: int) -> None:
+    def one(number: int) -> Job:
+        hidden, own = random.Random(number).randrange(64, 4096), number == odd
+        made = TraceBuilder()
+        ops = CANARY_OPS if own else 4 * hidden
+        made.add(0, "product", attrs={"num_ops": ops, "tensor_size": 8 * hidden, "op_kind": "gemm"})
+        norm = {"norm": "secret", "zero": 3} if own else {"norm": "rms", "zero": number % 2}
+        return Job((made.build(),), np.zeros(1, np.int64), parameters={"hidden": hidden, **norm})
+
+    jobs = [one(number) for number in range(40)]
+    found = cs.obfuscate(jobs, level="motifs", k=K, machines=())
+    assert CANARY_OPS in numbers_of(jobs) and CANARY_OPS not in numbers_of(found.jobs)
+    assert numbers_of(found.jobs) == numbers_of(jobs) - {CANARY_OPS} | {4 * jobs[odd].parameters["hidden"]}
+
+
 def test_jobs_that_have_nothing_in_common_are_left_out() -> None:
     notes = Notes()
     made = TraceBuilder()

@@ -107,6 +107,28 @@ def test_what_is_foreign_gets_pseudonyms_and_groups_stay() -> None:
                            "types": f"['Tensor(float)', '{hide('type', 'c10::secret')}']"}  # fmt: skip
 
 
+@pytest.mark.parametrize(("given", "left"), [("0.0.4", "0.0.4"), ("1.1.1-chakra.0.0.4", "1.1.1-chakra.0.0.4"),
+                                            ("acme-internal-7", ""), ("0.0.4\n", "")])  # fmt: skip
+def test_a_version_that_is_no_version_is_left_out(given: str, left: str) -> None:
+    assert hide_in_trace(TraceBuilder(version=given).build(), Pseudonyms(KEY)).version == left
+
+
+def test_recorded_times_begin_at_0_on_both_clocks() -> None:
+    def times(*recorded: tuple[int, int]) -> list[tuple[int, int]]:
+        made = TraceBuilder()
+        for at, (ns, micros) in enumerate(recorded):
+            made.add(at, "one", attrs={"start_ns": ns}, start_micros=micros)
+        found = hide_in_trace(made.build(), Pseudonyms(KEY))
+        return [*zip(found.attr("start_ns").integers().tolist(), found.start_micros.tolist(), strict=True)]
+
+    day = 1_780_000_000_000_000
+    clocks = (day * 1000 + 5, 7 * day), (day * 1000 + 2005, 7 * day + 2)
+    assert times(*clocks) == [(5, 0), (2005, 2)]
+    assert times((0, 0), *clocks) == [(0, 0), (5, 0), (2005, 2)]
+    assert times((0, 0), (7000, 7)) == [(0, 0), (7000, 7)]
+    assert times((-3000, 3), (0, 3)) == [(0, 0), (3000, 0)]
+
+
 def test_pseudonyms_agree_under_a_key_and_differ_between_releases() -> None:
     job = dense()
     kept, other = ([cs.obfuscate(job, level="names", key=key, machines=()) for _ in range(2)] for key in (KEY, None))

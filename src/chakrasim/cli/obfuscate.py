@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise InputError for outputs that cannot be, and for a key that would be released."""
+    """Raise InputError for outputs that cannot be, and for what is the owner's and would be released."""
     check_targets({"--json": options.json}, [options.source, options.key, options.device_profile])
     for option, value, level in (
         ("-k", options.k, "motifs"),
@@ -90,14 +90,17 @@ def _check(options: argparse.Namespace) -> None:
     ):
         if value is not None and options.level != level:
             raise InputError(f"{option} is for level {level}", remedy="leave it out")
-    if options.key is None:
-        return
     from chakrasim.trace.job.file import is_file_of_job
 
-    check_target(options.key)
-    key, out = os.path.realpath(options.key), os.path.realpath(options.output)
-    if key == out or key.startswith(out + os.sep) or is_file_of_job(options.output, options.key):
-        raise InputError("the key would be a part of the release", file=options.key, remedy="keep it somewhere else")
+    if options.key is not None:
+        check_target(options.key)
+    out = os.path.realpath(options.output)
+    for what, path in (("key", options.key), ("JSON document", None if options.json == "-" else options.json)):
+        if path is None:
+            continue
+        own = os.path.realpath(path)
+        if own == out or own.startswith(out + os.sep) or is_file_of_job(options.output, path):
+            raise InputError(f"the {what} would be a part of the release", file=path, remedy="keep it somewhere else")
 
 
 def _show(done: int, total: int, what: str) -> None:

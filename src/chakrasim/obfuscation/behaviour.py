@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,14 +21,18 @@ from chakrasim.obfuscation.names import SOURCE
 from chakrasim.trace import work
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Ints, Trace
+from chakrasim.trace.job.groups import EVERYONE, is_number
 from chakrasim.trace.job.job import PEER, Job
-from chakrasim.trace.kinds import PARTS, STRING, NodeType
+from chakrasim.trace.kinds import INTEGER_KINDS, PARTS, NodeType
 
 LEAST_RATIO: Final = 1.001
 _SIZES: Final = ("comm_size", work.BYTES, work.LAUNCH)
 _MESSAGE: Final = ("comm_type", "pg_name", "comm_src", "comm_dst", "comm_tag", PEER, "root_rank", "root",
                    "involved_dim", work.STREAM)  # fmt: skip
 """What stays of a node that communicates or loads, beside its size."""
+_LISTS: Final = frozenset(kind + 1 for kind in INTEGER_KINDS)
+_NUMBERS: Final = INTEGER_KINDS | _LISTS | {0}
+"""Kinds of what stays as it is: whole numbers, truth values, lists of them, and no value."""
 _TITLES: Final = {
     NodeType.MEM_LOAD_NODE: "load",
     NodeType.MEM_STORE_NODE: "store",
@@ -161,9 +165,9 @@ class _Behaviour:
                 attrs[name] = self._kept(name, node)
         for name in _SIZES:
             if self._columns[name].present[node]:
-                attrs[name] = self._grid.up(int(self._columns[name].value(node)))
+                attrs[name] = self._grid.up(self._number(name, node, INTEGER_KINDS))
         if self._columns[PARTS].present[node]:
-            attrs[PARTS] = [self._grid.up(int(one)) for one in self._columns[PARTS].list(node)]
+            attrs[PARTS] = [self._grid.up(one) for one in self._number(PARTS, node, _LISTS)]
         made.add(at, _TITLES[NodeType(type_)], type_, data, control, attrs=attrs)
 
     def _launched(self, nodes: list[int]) -> int:
@@ -173,10 +177,20 @@ class _Behaviour:
 
     def _kept(self, name: str, node: int) -> object:
         value = self._columns[name].value(node)
-        if name == "pg_name" and isinstance(value, str):
+        if (
+            name == "pg_name"
+            and isinstance(value, str)
+            and (value in self._roles or value in EVERYONE or is_number(value))
+        ):
             return self._roles.get(value, value)
-        if int(self._columns[name].kind[node]) in (STRING, STRING + 1):
-            raise InputError(f"attribute {name!r} is a text, which would be released", file=self._trace.source,
+        return self._number(name, node, _NUMBERS)
+
+    def _number(self, name: str, node: int, kinds: frozenset[int]) -> Any:
+        """A value of these kinds. Raises InputError for any other: texts, bytes, fractions."""
+        value = self._columns[name].value(node)
+        if int(self._columns[name].kind[node]) not in kinds:
+            what = "a text" if isinstance(value, (str, bytes)) else "no whole number"
+            raise InputError(f"attribute {name!r} is {what}, which would be released", file=self._trace.source,
                              place=self._trace.place(node), found=repr(value)[:60], expected="a number")  # fmt: skip
         return value
 

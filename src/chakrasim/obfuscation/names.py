@@ -17,7 +17,7 @@ from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.obfuscation.key import Pseudonyms
 from chakrasim.obfuscation.vocabulary import ATTRIBUTES, METADATA, TYPE_WORDS, is_public, is_shape, is_type
 from chakrasim.trace.chakra.assemble import Strings
-from chakrasim.trace.chakra.graph import Attributes, Csr, Trace
+from chakrasim.trace.chakra.graph import Attributes, Csr, Ints, Trace
 from chakrasim.trace.job.groups import EVERYONE, is_number
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import BYTES, INT64, STRING, NodeType
@@ -31,21 +31,24 @@ _KINDS: Final = {
     NodeType.COMM_RECV_NODE: "receive",
     NodeType.COMM_COLL_NODE: "collective",
 }
+_VERSION: Final = re.compile(r"[0-9.]*(-chakra\.[0-9.]*)?")
+"""Versions of the schema, as recorders of PyTorch write them, too."""
 _WORD: Final = re.compile(r"[^\W\d]\w*(?:(?:::|\.)\w+)*")
 SOURCE: Final = "<obfuscated>"
+_DAY_NS: Final = 86_400_000_000_000
 
 
 def hide_names(job: Job, pseudonyms: Pseudonyms, *, titles: bool = True) -> Job:
     """The job with pseudonyms for all that names anything: nodes, groups, parameters, texts of attributes and metadata,
     names of attributes that are not the schema's. Values of tensors and texts of documentation are left out, threads
     are numbered, and recorded times begin at 0. Without ``titles`` nodes are called what they are called."""
-    base_ns = _begin_ns(job.traces)
+    begin = _begin(job.traces)
     groups = {group_name(role, pseudonyms): members for role, members in job.process_groups.items()}
     parameters = {
         pseudonyms.of("parameter", name): pseudonyms.of("text", value) if isinstance(value, str) else value
         for name, value in job.parameters.items()
     }
-    return Job(tuple(hide_in_trace(one, pseudonyms, base_ns, titles) for one in job.traces), job.trace_of_rank, groups,
+    return Job(tuple(hide_in_trace(one, pseudonyms, begin, titles) for one in job.traces), job.trace_of_rank, groups,
                parameters)  # fmt: skip
 
 
@@ -54,28 +57,38 @@ def group_name(name: str, pseudonyms: Pseudonyms) -> str:
     return name if name in EVERYONE or is_number(name) else pseudonyms.of("group", name)
 
 
-def _begin_ns(traces: tuple[Trace, ...]) -> int:
-    """When the first node of a job begins, in whole us; 0 where nothing was recorded."""
+def _begin(traces: tuple[Trace, ...]) -> tuple[int, int]:
+    """When a job begins on the clock of ``start_ns`` and on that of ``start_micros``, both in whole us."""
     starts = [column.integers()[column.present] for column in (one.attr("start_ns") for one in traces)]
-    known = [int(one.min()) for one in starts if len(one)]
-    micros = [int(one.start_micros.min()) * 1000 for one in traces if len(one)]
-    return (min(known) if known else min(micros, default=0)) // 1000 * 1000
+    return _first(starts, _DAY_NS) // 1000, _first([one.start_micros.view(np.int64) for one in traces], _DAY_NS // 1000)
 
 
-def hide_in_trace(trace: Trace, pseudonyms: Pseudonyms, base_ns: int | None = None, titles: bool = True) -> Trace:
-    """A trace by itself, with recorded times that begin at ``base_ns`` (default: with the trace's first)."""
-    base = _begin_ns((trace,)) if base_ns is None else base_ns
+def _first(clock: list[Ints], day: int) -> int:
+    """The first time of a clock. 0 says that a node was not recorded where all others are more than a day later."""
+    times = np.concatenate([*clock, np.zeros(0, np.int64)])
+    if len(times) and times.min():
+        return int(times.min())
+    later = times[times > 0]
+    return int(later.min()) if len(later) and later.min() > day else 0
+
+
+def hide_in_trace(
+    trace: Trace, pseudonyms: Pseudonyms, begin: tuple[int, int] | None = None, titles: bool = True
+) -> Trace:
+    """A trace by itself, with recorded times from those at which ``begin`` says (default: the trace itself)."""
+    ns, micros = _begin((trace,)) if begin is None else begin
     hidden = _Hiding(trace, pseudonyms, titles).trace()
     start = hidden.attr("start_ns")
     nodes = np.flatnonzero(start.present)
-    changes = [Change("start_ns", INT64, nodes, start.integers()[nodes] - base)] if len(nodes) else []
+    since = np.maximum(start.integers()[nodes] - ns * 1000, 0)
+    changes = [Change("start_ns", INT64, nodes, since)] if len(nodes) else []
     thread = hidden.attr("tid")
     nodes = np.flatnonzero(thread.present)
     if len(nodes):
         both = np.stack([thread.kind[nodes].astype(np.uint64), thread.bits[nodes]])
         numbers = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
         changes.append(Change("tid", INT64, nodes, numbers.astype(np.int64)))
-    begun = np.maximum(hidden.start_micros.astype(np.int64) - base // 1000, 0).astype(np.uint64)
+    begun = np.maximum(hidden.start_micros.view(np.int64) - micros, 0).astype(np.uint64)
     return replace(edited(hidden, changes) if changes else hidden, start_micros=begun)
 
 
@@ -97,7 +110,8 @@ class _Hiding:
         attrs = self._attributes(old.attrs, "attribute", ATTRIBUTES, items)
         meta = self._attributes(old.meta, "metadata", METADATA, items)
         inputs, outputs = (self._ports(column) for column in (old.inputs, old.outputs))
-        return replace(old, name_index=names, attrs=attrs, meta=meta, inputs=inputs, outputs=outputs,
+        version = old.version if _VERSION.fullmatch(old.version) else ""
+        return replace(old, version=version, name_index=names, attrs=attrs, meta=meta, inputs=inputs, outputs=outputs,
                        lists=Csr(old.lists.offsets, items), strings=self._strings.build(), source=SOURCE)  # fmt: skip
 
     def _each(self, column: NDArray[Any], what: str, answer: Callable[[str], str]) -> NDArray[np.int32]:

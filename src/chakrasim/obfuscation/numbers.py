@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from chakrasim.obfuscation.behaviour import Grid
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import columns_of, missing
+from chakrasim.synthesis.expressions import Expression
 from chakrasim.synthesis.laws import EXACT, Examples, one_law
 from chakrasim.synthesis.parameters import parameters_of
 from chakrasim.synthesis.read import places_of
@@ -87,38 +88,48 @@ class _Laws:
     """Laws of the columns, each searched for once."""
 
     columns: Mapping[str, Ints]
-    known: dict[bytes, tuple[int, list[Any]]]
+    known: dict[bytes, tuple[int, Expression | None]]
 
-    def of(self, rows: Ints, job: Ints, wanted: Ints, k: int) -> Iterator[tuple[Ints, Ints]]:
-        """Places among these rows, and what a law says of them: of all; where there is none, of those of each stage of
-        some group, its first members, its last, and others, if these have laws."""
+    def of(self, rows: Ints, job: Ints, wanted: Ints, k: int) -> Iterator[tuple[Ints, Ints, Mask]]:
+        """Places among these rows, what a law says of them, and of which it was found without their jobs: of all; where
+        there is none, of those of each stage of some group, its first members, its last, and others, if these have
+        laws."""
         every = np.arange(len(rows))
         found = self._found(rows, job, wanted)
         if found:
-            yield from ((every, made) for made in found)
+            yield from ((every, *made) for made in found)
             return
         for stage in self._stages(rows):
             parts = [np.flatnonzero(stage == one) for one in np.unique(stage)]
             made = [(part, self._found(rows[part], job[part], wanted[part])) for part in parts]
             if all(own or len(np.unique(job[part])) < k for part, own in made):
-                yield from ((part, one) for part, own in made for one in own)
+                yield from ((part, *one) for part, own in made for one in own)
                 return
 
-    def _found(self, rows: Ints, job: Ints, wanted: Ints) -> list[Ints]:
-        """What a law of all rows says of them, or laws that are found on either half of the jobs; without cases, as one
-        job may be a case."""
+    def _found(self, rows: Ints, job: Ints, wanted: Ints) -> list[tuple[Ints, Mask]]:
+        """What laws of halves of the jobs say of all rows, and which rows are of the other half. Only of these may a
+        law tell: one that has seen a job may have a term for what that job alone has. Jobs are halved until laws give
+        all rows, three times at most, so that a job that spoils laws of its halves leaves one for each other job."""
         unit = max(int(np.gcd.reduce(wanted)), 1)
         examples = Examples(wanted, {name: column[rows] for name, column in self.columns.items()})
         key = rows.tobytes() + (wanted // unit).tobytes()
+        found: list[tuple[Ints, Mask]] = []
+        told = np.zeros(len(rows), np.bool_)
+        for number, in_half in enumerate(_halves(job)):
+            if number % 2 == 0 and told.all():
+                break
+            one = self._law(key + bytes([number]), unit, examples.some(np.flatnonzero(in_half)))
+            if one is not None:
+                found.append((expressions.value(one, examples.columns, len(rows)), ~in_half))
+                told |= examples.given_by(one) & ~in_half
+        return found
+
+    def _law(self, key: bytes, unit: int, half: Examples) -> Expression | None:
+        """The law of a half. Without cases, as one job may be a case."""
         if key not in self.known:
-            found = [one_law(examples)]
-            if found == [None]:
-                halves = [examples.some(np.flatnonzero(job % 2 == half)) for half in (0, 1)]
-                found = [one_law(half) for half in halves if len(half)]
-            self.known[key] = unit, [one for one in found if one is not None]
-        of, laws = self.known[key]
-        scaled = [expressions.times(one, Fraction(unit, of)) if unit != of else one for one in laws]
-        return [expressions.value(one, examples.columns, len(rows)) for one in scaled]
+            self.known[key] = unit, one_law(half) if len(half) else None
+        of, one = self.known[key]
+        return one if one is None or unit == of else expressions.times(one, Fraction(unit, of))
 
     def _stages(self, rows: Ints) -> Iterator[Ints]:
         """By role of groups: 1 where a rank is not the first of its group, and 2 more where it is not the last."""
@@ -128,6 +139,12 @@ class _Laws:
                 stage = (self.columns[name][rows] > 0) + 2 * (self.columns[f"behind in {role}"][rows] > 0)
                 if (stage != stage[0]).any():
                     yield stage
+
+
+def _halves(job: Ints) -> Iterator[Mask]:
+    """bool[n]: the six halves of three ways to halve the jobs; some way has any two of them in one half."""
+    for way in (job, job // 2, job ^ job // 2):
+        yield from (way % 2 == half for half in (0, 1))
 
 
 def shared_numbers(numbers: Numbers, k: int) -> int:
@@ -183,10 +200,11 @@ def _by_law(rows: Ints, job: Ints, trace: Ints, value: Ints, new: Ints, open_: M
     """Close rows that a law of so many jobs gives."""
     first = rows[np.unique(trace[rows], return_index=True)[1]]
     which = np.searchsorted(trace[first], trace[rows])
-    for part, made in laws.of(trace[first], job[first], value[first], k):
+    for part, made, other in laws.of(trace[first], job[first], value[first], k):
         place = np.full(len(first), -1, np.int64)
         place[part] = np.arange(len(part))
-        own, said = rows[place[which] >= 0], made[place[which][place[which] >= 0]]
+        here = place[which][place[which] >= 0]
+        own, said = rows[place[which] >= 0], made[here]
         far = np.abs(said.astype(np.float64) - value[own])
         given = far <= np.maximum(np.abs(value[own].astype(np.float64)), 1) * EXACT
         holds = np.setdiff1d(job[own], job[own[~given]])
@@ -194,7 +212,7 @@ def _by_law(rows: Ints, job: Ints, trace: Ints, value: Ints, new: Ints, open_: M
             continue
         if len(holds) >= MOST * len(np.unique(job[own])):
             given[:] = True
-        chosen = given & open_[own]
+        chosen = given & other[here] & open_[own]
         new[own[chosen]], open_[own[chosen]] = said[chosen], False
 
 
