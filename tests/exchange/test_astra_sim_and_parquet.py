@@ -78,6 +78,28 @@ def test_what_astra_sim_does_not_run_is_told() -> None:
     )
 
 
+def test_one_computation_without_a_time_leaves_the_others_theirs() -> None:
+    builder = TraceBuilder(metadata={"rank": 0})
+    builder.add(0, "stated", attrs={"compute_ns": 4000})
+    builder.add(1, "whole", duration_micros=3)
+    builder.add(2, "work", attrs={"num_ops": 1000, "tensor_size": 10})
+    notes = Notes()
+    trace = astra_sim_job(Job((builder.build(),), np.zeros(2, np.int64)), notes=notes).traces[0]
+    assert trace.duration_micros.tolist() == [4, 3, 0]
+    assert notes.warnings == ("2 computations have no time, over all ranks: ASTRA-sim's roofline has to time them",)
+
+
+def test_numbers_that_no_integer_column_holds_are_text(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    builder, wide = TraceBuilder(metadata={"rank": 0}), (1 << 63) + 5
+    builder.add(0, "low", attrs={"both": -1, "low": -1, "high": 5})
+    builder.add(1, "high", attrs={"both": wide, "low": 2, "high": wide})
+    (tmp_path / "t.parquet").write_bytes(parquet_bytes(Job((builder.build(),), np.zeros(1, np.int64))))
+    table = parquet.read_table(tmp_path / "t.parquet")
+    assert table["attr.both"].to_pylist() == ["-1", str(wide)]
+    assert table["attr.low"].to_pylist() == [-1, 2] and table["attr.high"].to_pylist() == [5, wide]
+
+
 def test_nodes_as_a_table(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     few = {**SPEC, "model": {**SPEC["model"], "layers": 1}, "batch": {}, "parallel": {"dp": 2, "tp": 2}}

@@ -61,7 +61,9 @@ def test_recorded_jobs_are_replayed_to_the_nanosecond_and_others_named(tmp_path:
         (tmp_path / name / "notes.txt").write_text("no trace")
     found = recorded.run(tmp_path)
     assert len(found.tables[0].rows) == 12 and max(map(abs, figures(found, 0, "error"))) <= 0.01
-    assert dict(found.answers)["error published"] == "mean 8.80 %, largest 19.98 % of 7 jobs"
+    answers = dict(found.answers)
+    assert answers["published, rebuilt"] == "mean 8.80 %, largest 19.98 % of 7 jobs: Chakra's totals"
+    assert answers["published, simulated"] == "mean 9.53 %, largest 19.98 % of the same: ASTRA-sim's"
     assert [text[:3] for text in found.not_compared[1:]] == ["a: ", "b: "]
 
 
@@ -159,7 +161,8 @@ def test_tpu_curves_of_ones_own_are_held_out_by_turns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [("tpu-v4,128,1", "no machine of this experiment"), ("tpu-v3-8,x,1", "no such number"),
-     ("tpu-v3-8,128,1", "too few sizes")],
+     ("tpu-v3-8,128,1", "too few sizes"), ("tpu-v3-8,128,", "column latency: blank"),
+     ("tpu-v3-8,128,1\ntpu-v3-8,128,2", "line 3, column size_bytes: a size for the second time")],
 )  # fmt: skip
 def test_tables_of_tpus_that_cannot_be_used(line: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "tpus.csv"
@@ -181,9 +184,17 @@ def test_gpus_on_a_line_are_predicted_exactly_from_other_numbers_of_them(tmp_pat
     write_csv(file, gpus.COLUMNS, [*rows, ("node", 2, 1e300, 1, 1)])
     with pytest.raises(cs.InputError, match=r"line 11, column link_GBps: out of range"):
         gpus._read(str(file))
-    write_csv(file, gpus.COLUMNS, rows[:3])
-    with pytest.raises(cs.InputError, match="no number of GPUs can be left out"):
-        gpus._read(str(file))
+    for some in (rows[:3], [rows[0], rows[0], *rows[3:]]):
+        write_csv(file, gpus.COLUMNS, some)
+        with pytest.raises(cs.InputError, match="no number of GPUs can be left out"):
+            gpus._read(str(file))
+    for more, message in (
+        (("node", 2, 25, 1, ""), "line 11, column time_us: blank"),
+        (("shipped H100", 2, 25, 1, 1), "line 11, column machine: the name of what ships"),
+    ):
+        write_csv(file, gpus.COLUMNS, [*rows, more])
+        with pytest.raises(cs.InputError, match=message):
+            gpus._read(str(file))
 
 
 def test_the_published_gpu_curves(shared_dir: Path) -> None:

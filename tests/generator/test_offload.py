@@ -63,6 +63,15 @@ def test_activations_that_move_are_those_of_the_formula(share: float) -> None:
     assert (less.parameters, less.optimizer) == (plain.parameters, plain.optimizer)
 
 
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_activations_of_few_layers_take_no_more_than_without_offloading(share: float) -> None:
+    for layers, more in ((1, 0), (2, 0), (3, 0), (4, 1)):
+        own = {**SPEC, "model": {**SPEC["model"], "layers": layers}, "parallel": {"tp": 2}}
+        spec = load_spec({**own, "batch": {"micro_batches": 1, "micro_batch": 2}, "offload": {"activations": share}})
+        plain = stage_memory(replace(spec, offload=type(spec.offload)()), 0)
+        assert plain.peak - stage_memory(spec, 0).peak == more * round(share * _layer_bytes())
+
+
 def test_states_that_move_are_those_of_the_parameters() -> None:
     moved = _moved({"optimizer": 1.0}, parallel={"dp": 2, "tp": 2, "pp": 1})
     layer = (

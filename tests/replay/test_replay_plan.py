@@ -254,6 +254,10 @@ def test_uneven_all_to_alls_are_rebalanced() -> None:
     assert [program[1].size_bytes for program in plan.programs] == [32, 32]
     assert "all-to-alls whose sizes differed, made equal (--rebalance): 1" in plan.notes
     assert [row.size_bytes for row in plan.coverage if row.what == "all_to_all"] == [64]
+    plan = plan_replay(job(of(0, 64)), rebalance=True)
+    assert [program[1].size_bytes for program in plan.programs] == [32, 32]
+    plan = plan_replay(job(of(0, 0)), rebalance=True)
+    assert plan == plan_replay(job(of(0, 0))) and fates(plan)["all_to_all", "it moves no bytes"] == 2
     assert plan_replay(job(of(32, 32)), rebalance=True).notes == plan_replay(job(of(32, 32))).notes
 
 
@@ -300,6 +304,25 @@ def test_times_of_the_trace() -> None:
     assert [[operation.start_ns for operation in program] for program in plan.programs] == [[0, 500], [0, 501]]
     with pytest.raises(InputError, match="the trace does not say when its operations began"):
         replay(job(mixed()), timestamps=True, dry_run=True)
+
+
+def test_times_of_the_trace_that_would_be_waited_for_without_end() -> None:
+    def of(*starts_us: int) -> Trace:
+        made = TraceBuilder()
+        for at, start in enumerate(starts_us):
+            attrs = {"comm_type": 0, "comm_size": 8}
+            made.add(at, "all_reduce", int(NodeType.COMM_COLL_NODE), attrs=attrs, start_micros=start)
+        return made.build()
+
+    # One node does not say when it began; a pause of 5 s is one.
+    epoch = 1_700_000_000_000_000
+    said = r"node 0: rank 0 would wait .* until all_reduce began; found 1\.7e\+09 s .*leave --timestamps out"
+    with pytest.raises(InputError, match=said):
+        replay(job([of(epoch, 0, epoch + 400)] * 2), timestamps=True, dry_run=True)
+    late = job([of(0, 10), of(0, 5_000_000)])
+    replay(late, timestamps=True, dry_run=True, timeout_s=6)
+    with pytest.raises(InputError, match="rank 1 would wait"):
+        replay(late, timestamps=True, dry_run=True, timeout_s=4)
 
 
 def test_profiles_replace_nothing(tmp_path: Path) -> None:

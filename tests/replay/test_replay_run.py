@@ -22,7 +22,8 @@ from chakrasim.replay import plan_replay, replay
 from chakrasim.replay.execute import Settings
 from chakrasim.replay.launch import run_processes
 from chakrasim.replay.operators import OperatorCall, OperatorRunner
-from chakrasim.replay.received import fill, wrong_part
+from chakrasim.replay.plan import Operation
+from chakrasim.replay.received import Part, fill, received, sent, wrong_part
 from chakrasim.trace import NodeType, Trace, TraceBuilder, write
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kineto.read import read_kineto
@@ -147,8 +148,23 @@ def test_data_that_are_wrong_are_told() -> None:
     for dtype, value, held in (("float32", 7, 7), ("bfloat16", 300, 300), ("uint8", 300, 44), ("int8", 140, -116)):
         whole = torch.zeros(6, dtype=getattr(torch, dtype))
         fill(whole[:3], [held])
-        assert wrong_part(whole[:3], [value]) == ""
-        assert wrong_part(whole, [value, value]).startswith("part 1 has [0")
+        assert wrong_part(whole[:3], [value], 64) == ""
+        assert wrong_part(whole, [value, value], 64).startswith("part 1 has [0")
+
+
+@pytest.mark.parametrize(("dtype", "members"), [("bfloat16", 64), ("bfloat16", 300), ("float16", 1000)])
+def test_right_sums_over_many_ranks_are_right_in_any_order(dtype: str, members: int) -> None:
+    torch = pytest.importorskip("torch")
+    for kind in ("all_reduce", "reduce_scatter"):
+        operation = Operation(kind, 2 * members, dtype, 0)
+        last = Part(members - 1, members, -1)
+        given = [sent(operation, Part(place, members, -1))[-1] for place in range(members)]
+        for order in (given, sorted(given), sorted(given, reverse=True)):
+            total = torch.zeros(1, dtype=getattr(torch, dtype))
+            for value in order:
+                total += value
+            assert wrong_part(total, received(operation, last), members) == ""
+        assert wrong_part(torch.zeros(1, dtype=getattr(torch, dtype)), received(operation, last), members)
 
 
 def test_operators_run_as_recorded_or_say_why_not() -> None:

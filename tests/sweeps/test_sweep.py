@@ -227,6 +227,20 @@ def test_a_plan_has_the_best_of_what_fits() -> None:
     assert step.step_s == pytest.approx(times[0], rel=1e-9)
 
 
+def test_a_plan_takes_the_batch_that_the_spec_states_and_no_other() -> None:
+    def assumed(batch: dict[str, int], dp: int = 0) -> tuple[str, tuple[Any, ...]]:
+        parallel = {"parallel": {"dp": dp}} if dp else {}
+        found = plan({"model": "llama-7b", "batch": batch, **parallel}, machine="h100", gpus=8, tp=8, pp=1, vp=1,
+                     recompute="full", zero=3, jobs=1)  # fmt: skip
+        return found.assumed[0], tuple(one.split["micro_batch"] for one in (found.best, *found.runners_up))
+
+    usual = "a batch of 1,024 sequences"
+    assert assumed({"global_batch": 16})[0] == "the spec's batch of 16 sequences"
+    assert assumed({"micro_batch": 2}) == (usual, (2,))
+    assert assumed({"micro_batches": 2})[0] == usual
+    assert assumed({"micro_batches": 4, "micro_batch": 2}, dp=1)[0] == "the spec's batch of 8 sequences"
+
+
 def test_a_plan_of_what_cannot_fit_says_by_how_much() -> None:
     with pytest.raises(InputError, match=r"no split fits in memory; found .* at least; expected .* of"):
         plan("llama3-70b", machine="h100", gpus=8, batch=8, jobs=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.trace import Job, Trace
-from chakrasim.trace.kinds import BOOL, DOUBLE, FLOAT, INTEGER_KINDS, STRING, UINT64, type_name
+from chakrasim.trace.kinds import BOOL, DOUBLE, FIXED64, FLOAT, INTEGER_KINDS, STRING, UINT64, type_name
 
 FORMAT: Final = "chakrasim-nodes/1"
 _PORTS: Final = ("values", "shapes", "types")
@@ -23,8 +23,8 @@ def parquet_bytes(job: Job) -> bytes:
     do; ``id`` uint64; ``name``, ``type`` text; ``start_us``, ``duration_us`` uint64; ``data_deps``, ``ctrl_deps`` lists
     of uint64; ``inputs.values`` and so on, text, where a trace has any; then each attribute as ``attr.NAME``, null
     where a node has none: bool, int64 (uint64 where a value needs it), double or text where all nodes have that kind,
-    JSON as text elsewhere. The file's own metadata have ``chakrasim``: JSON with ``format``, ``ranks``,
-    ``trace_of_rank`` and ``process_groups``.
+    JSON as text elsewhere (where a negative value and one above 2^63 meet, too). The file's own metadata have
+    ``chakrasim``: JSON with ``format``, ``ranks``, ``trace_of_rank`` and ``process_groups``.
     """
     try:
         import pyarrow
@@ -102,8 +102,11 @@ def _attribute(pyarrow: Any, traces: tuple[Trace, ...], name: str) -> Any:
     if kinds == {BOOL}:
         return pyarrow.array(bits != 0, mask=~present)
     if kinds and kinds <= INTEGER_KINDS - {BOOL}:
-        large = UINT64 in kinds and bool((bits >> np.uint64(63)).any())
-        return pyarrow.array(bits if large else bits.view(np.int64), mask=~present)
+        unsigned = np.isin(np.concatenate([column.kind for column in columns]), (UINT64, FIXED64))
+        top = (bits >> np.uint64(63)).astype(bool)
+        large, negative = bool((top & unsigned).any()), bool((top & ~unsigned & present).any())
+        if not (large and negative):
+            return pyarrow.array(bits if large else bits.view(np.int64), mask=~present)
     values = [column.value(node) for column in columns for node in range(len(column.present))]
     if kinds and kinds <= {DOUBLE, FLOAT}:
         return pyarrow.array(values, pyarrow.float64())

@@ -20,10 +20,12 @@ from chakrasim.experiments.published import published
 from chakrasim.experiments.result import BYTES, COUNT, PER_CENT, SECONDS, WORD, Cell, Experiment, Table
 from chakrasim.notes import Notes
 from chakrasim.progress import Progress, told
+from chakrasim.text.amounts import plural
 from chakrasim.validation.scoreboard.api import SHIPPED
 from chakrasim.validation.scoreboard.predictions import CLASSES, pooled_curve
 
 MACHINE, KIND = "h100_sxm", "all_reduce"
+NAME: Final = "shipped H100"
 COLUMNS: Final = ("machine", "gpus", "link_GBps", "size_bytes", "time_us")
 LARGE: Final = 128 << 20
 POINTS: Final = (("machine", WORD), ("GPUs", COUNT), ("type", WORD), ("size", BYTES), ("measured", SECONDS),
@@ -83,7 +85,7 @@ def _shipped(progress: Progress | None) -> Iterator[tuple[Cell, ...]]:
             one, row = design.curves[design.curve[point]], int(design.row[point])
             size, place = int(one.curve.bytes[row]), bool(one.curve.place[row])
             found = estimate(one.site, one.library, one.terms(size, place), size, constants, model).times_us[0]
-            yield _point("H100", count, one.curve.dtype, size, float(np.exp(design.log_time[point])), found)
+            yield _point(NAME, count, one.curve.dtype, size, float(np.exp(design.log_time[point])), found)
 
 
 def _by_a_line(machine: str, rows: list[tuple[int, float, int, float]]) -> Iterator[tuple[Cell, ...]]:
@@ -134,13 +136,18 @@ def _read(path: str) -> dict[str, list[tuple[int, float, int, float]]]:
         gpus, size = (table.whole(row, name, columns[name][row], low) for name, low in (("gpus", 2), ("size_bytes", 1)))
         link, time = (table.amount(row, name, columns[name][row]) for name in ("link_GBps", "time_us"))
         for name, value in (("link_GBps", link), ("time_us", time)):
-            if not 1e-6 <= value <= 1e15 and value == value:
-                table.fail(row, name, "out of range", value, "1e-6 to 1e15")
-        if link == link and time == time:
-            found.setdefault(machine, []).append((gpus, link, size, time))
+            if not 1e-6 <= value <= 1e15:
+                wrong = "out of range" if value == value else "blank"
+                table.fail(row, name, wrong, columns[name][row], "1e-6 to 1e15")
+        if machine == NAME:
+            table.fail(row, "machine", "the name of what ships with the package", machine, "another name")
+        found.setdefault(machine, []).append((gpus, link, size, time))
     for machine, rows in found.items():
-        counts = [row[0] for row in rows]
-        if len(set(counts)) < 2 or min(map(counts.count, set(counts))) < 2:
+        sizes: dict[int, set[int]] = {}
+        for count, _, size, _ in rows:
+            sizes.setdefault(count, set()).add(size)
+        if len(sizes) < 2 or min(map(len, sizes.values())) < 2:
+            told_of = ", ".join(f"{count} GPUs: {plural(len(of), 'size')}" for count, of in sorted(sizes.items()))
             raise InputError("no number of GPUs can be left out", file=path, place=machine,
-                             found=f"counts {sorted(set(counts))}", expected="two, of two sizes each")  # fmt: skip
+                             found=told_of, expected="two, of two sizes each")  # fmt: skip
     return found

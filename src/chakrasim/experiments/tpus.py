@@ -59,7 +59,8 @@ def run(data: str | os.PathLike[str] | None, *, progress: Progress | None = None
               if measured else []),
         ),
         (
-            "times: the published curves have no unit",
+            "times: the published curves have no unit; bandwidth, latency and algorithm do not show, since any time in "
+            "proportion to the size has the published shares",
             "the published curves as a whole: plots without a licence, of which three readings each are quoted; give a "
             "CSV file of yours with --data",
             "sizes below 40 MiB: they are lines at zero in the plots",
@@ -112,8 +113,12 @@ def _read(path: str) -> dict[str, dict[int, float]]:
         if machine not in MACHINES:
             table.fail(row, "machine", "no machine of this experiment", machine, f"one of {', '.join(MACHINES)}")
         latency = table.amount(row, "latency", latencies[row])
-        if latency == latency:
-            found.setdefault(machine, {})[table.whole(row, "size_bytes", sizes[row])] = latency
+        if latency != latency:
+            table.fail(row, "latency", "blank", latencies[row], "a number above 0")
+        curve, size = found.setdefault(machine, {}), table.whole(row, "size_bytes", sizes[row])
+        if size in curve:
+            table.fail(row, "size_bytes", "a size for the second time", size, "each size of a machine once")
+        curve[size] = latency
     odd = [f"{len(curve)} of {machine}" for machine, curve in found.items() if not 4 <= len(curve) <= MOST_SIZES]
     if odd or not found:
         raise InputError("too few sizes to hold half of them out, or too many to simulate", file=path,

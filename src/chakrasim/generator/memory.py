@@ -3,15 +3,17 @@
 Activations are counted as Korthikanti et al. 2022 (arXiv:2205.05198, section 4) count them: what the backward pass
 reads, one byte for each element of a dropout mask. Programs of plain PyTorch keep more than Megatron-LM, whose figures
 those are: inputs of products as they were gathered, what each operator reads, copies of the logits. Communication
-buffers and workspaces of kernels are left out. Of what is offloaded, three layers' (three parts' states) are on the
-device: in use, and on the way there and back.
+buffers and workspaces of kernels are left out. Of what is offloaded, three layers' (three parts' states) at most are on
+the device: in use, and on the way there and back.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chakrasim.generator.layers.ends import shards
 from chakrasim.generator.layers.lora import adapter_activations
@@ -92,15 +94,21 @@ def _activations(spec: Spec, stage: int) -> tuple[int, int]:
         passing[-1] = max(passing[-1], _loss(spec))
     beside = [working + _computed_again(spec, chunk) for working, chunk in zip(passing, chunks, strict=True)]
     forward, chunk, _ = order_of(spec, stage)
-    moving = [
-        IN_FLIGHT * max((moved_activations(spec, layer) for layer, _ in spec.alike(one)), default=0) for one in chunks
-    ]
-    fits = max(kept) * len(chunk) + max(beside) + max(moving) < 1 << 62
-    own, more, way = (
-        np.array(sizes, np.int64 if fits else object)[chunk // spec.parallel.pp] for sizes in (kept, beside, moving)
+    moved = [[(moved_activations(spec, layer), count) for layer, count in spec.alike(one)] for one in chunks]
+    moving = [IN_FLIGHT * max((size for size, _ in sizes), default=0) for sizes in moved]
+    away = [sum(size * count for size, count in sizes) for sizes in moved]
+    fits = (max(kept) + max(away)) * len(chunk) + max(beside) + max(moving) < 1 << 62
+    own, more, way, out = (
+        np.array(sizes, np.int64 if fits else object)[chunk // spec.parallel.pp]
+        for sizes in (kept, beside, moving, away)
     )
-    live = np.cumsum(np.where(forward, own, -own))
-    live, working = np.where(forward, live, live + own), way + np.where(forward, 0, more)
+
+    def under_way(sizes: NDArray[Any]) -> NDArray[Any]:
+        """Of all passes forward without their way back, the one that runs among them."""
+        live = np.cumsum(np.where(forward, sizes, -sizes))
+        return np.where(forward, live, live + sizes)
+
+    live, working = under_way(own), np.minimum(way, under_way(out)) + np.where(forward, 0, more)
     most = int(np.argmax(live + working))
     return int(live[most]), int(working[most])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from chakrasim.collectives.kinds import KINDS, KINDS_BY_NAME, MESSAGE
 from chakrasim.collectives.spelling import NOT_WORK, operation_of, plain
@@ -206,9 +207,27 @@ def _check(compute: str, warmup: int, iterations: int, timeout_s: float) -> None
 
 
 def _check_times(plan: ReplayPlan, settings: Settings) -> None:
-    """Raise InputError where times of the trace are asked for that it does not have."""
-    latest = max(operation.start_ns for program in plan.programs for operation in program)
-    if settings.timestamps and not latest and plan.meetings > 1:
+    """Raise InputError where times of the trace are asked for that it does not have, or that have pauses beyond the
+    timeout: a begin that one operation lacks, clocks that differ."""
+    if not settings.timestamps:
+        return
+    starts = sorted(
+        (operation.start_ns, rank, at)
+        for rank, program in enumerate(plan.programs)
+        for at, operation in enumerate(program)
+    )
+    for (before, *_), (start, rank, at) in pairwise(starts):
+        if start - before > settings.timeout_s * 1e9:
+            operation = plan.programs[rank][at]
+            raise InputError(
+                f"rank {rank} would wait for longer than the timeout until {operation.name or operation.kind} began",
+                file=plan.source,
+                place=f"node {operation.node}" if operation.node >= 0 else None,
+                found=f"{(start - before) / 1e9:.4g} s after all that began before",
+                expected=f"no more than {settings.timeout_s:g} s: times of all nodes, by one clock",
+                remedy="leave --timestamps out, or raise --timeout if the pause is real",
+            )
+    if not starts[-1][0] and plan.meetings > 1:
         raise InputError(
             "the trace does not say when its operations began",
             file=plan.source,

@@ -285,7 +285,7 @@ class _Runner:
                 outputs = inputs
                 if operation.kind == RECV or not kind.in_place:
                     outputs = self._out(operation, kind.result_bytes(operation.size_bytes, part.members) // unit)
-                if wrong := wrong_part(outputs, expected):
+                if wrong := wrong_part(outputs, expected, part.members):
                     where = describe(self.plan, self.rank, at)
                     raise Stuck(f"rank {self.rank} received wrong data in {where}: {wrong}")
                 outputs.fill_(0)

@@ -139,7 +139,7 @@ class _Planner:
         if len(live) < 2:
             self.account.add(kind, _NO_GROUP, size)
             return None
-        if not size and kind != BARRIER:
+        if not size and kind != BARRIER and not (self.asked.rebalance and kind == ALL_TO_ALL):
             self.account.add(kind, _NO_BYTES, 0)
             return None
         dtype, size = self._elements(kind, facts.dtype(node), left_bytes, len(live))
@@ -250,21 +250,27 @@ class _Planner:
 
     def rebalance(self, calls: list[list[Call]]) -> list[list[Call]]:
         """The calls with all-to-alls of equal sizes: the k-th of a group gets the mean of its members, rounded to whole
-        elements for each pair of them (trace-analysis.md, 2.4)."""
-        changed = [list(own) for own in calls]
+        elements for each pair of them (trace-analysis.md, 2.4). Where no member moves anything they are left out."""
+        changed: list[list[Call | None]] = [list(own) for own in calls]
         for ((_, members), _), places in meet(calls).items():
             operations = [calls[rank][at].operation for rank, at in places]
             if any(operation.kind != ALL_TO_ALL for operation in operations):
                 continue
-            unit = element_bytes(operations[0].dtype) * len(members)
+            unit = max(element_bytes(operation.dtype) for operation in operations) * len(members)
             mean = sum(operation.size_bytes for operation in operations) / len(operations)
+            if not mean:
+                self.account.add(ALL_TO_ALL, count=-len(places))
+                self.account.add(ALL_TO_ALL, _NO_BYTES, count=len(places))
+                for rank, at in places:
+                    changed[rank][at] = None
+                continue
             size = max(round(mean / unit), 1) * unit
             for (rank, at), operation in zip(places, operations, strict=True):
                 self.account.add(ALL_TO_ALL, size_bytes=size - operation.size_bytes, count=0)
                 changed[rank][at] = replace(calls[rank][at], operation=replace(operation, size_bytes=size))
             if len({operation.size_bytes for operation in operations}) > 1:
                 self.account.notes["all-to-alls whose sizes differed, made equal (--rebalance)"] += 1
-        return changed
+        return [[call for call in own if call is not None] for own in changed]
 
     def keep_first(self, calls: list[list[Call]], numbers: list[dict[int, int]]) -> list[list[Call]]:
         """The calls of the first meetings that are asked for; the others are told."""
@@ -295,6 +301,8 @@ def make_plan(job: Job, ranks: int, source: str, asked: Asked) -> ReplayPlan:
         )
     planner = _Planner(job, ranks, asked)
     calls = [planner.calls(rank) for rank in range(ranks)]
+    if asked.rebalance:
+        calls = planner.rebalance(calls)
     if not any(calls):
         raise InputError(
             "there is nothing to replay",
@@ -302,8 +310,6 @@ def make_plan(job: Job, ranks: int, source: str, asked: Asked) -> ReplayPlan:
             found="; ".join(f"{row.count} {row.what}: {row.why}" for row in planner.account.coverage()) or "no nodes",
             expected="collectives or messages between the live ranks",
         )
-    if asked.rebalance:
-        calls = planner.rebalance(calls)
     numbers = order_meetings(calls, source)
     if asked.first:
         calls = planner.keep_first(calls, numbers)

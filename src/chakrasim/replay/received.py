@@ -9,7 +9,9 @@ from chakrasim.collectives.kinds import KINDS_BY_NAME
 from chakrasim.replay.plan import RECV, SEND, Operation, ReplayPlan
 
 _VALUES: Final = 11
-"""How many values there are: sums over dozens of ranks stay exact in small types."""
+"""How many values there are, at most."""
+_WHOLE: Final = {"float64": 1 << 53, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+"""Up to which number types of floats have all whole ones."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +33,21 @@ def part_of(plan: ReplayPlan, rank: int, operation: Operation) -> Part:
 
 def sent(operation: Operation, part: Part) -> list[int]:
     """The values of the equal parts of the input: one for each member where it has parts for them, else one."""
+    values = _values(operation, part)
     if operation.kind not in (SEND, RECV) and KINDS_BY_NAME[operation.kind].divides_input:
-        return [_value(part.place, to) for to in range(part.members)]
-    return [_value(part.place, part.place)]
+        return [_value(part.place, to, values) for to in range(part.members)]
+    return [_value(part.place, part.place, values)]
 
 
 def received(operation: Operation, part: Part) -> list[int]:
     """The values of the equal parts of the output; [] for who receives nothing."""
-    kind, everyone = operation.kind, range(part.members)
+    kind, everyone, values = operation.kind, range(part.members), _values(operation, part)
     if kind == SEND or (kind in ("reduce", "gather") and part.place != part.other):
         return []
     if kind == RECV:
         return [_value(part.other, part.other)]
     if kind in ("all_reduce", "reduce"):
-        return [sum(_value(one, one) for one in everyone)]
+        return [sum(_value(one, one, values) for one in everyone)]
     if kind == "broadcast":
         return [_value(part.other, part.other)]
     if kind in ("all_gather", "gather"):
@@ -53,16 +56,25 @@ def received(operation: Operation, part: Part) -> list[int]:
         return [_value(one, part.place) for one in everyone]
     if kind == "scatter":
         return [_value(part.other, part.place)]
-    return [sum(_value(one, part.place) for one in everyone)]
+    return [sum(_value(one, part.place, values) for one in everyone)]
 
 
-def _value(giver: int, taker: int) -> int:
-    return (7 * giver + 3 * taker) % _VALUES + 1
+def _values(operation: Operation, part: Part) -> int:
+    """How many values there are: so few, where they are added up, that sums of floats stay exact in any order."""
+    whole = _WHOLE.get(operation.dtype)
+    if whole is None or operation.kind in (SEND, RECV) or not KINDS_BY_NAME[operation.kind].reduces:
+        return _VALUES
+    return min(max(whole // part.members, 1), _VALUES)
+
+
+def _value(giver: int, taker: int, values: int = _VALUES) -> int:
+    return (7 * giver + 3 * taker) % values + 1
 
 
 # -- tensors, which are given: torch is not imported here --
 
-_EPSILON: Final = {"torch.float64": 2**-52, "torch.float32": 2**-23, "torch.float16": 2**-10, "torch.bfloat16": 2**-7}
+_MOST_ROUNDED: Final = 15 / 16
+"""Of a sum, the share that rounding may take: nothing at all is always wrong."""
 
 
 def fill(tensor: Any, values: list[int]) -> None:
@@ -71,12 +83,14 @@ def fill(tensor: Any, values: list[int]) -> None:
         part.fill_(value)
 
 
-def wrong_part(tensor: Any, values: list[int]) -> str:
-    """The first part that does not have its value all over, in words; "" if all have. Sums of floats may be rounded,
-    small integers wrap."""
+def wrong_part(tensor: Any, values: list[int], members: int) -> str:
+    """The first part that does not have its value all over, in words; "" if all have. Sums beyond the
+    whole numbers of a type of floats may be rounded at the addition of each of ``members``; small integers wrap."""
     for number, (part, value) in enumerate(zip(tensor.chunk(len(values)), values, strict=True)):
         if part.dtype.is_floating_point:
-            right = (part.double() - value).abs() <= 4 * value * _EPSILON[str(part.dtype)]
+            whole = _WHOLE[str(part.dtype).removeprefix("torch.")]
+            rounded = 0.0 if value <= whole else value * min(2 * members / whole, _MOST_ROUNDED)
+            right = (part.double() - value).abs() <= rounded
         else:
             right = part.long() % 256 == value % 256
         if not bool(right.all()):

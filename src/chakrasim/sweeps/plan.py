@@ -141,12 +141,18 @@ def _points(base: Point, machine: Machine) -> tuple[list[Point], tuple[str, ...]
     fixed = {name: value for name, value in base.items() if name in Request.__dataclass_fields__}
     spec, _ = spec_of(base["model"], machine, Request(**{"recompute": "full", **fixed}))
     sizes, gpus, assumed = spec.model, machine.ranks, []
-    if "batch" not in fixed and entries_of(base["model"], Request())[0]["batch"]:
+    entries = entries_of(base["model"], Request())[0]
+    stated = entries["batch"]
+    if "batch" not in fixed and (
+        "global_batch" in stated or ("micro_batches" in stated and "dp" in entries["parallel"])
+    ):
         base = {**base, "batch": spec.batch.global_batch}
         assumed.append(f"the spec's batch of {spec.batch.global_batch:,} sequences")
     elif "batch" not in fixed:
+        if "micro_batch" in stated:
+            fixed = {"micro_batch": spec.batch.micro_batch, **fixed}
         micro = int(fixed.get("micro_batch", 1))
-        base = {**base, "batch": max(round(USUAL_TOKENS / sizes.sequence / gpus), micro) * gpus}
+        base = {**base, **fixed, "batch": max(round(USUAL_TOKENS / sizes.sequence / gpus / micro), 1) * micro * gpus}
         assumed.append(f"a batch of {base['batch']:,} sequences")
     choices = {
         "tp": [tp for tp in powers(node_ranks(machine)) if sizes.kv_heads % tp == 0],
