@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.search.sums import spread, sums
+from chakrasim.synthesis.search.work import Work
 
 Floats = NDArray[np.float64]
-Kind = Callable[["Examples"], Iterator[Expression]]
+Kind = Callable[["Examples", Work], Iterator[Expression]]
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
@@ -78,36 +79,39 @@ def simple(examples: Examples) -> Examples:
     return Examples(examples.wanted, columns).some(first)
 
 
-def law(examples: Examples, cases: int = CASES) -> Expression | None:
+def law(examples: Examples, cases: int = CASES, work: Work | None = None) -> Expression | None:
     """The simplest law found that gives all examples, of so many ``cases`` at most, or None."""
-    few = simple(examples)
-    found = _plain(few, QUICK) or _plain(few, (_sums,))
-    if found is None and cases:
-        found = _Cases(QUICK, ATTEMPTS).law(few, cases)
-    if found is None and cases:
-        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, choices=True).law(few, min(cases, 3))
-    return found
+    few, work = simple(examples), work or Work()
+    return one_law(few, work) or law_by_case(few, cases, work)
 
 
-def one_law(examples: Examples) -> Expression | None:
+def one_law(examples: Examples, work: Work | None = None) -> Expression | None:
     """The same without cases: one law for all examples."""
-    few = simple(examples)
-    return _plain(few, QUICK) or _plain(few, (_sums,))
+    few, work = simple(examples), work or Work()
+    return _plain(few, QUICK, work) or _plain(few, (_sums,), work)
+
+
+def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
+    """The same for examples as `simple` has them, where no law without cases does."""
+    found = _Cases(QUICK, ATTEMPTS, work).law(few, cases) if cases else None
+    if found is None and cases:
+        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, work, choices=True).law(few, min(cases, 3))
+    return found
 
 
 def plain_law(examples: Examples) -> Expression | None:
     """The same without sums and cases: a constant, one or two columns, a product of powers."""
-    return _plain(simple(examples), QUICK)
+    return _plain(simple(examples), QUICK, Work())
 
 
-def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
+def _plain(few: Examples, kinds: Sequence[Kind], work: Work) -> Expression | None:
     """A law without cases for examples as `simple` has them."""
     if not len(few):
         return ["const", 0, 1]
     if (few.wanted == few.wanted[0]).all():
         return ["const", int(few.wanted[0]), 1]
     for candidates in kinds:
-        for candidate in candidates(few):
+        for candidate in candidates(few, work) if not work.is_spent else ():
             if few.given_by(candidate).all():
                 return candidate
     return None
@@ -116,10 +120,11 @@ def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
 # -- one or two columns ------------------------------------------------------------------------------------------------
 
 
-def _pairs(few: Examples) -> Iterator[Expression]:
+def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
     """A column, or an operation of two, with a constant added; the constant is what the probes say."""
     probes = few.some(spread(few.wanted, PROBES))
     named = list(probes.columns.items())
+    work.spend(16 * len(named) ** 2 * len(probes))
     for name, column in named:
         rest = probes.wanted - column
         if (rest == rest[0]).all():
@@ -157,9 +162,10 @@ def _positive(few: Examples) -> dict[str, Floats]:
     return {name: column.astype(np.float64) for name, column in few.columns.items() if (column > 0).all()}
 
 
-def _product(few: Examples) -> Iterator[Expression]:
+def _product(few: Examples, work: Work) -> Iterator[Expression]:
     """A product of powers: a line in logarithms, of columns that are no products of others."""
     logs = {name: np.log(column) for name, column in _positive(few).items()}
+    work.spend(len(logs) ** 2 * len(few))
     if not logs or (few.wanted <= 0).any():
         return
     chosen = _independent(logs)
@@ -217,7 +223,8 @@ def _commonest(few: Examples, cases: int) -> Expression:
     values, counts = np.unique(few.wanted, return_counts=True)
     if len(values) < 2 or not cases:
         return ["const", int(values[counts.argmax()]) if len(values) else 0, 1]
-    best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in enumerate(_tests(few, False))),
+    tests = enumerate(_tests(few, False, Work()))
+    best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in tests),
                default=None, key=lambda each: each[:2])  # fmt: skip
     if best is None or best[0] >= len(few) - counts.max():
         return ["const", int(values[counts.argmax()]), 1]
@@ -232,13 +239,13 @@ def _wrong(wanted: Ints, held: NDArray[np.bool_]) -> int:
 # -- sums of products --------------------------------------------------------------------------------------------------
 
 
-def _sums(few: Examples) -> Iterator[Expression]:
+def _sums(few: Examples, work: Work) -> Iterator[Expression]:
     """Sums of products of the columns that seem to matter."""
     if len(np.unique(few.wanted)) < FEW or not few.wanted.all():
         return
     chosen = _relevant(few)
     if chosen.above:
-        yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero)
+        yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero, work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,8 +321,9 @@ QUICK: Final = (_pairs, _product)
 class _Cases:
     """Laws by case. ``choices``: only columns of two values are tested, and whether a column is 0."""
 
-    def __init__(self, kinds: Sequence[Kind], attempts: int, *, choices: bool = False) -> None:
+    def __init__(self, kinds: Sequence[Kind], attempts: int, work: Work, *, choices: bool = False) -> None:
         self.kinds = kinds
+        self.work = work
         self.left = attempts
         self.choices = choices
 
@@ -323,9 +331,9 @@ class _Cases:
         """Of the tests that leave a part with a plain law the first whose other part has a law, too."""
         if len(few) < 2 * SMALLEST_CASE or not cases:
             return None
-        for held, one in _tests(few, self.choices):
+        for held, one in _tests(few, self.choices, self.work):
             for part, other in ((held, ~held), (~held, held)):
-                if self.left <= 0:
+                if self.left <= 0 or self.work.is_spent:
                     return None
                 own = self._plain(few, part)
                 if own is None:
@@ -340,13 +348,15 @@ class _Cases:
         if part.sum() < SMALLEST_CASE:
             return None
         self.left -= 1
-        return _plain(simple(few.some(np.flatnonzero(part))), self.kinds)
+        self.work.spend(10 * len(few) * (1 + len(few.columns)))
+        return _plain(simple(few.some(np.flatnonzero(part))), self.kinds, self.work)
 
 
-def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
+def _tests(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
     """Tests that part the examples, each parting once, those first whose parts have few different values."""
     found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
     kind = np.unique(few.wanted, return_inverse=True)[1]
+    number = 0
     for number, one in enumerate(_choices(few) if choices else _comparisons(few)):
         held = expressions.test(one, few.columns)
         share = int(held.sum())
@@ -355,6 +365,7 @@ def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], li
         key = min(held.tobytes(), (~held).tobytes())
         if key not in found:
             found[key] = (_mixed(kind, held, share), number, held, one)
+    work.spend((number + len(few.columns)) * (500 + len(few)))
     for _, _, held, one in sorted(found.values(), key=lambda each: each[:2])[:40]:
         yield held, one
 

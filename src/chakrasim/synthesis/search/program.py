@@ -89,7 +89,7 @@ class Search:
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
-        self.known: Known = {}
+        self.known = Known()
         self.lost: dict[str, float] = {}
         self.counts: dict[int, Expression] = {}
         self.present: dict[int, Expression] = {}
