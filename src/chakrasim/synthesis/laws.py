@@ -31,11 +31,15 @@ COLUMNS: Final = 12
 ABOVE: Final = 8
 BELOW: Final = 3
 """Columns that a sum is searched in, at most; those that stand above, below, and as conditions."""
+SHORT: Final = (2, 3, 4)
+"""After how many something may come round, where no column says it."""
 ATTEMPTS: Final = 120
 FEW_ATTEMPTS: Final = 4
 """Parts of examples for which a law is searched, at most, for one law by case."""
 CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
+NEAR_CASES: Final = 4
+"""The same of what is near alone."""
 SMALLEST_CASE: Final = 2
 """Examples without which a case is no law but a copy."""
 _ODD: Final = np.random.default_rng(1).integers(1, 2**62, 1 << 12) | 1
@@ -131,6 +135,7 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
             yield _plus(["column", name], int(rest[0]))
     table = np.stack([column for _, column in named]) if named else np.zeros((0, len(probes)), np.int64)
     safe = np.where(table == 0, 1, table)
+    around = np.concatenate([safe, np.repeat([[n] for n in SHORT], len(probes), axis=1)])
     small = np.abs(table).max(axis=1, initial=0) < 2**31
     for i, (name, column) in enumerate(named):
         with np.errstate(over="ignore"):
@@ -140,15 +145,22 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
                 "*": np.where(small[:, None] & small[i], column * table, 0),
                 "//": column // safe,
                 "ceil": -(-column // safe),
-                "%": column % safe,
                 "min": np.minimum(column, table),
                 "max": np.maximum(column, table),
             }
+        turns = column % around
         for operation, results in made.items():
             rest = probes.wanted - results
             for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
                 if i != j and (results[j] != results[j][0]).any():
                     yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
+        for sign in (1, -1):
+            rest = probes.wanted - sign * turns
+            for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
+                if i != j and (turns[j] != turns[j][0]).any():
+                    of = ["column", named[j][0]] if j < len(named) else ["const", SHORT[j - len(named)], 1]
+                    constant, turned = int(rest[j, 0]), ["%", ["column", name], of]
+                    yield _plus(turned, constant) if sign == 1 else ["-", ["const", constant, 1], turned]
 
 
 def _plus(expression: Expression, constant: int) -> Expression:
@@ -216,7 +228,7 @@ def near_law(few: Examples) -> Expression:
         logs = {name: np.log(column) for name, column in _positive(few).items()}
         chosen = _independent(logs)[: max(1, len(few) // 3)] if logs else []
         return ["power", *_line(few, {name: logs[name] for name in chosen})]
-    return _commonest(few, CASES)
+    return _commonest(few, NEAR_CASES)
 
 
 def _commonest(few: Examples, cases: int) -> Expression:
