@@ -20,6 +20,7 @@ from chakrasim.synthesis.api import learn, prefixes, synthesize
 from chakrasim.synthesis.file import model_bytes, read_model, write_model
 from chakrasim.synthesis.laws import Examples, law
 from chakrasim.synthesis.model import Learned
+from chakrasim.synthesis.search.work import Work
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import write_job
 from chakrasim.trace.job.job import Job
@@ -225,3 +226,21 @@ def test_a_parameter_is_a_word_or_a_number() -> None:
     own = Job((builder.build(),), np.zeros(1, np.int64))
     with pytest.raises(InputError, match="a word in some jobs and a number in others"):
         cs.learn([({"recompute": value}, own) for value in (8, "full")])
+
+
+def test_a_search_ends_where_its_work_is_spent() -> None:
+    random = np.random.default_rng(5)
+    chance = Examples(random.integers(1, 1000, 80), {name: random.integers(0, 9, 80) for name in "abcdefgh"})
+    work, again = Work(own=1_000_000), Work(own=1_000_000)
+    assert law(chance, work=work) is None and law(chance, work=again) is None
+    assert work == again and -1_000_000 < work.own <= 0
+
+
+def test_a_law_takes_a_share_of_the_work_that_is_left() -> None:
+    work = Work(left=2_400_000_000)
+    work.begin()
+    assert work.own == 200_000_000
+    work.spend(2_500_000_000)
+    assert work.is_spent
+    work.begin()
+    assert work.own == 15_000_000 and not work.is_spent

@@ -39,6 +39,11 @@ def is_whole(value: Parameter) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
+def mark_of(loop: int) -> str:
+    """The column of what the iterations of a loop say of which they are."""
+    return f"mark of {loop}"
+
+
 def missing(name: str) -> int:
     """The column of a rank for a role of which the job has no groups: it is alone."""
     return 1 if name.startswith("size") else 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import path_columns
+from chakrasim.synthesis.columns import mark_of, path_columns
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop
@@ -100,6 +100,8 @@ class _Expansion:
         rows = len(self.iterations[loop.number])
         own = {name: np.full(rows, value, np.int64) for name, value in self.fixed.items()}
         own |= path_columns([self.iterations[one] for one in path], path)
+        if loop.number in self.model.marks:
+            own[mark_of(loop.number)] = expressions.value(self.model.marks[loop.number], own, rows)
         self.columns[loop.number] = own
         for meter in self.model.meters:
             if meter.loop == loop.number:

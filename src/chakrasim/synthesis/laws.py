@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.search.sums import spread, sums
+from chakrasim.synthesis.search.work import Work
 
 Floats = NDArray[np.float64]
-Kind = Callable[["Examples"], Iterator[Expression]]
+Kind = Callable[["Examples", Work], Iterator[Expression]]
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
@@ -30,11 +31,15 @@ COLUMNS: Final = 12
 ABOVE: Final = 8
 BELOW: Final = 3
 """Columns that a sum is searched in, at most; those that stand above, below, and as conditions."""
+SHORT: Final = (2, 3, 4)
+"""After how many something may come round, where no column says it."""
 ATTEMPTS: Final = 120
 FEW_ATTEMPTS: Final = 4
 """Parts of examples for which a law is searched, at most, for one law by case."""
 CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
+NEAR_CASES: Final = 4
+"""The same of what is near alone."""
 SMALLEST_CASE: Final = 2
 """Examples without which a case is no law but a copy."""
 _ODD: Final = np.random.default_rng(1).integers(1, 2**62, 1 << 12) | 1
@@ -78,36 +83,39 @@ def simple(examples: Examples) -> Examples:
     return Examples(examples.wanted, columns).some(first)
 
 
-def law(examples: Examples, cases: int = CASES) -> Expression | None:
+def law(examples: Examples, cases: int = CASES, work: Work | None = None) -> Expression | None:
     """The simplest law found that gives all examples, of so many ``cases`` at most, or None."""
-    few = simple(examples)
-    found = _plain(few, QUICK) or _plain(few, (_sums,))
-    if found is None and cases:
-        found = _Cases(QUICK, ATTEMPTS).law(few, cases)
-    if found is None and cases:
-        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, choices=True).law(few, min(cases, 3))
-    return found
+    few, work = simple(examples), work or Work()
+    return one_law(few, work) or law_by_case(few, cases, work)
 
 
-def one_law(examples: Examples) -> Expression | None:
+def one_law(examples: Examples, work: Work | None = None) -> Expression | None:
     """The same without cases: one law for all examples."""
-    few = simple(examples)
-    return _plain(few, QUICK) or _plain(few, (_sums,))
+    few, work = simple(examples), work or Work()
+    return _plain(few, QUICK, work) or _plain(few, (_sums,), work)
+
+
+def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
+    """The same for examples as `simple` has them, where no law without cases does."""
+    found = _Cases(QUICK, ATTEMPTS, work).law(few, cases) if cases else None
+    if found is None and cases:
+        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, work, choices=True).law(few, min(cases, 3))
+    return found
 
 
 def plain_law(examples: Examples) -> Expression | None:
     """The same without sums and cases: a constant, one or two columns, a product of powers."""
-    return _plain(simple(examples), QUICK)
+    return _plain(simple(examples), QUICK, Work())
 
 
-def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
+def _plain(few: Examples, kinds: Sequence[Kind], work: Work) -> Expression | None:
     """A law without cases for examples as `simple` has them."""
     if not len(few):
         return ["const", 0, 1]
     if (few.wanted == few.wanted[0]).all():
         return ["const", int(few.wanted[0]), 1]
     for candidates in kinds:
-        for candidate in candidates(few):
+        for candidate in candidates(few, work) if not work.is_spent else ():
             if few.given_by(candidate).all():
                 return candidate
     return None
@@ -116,16 +124,18 @@ def _plain(few: Examples, kinds: Sequence[Kind]) -> Expression | None:
 # -- one or two columns ------------------------------------------------------------------------------------------------
 
 
-def _pairs(few: Examples) -> Iterator[Expression]:
+def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
     """A column, or an operation of two, with a constant added; the constant is what the probes say."""
     probes = few.some(spread(few.wanted, PROBES))
     named = list(probes.columns.items())
+    work.spend(16 * len(named) ** 2 * len(probes))
     for name, column in named:
         rest = probes.wanted - column
         if (rest == rest[0]).all():
             yield _plus(["column", name], int(rest[0]))
     table = np.stack([column for _, column in named]) if named else np.zeros((0, len(probes)), np.int64)
     safe = np.where(table == 0, 1, table)
+    around = np.concatenate([safe, np.repeat([[n] for n in SHORT], len(probes), axis=1)])
     small = np.abs(table).max(axis=1, initial=0) < 2**31
     for i, (name, column) in enumerate(named):
         with np.errstate(over="ignore"):
@@ -135,15 +145,22 @@ def _pairs(few: Examples) -> Iterator[Expression]:
                 "*": np.where(small[:, None] & small[i], column * table, 0),
                 "//": column // safe,
                 "ceil": -(-column // safe),
-                "%": column % safe,
                 "min": np.minimum(column, table),
                 "max": np.maximum(column, table),
             }
+        turns = column % around
         for operation, results in made.items():
             rest = probes.wanted - results
             for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
                 if i != j and (results[j] != results[j][0]).any():
                     yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
+        for sign in (1, -1):
+            rest = probes.wanted - sign * turns
+            for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
+                if i != j and (turns[j] != turns[j][0]).any():
+                    of = ["column", named[j][0]] if j < len(named) else ["const", SHORT[j - len(named)], 1]
+                    constant, turned = int(rest[j, 0]), ["%", ["column", name], of]
+                    yield _plus(turned, constant) if sign == 1 else ["-", ["const", constant, 1], turned]
 
 
 def _plus(expression: Expression, constant: int) -> Expression:
@@ -157,9 +174,10 @@ def _positive(few: Examples) -> dict[str, Floats]:
     return {name: column.astype(np.float64) for name, column in few.columns.items() if (column > 0).all()}
 
 
-def _product(few: Examples) -> Iterator[Expression]:
+def _product(few: Examples, work: Work) -> Iterator[Expression]:
     """A product of powers: a line in logarithms, of columns that are no products of others."""
     logs = {name: np.log(column) for name, column in _positive(few).items()}
+    work.spend(len(logs) ** 2 * len(few))
     if not logs or (few.wanted <= 0).any():
         return
     chosen = _independent(logs)
@@ -210,14 +228,15 @@ def near_law(few: Examples) -> Expression:
         logs = {name: np.log(column) for name, column in _positive(few).items()}
         chosen = _independent(logs)[: max(1, len(few) // 3)] if logs else []
         return ["power", *_line(few, {name: logs[name] for name in chosen})]
-    return _commonest(few, CASES)
+    return _commonest(few, NEAR_CASES)
 
 
 def _commonest(few: Examples, cases: int) -> Expression:
     values, counts = np.unique(few.wanted, return_counts=True)
     if len(values) < 2 or not cases:
         return ["const", int(values[counts.argmax()]) if len(values) else 0, 1]
-    best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in enumerate(_tests(few, False))),
+    tests = enumerate(_tests(few, False, Work()))
+    best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in tests),
                default=None, key=lambda each: each[:2])  # fmt: skip
     if best is None or best[0] >= len(few) - counts.max():
         return ["const", int(values[counts.argmax()]), 1]
@@ -232,13 +251,13 @@ def _wrong(wanted: Ints, held: NDArray[np.bool_]) -> int:
 # -- sums of products --------------------------------------------------------------------------------------------------
 
 
-def _sums(few: Examples) -> Iterator[Expression]:
+def _sums(few: Examples, work: Work) -> Iterator[Expression]:
     """Sums of products of the columns that seem to matter."""
     if len(np.unique(few.wanted)) < FEW or not few.wanted.all():
         return
     chosen = _relevant(few)
     if chosen.above:
-        yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero)
+        yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero, work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,8 +333,9 @@ QUICK: Final = (_pairs, _product)
 class _Cases:
     """Laws by case. ``choices``: only columns of two values are tested, and whether a column is 0."""
 
-    def __init__(self, kinds: Sequence[Kind], attempts: int, *, choices: bool = False) -> None:
+    def __init__(self, kinds: Sequence[Kind], attempts: int, work: Work, *, choices: bool = False) -> None:
         self.kinds = kinds
+        self.work = work
         self.left = attempts
         self.choices = choices
 
@@ -323,9 +343,9 @@ class _Cases:
         """Of the tests that leave a part with a plain law the first whose other part has a law, too."""
         if len(few) < 2 * SMALLEST_CASE or not cases:
             return None
-        for held, one in _tests(few, self.choices):
+        for held, one in _tests(few, self.choices, self.work):
             for part, other in ((held, ~held), (~held, held)):
-                if self.left <= 0:
+                if self.left <= 0 or self.work.is_spent:
                     return None
                 own = self._plain(few, part)
                 if own is None:
@@ -340,13 +360,15 @@ class _Cases:
         if part.sum() < SMALLEST_CASE:
             return None
         self.left -= 1
-        return _plain(simple(few.some(np.flatnonzero(part))), self.kinds)
+        self.work.spend(10 * len(few) * (1 + len(few.columns)))
+        return _plain(simple(few.some(np.flatnonzero(part))), self.kinds, self.work)
 
 
-def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
+def _tests(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
     """Tests that part the examples, each parting once, those first whose parts have few different values."""
     found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
     kind = np.unique(few.wanted, return_inverse=True)[1]
+    number = 0
     for number, one in enumerate(_choices(few) if choices else _comparisons(few)):
         held = expressions.test(one, few.columns)
         share = int(held.sum())
@@ -355,6 +377,7 @@ def _tests(few: Examples, choices: bool) -> Iterator[tuple[NDArray[np.bool_], li
         key = min(held.tobytes(), (~held).tobytes())
         if key not in found:
             found[key] = (_mixed(kind, held, share), number, held, one)
+    work.spend((number + len(few.columns)) * (500 + len(few)))
     for _, _, held, one in sorted(found.values(), key=lambda each: each[:2])[:40]:
         yield held, one
 

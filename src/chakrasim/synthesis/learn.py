@@ -57,7 +57,7 @@ def learn_program(
     grid, no_grid = grid_of([(job.ranks, job.process_groups) for _, job in jobs], tables.job_columns())
     found, left = find_reasons(readings, roles, where, search.counters)
     said, left_out = search.metadata()
-    model = Model(tuple(roles.known), loop, search.counts, search.present, search.numbers, found,
+    model = Model(tuple(roles.known), loop, search.counts, search.marks, search.present, search.numbers, found,
                   frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters), left_out,
                   scatter_of(search.times))  # fmt: skip
     return model, search.lost | {f"groups {role}": 1.0 for role in no_grid} | left, more

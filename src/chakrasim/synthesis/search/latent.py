@@ -13,6 +13,7 @@ from chakrasim.synthesis.laws import Examples, law, plain_law
 from chakrasim.synthesis.loops import Loop, inner_loops
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import Roles
+from chakrasim.synthesis.search.work import Work
 
 MOST: Final = 16
 
@@ -22,13 +23,14 @@ def latent_parameters(
 ) -> dict[str, Ints]:
     """By name int64[jobs]: numbers that are one in each job and follow neither from what is ``stated`` nor from the
     ones before, small ones first: how often something comes, then sizes."""
-    columns = dict(stated)
+    columns, work = dict(stated), Work()
     found: dict[str, Ints] = {}
     for name, own in sorted(_numbers(readings, loop, roles), key=lambda each: (int(np.abs(each[1]).max()), each[0])):
         if len(found) == MOST:
             break
         examples = Examples(own, columns)
-        if plain_law(examples) is None and law(examples) is None:
+        work.begin()
+        if plain_law(examples) is None and law(examples, work=work) is None:
             columns[name] = found[name] = own
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.laws import CASES, Examples, law, near_law, plain_law, simple
+from chakrasim.synthesis.laws import CASES, Examples, law_by_case, near_law, one_law, plain_law, simple
+from chakrasim.synthesis.search.work import Work
 
 MOST: Final = 400
 """Examples that a law is looked for in, at most, and then tried on all; as often as ``ROUNDS`` with up to ``MORE`` that
@@ -28,8 +29,25 @@ ALONG: Final = 2
 """Cases of what goes along a column, and of where that begins."""
 METERED: Final = " of meter "
 """In names of columns of what adds up along a loop."""
-Known = dict[bytes, tuple[Expression | None, int]]
-"""What was found for examples, by these with their common divisor taken out, which stands beside it."""
+
+
+@dataclass
+class Known:
+    """What was ``found`` for examples, by these with their common divisor taken out, which stands beside it; those of
+    which ``no_one`` law gives all; and the ``work`` that was done."""
+
+    found: dict[bytes, tuple[Expression | None, int]] = field(default_factory=dict)
+    no_one: set[bytes] = field(default_factory=set)
+    work: Work = field(default_factory=Work)
+
+    def law(self, examples: bytes, few: Examples, cases: int) -> Expression | None:
+        """A law that gives the examples; one without cases is searched for once."""
+        if examples not in self.no_one:
+            found = one_law(few, self.work)
+            if found is not None:
+                return found
+            self.no_one.add(examples)
+        return law_by_case(few, cases, self.work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +74,7 @@ class Table:
 
 def find(wanted: Ints, table: Table, known: Known, cases: int = CASES) -> Expression | None:
     """A law of what is wanted, int64[n], of so many ``cases`` at most, or None."""
+    known.work.begin()
     level = level_of(wanted, table)
     found = _find(wanted, table, known, level, cases)
     if found is None and level < 2 and any(METERED in name for name in table.levels[2]):
@@ -91,19 +110,15 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
     columns = table.columns(level)
     few = simple(Examples(wanted[rows], {name: column[rows] for name, column in columns.items()}))
     unit = max(int(np.gcd.reduce(few.wanted)), 1)
-    key = b"|".join(
-        [
-            b"%d" % cases,
-            (few.wanted // unit).tobytes(),
-            *(name.encode() + column.tobytes() for name, column in few.columns.items()),
-        ]
-    )
-    if key not in known or not expressions.names(known[key][0] or ["const"]) <= {*columns}:
+    examples = b"|".join([(few.wanted // unit).tobytes(),
+                          *(name.encode() + column.tobytes() for name, column in few.columns.items())])  # fmt: skip
+    key = b"%d|" % cases + examples
+    if key not in known.found or not expressions.names(known.found[key][0] or ["const"]) <= {*columns}:
         found = plain_law(few)
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
-        known[key] = found or law(few, cases), unit
-    found, of = known[key]
+        known.found[key] = found or known.law(examples, few, cases), unit
+    found, of = known.found[key]
     return expressions.times(found, Fraction(unit, of)) if found is not None and unit != of else found
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from chakrasim.progress import Progress, told
-from chakrasim.synthesis.columns import missing, path_columns
+from chakrasim.synthesis.columns import mark_of, missing, path_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
 from chakrasim.synthesis.laws import CASES
@@ -89,9 +89,10 @@ class Search:
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
-        self.known: Known = {}
+        self.known = Known()
         self.lost: dict[str, float] = {}
         self.counts: dict[int, Expression] = {}
+        self.marks: dict[int, Expression] = {}
         self.present: dict[int, Expression] = {}
         self.numbers: dict[int, dict[str, Expression]] = {}
         self.counters: set[str] = set()
@@ -102,12 +103,29 @@ class Search:
         for number, around in self.inner.items():
             wanted = _counts(self.readings, number, around[-1])
             self.counts[number] = self._law(f"count of loop {number}", wanted, self.tables.of(around))
+            self._mark(number)
         for role in self.occurrences:
             self._comes(role)
         for loop in self.inner:
             self._meter(loop)
         for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
             self._role(role)
+
+    def _mark(self, loop: int) -> None:
+        """A column of what each iteration of a loop says of which it is, such as a layer: a small number that all its
+        nodes of a kind have, goes along the loop, and has a law without cases."""
+        table = self.tables.of((*self.inner[loop], loop))
+        for role in self.occurrences:
+            if self.where[role].loops[-1] != loop or not self._presence(role).all():
+                continue
+            for wanted in self._wanted(role).values():
+                if wanted.max() >= COUNTER or wanted.tobytes() in {own.tobytes() for own in table.levels[2].values()}:
+                    continue
+                law = levels.find(wanted, table, self.known, 0) if levels.level_of(wanted, table) == 2 else None
+                if law is not None:
+                    self.marks[loop] = law
+                    self.tables.more[loop][mark_of(loop)] = wanted
+                    return
 
     def _comes(self, role: int) -> None:
         what, table = f"{self.roles[role].title}: whether it comes", self.tables.of(self.where[role].loops)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis.expressions import Expression
+from chakrasim.synthesis.search.work import Work
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class Products:
 
 
 def sums(
-    wanted: Floats, above: Mapping[str, Floats], below: Mapping[str, Floats], zero: Mapping[str, Any]
+    wanted: Floats, above: Mapping[str, Floats], below: Mapping[str, Floats], zero: Mapping[str, Any], work: Work
 ) -> Iterator[Expression]:
     """Sums that give what is wanted, float64[n] and not 0, of products of the columns ``above``, over those ``below``,
     some where a column of ``zero``, bool[n], is 0."""
@@ -63,16 +64,17 @@ def sums(
     target = wanted[rows]
     pick = [{name: column[rows] for name, column in each.items()} for each in (above, below, zero)]
     for degree, cases in ((3, False), (3, True), (4, True)):
-        if cases and not zero and degree == 3:
+        if (cases and not zero and degree == 3) or work.is_spent:
             continue
         products = _products(target, pick[0], pick[1], pick[2] if cases else {}, degree)
+        work.spend(3 * products.table.size + 10 * min(_PAIRED, len(products.powers)) ** 2)
         kept = np.isfinite(products.table).all(axis=0)
         if not kept.all():
             raise ValueError("products of columns overflow")
         if degree == 3 and not cases:
             for taken in _best_pairs(products.few(_PAIRED).table):
                 yield from _said(products, taken)
-        pursued = _pursued(products)
+        pursued = _pursued(products, work)
         if pursued is not None:
             yield from _said(products, pursued)
 
@@ -133,7 +135,7 @@ def _best_pairs(table: Floats) -> Iterator[list[int]]:
             yield [i, j]
 
 
-def _pursued(products: Products) -> list[int] | None:
+def _pursued(products: Products, work: Work) -> list[int] | None:
     """The terms of the sum of ones that costs least, if they are few. None without SciPy."""
     try:
         from scipy.optimize import linprog
@@ -149,6 +151,7 @@ def _pursued(products: Products) -> list[int] | None:
         """Weights of these columns, what the examples are worth, and what is left of them."""
         matrix = np.concatenate([table[:, columns], -table[:, columns], away], axis=1)
         cost = np.concatenate([prices, prices, np.full(2 * rows, _AWAY)])
+        work.spend(40 * matrix.size)
         found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs")
         if found.status != 0:
             return np.zeros(len(columns)), np.zeros(rows), np.inf
@@ -163,6 +166,8 @@ def _pursued(products: Products) -> list[int] | None:
         weights, worths, left = solved(chosen, np.ones(len(chosen)))
         if is_few(weights, left):
             break
+        if work.is_spent:
+            return None
         worth = np.abs(worths @ table)
         worth[chosen] = 0
         more = np.argsort(-worth, kind="stable")[:_FIRST]
@@ -173,7 +178,7 @@ def _pursued(products: Products) -> list[int] | None:
     else:
         return None
     for _ in range(_AGAIN):
-        if left > _EXACT or is_few(weights, left):
+        if left > _EXACT or is_few(weights, left) or work.is_spent:
             break
         weights, _, left = solved(chosen, 1 / (np.abs(weights) + 1e-3))
     taken = chosen[np.abs(weights) > _NONE]

@@ -105,7 +105,7 @@ def processes(path: str, *, lenient: bool = False) -> list[int]:
 
 def _users(base: Database) -> list[int]:
     owners = set().union(*(base.distinct(table, column) for table, column in _OWNERS))
-    return np.unique(_process(np.array(sorted(owners), np.int64))).tolist()
+    return [int(one) for one in np.unique(_process(np.array(sorted(owners), np.int64)))]
 
 
 def _other(base: Database) -> str:
