@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,11 @@ from chakrasim.synthesis.file import model_bytes, read_model, write_model
 from chakrasim.synthesis.laws import Examples, law
 from chakrasim.synthesis.model import Learned
 from chakrasim.synthesis.search.work import Work
+from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import write_job
 from chakrasim.trace.job.job import Job
+from chakrasim.trace.kinds import NodeType
 from synthesis.programs import Parameters, draw, job
 
 JOBS = 40
@@ -244,3 +247,22 @@ def test_a_law_takes_a_share_of_the_work_that_is_left() -> None:
     assert work.is_spent
     work.begin()
     assert work.own == 15_000_000 and not work.is_spent
+
+
+def test_what_comes_every_few_iterations_follows_what_these_say_of_themselves() -> None:
+    def steps(own: Parameters) -> Job:
+        first, layers, every = (int(own[name]) for name in ("first", "layers", "every"))
+        made = TraceBuilder()
+        at = count()
+        for layer in range(first, first + layers):
+            names = [f"layer {layer}: work", *[f"layer {layer}: more"] * (not layer % every)]
+            for name in names:
+                made.add(id=next(at), name=name, type=NodeType.COMP_NODE, attrs={"num_ops": 64 * layers})
+        return Job((made.build(),), np.zeros(1, np.int64), {}, own)
+
+    every: list[Parameters] = [{"first": first, "layers": layers, "every": often} for first in range(5)
+                               for layers in range(4, 9) for often in (1, 2, 3)]  # fmt: skip
+    learned = learn([(own, steps(own)) for own in every])
+    assert not learned.lost and len(learned.model.marks) == 1
+    unseen: Parameters = {"first": 7, "layers": 12, "every": 2}
+    assert [*nodes(made(learned, unseen).traces[0])] == [*nodes(steps(unseen).traces[0])]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +43,7 @@ NEAR_CASES: Final = 4
 """The same of what is near alone."""
 SMALLEST_CASE: Final = 2
 """Examples without which a case is no law but a copy."""
+_ONE: Final[Expression] = ["const", 1, 1]
 _ODD: Final = np.random.default_rng(1).integers(1, 2**62, 1 << 12) | 1
 EXACT: Final = 1e-6
 """A law gives an example if it is no further from it, relative; numbers below a million are then equal."""
@@ -137,6 +139,8 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
     safe = np.where(table == 0, 1, table)
     around = np.concatenate([safe, np.repeat([[n] for n in SHORT], len(probes), axis=1)])
     small = np.abs(table).max(axis=1, initial=0) < 2**31
+    ways = [["column", name] for name, _ in named] + [["const", n, 1] for n in SHORT]
+    begins = (None, 0, 1) if np.ptp(probes.wanted) == 1 else (None,)
     for i, (name, column) in enumerate(named):
         with np.errstate(over="ignore"):
             made = {
@@ -148,19 +152,31 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
                 "min": np.minimum(column, table),
                 "max": np.maximum(column, table),
             }
-        turns = column % around
         for operation, results in made.items():
             rest = probes.wanted - results
             for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
                 if i != j and (results[j] != results[j][0]).any():
                     yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
-        for sign in (1, -1):
-            rest = probes.wanted - sign * turns
-            for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1)).tolist():
-                if i != j and (turns[j] != turns[j][0]).any():
-                    of = ["column", named[j][0]] if j < len(named) else ["const", SHORT[j - len(named)], 1]
-                    constant, turned = int(rest[j, 0]), ["%", ["column", name], of]
-                    yield _plus(turned, constant) if sign == 1 else ["-", ["const", constant, 1], turned]
+        for begin in begins:
+            turns = (column + (begin or 0)) % around
+            for j, said in _turned(probes.wanted, turns if begin is None else (turns == 0).astype(np.int64)):
+                if i != j:
+                    turned = ["%", _plus(["column", name], begin or 0), ways[j]]
+                    yield said(turned if begin is None else ["-", _ONE, ["min", _ONE, turned]])
+
+
+def _turned(wanted: Ints, results: Ints) -> Iterator[tuple[int, Callable[[Expression], Expression]]]:
+    """Which of the results, int64[count, n], give all that is wanted with a constant, or taken from one; and how."""
+    varies = (results != results[:, :1]).any(axis=1)
+    for sign in (1, -1):
+        rest = wanted - sign * results
+        for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1) & varies).tolist():
+            constant = int(rest[j, 0])
+            yield j, partial(_plus, constant=constant) if sign == 1 else partial(_less, constant=constant)
+
+
+def _less(expression: Expression, constant: int) -> Expression:
+    return ["-", ["const", constant, 1], expression]
 
 
 def _plus(expression: Expression, constant: int) -> Expression:
