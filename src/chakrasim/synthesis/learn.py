@@ -22,6 +22,7 @@ from chakrasim.synthesis.reasons import Asking, Case, Lane, Rule, Rules
 from chakrasim.synthesis.roles import Roles
 from chakrasim.synthesis.search.latent import latent_parameters
 from chakrasim.synthesis.search.program import Search, Tables
+from chakrasim.synthesis.search.work import TOTAL, Work
 from chakrasim.trace.job.job import Job
 
 READ: Final = 120
@@ -67,7 +68,7 @@ def find_reasons(
     readings: Sequence[Reading], roles: Roles, where: Mapping[int, Place], counters: Set[str]
 ) -> tuple[tuple[dict[int, list[Any]], dict[int, list[Any]]], dict[str, float]]:
     """By kind of wait and role the rules that find what its nodes wait for, and what share they do not find."""
-    rules = Rules(roles.known, counters)
+    rules, work = Rules(roles.known, counters), Work(TOTAL // 2)
     cases: tuple[dict[int, list[Case]], dict[int, list[Case]]] = (defaultdict(list), defaultdict(list))
     for reading in readings[:: max(1, len(readings) // READ)]:
         for role, case in _cases(reading, where, rules):
@@ -77,18 +78,18 @@ def find_reasons(
     lost: dict[str, float] = {}
     for kind in (0, 1):
         for role, own in cases[kind].items():
-            found[kind][role], off = _rules_of(role, own, rules)
+            found[kind][role], off = _rules_of(role, own, rules, work)
             if off:
                 lost[f"{roles.known[role].title}: what it waits for ({('control', 'data')[kind]})"] = off
     return found, lost
 
 
-def _rules_of(role: int, own: Sequence[Case], rules: Rules) -> tuple[list[Rule], float]:
+def _rules_of(role: int, own: Sequence[Case], rules: Rules, work: Work) -> tuple[list[Rule], float]:
     """Rules that are looked for in some of the cases, and again with some of those that they get wrong; and the share
     of waits that are missed or wrong in all of them."""
     few = [*own[:: max(1, len(own) // reasons.TRIED)]]
     for again in (True, True, False):
-        found, left = reasons.find(role, few, rules)
+        found, left = reasons.find(role, few, rules, work)
         answers = [{rules.answer(rule, role, case.node, case.lane) for rule in found} - {-1} for case in own]
         wrong = [case for case, answer in zip(own, answers, strict=True) if answer != {*case.waits}]
         if left or not wrong or not again:

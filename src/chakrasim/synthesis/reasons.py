@@ -19,15 +19,20 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain, combinations
+from itertools import chain, combinations, islice
 from typing import Any, Final
 
 from chakrasim.synthesis.roles import STREAM, Role
+from chakrasim.synthesis.search.work import Work
 
 Rule = list[Any]
 OWN: Final = -1
 TRIED: Final = 600
 """Nodes of a role that rules are tried on, at most."""
+LOOK: Final = 200
+"""What it costs to look at a node, in numbers that laws look at."""
+PLAIN: Final = 20_000
+"""Rules that are tried for a role, at most, not counting those that depend on others."""
 SETS: Final = 6
 """Roles of which all sets are tried; of more, pairs and all together."""
 
@@ -71,6 +76,7 @@ class Rules:
     def __init__(self, roles: Sequence[Role], counters: Set[str] = frozenset()) -> None:
         self.place = [{name: i for i, name in enumerate(role.numbers())} for role in roles]
         self.counters = counters
+        self.looks = 0
 
     def stream(self, role: int, numbers: Sequence[int]) -> int:
         """On which stream a node is, -2 for none."""
@@ -79,6 +85,7 @@ class Rules:
 
     def answer(self, rule: Rule, role: int, node: Asking, lane: Lane) -> int:
         """The node that it finds, -1 for none."""
+        self.looks += 1
         match rule[0]:
             case "stream":
                 return _before(lane.streams[node.stream if rule[1] == OWN else rule[1]], node.at)
@@ -114,6 +121,7 @@ class Rules:
             return places[at] if at >= 0 else -1
         own = [(self.place[wanted][its], node.numbers[self.place[role][name]] + more) for name, its, more in same]
         while at >= 0:
+            self.looks += 1
             if all(lane.numbers[places[at]][i] == value for i, value in own):
                 return places[at]
             at -= 1
@@ -168,22 +176,25 @@ class Case:
     waits: tuple[int, ...]
 
 
-def find(role: int, cases: Sequence[Case], rules: Rules) -> tuple[list[Rule], int]:
+def find(role: int, cases: Sequence[Case], rules: Rules, work: Work) -> tuple[list[Rule], int]:
     """Rules that together find all that the nodes of a role wait for, and nothing else, as far as there are such; and
-    how many waits they leave."""
+    how many waits they leave. Rules are tried until the role's share of the work is spent."""
+    work.begin()
     left = [set(case.waits) for case in cases]
     found: list[Rule] = []
     targets = Counter(case.lane.role[one] for case in cases for one in case.waits)
     loops = sorted(cases[0].node.iteration) if cases else []
-    plain = list(_candidates(role, [*targets], cases, rules))
+    plain = list(islice(_candidates(role, [*targets], cases, rules), PLAIN))
     first = (rule for rule in plain if rule[0] != "begin" or len(rule[1]) < 2)
     by_iteration = (["when", loop, which, rule] for rule in plain if rule[0] != "begin"
                     for loop in loops for which in ("first", "not", "last"))  # fmt: skip
     pairs = (rule for rule in plain if rule[0] == "begin" and len(rule[1]) > 1)
     for rule in chain(first, by_iteration, pairs, _beside(found, [*targets], plain)):
-        if not any(left):
+        if not any(left) or work.is_spent:
             break
+        looks = rules.looks
         answers = _right(rule, role, cases, rules)
+        work.spend(LOOK * (rules.looks - looks))
         if answers is not None and any(one in own for one, own in zip(answers, left, strict=True)):
             found.append(rule)
             for one, own in zip(answers, left, strict=True):
