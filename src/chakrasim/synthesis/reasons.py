@@ -85,7 +85,7 @@ class Rules:
 
     def answer(self, rule: Rule, role: int, node: Asking, lane: Lane) -> int:
         """The node that it finds, -1 for none."""
-        self.looks += 1
+        self.looks += len(rule[1]) if rule[0] == "last" else 1
         match rule[0]:
             case "stream":
                 return _before(lane.streams[node.stream if rule[1] == OWN else rule[1]], node.at)
