@@ -123,3 +123,18 @@ def test_the_text_that_jax_writes_beside_a_profile_is_no_rank(tmp_path: Path) ->
 @pytest.mark.parametrize("ending", [".xplane.pb", ".sqlite"])
 def test_endings_of_profiles_hide_no_rank(ending: str) -> None:
     assert read_name(f"trace.3{ending}").rank == 3
+
+
+def test_events_of_unknown_processes_of_rocprof_are_counted(tmp_path: Path) -> None:
+    path, notes = rocprof(tmp_path / "x.json"), Notes()
+    path.write_text(path.read_text().replace("1 COPY", "1 DMA"))
+    read_kineto(path, notes=notes)
+    assert "2 events of the process 'DMA', which is not known, are no work" in notes.warnings[0]
+
+
+def test_marks_without_a_time_are_counted(tmp_path: Path) -> None:
+    path, notes = nsys(tmp_path / "x.sqlite"), Notes()
+    with sqlite3.connect(path) as base:
+        base.execute("UPDATE NVTX_EVENTS SET start = NULL WHERE eventType = 34")
+    assert read_kineto(path, notes=notes).counts == {"events without usable times": 1}
+    assert "1 events have no start" in notes.warnings[0]
