@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.files.job_formats import OTF2, foreign_kind
 from chakrasim.notes import Notes
 from chakrasim.trace import Job, NodeType
-from chakrasim.trace.foreign.otf2 import read_otf2
+from chakrasim.trace.foreign.otf2 import _Reading, read_otf2
 from chakrasim.trace.foreign.read import read_foreign
 
 NOBODY = 0xFFFFFFFF
@@ -123,6 +124,33 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         "left out 2 events of other locations than the ranks'",
         "left out 3 collectives of type SCAN",
     }
+
+
+def test_what_does_not_fit_together_is_counted() -> None:
+    """No library is needed: events as it gives them."""
+    places = [SimpleNamespace(_ref=rank) for rank in range(2)]
+    ranks, world = (
+        SimpleNamespace(paradigm="Paradigm.MPI", group_type=f"GroupType.{kind}", members=places)
+        for kind in ("COMM_LOCATIONS", "COMM_GROUP")
+    )
+    comm = SimpleNamespace(_ref=0, group=world)
+
+    def event(name: str, **values: object) -> Any:
+        return type(name, (), values)()
+
+    sums = [
+        event("MpiCollectiveEnd", communicator=comm, collective_op=f"CollectiveOp.{kind}", size_sent=8, size_received=8)
+        for kind in ("ALLREDUCE", "ALLTOALL")
+    ]
+    events = [(places[0], event("MpiIrecvRequest", request_id=1)), *zip(places, sums, strict=True)]
+    definitions = SimpleNamespace(groups=[ranks, world], comms=[comm])
+    notes = Notes()
+    job = _Reading("x", SimpleNamespace(definitions=definitions, events=events, timer_resolution=1), notes).job()
+    assert [len(trace) for trace in job.traces] == [2, 1]
+    assert notes.warnings == (
+        "x: 1 receives were posted and not completed: they are nodes without a kind, which wait for nobody",
+        "x: 1 collectives are of another type than the first rank's at the same place of their communicator",
+    )
 
 
 def test_an_archive_is_told_by_content_and_simulated(tmp_path: Path) -> None:

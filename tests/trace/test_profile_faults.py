@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 from profile_files import nsys, rocprof, rocprofv3, rocprofv3_document
 from xspace import Maker, gpu_space
 
+from chakrasim.analysis.table.traces import open_traces
 from chakrasim.cli.main import main
+from chakrasim.diagnosis.files.discover import survey
+from chakrasim.diagnosis.files.names import read_name
 from chakrasim.diagnosis.files.sniff import FileKind, sniff
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
@@ -102,3 +106,35 @@ def test_damaged_exports_are_analysed_leniently(tmp_path: Path, capsys: pytest.C
 def test_an_export_where_a_chakra_trace_should_be_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="found an Nsight Systems export"):
         read_trace(nsys(tmp_path / "x.et"))
+
+
+def test_the_text_that_jax_writes_beside_a_profile_is_no_rank(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.xplane.pb").write_bytes(gpu_space().bytes())
+    (tmp_path / "rank0.trace.json.gz").write_bytes(gzip.compress(b'{"traceEvents": [{"ph": "X", "ts": 1, "dur": 2}]}'))
+    notes = Notes()
+    assert [one.rank for one in open_traces(tmp_path, notes=notes)] == [0, 1] and notes.warnings == ()
+    assert "1 files *.trace.json were left out" in notes.notes[0]
+    found = survey(tmp_path)
+    assert [one.rank for one in found.ranks] == [0, 1]
+    assert found.ignored == ((tmp_path / "rank0.trace.json.gz", "the events of the *.xplane.pb beside it"),)
+
+
+@pytest.mark.parametrize("ending", [".xplane.pb", ".sqlite"])
+def test_endings_of_profiles_hide_no_rank(ending: str) -> None:
+    assert read_name(f"trace.3{ending}").rank == 3
+
+
+def test_events_of_unknown_processes_of_rocprof_are_counted(tmp_path: Path) -> None:
+    path, notes = rocprof(tmp_path / "x.json"), Notes()
+    path.write_text(path.read_text().replace("1 COPY", "1 DMA"))
+    read_kineto(path, notes=notes)
+    assert "2 events of the process 'DMA', which is not known, are no work" in notes.warnings[0]
+
+
+def test_marks_without_a_time_are_counted(tmp_path: Path) -> None:
+    path, notes = nsys(tmp_path / "x.sqlite"), Notes()
+    with sqlite3.connect(path) as base:
+        base.execute("UPDATE NVTX_EVENTS SET start = NULL WHERE eventType = 34")
+    assert read_kineto(path, notes=notes).counts == {"events without usable times": 1}
+    assert "1 events have no start" in notes.warnings[0]

@@ -89,10 +89,17 @@ def _processes(path: Path, lenient: bool) -> Sequence[int | None]:
 
 
 def _kineto_files(folder: Path, notes: Notes) -> list[Path]:
+    from chakrasim.diagnosis.files.names import copies_of_profiles
     from chakrasim.diagnosis.files.sniff import FileKind, sniff
     from chakrasim.trace.profiles.kinds import profile_kind
 
     files = sorted(path for path in folder.iterdir() if path.is_file())
+    copies = copies_of_profiles(files)
+    if copies:
+        notes.note(
+            f"{folder}: {len(copies)} files *.trace.json were left out: *.xplane.pb beside them has their events"
+        )
+        files = [path for path in files if path not in copies]
     named = [path for path in files if path.name.endswith((".json", ".json.gz")) or profile_kind(path)]
     kinds = [sniff(path).kind for path in named]
     found = [path for path, kind in zip(named, kinds, strict=True) if kind is FileKind.DEVICE]

@@ -10,6 +10,7 @@ from typing import Any
 
 from chakrasim.diagnosis.checks.findings import Finding, Severity
 from chakrasim.diagnosis.files import pairing
+from chakrasim.diagnosis.files.names import copies_of_profiles
 from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.diagnosis.files.sniff import FileFacts, FileKind, sniff
 from chakrasim.errors import InputError
@@ -87,9 +88,13 @@ def survey(directory: str | os.PathLike[str], *, map_file: str | os.PathLike[str
         raise InputError("a map is for a folder of traces", file=root, found="a file", remedy="name the folder")
     if map_file is not None:
         return _mapped(root, Path(map_file))
-    facts = [sniff(path) for path in ([root] if alone else _listing(root))]
+    listed = [root] if alone else _listing(root)
+    copies = copies_of_profiles(listed)
+    facts = [sniff(path) for path in listed if path not in copies]
     ranks, findings = pairing.pair(facts)
-    ignored = tuple((fact.path, _why(fact)) for fact in facts if fact.kind not in (FileKind.HOST, FileKind.DEVICE))
+    why_not = {fact.path: _why(fact) for fact in facts if fact.kind not in (FileKind.HOST, FileKind.DEVICE)}
+    why_not |= dict.fromkeys(copies, "the events of the *.xplane.pb beside it")
+    ignored = tuple((path, why_not[path]) for path in listed if path in why_not)
     archives = [path.name for path, why in ignored if "unpack" in why]
     if archives:
         findings.append(

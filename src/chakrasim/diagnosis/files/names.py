@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 #: Endings that say what a file is, never which rank; the longest that fits is cut off, again and again.
 _ENDINGS: Final = re.compile(
-    r"[._-](?:json|gz|pt|et|eg|trace|traces|kineto|pytorch|chakra|host|device)$", re.ASCII | re.IGNORECASE
+    r"[._-](?:json|gz|pt|et|eg|trace|traces|kineto|pytorch|chakra|host|device|xplane|pb|sqlite)$",
+    re.ASCII | re.IGNORECASE,
 )
 #: Kineto's default handler: host name, process id, time in ms or ns.
 _KINETO: Final = re.compile(r"^(?P<host>.+)_(?P<pid>[0-9]+)\.[0-9]{10,20}$", re.ASCII)
@@ -21,6 +24,9 @@ _RANKS: Final = (
 )
 #: Any number at the end: a rank only if several files differ in nothing else.
 _LAST_NUMBER: Final = re.compile(r"^(.*?)([0-9]{1,5})$", re.ASCII)
+#: The two forms in which JAX's profiler writes the same events.
+_XPLANE: Final = re.compile(r"(.+)\.xplane\.pb(?:\.gz)?$")
+_VIEWED: Final = re.compile(r"(.+)\.trace\.json(?:\.gz)?$")
 _HOST_WORDS: Final = frozenset({"host", "et", "eg"})
 _DEVICE_WORDS: Final = frozenset({"device", "kineto"})
 
@@ -68,3 +74,11 @@ def _side(name: str) -> str:
     if host == device:
         return ""
     return "host" if host else "device"
+
+
+def copies_of_profiles(paths: Iterable[Path]) -> set[Path]:
+    """``X.trace.json`` beside ``X.xplane.pb``: JAX's profiler writes the same events twice, as text with fewer of
+    them."""
+    listed = list(paths)
+    profiles = {path.parent / match[1] for path in listed if (match := _XPLANE.match(path.name))}
+    return {path for path in listed if (match := _VIEWED.match(path.name)) and path.parent / match[1] in profiles}

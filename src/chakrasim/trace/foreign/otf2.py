@@ -149,6 +149,7 @@ class _Reading:
         self.tags: dict[tuple[int, int], int] = {}
         self.sizes: dict[tuple[int, int], tuple[int, int]] = {}
         self.ends: Counter[tuple[int, int, int]] = Counter()
+        self.unlike = 0
 
     def job(self) -> Job:
         handlers: dict[str, Callable[[_Rank, int, Any], None]] = {
@@ -172,6 +173,13 @@ class _Reading:
         lonely = sum(abs(count) for count in self.ends.values())
         if lonely:
             self.notes.warn(f"{self.source}: {lonely} sends or receives have no other end in the archive")
+        unanswered = sum(node.type == NodeType.INVALID_NODE for one in self.ranks for node in one.nodes)
+        if unanswered:
+            what = "receives were posted and not completed: they are nodes without a kind, which wait for nobody"
+            self.notes.warn(f"{self.source}: {unanswered} {what}")
+        if self.unlike:
+            what = "collectives are of another type than the first rank's at the same place of their communicator"
+            self.notes.warn(f"{self.source}: {self.unlike} {what}")
         for what, count in sorted(self.told.items()):
             self.notes.warn(f"{self.source}: left out {count} {what}")
         everyone = tuple(range(len(self.ranks)))
@@ -264,6 +272,7 @@ class _Reading:
         one.counts[comm] += 1
         most, seen = self.sizes.get(key, (0, int(kind)))
         self.sizes[key] = max(most, size), seen
+        self.unlike += seen != int(kind)
         attrs: dict[str, object] = {"is_cpu_op": False, "comm_type": int(kind)}
         if kind in _ROOTED:
             attrs["root_rank"] = int(event.root)

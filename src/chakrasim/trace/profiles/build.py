@@ -42,6 +42,7 @@ class Texts:
 
     def __init__(self) -> None:
         self._places = {"": 0}
+        self._listed: list[str] = []
 
     def place(self, text: str) -> int:
         """The number of a text."""
@@ -54,6 +55,12 @@ class Texts:
     def all(self) -> list[str]:
         """The texts by their numbers."""
         return list(self._places)
+
+    def text(self, place: int) -> str:
+        """The text of a number."""
+        if place >= len(self._listed):
+            self._listed = self.all()
+        return self._listed[place]
 
     def table(self) -> StringTable:
         """The table of all texts."""
@@ -103,7 +110,7 @@ def assemble(source: str, texts: Texts, parts: list[Part], header: dict[str, Any
     placed = (start >= 0) & (start < _LIMIT_NS)
     bare = np.repeat([part.phase != "X" for part in parts], [len(part) for part in parts]).astype(np.bool_)
     ended = placed & ~bare & (end >= start) & (end < _LIMIT_NS)
-    lost = int((~ended & ~bare).sum())
+    lost = int((~np.where(bare, placed, ended)).sum())
     counts = {"events without usable times": lost} if lost else {}
     if lost:
         what = "have no start, a negative one, no end or an end before it: they do not count as work"

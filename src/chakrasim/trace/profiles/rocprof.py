@@ -28,6 +28,7 @@ _CATEGORIES: Final = {
     "Markers and Ranges": "user_annotation",
     "COPY": "gpu_memcpy",
 }
+_OTHER: Final = "other"
 _DEVICE: Final = re.compile(r"GPU(\d{1,6})")
 _COPY: Final = re.compile(r"Copy(Host|Device)To(Host|Device)")
 _BARRIER: Final = "<barrier packet>"
@@ -123,7 +124,9 @@ def read_rocprof(path: str, *, lenient: bool, notes: Notes, process: int | None 
         some = mine & (pid == number)
         label = events.labels.get(number, "")
         match = _DEVICE.fullmatch(label)
-        category = "kernel" if match else _CATEGORIES.get(label, "other")
+        category = "kernel" if match else _CATEGORIES.get(label, _OTHER)
+        if category == _OTHER:
+            notes.warn(f"{path}: {int(some.sum()):,} events of the process {label!r}, which is not known, are no work")
         whole = Part(category, name, begin, end, 0, tid, correlation=correlation)
         if category in ("kernel", "gpu_memcpy"):
             where = stream if (stream[some] != NONE).any() else tid if (tid[some] > 0).any() else queue

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.errors import InputError
-from chakrasim.trace.chakra.graph import StringTable
 from chakrasim.trace.kineto import columns as k
 from chakrasim.trace.kineto.columns import Ints, Mask
 from chakrasim.trace.kineto.job_timelines import enclosing
+from chakrasim.trace.profiles.build import Texts
 from chakrasim.trace.xplane import roles
 from chakrasim.trace.xplane.plane import NONE, Plane, Stats, Window
 
@@ -26,28 +26,6 @@ ROUNDED, BAD_TIMES, TIMELESS = "times rounded to nanoseconds", "events with unus
 NAMELESS, OTHERS, AROUND = "events without a name", "events of other planes", "operations around others"
 NOT_KEPT: Final = "values that were not kept"
 Columns = dict[str, Any]
-
-
-@dataclass
-class Texts:
-    """The texts of a trace, each once."""
-
-    places: dict[str, int] = field(default_factory=lambda: {"": 0})
-    _listed: list[str] = field(default_factory=list)
-
-    def place(self, text: str) -> int:
-        """The number of a text."""
-        return self.places.setdefault(text, len(self.places))
-
-    def text(self, place: int) -> str:
-        """The text of a number."""
-        if place >= len(self._listed):
-            self._listed = list(self.places)
-        return self._listed[place]
-
-    def table(self) -> StringTable:
-        """All of them."""
-        return StringTable.of([text.encode("utf-8", "replace") for text in self.places])
 
 
 @dataclass
