@@ -143,3 +143,13 @@ def test_what_nothing_hides_is_told_loudly(monkeypatch: pytest.MonkeyPatch) -> N
     bare = Job(dense().traces, dense().trace_of_rank, dense().process_groups)
     found = cs.obfuscate(bare, level="behaviour", device="h100", machines=(), notes=notes)
     assert found.inversion[0].same is None and "is not known, so take it for 1" in notes.warnings[0]
+
+
+@pytest.mark.parametrize("said", [
+    {"model": "gpt", "parallel": "tp", "batch": 8}, {"model.hidden": 0}, {"model.hidden": "wide"},
+    {"parallel.tp": "all"}, {"overlap": True}, {"model.kv_heads.of": 4},
+])  # fmt: skip
+def test_parameters_that_only_look_like_a_spec_are_none(said: dict[str, int | str]) -> None:
+    job, grid = dense(pp=2), Grid(1.05)
+    odd = Job(job.traces, job.trace_of_rank, job.process_groups, {**job.parameters, **said})
+    assert attack.inversion(odd, only_behaviour(odd, grid, H100), grid, H100) == attack.Inversion(None)

@@ -57,12 +57,13 @@ class Inversion:
 
 def inversion(job: Job, released: Job, grid: Grid, profile: DeviceProfile | None) -> Inversion:
     """How many specs give this release of a job."""
-    spec = _spec(job.parameters)
-    if spec is None:
-        return Inversion(None)
-    own = _own(spec)
     shown = _shown(released)
-    if _release(spec, own, grid, profile) != shown:
+    try:
+        spec = _spec(job.parameters)
+        own = _own(spec)
+        if _release(spec, own, grid, profile) != shown:
+            return Inversion(None)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         return Inversion(None)
     axes = _axes(own)
     specs = int(np.prod([len(axis) for axis in axes]))
@@ -72,22 +73,15 @@ def inversion(job: Job, released: Job, grid: Grid, profile: DeviceProfile | None
     return Inversion(same, specs, len(likely), 1 + len(tried))
 
 
-def _spec(parameters: Mapping[str, Parameter]) -> dict[str, Any] | None:
-    """The spec that a generated job states."""
+def _spec(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The spec that a generated job states. Raises errors of whatever kind for parameters that are none."""
     nested: dict[str, Any] = {}
     for name, value in parameters.items():
         *path, last = name.split(".")
         place = nested
         for part in path:
             place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                return None
         place[last] = value
-    if not {"model", "parallel", "batch"} <= {*nested} or not {*AXES} - {"widening"} <= {
-        *nested["model"],
-        *nested["batch"],
-    }:
-        return None
     split, overlap, optimizer = nested["parallel"], nested.get("overlap", {}), nested.get("optimizer")
     split.pop("zero" if split.get("zero") == 3 else "fsdp", None)
     if "bucket_bytes" in overlap:
