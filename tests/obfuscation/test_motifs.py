@@ -118,6 +118,19 @@ def test_a_job_that_its_parameters_single_out_has_no_law_of_its_own(odd: int) ->
     assert numbers_of(found.jobs) == numbers_of(jobs) - {CANARY_OPS} | {4 * jobs[odd].parameters["hidden"]}
 
 
+@pytest.mark.parametrize("values", [[10 ** (3 * n) for n in range(5)], [-1, -20, -300, -4000, -50000, -600000]])
+def test_numbers_that_are_near_no_others_say_nothing(values: list[int]) -> None:
+    def one(value: int) -> Job:
+        made = TraceBuilder()
+        made.add(0, "product", attrs={"num_ops": value, "op_kind": "gemm"})
+        return Job((made.build(),), np.zeros(1, np.int64))
+
+    notes = Notes()
+    found = cs.obfuscate([*map(one, values)], level="motifs", k=K, machines=(), notes=notes)
+    assert len(found.jobs) == len(values) and numbers_of(found.jobs) == {0}
+    assert [*notes.warnings] == ["1 of 1 kinds of numbers are 0: no 5 jobs have values that are near one another"]
+
+
 def test_jobs_that_have_nothing_in_common_are_left_out() -> None:
     notes = Notes()
     made = TraceBuilder()

@@ -71,7 +71,7 @@ def only_motifs(jobs: Sequence[Job], k: int, pseudonyms: Pseudonyms, notes: Note
                 new = becomes.get(motif, role)
                 changed += motif in becomes
                 numbers.add(place, number, new, roles.known[new], _taken(roles.known[role], roles.known[new], own))
-    moved = shared_numbers(numbers, k)
+    moved = shared_numbers(numbers, k, notes)
     made = [
         _rebuilt(whole[at], [*zip(read[at], numbers.of_job(place), strict=True)], roles, pseudonyms)
         for place, at in enumerate(left)
