@@ -15,6 +15,7 @@ import chakrasim as cs
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.obfuscation.api import Obfuscated
+from chakrasim.obfuscation.motifs import _like
 from chakrasim.synthesis.file import model_bytes
 from chakrasim.synthesis.roles import Roles
 from chakrasim.trace import NodeType, TraceBuilder
@@ -129,6 +130,16 @@ def test_numbers_that_are_near_no_others_say_nothing(values: list[int]) -> None:
     found = cs.obfuscate([*map(one, values)], level="motifs", k=K, machines=(), notes=notes)
     assert len(found.jobs) == len(values) and numbers_of(found.jobs) == {0}
     assert [*notes.warnings] == ["1 of 1 kinds of numbers are 0: no 5 jobs have values that are near one another"]
+
+
+def test_which_motif_a_rare_one_becomes_does_not_hang_on_the_order_of_sets() -> None:
+    made = TraceBuilder()
+    for at, name in enumerate(("rare", "one", "other")):
+        made.add(at, name, attrs={"num_ops": 8, "op_kind": "gemm"})
+    roles = Roles()
+    rare, one, other = ((role, frozenset[int]()) for role in roles.nodes(made.build()).role)
+    assert _like(rare, {one: 9, other: 9}, roles.known) == _like(rare, {other: 9, one: 9}, roles.known) == one[0]
+    assert _like(rare, {one: 9, other: 10}, roles.known) == other[0]
 
 
 def test_jobs_that_have_nothing_in_common_are_left_out() -> None:
