@@ -128,6 +128,8 @@ def test_exhaustive_search_guesses_the_spec_no_oftener_than_one_in_A(monkeypatch
     assert own in equal
     posterior = 1 / len(equal)
     assert found.same > 1 and posterior <= 1 / found.same
+    alike = [name for name, values in zip(attack.SIZES, zip(*equal, strict=True), strict=True) if len({*values}) == 1]
+    assert {*alike} <= {*found.told} and 0 < len(found.told) < len(attack.SIZES)
 
 
 def test_what_nothing_hides_is_told_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +141,31 @@ def test_what_nothing_hides_is_told_loudly(monkeypatch: pytest.MonkeyPatch) -> N
         "1 of 1 jobs: no other spec was found that gives the same release, so that the model's dimensions can be read "
         "off it; take a coarser grid than --ratio 1.001"
     ]
+    assert found.inversion[0].told == attack.SIZES
     notes = Notes()
     bare = Job(dense().traces, dense().trace_of_rank, dense().process_groups)
     found = cs.obfuscate(bare, level="behaviour", device="h100", machines=(), notes=notes)
     assert found.inversion[0].same is None and "is not known, so take it for 1" in notes.warnings[0]
+
+
+def test_sizes_in_which_look_alikes_do_not_differ_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = {name: (64, 128) if name == "head_size" else (400,) if name == "widening" else () for name in attack.AXES}
+    monkeypatch.setattr(attack, "AXES", axes)
+    notes = Notes()
+    found = cs.obfuscate(dense(dp=1, tp=1), level="behaviour", device="h100", ratio=1.5, machines=(), notes=notes)
+    (one,) = found.inversion
+    assert (one.same, one.told) == (2, tuple(name for name in attack.SIZES if name != "head_size"))
+    assert [*notes.warnings] == [
+        "1 of 1 jobs: all specs found that give the same release have one value of layers, hidden, feed_forward, "
+        "vocabulary, sequence, micro_batch, so that these can be read off it at --ratio 1.5"
+    ]
+
+
+@pytest.mark.parametrize("said", [
+    {"model": "gpt", "parallel": "tp", "batch": 8}, {"model.hidden": 0}, {"model.hidden": "wide"},
+    {"parallel.tp": "all"}, {"overlap": True}, {"model.kv_heads.of": 4},
+])  # fmt: skip
+def test_parameters_that_only_look_like_a_spec_are_none(said: dict[str, int | str]) -> None:
+    job, grid = dense(pp=2), Grid(1.05)
+    odd = Job(job.traces, job.trace_of_rank, job.process_groups, {**job.parameters, **said})
+    assert attack.inversion(odd, only_behaviour(odd, grid, H100), grid, H100) == attack.Inversion(None)

@@ -15,6 +15,7 @@ import chakrasim as cs
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.obfuscation.api import Obfuscated
+from chakrasim.obfuscation.motifs import _like
 from chakrasim.synthesis.file import model_bytes
 from chakrasim.synthesis.roles import Roles
 from chakrasim.trace import NodeType, TraceBuilder
@@ -116,6 +117,29 @@ def test_a_job_that_its_parameters_single_out_has_no_law_of_its_own(odd: int) ->
     found = cs.obfuscate(jobs, level="motifs", k=K, machines=())
     assert CANARY_OPS in numbers_of(jobs) and CANARY_OPS not in numbers_of(found.jobs)
     assert numbers_of(found.jobs) == numbers_of(jobs) - {CANARY_OPS} | {4 * jobs[odd].parameters["hidden"]}
+
+
+@pytest.mark.parametrize("values", [[10 ** (3 * n) for n in range(5)], [-1, -20, -300, -4000, -50000, -600000]])
+def test_numbers_that_are_near_no_others_say_nothing(values: list[int]) -> None:
+    def one(value: int) -> Job:
+        made = TraceBuilder()
+        made.add(0, "product", attrs={"num_ops": value, "op_kind": "gemm"})
+        return Job((made.build(),), np.zeros(1, np.int64))
+
+    notes = Notes()
+    found = cs.obfuscate([*map(one, values)], level="motifs", k=K, machines=(), notes=notes)
+    assert len(found.jobs) == len(values) and numbers_of(found.jobs) == {0}
+    assert [*notes.warnings] == ["1 of 1 kinds of numbers are 0: no 5 jobs have values that are near one another"]
+
+
+def test_which_motif_a_rare_one_becomes_does_not_hang_on_the_order_of_sets() -> None:
+    made = TraceBuilder()
+    for at, name in enumerate(("rare", "one", "other")):
+        made.add(at, name, attrs={"num_ops": 8, "op_kind": "gemm"})
+    roles = Roles()
+    rare, one, other = ((role, frozenset[int]()) for role in roles.nodes(made.build()).role)
+    assert _like(rare, {one: 9, other: 9}, roles.known) == _like(rare, {other: 9, one: 9}, roles.known) == one[0]
+    assert _like(rare, {one: 9, other: 10}, roles.known) == other[0]
 
 
 def test_jobs_that_have_nothing_in_common_are_left_out() -> None:

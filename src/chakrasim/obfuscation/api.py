@@ -11,7 +11,7 @@ from chakrasim.errors import InputError, near
 from chakrasim.machine import load_device
 from chakrasim.notes import Notes, lists_too
 from chakrasim.obfuscation.behaviour import Grid, only_behaviour
-from chakrasim.obfuscation.inversion import Inversion, inversion
+from chakrasim.obfuscation.inversion import SIZES, Inversion, inversion
 from chakrasim.obfuscation.key import Pseudonyms, new_key
 from chakrasim.obfuscation.motifs import only_motifs
 from chakrasim.obfuscation.names import hide_in_trace, hide_names
@@ -199,3 +199,8 @@ def _warn_of_inversion(found: Sequence[Inversion], ratio: float, notes: Notes) -
     if bare:
         notes.warn(f"{bare} of {len(found)} jobs: no other spec was found that gives the same release, so that the "
                    f"model's dimensions can be read off it; take a coarser grid than --ratio {ratio:g}")  # fmt: skip
+    told = [one.told for one in found if one.told and one.same != 1]
+    if told:
+        names = [name for name in SIZES if any(name in one for one in told)]
+        notes.warn(f"{len(told)} of {len(found)} jobs: all specs found that give the same release have one value of "
+                   f"{', '.join(names)}, so that these can be read off it at --ratio {ratio:g}")  # fmt: skip

@@ -32,6 +32,8 @@ AXES: Final[Mapping[str, tuple[int, ...]]] = {
 }
 """What published models have; ``widening`` is the feed-forward's size in hundredths of the hidden one, in whole 64s.
 The job's own values are added."""
+SIZES: Final = ("layers", "hidden", "head_size", "feed_forward", "vocabulary", "sequence", "micro_batch")
+"""What the attacker does not know, in the order of the axes."""
 MOST_TRIED: Final = 96
 """So many specs are generated at most."""
 _SLACK: Final = 0.25
@@ -43,51 +45,49 @@ Sizes = tuple[int, ...]
 @dataclass(frozen=True)
 class Inversion:
     """``same`` specs, the true one among them, were found to give the same release: A. None: not known, since the job
-    says no spec, or not the one that made it. ``specs`` are in the grid, ``likely`` meet the conditions, ``tried``."""
+    says no spec, or not the one that made it. ``specs`` are in the grid, ``likely`` meet the conditions, ``tried``.
+    ``told``: of `SIZES` those that have one value in all the same specs, so that the release tells them."""
 
     same: int | None
     specs: int = 0
     likely: int = 0
     tried: int = 0
+    told: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"same": self.same, "specs": self.specs, "likely": self.likely, "tried": self.tried}
+        return {"same": self.same, "specs": self.specs, "likely": self.likely, "tried": self.tried,
+                "told": list(self.told)}  # fmt: skip
 
 
 def inversion(job: Job, released: Job, grid: Grid, profile: DeviceProfile | None) -> Inversion:
     """How many specs give this release of a job."""
-    spec = _spec(job.parameters)
-    if spec is None:
-        return Inversion(None)
-    own = _own(spec)
     shown = _shown(released)
-    if _release(spec, own, grid, profile) != shown:
+    try:
+        spec = _spec(job.parameters)
+        own = _own(spec)
+        if _release(spec, own, grid, profile) != shown:
+            return Inversion(None)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         return Inversion(None)
     axes = _axes(own)
     specs = int(np.prod([len(axis) for axis in axes]))
     likely = _likely(spec, own, axes, grid.ratio)
     tried = [sizes for sizes in likely[:MOST_TRIED] if sizes != own]
-    same = 1 + sum(_release(spec, sizes, grid, profile) == shown for sizes in tried)
-    return Inversion(same, specs, len(likely), 1 + len(tried))
+    same = [own, *(sizes for sizes in tried if _release(spec, sizes, grid, profile) == shown)]
+    told = tuple(name for name, values in zip(SIZES, zip(*same, strict=True), strict=True) if len({*values}) == 1)
+    return Inversion(len(same), specs, len(likely), 1 + len(tried), told)
 
 
-def _spec(parameters: Mapping[str, Parameter]) -> dict[str, Any] | None:
-    """The spec that a generated job states."""
+def _spec(parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The spec that a generated job states. Raises errors of whatever kind for parameters that are none."""
     nested: dict[str, Any] = {}
     for name, value in parameters.items():
         *path, last = name.split(".")
         place = nested
         for part in path:
             place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                return None
         place[last] = value
-    if not {"model", "parallel", "batch"} <= {*nested} or not {*AXES} - {"widening"} <= {
-        *nested["model"],
-        *nested["batch"],
-    }:
-        return None
     split, overlap, optimizer = nested["parallel"], nested.get("overlap", {}), nested.get("optimizer")
     split.pop("zero" if split.get("zero") == 3 else "fsdp", None)
     if "bucket_bytes" in overlap:
@@ -97,10 +97,8 @@ def _spec(parameters: Mapping[str, Parameter]) -> dict[str, Any] | None:
 
 
 def _own(spec: Mapping[str, Any]) -> Sizes:
-    """Layers, hidden, size of a head, feed-forward, vocabulary, sequence, micro-batch."""
-    model = spec["model"]
-    names = ("layers", "hidden", "head_size", "feed_forward", "vocabulary", "sequence")
-    return (*(int(model[name]) for name in names), int(spec["batch"]["micro_batch"]))
+    """The sizes of a spec."""
+    return (*(int(spec["model"][name]) for name in SIZES[:-1]), int(spec["batch"][SIZES[-1]]))
 
 
 def _axes(own: Sizes) -> list[tuple[int, ...]]:

@@ -71,7 +71,7 @@ def only_motifs(jobs: Sequence[Job], k: int, pseudonyms: Pseudonyms, notes: Note
                 new = becomes.get(motif, role)
                 changed += motif in becomes
                 numbers.add(place, number, new, roles.known[new], _taken(roles.known[role], roles.known[new], own))
-    moved = shared_numbers(numbers, k)
+    moved = shared_numbers(numbers, k, notes)
     made = [
         _rebuilt(whole[at], [*zip(read[at], numbers.of_job(place), strict=True)], roles, pseudonyms)
         for place, at in enumerate(left)
@@ -108,10 +108,10 @@ def _common(motifs: Sequence[Sequence[Sequence[Motif]]], roles: Roles, k: int) -
 
 def _like(motif: Motif, common: Mapping[Motif, int], roles: Sequence[Role]) -> int | None:
     """The role that a rare motif's nodes get: of those that state no more than its own does, the one that waits for the
-    same kinds, does the same kind of work and is used most."""
+    same kinds, does the same kind of work and is used most; of these the first, whatever the order of ``common``."""
     role = roles[motif[0]]
     communicates = role.type >= _COMMUNICATES
-    best: tuple[tuple[bool, bool, int], int] | None = None
+    best: tuple[bool, bool, int, int] | None = None
     for (number, surroundings), count in common.items():
         other = roles[number]
         if other.type != role.type or other.timed != role.timed or not _fits(role, other):
@@ -119,10 +119,9 @@ def _like(motif: Motif, common: Mapping[Motif, int], roles: Sequence[Role]) -> i
         same = surroundings == motif[1]
         if communicates and not same:
             continue
-        score = (same, _said(role, work.KIND) == _said(other, work.KIND), count)
-        if best is None or score > best[0]:
-            best = score, number
-    return None if best is None else best[1]
+        score = (same, _said(role, work.KIND) == _said(other, work.KIND), count, -number)
+        best = score if best is None else max(best, score)
+    return None if best is None else -best[-1]
 
 
 def _fits(role: Role, other: Role) -> bool:

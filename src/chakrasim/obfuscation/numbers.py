@@ -3,7 +3,7 @@
 Of each number of a role, in this order: a value that ``k`` jobs have stays; what a law of a job's parameters and a
 rank's places gives, which is found on a part of the jobs and holds for ``k`` or more, stays, and where a law holds for
 nine jobs of ten the others get its value; others go up to the finest grid on which ``k`` of them meet; what is left
-gets the nearest value that stays.
+gets the nearest value that stays, or 0 where none does.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from chakrasim.notes import Notes
 from chakrasim.obfuscation.behaviour import Grid
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import columns_of, missing
@@ -147,27 +148,35 @@ def _halves(job: Ints) -> Iterator[Mask]:
         yield from (way % 2 == half for half in (0, 1))
 
 
-def shared_numbers(numbers: Numbers, k: int) -> int:
+def shared_numbers(numbers: Numbers, k: int, notes: Notes) -> int:
     """Change the numbers to those of ``k`` jobs or more; how many became other ones."""
-    laws, begins, moved = _Laws(numbers.columns(), {}), np.array(numbers.first_rows()), 0
+    laws, begins, moved, bare = _Laws(numbers.columns(), {}), np.array(numbers.first_rows()), 0, 0
     for (_, name), listed in sorted(numbers.by_name.items()):
         job = np.array([one for one, _, _ in listed], np.int64)
         trace = begins[job] + np.array([one for _, one, _ in listed], np.int64)
         value = np.array([own[name] for _, _, own in listed], np.int64)
-        new = _shared(job, trace, value, k, laws)
+        found = _shared(job, trace, value, k, laws)
+        bare += found is None
+        new = np.zeros_like(value) if found is None else found
         for (_, _, own), now in zip(listed, new.tolist(), strict=True):
             own[name] = now
         moved += int((new != value).sum())
+    if bare:
+        notes.warn(f"{bare:,} of {len(numbers.by_name):,} kinds of numbers are 0: no {k} jobs have values "
+                   "that are near one another")  # fmt: skip
     return moved
 
 
-def _shared(job: Ints, trace: Ints, value: Ints, k: int, laws: _Laws) -> Ints:
+def _shared(job: Ints, trace: Ints, value: Ints, k: int, laws: _Laws) -> Ints | None:
+    """The numbers of a name, as many jobs have them; None where no value is that of many."""
     new, open_ = value.copy(), ~_kept(job, value, k)
     if open_.any():
         for rows in _parts(trace, value):
             _by_law(rows, job, trace, value, new, open_, k, laws)
     if open_.any():
         _by_grid(job, value, new, open_, k)
+    if open_.all():
+        return None
     if open_.any():
         stays = np.unique(new[~open_])
         at = np.searchsorted(stays, value[open_])

@@ -23,6 +23,7 @@ def obfuscation_sections(found: Obfuscated, files: Sequence[str]) -> Iterator[Se
         text = f"{least.same:,} specs give the same release, of {least.specs:,}: {least.likely:,} likely, "
         text += f"{least.tried:,} of them tried" + (", the least of all jobs" if len(known) > 1 else "")
         rows.append(("A", text))
+        rows.append(("told", ", ".join(least.told) or "no size has one value in all of these"))
     yield Section("Obfuscated", rows=tuple(rows), left=(0, 1))
     if not found.price:
         return
