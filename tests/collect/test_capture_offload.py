@@ -36,6 +36,9 @@ BY_HAND = """
         w.data.copy_(pinned, non_blocking=True)
         back = kept.cuda(non_blocking=True) * 2
         kept * 3
+        likes = torch.empty_like(pinned, device="cuda"), pinned.new_empty((H, H), device="cuda:0")
+        likes[0].copy_(pinned)
+        x @ likes[0] @ torch.zeros_like(pinned, device=torch.device("cuda")) @ likes[1]
         optimizer.step()
         optimizer.zero_grad()
 """
@@ -88,13 +91,16 @@ def test_copies_to_the_host_and_back(tmp_path: Path) -> None:
             (LOAD, weights, 0, "backward"),
         ]
     )
-    assert accesses[6:] == [(LOAD, weights, 0, "forward"), (LOAD, rows, 0, "forward")]
+    # The last one: a tensor that is made on the GPU, like one in the host's memory.
+    assert accesses[6:] == [(LOAD, size, 0, "forward") for size in (weights, rows, weights)]
     nodes = [trace.node(at) for at in range(len(trace))]
     stores = [one.id for one in nodes if one.type == STORE]
     loads = [one for one in nodes if one.type == LOAD]
-    assert [loads[-2].data_deps, loads[-1].data_deps] == [(stores[0],), (stores[1],)]
+    assert [one.data_deps for one in loads[-3:]] == [(stores[0],), (stores[1],), (stores[0],)]
     product = next(one for one in nodes if one.name == "aten::mul")
-    assert product.data_deps == (loads[-1].id,)
+    assert product.data_deps == (loads[-2].id,)
+    assert sum(one.name == "aten::mm" and loads[-1].id in one.data_deps for one in nodes) == 1
+    assert sum(one.name == "aten::zeros_like" for one in nodes) == 1
     assert sum(one.name == "aten::mul" for one in nodes) == 1
     left_out = "operators on tensors in the host's memory left out: what a CPU takes is not known: 1"
     assert left_out in found.assumptions

@@ -70,12 +70,35 @@ def test_what_astra_sim_reads(tmp_path: Path) -> None:
 def test_what_astra_sim_does_not_run_is_told() -> None:
     notes = Notes()
     trace = astra_sim_job(_job(), notes=notes).traces[0]
-    assert trace.types.tolist()[0] == NodeType.INVALID_NODE
-    assert trace.duration_micros.tolist() == [0, 2, 0, 5]
+    assert trace.ids.tolist() == [1, 2, 3] and trace.duration_micros.tolist() == [2, 0, 5]
+    assert [trace.node(at).data_deps for at in range(3)] == [(), (1,), (2,)] and not len(trace.ctrl_deps[1])
+    assert trace.node(1).attrs["comm_parts"] == [1, 2] and trace.node(2).attrs == {"mixed": 7, "on": True}
     assert notes.warnings == (
         "ASTRA-sim counts whole microseconds: 2 computations are rounded, 600 ns in all, over all ranks",
+        "2 metadata nodes are left out, over all ranks: what waits for one waits for what it waits for",
         "ASTRA-sim does not run 2 collectives of type barrier, over all ranks",
     )
+
+
+def test_what_waits_for_metadata_waits_for_what_is_behind() -> None:
+    builder, kind = TraceBuilder(metadata={"rank": 0}), NodeType.METADATA_NODE
+    for number in (10, 11):
+        builder.add(number, "work", duration_micros=1)
+    builder.add(4, "inner", NodeType.INVALID_NODE, [10], [11])
+    builder.add(3, "outer", kind, [4])
+    builder.add(5, "alone", kind)
+    attrs = {"comm_type": CollectiveType.BROADCAST, "comm_size": 8}
+    builder.add(6, "last", NodeType.COMM_COLL_NODE, [3, 10], [5, 11], attrs=attrs)
+    notes = Notes()
+    trace = astra_sim_job(Job((builder.build(),), np.zeros(1, np.int64)), notes=notes).traces[0]
+    last = trace.node(2)
+    assert trace.ids.tolist() == [10, 11, 6] and last.attrs == attrs
+    assert set(last.data_deps) == {10, 11} and last.ctrl_deps == (11,)
+    assert notes.warnings[1:] == ("ASTRA-sim has 1 broadcasts without a duration take 1 ns, over all ranks",)
+    builder = TraceBuilder(metadata={"rank": 0})
+    builder.add(0, "alone", kind)
+    assert not len(astra_sim_job(Job((builder.build(),), np.zeros(1, np.int64)), notes=notes).traces[0])
+    assert notes.warnings[-1] == "ASTRA-sim does not run 1 traces without work, over all ranks"
 
 
 def test_one_computation_without_a_time_leaves_the_others_theirs() -> None:

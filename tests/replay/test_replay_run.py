@@ -192,6 +192,21 @@ def test_operators_run_as_recorded_or_say_why_not() -> None:
     assert set(runner.lacking) == {"aten::mm", "nowhere::op"}
 
 
+def test_operators_of_a_trace_do_no_harm(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    runner = OperatorRunner(torch, torch.device("cpu"))
+    add = "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"
+    runner.run(OperatorCall(add, f"[1,{2**70},1]", "[[4],[],[]]", '["Tensor(long int)","Int","Int"]'))
+    target = tmp_path / "made"
+    opens = "aten::from_file(str filename, bool? shared=None, int? size=0) -> Tensor"
+    runner.run(OperatorCall(opens, json.dumps([str(target), True, 4]), "[[],[],[]]", '["String","Bool","Int"]'))
+    assert set(runner.lacking) == {"aten::add.Scalar", "aten::from_file"} and not target.exists()
+    # A table of indices that a call in place would move out of range.
+    add = "aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)"
+    runner.run(OperatorCall(add, "[1,50,1]", "[[4],[],[]]", '["Tensor(long int)","Int","Int"]'))
+    assert runner._tensor([4], "int64", 0).tolist() == [0] * 4 and "aten::add_.Scalar" not in runner.lacking
+
+
 @pytest.mark.slow
 def test_the_operators_of_a_program_run_between_its_communication() -> None:
     result = replay(TRACES, 2, compute="operators", warmup=0, iterations=1)

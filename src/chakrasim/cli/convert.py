@@ -295,7 +295,7 @@ def _astra_sim(options: argparse.Namespace, source: str, notes: Notes) -> dict[s
     made = astra_sim_job(job, profile=profile, notes=notes)
     tell_warnings(notes.warnings, options)
     paths = write_job(options.output, made, expand=True)
-    nodes = sum(len(job.traces[which]) for which in job.trace_of_rank.tolist())
+    nodes = sum(len(made.traces[which]) for which in job.trace_of_rank.tolist())
     line = f"{options.output}.0.et, ...: {job.ranks:,} ranks for ASTRA-sim, {nodes:,} nodes"
     return {"output": paths, "nodes": nodes, "lines": [line]}
 

@@ -1,7 +1,8 @@
 """Jobs as ASTRA-sim reads them: whole microseconds, node types that it runs, one trace per rank and a group file.
 
-Its rules are those of astra-system.md: metadata nodes abort a run, nodes of type INVALID are passed over; all-reduce,
-all-gather, reduce-scatter and all-to-all are simulated, a broadcast takes its recorded duration, others end the run.
+Its rules are those of astra-system.md: metadata nodes abort a run, and what waits for nodes of type INVALID may never
+begin, so that both are left out; all-reduce, all-gather, reduce-scatter and all-to-all are simulated, a broadcast takes
+its recorded duration, others end the run.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.notes import Notes
 from chakrasim.simulator.lowering.compute import recorded_ns
 from chakrasim.trace import Job, NodeType, Trace
+from chakrasim.trace.chakra.graph import Csr, offsets_of
 from chakrasim.trace.kinds import OPERATION_NAMES, CollectiveType
 
 _RUN: Final = (
@@ -44,7 +46,14 @@ def astra_sim_job(job: Job, *, profile: DeviceProfile | None = None, notes: Note
         notes.warn(
             f"{told['untimed']:,} computations have no time, over all ranks: ASTRA-sim's roofline has to time them"
         )
-    for name in sorted(set(told) - {"rounded", "off", "untimed"}):
+    if told["left out"]:
+        notes.warn(
+            f"{told['left out']:,} metadata nodes are left out, over all ranks: what waits for one waits for what it "
+            "waits for"
+        )
+    if told["broadcasts"]:
+        notes.warn(f"ASTRA-sim has {told['broadcasts']:,} broadcasts without a duration take 1 ns, over all ranks")
+    for name in sorted(set(told) - {"rounded", "off", "untimed", "left out", "broadcasts"}):
         notes.warn(f"ASTRA-sim does not run {told[name]:,} {name}, over all ranks")
     return replace(job, traces=traces)
 
@@ -57,12 +66,67 @@ def _converted(trace: Trace, profile: DeviceProfile | None, ranks: int, told: Co
     off = np.abs(micros * 1000 - exact)[computing & (exact > 1)]
     told["rounded"] += ranks * int(np.count_nonzero(off))
     told["off"] += ranks * int(off.sum())
-    kinds = trace.attr("comm_type")
-    for node in np.flatnonzero((trace.types == NodeType.COMM_COLL_NODE) & ~np.isin(kinds.integers(-1), _RUN)).tolist():
-        kind = int(kinds.integers(-1)[node])
+    kinds = trace.attr("comm_type").integers(-1)[trace.types == NodeType.COMM_COLL_NODE]
+    for kind in kinds[~np.isin(kinds, _RUN)].tolist():
         told[f"collectives of type {OPERATION_NAMES.get(kind, 'none')}"] += ranks
-    types = np.where(trace.types == NodeType.METADATA_NODE, np.int32(NodeType.INVALID_NODE), trace.types)
-    return replace(trace, types=types.astype(np.int32), duration_micros=micros.astype(np.uint64))
+    broadcasts = kinds == CollectiveType.BROADCAST
+    told["broadcasts"] += ranks * int((broadcasts & (micros[trace.types == NodeType.COMM_COLL_NODE] == 0)).sum())
+    left_out = np.isin(trace.types, (NodeType.METADATA_NODE, NodeType.INVALID_NODE))
+    told["left out"] += ranks * int(left_out.sum())
+    if left_out.all():
+        told["traces without work"] += ranks
+    return _without(replace(trace, duration_micros=micros.astype(np.uint64)), left_out)
+
+
+def _without(trace: Trace, left_out: NDArray[np.bool_]) -> Trace:
+    """The trace without these nodes; what waits for one waits for what that waits for."""
+    if not left_out.any():
+        return trace
+    kept, behind, attrs = ~left_out, _behind(trace, left_out), trace.attrs
+    counts = np.diff(attrs.offsets)
+    columns = ("ids", "types", "name_index", "start_micros", "duration_micros", "inputs", "outputs")
+    own = {name: getattr(attrs, name)[np.repeat(kept, counts)] for name in ("name", "kind", "bits", "doc")}
+    return replace(
+        trace,
+        **{name: getattr(trace, name)[kept] for name in columns},
+        ctrl_deps=_bridged(trace.ctrl_deps, kept, behind),
+        data_deps=_bridged(trace.data_deps, kept, behind),
+        attrs=replace(attrs, offsets=offsets_of(counts[kept]), **own),
+    )
+
+
+def _behind(trace: Trace, left_out: NDArray[np.bool_]) -> dict[int, list[int]]:
+    """By id of each node that is left out: ids of the others that it waits for, through any that are left out."""
+    waits = {
+        int(trace.ids[at]): [*trace.ctrl_deps[at].tolist(), *trace.data_deps[at].tolist()]
+        for at in np.flatnonzero(left_out).tolist()
+    }
+    found: dict[int, list[int]] = {}
+    for node in waits:
+        ahead, seen, ends = [node], {node}, dict[int, None]()
+        while ahead:
+            for one in waits[ahead.pop()]:
+                if one in found:
+                    ends.update(dict.fromkeys(found[one]))
+                elif one not in waits:
+                    ends[one] = None
+                elif one not in seen:
+                    seen.add(one)
+                    ahead.append(one)
+        found[node] = list(ends)
+    return found
+
+
+def _bridged(waits: Csr, kept: NDArray[np.bool_], behind: dict[int, list[int]]) -> Csr:
+    """Dependencies of the nodes that are kept, with what is behind those that are not."""
+    through = np.flatnonzero(np.isin(waits.targets, np.fromiter(behind, np.uint64, len(behind))))
+    lengths = np.ones(len(waits.targets), np.int64)
+    lengths[through] = [len(behind[one]) for one in waits.targets[through].tolist()]
+    places, targets = offsets_of(lengths), np.repeat(waits.targets, lengths)
+    for at in through.tolist():
+        targets[places[at] : places[at + 1]] = behind[int(waits.targets[at])]
+    counts = np.diff(places[waits.offsets])
+    return Csr(offsets_of(counts[kept]), targets[np.repeat(kept, counts)])
 
 
 def _stated_ns(trace: Trace) -> NDArray[np.int64]:

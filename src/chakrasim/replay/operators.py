@@ -66,13 +66,15 @@ def topmost(trace: Trace) -> NDArray[np.bool_]:
 
 class OperatorRunner:
     """Runs calls with tensors of the recorded shapes: ones, and zeros where they are whole numbers, which may be
-    indices. Tensors at the same place of different calls share their memory. ``lacking``: operators that cannot be run
+    indices, and stay zeros: what a call writes into is filled again. Tensors at the same place of different calls share
+    their memory. Nothing is run that reads or writes a file. ``lacking``: operators that cannot be run
     here, with what PyTorch said."""
 
     def __init__(self, torch: Any, device: Any) -> None:
         self.torch, self.device = torch, device
         self.lacking: dict[str, str] = {}
         self._ready: dict[OperatorCall, Any] = {}
+        self._written: dict[OperatorCall, list[Any]] = {}
         self._memory: dict[tuple[str, int], Any] = {}
 
     def run(self, call: OperatorCall) -> None:
@@ -84,15 +86,10 @@ class OperatorRunner:
                 function, given, named = self._ready[call]
                 with self.torch.no_grad():
                     function(*given, **named)
-        except (
-            RuntimeError,
-            TypeError,
-            ValueError,
-            IndexError,
-            AttributeError,
-            KeyError,
-            NotImplementedError,
-        ) as fault:
+                    for tensor in self._written[call]:
+                        tensor.zero_()
+        # Whatever PyTorch raises for arguments that a trace makes up.
+        except Exception as fault:
             said = str(fault).strip().splitlines() or [type(fault).__name__]
             self.lacking[call.name] = said[0][:200]
             self._ready[call] = None
@@ -104,9 +101,14 @@ class OperatorRunner:
         recorded = list(zip(*(json.loads(text) for text in (call.values, call.shapes, call.types)), strict=True))
         given: list[Any] = []
         named: dict[str, Any] = {}
+        if any(argument.name == "filename" for argument in function._schema.arguments):
+            raise ValueError("it reads or writes a file")
+        self._written[call] = []
         for place, (argument, one) in enumerate(zip(function._schema.arguments, recorded, strict=False)):
             value, shape, kind = one
             made = self._value(value, shape, kind, place)
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                self._written[call] += [tensor for tensor in self._tensors_of(made) if self._is_whole(tensor.dtype)]
             if argument.kwarg_only:
                 named[argument.name] = made
             else:
@@ -124,13 +126,20 @@ class OperatorRunner:
             return self.device
         return None if head in ("None", "Tensor", "Generator") else value
 
+    def _tensors_of(self, made: Any) -> list[Any]:
+        parts = made if isinstance(made, list) else [made]
+        return [part for part in parts if isinstance(part, self.torch.Tensor)]
+
+    @staticmethod
+    def _is_whole(dtype: Any) -> bool:
+        return not (dtype.is_floating_point or dtype.is_complex)
+
     def _tensor(self, shape: list[int], dtype: str, place: int) -> Any:
         size = int(np.prod(shape, dtype=np.int64))
         memory = self._memory.get((dtype, place))
         if memory is None or len(memory) < size:
             kind = getattr(self.torch, dtype)
             room = max(_LEAST, 1 << (size - 1).bit_length()) if size else _LEAST
-            whole = not (kind.is_floating_point or kind.is_complex)
-            memory = self.torch.full((room,), 0 if whole else 1, dtype=kind, device=self.device)
+            memory = self.torch.full((room,), 0 if self._is_whole(kind) else 1, dtype=kind, device=self.device)
             self._memory[dtype, place] = memory
         return memory[:size].view(shape)

@@ -107,6 +107,9 @@ class Redirect(TorchFunctionMode):  # type: ignore[misc]
             device = kwargs.get("device")
             if device is not None:
                 kwargs = {**kwargs, "device": here(device)}
+                if kwargs["device"] is not device:
+                    with DeviceTensor.fake_mode.naming_gpu():
+                        return self.__torch_function__(func, types, args, kwargs)
         if func in _WITH_DEVICE and len(args) > 1:
             args = (args[0], *map(here, args[1:]))
         elif func in _FROM_VALUES:

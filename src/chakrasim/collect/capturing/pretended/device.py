@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Protocol
 
@@ -91,6 +92,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
     asked: is called when the program asks for a value that is not known.
     pinned: is called with each tensor that the program asks for in pinned memory.
     placeholders: how often which value was made up, by what and where.
+    gpu_named: whether the function that runs now was given a GPU as its device.
     """
 
     avoid_device_init = True
@@ -106,6 +108,7 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         self.asked: Callable[[], None] = lambda: None
         self.pinned: Callable[[Any], None] = lambda tensor: None
         self.placeholders: Counter[str] = Counter()
+        self.gpu_named = False
         #: What `torch.empty` and its like make of integers stays real up to so many elements.
         self.host_elements = HOST_ELEMENTS
         self._plans: dict[Any, Handler] = {}
@@ -113,6 +116,15 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         self._depth = 0
         DeviceTensor.fake_mode = self
         DeviceTensor.names_gpu = False
+
+    @contextmanager
+    def naming_gpu(self) -> Iterator[None]:
+        """While a function runs that was given a GPU as its device, which nobody below it sees."""
+        before, self.gpu_named = self.gpu_named, True
+        try:
+            yield
+        finally:
+            self.gpu_named = before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for kind in types:
@@ -235,7 +247,8 @@ class DeviceMode(FakeTensorMode):  # type: ignore[misc]
         if pinned:
             self.pinned(result)
         if self._depth == 0 and self.listener is not None:
-            self.listener.operator(func, args, kwargs, inputs, result)
+            # What is made on a GPU by name is there, wherever the tensor is that it is made like.
+            self.listener.operator(func, args, kwargs, [] if self.gpu_named else inputs, result)
         return result
 
     def _belongs_on_host(self, func: Any, args: Any, kwargs: Any, real: list[Any]) -> bool:
