@@ -11,7 +11,7 @@ ANNEX = "compat"
 #: Lines that the main road may have: 90,000, a network of packets, answers (why, what if, which one, what differs),
 #: pages, programs learned from jobs, jobs with measured durations or of other makers, compared, obfuscated; profiles of
 #: other makers, iterations of inference servers, published experiments, offloading.
-BUDGET = 128_000
+BUDGET = 129_000
 
 
 def lines_below(folder: Path) -> Counter[str]:

@@ -55,7 +55,9 @@ class Model:
 
     def laws(self) -> Iterator[Expression]:
         """Of counts, marks, presence and numbers."""
-        for own in (self.counts, self.marks, self.present, *self.numbers.values()):
+        for one in (self.counts, self.marks, self.present):
+            yield from one.values()
+        for own in self.numbers.values():
             yield from own.values()
 
 
