@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,8 @@ def test_nothing_is_drawn_into_profiles(
     if maker == "xplane":
         path.write_bytes(gpu_space().bytes())
     else:
-        {"nsys": nsys, "rocprof": rocprof, "rocprofv3": rocprofv3}[maker](path)
+        made: dict[str, Callable[[Path], Path]] = {"nsys": nsys, "rocprof": rocprof, "rocprofv3": rocprofv3}
+        made[maker](path)
     command, option = analysis.split()
     assert main(["analyze", command, str(path), option, str(out)]) == 2
     assert "can be added to Kineto's JSON alone" in capsys.readouterr().err and not out.exists()
