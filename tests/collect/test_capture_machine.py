@@ -77,6 +77,7 @@ def test_the_figures_agree(captured: Path, job: Job) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_computed_again_is_told(job: Job) -> None:
     flops = again = 0
     for trace, ranks in zip(job.traces, (8, 8), strict=True):

@@ -21,14 +21,8 @@ CASES = [
 """`benchmarks/bench_captured_vs_observed.py` has more."""
 
 
-QUICK = ("train_ddp.py",)
-MARKED = [
-    pytest.param(*case, id=f"{case[0]}-{case[1]}", marks=pytest.mark.slow if case[0] not in QUICK else ())
-    for case in CASES
-]
-
-
-@pytest.mark.parametrize(("script", "ranks", "arguments"), MARKED)
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "ranks", "arguments"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
 def test_captured_is_observed(tmp_path: Path, script: str, ranks: int, arguments: list[str]) -> None:
     for row in observed.compare(tmp_path, script, ranks, arguments):
         assert row.captured.collectives == row.observed.collectives

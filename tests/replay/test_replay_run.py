@@ -112,6 +112,7 @@ def test_groups_messages_and_products_of_three_ranks() -> None:
     assert result.pipelined is not None
 
 
+@pytest.mark.slow
 def test_the_command_writes_json_and_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "run", [every_kind(0), every_kind(1)])
     target, table = tmp_path / "replay.json", tmp_path / "latencies.csv"

@@ -130,6 +130,7 @@ def test_an_empty_cache_is_filled_and_used(tiny: Path) -> None:
     assert [path.stat().st_mtime_ns for path in kept] == times
 
 
+@pytest.mark.slow
 def test_a_cache_folder_that_cannot_be_made_is_no_obstacle(tiny: Path) -> None:
     (tiny / "file").write_text("not a folder")
     assert _run(KERNEL, tiny, CHAKRASIM_CACHE_DIR=tiny / "file" / "cache", TMPDIR=tiny) == "10\n"
@@ -147,6 +148,7 @@ def test_a_read_only_cache_is_no_obstacle(tiny: Path) -> None:
         path.chmod(0o700)
 
 
+@pytest.mark.slow
 def test_two_processes_may_fill_one_empty_cache_at_once(tiny: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "CHAKRASIM_CACHE_DIR": str(tiny / "cache")}
     command = [sys.executable, "-c", KERNEL, str(tiny)]
