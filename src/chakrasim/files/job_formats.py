@@ -8,7 +8,7 @@ from typing import Final
 
 from chakrasim.errors import InputError
 from chakrasim.files.signatures import NSYS_REPORT, PARQUET, ROCPROF_TABLE, ROCPROFV3_TABLE
-from chakrasim.files.storage import Stream
+from chakrasim.files.storage import head_of
 
 GOAL: Final = "a GOAL schedule (LogGOPSim, ATLAHS)"
 SIMAI: Final = "a SimAI workload"
@@ -78,12 +78,5 @@ def kind_of(head: bytes) -> str:
 
 def foreign_kind(path: str | os.PathLike[str]) -> str:
     """Which format of `JOBS` a file has; "" for others and what is no file."""
-    if not os.path.isfile(path):
-        return ""
-    try:
-        with Stream(os.fspath(path), "a workload") as file:
-            view = memoryview(bytearray(HEAD_BYTES))
-            found = kind_of(bytes(view[: file.fill(view)]))
-            return found if found in JOBS else ""
-    except InputError:
-        return ""
+    found = kind_of(head_of(path, HEAD_BYTES))
+    return found if found in JOBS else ""

@@ -75,6 +75,17 @@ class Stream:
         """Go on at this byte of a file that is not compressed."""
         self._file.seek(byte)
 
+    def refuse_damage(self) -> None:
+        """Raise InputError if the stream ended where compressed data are damaged."""
+        if self.fault:
+            raise InputError(
+                "the gzip data are damaged",
+                file=self._path,
+                found=self.fault,
+                expected="complete gzip data",
+                remedy="copy or create the file again",
+            )
+
     def fill(self, target: memoryview) -> int:
         """Put the next bytes into ``target``; how many, 0 at the end."""
         try:
@@ -130,6 +141,18 @@ def _intact(member: Any, data: bytes) -> bytes:
         for at in range(len(data)):
             parts.append(member.decompress(data[at : at + 1]))
     return b"".join(parts)
+
+
+def head_of(path: str | os.PathLike[str], most: int) -> bytes:
+    """The first bytes of a file, unpacked, ``most`` at most; none where there is no file that can be read."""
+    if not os.path.isfile(path):
+        return b""
+    try:
+        with Stream(os.fspath(path), "a file") as file:
+            view = memoryview(bytearray(most))
+            return bytes(view[: file.fill(view)])
+    except InputError:
+        return b""
 
 
 def read_bytes(path: str, max_bytes: int | None = None, expected: str = "a Chakra trace file") -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.exchange.times import times_ns
 from chakrasim.machine.device.profile import DeviceProfile
-from chakrasim.obfuscation.names import SOURCE
+from chakrasim.obfuscation.names import SOURCE, numbers_of_threads
 from chakrasim.trace import work
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Ints, Trace
@@ -200,9 +200,7 @@ def _lines(trace: Trace) -> list[tuple[int, int] | None]:
     that do not compute."""
     host = trace.attr("is_cpu_op").integers() != 0
     stream = trace.attr(work.STREAM).integers().copy()
-    thread = trace.attr("tid")
-    both = np.stack([thread.kind[host].astype(np.uint64), thread.bits[host]])
-    stream[host] = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
+    stream[host] = numbers_of_threads(trace, np.flatnonzero(host))
     computing = (trace.types == NodeType.COMP_NODE).tolist()
     return [
         (int(on), number) if comp else None

@@ -82,14 +82,18 @@ def hide_in_trace(
     nodes = np.flatnonzero(start.present)
     since = np.maximum(start.integers()[nodes] - ns * 1000, 0)
     changes = [Change("start_ns", INT64, nodes, since)] if len(nodes) else []
-    thread = hidden.attr("tid")
-    nodes = np.flatnonzero(thread.present)
+    nodes = np.flatnonzero(hidden.attr("tid").present)
     if len(nodes):
-        both = np.stack([thread.kind[nodes].astype(np.uint64), thread.bits[nodes]])
-        numbers = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
-        changes.append(Change("tid", INT64, nodes, numbers.astype(np.int64)))
+        changes.append(Change("tid", INT64, nodes, numbers_of_threads(hidden, nodes)))
     begun = np.maximum(hidden.start_micros.view(np.int64) - micros, 0).astype(np.uint64)
     return replace(edited(hidden, changes) if changes else hidden, start_micros=begun)
+
+
+def numbers_of_threads(trace: Trace, nodes: NDArray[Any]) -> NDArray[np.int64]:
+    """int64[n]: which of the threads of these nodes each is on, from 0, whatever ids the trace has for them."""
+    thread = trace.attr("tid")
+    both = np.stack([thread.kind[nodes].astype(np.uint64), thread.bits[nodes]])
+    return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 class _Hiding:

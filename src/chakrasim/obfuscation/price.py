@@ -10,13 +10,13 @@ from typing import Final
 import numpy as np
 
 from chakrasim.comparison.jobs.api import MACHINES as MACHINES
+from chakrasim.comparison.jobs.api import simulated_on
 from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import ChakrasimError
 from chakrasim.exchange.times import times_ns
-from chakrasim.machine import board_names, load_machine
+from chakrasim.machine import load_machine
 from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.progress import Progress, told
-from chakrasim.simulator.api import simulate
 from chakrasim.trace import work
 from chakrasim.trace.job.job import Job
 from chakrasim.trace.kinds import INT64, NodeType
@@ -60,17 +60,11 @@ def prices(
     for name in told(machines, lambda name: f"price: {name}", progress):
         load_machine(name)
         try:
-            times = [(step_ns(before[at], name), step_ns(after[at], name)) for at in chosen]
+            times = [tuple(simulated_on(job[at], name).makespan_ns for job in (before, after)) for at in chosen]
             found.append(Price(name, tuple(own for own, _ in times), tuple(other for _, other in times)))
         except ChakrasimError as fault:
             found.append(Price(name, (), (), str(fault)))
     return tuple(found)
-
-
-def step_ns(job: Job, machine: str) -> int:
-    """How long a job takes on a board with as many GPUs as it has ranks, or on any other machine."""
-    gpus = job.ranks if machine in board_names() else None
-    return simulate(job, machine=load_machine(machine, gpus=gpus)).makespan_ns
 
 
 def on_device(job: Job, profile: DeviceProfile | None) -> Job:

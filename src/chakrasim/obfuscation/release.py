@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from chakrasim.converter.retarget.job_input import check_groups, load_job
 from chakrasim.errors import InputError
 from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.notes import Notes
-from chakrasim.synthesis.api import prefixes
+from chakrasim.synthesis.api import prefixes, stated_job
 from chakrasim.trace.chakra.files import read_trace, write_trace
-from chakrasim.trace.job.file import check_prefix, read_parameters, write_job
+from chakrasim.trace.job.file import check_prefix, write_job
 from chakrasim.trace.job.job import Job
 
 ONE, JOB, FOLDER = "a trace", "a job", "a folder of jobs"
@@ -43,12 +42,8 @@ def opened(source: PathLike | Job | Sequence[Job], *, lenient: bool, notes: Note
         trace = read_trace(given, lenient=lenient, notes=notes)
         return Opened(ONE, (given,), (Job((trace,), np.zeros(1, np.int64)),))
     names = prefixes(given)
-    jobs = []
-    for prefix in names:
-        job = load_job(prefix, lenient=lenient, notes=notes)
-        check_groups(job, prefix)
-        jobs.append(replace(job, parameters={**job.parameters, **read_parameters(prefix)}))
-    return Opened(FOLDER if os.path.isdir(given) else JOB, tuple(names), tuple(jobs))
+    jobs = tuple(stated_job(prefix, lenient=lenient, notes=notes) for prefix in names)
+    return Opened(FOLDER if os.path.isdir(given) else JOB, tuple(names), jobs)
 
 
 def write_release(

@@ -54,10 +54,8 @@ def learn(
             found.append((dict(each[0]), replace(each[1], parameters=each[0])))
             continue
         for prefix in prefixes(os.fspath(each)):
-            job = load_job(prefix, lenient=lenient, notes=said)
-            check_groups(job, prefix)
+            job = stated_job(prefix, lenient=lenient, notes=said)
             names.append(prefix)
-            job = replace(job, parameters={**job.parameters, **read_parameters(prefix)})
             found.append((parameters_of(job), job))
     if len(found) < FEWEST:
         raise InputError("a program is not learned from one job", found=f"{len(found)} jobs",
@@ -82,6 +80,13 @@ def learn(
 def _in_short(job: Job) -> Job:
     traces = tuple(in_short(trace) if is_recorded(trace) else trace for trace in job.traces)
     return replace(job, traces=traces)
+
+
+def stated_job(prefix: str, *, lenient: bool, notes: Notes) -> Job:
+    """The job of a prefix, with the parameters that a file beside it states. Raises InputError."""
+    job = load_job(prefix, lenient=lenient, notes=notes)
+    check_groups(job, prefix)
+    return replace(job, parameters={**job.parameters, **read_parameters(prefix)})
 
 
 def prefixes(given: str) -> list[str]:

@@ -43,7 +43,7 @@ def choices(learned: Learned, settings: Mapping[str, Parameter], random: np.rand
     names = [*wanted, *(name for name in known[0] if name not in wanted)]
     laws = {name: _follows(known, names[:at], name) for at, name in enumerate(names) if name not in wanted}
     follow = tuple(name for name, law in laws.items() if law is not None)
-    apart = set().union(*map(expressions.told_apart, learned.model.laws()))
+    apart = set().union(*map(expressions.singled_out, learned.model.laws()))
     while True:
         like = near[int(random.integers(len(near)))]
         found: dict[str, Parameter] = dict(wanted)

@@ -109,9 +109,10 @@ class _Expansion:
         for one in loop.body:
             if isinstance(one, Loop):
                 counts = np.maximum(expressions.value(self.model.counts[one.number], own, rows), 0)
-                if float(counts.astype(np.float64).sum()) > MOST_ITERATIONS:
+                total = float(counts.astype(np.float64).sum())
+                if total > MOST_ITERATIONS:
                     raise InputError("these parameters make a trace that is too long to be written",
-                                     found=f"{counts.astype(np.float64).sum():,.0f} iterations of a loop",
+                                     found=f"{total:,.0f} iterations of a loop",
                                      expected=f"at most {MOST_ITERATIONS:,}")  # fmt: skip
                 parent = np.repeat(np.arange(rows), counts)
                 ends = np.cumsum(counts)

@@ -103,13 +103,13 @@ def names(expression: Expression) -> set[str]:
             return names(expression[1]) | names(expression[2])
 
 
-def told_apart(expression: Expression) -> set[str]:
+def singled_out(expression: Expression) -> set[str]:
     """Columns of which one value is a case of its own."""
     if expression[0] == "if":
         name, comparison, other, _ = expression[1]
         own = {name} if comparison == "==" and not other else set()
-        return own | told_apart(expression[2]) | told_apart(expression[3])
-    return set().union(*map(told_apart, expression[1:])) if expression[0] in OPERATIONS else set()
+        return own | singled_out(expression[2]) | singled_out(expression[3])
+    return set().union(*map(singled_out, expression[1:])) if expression[0] in OPERATIONS else set()
 
 
 def cases(expression: Expression) -> int:

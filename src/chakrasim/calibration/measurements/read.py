@@ -114,13 +114,6 @@ def _lines(path: str) -> Iterator[str]:
                 rest = rest[:_HEAD]
             for line in lines:
                 yield line.decode("utf-8", "replace")
-    if stream.fault:
-        raise InputError(
-            "the gzip data are damaged",
-            file=path,
-            found=stream.fault,
-            expected="complete gzip data",
-            remedy="copy or create the file again",
-        )
+    stream.refuse_damage()
     if rest:
         yield rest.decode("utf-8", "replace")

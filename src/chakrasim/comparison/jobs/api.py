@@ -147,13 +147,18 @@ def _work(a: Measures, b: Measures) -> tuple[Amount, ...]:
     return tuple(sorted(found, key=lambda one: -one.relative))
 
 
+def simulated_on(job: Job, machine: str) -> SimulationResult:
+    """A job on a board with as many GPUs as it has ranks, or on any other machine. Raises ChakrasimError."""
+    gpus = job.ranks if machine in board_names() else None
+    return simulate(job, machine=load_machine(machine, gpus=gpus))
+
+
 def _times(job: Job, machines: Sequence[str]) -> _Times:
     """The job on each machine, or why it does not run there."""
     found: _Times = {}
     for name in machines:
         try:
-            machine = load_machine(name, gpus=job.ranks if name in board_names() else None)
-            found[name] = simulate(job, machine=machine), ""
+            found[name] = simulated_on(job, name), ""
         except ChakrasimError as fault:
             found[name] = None, str(fault)
     return found

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from chakrasim.notes import Notes
 from chakrasim.trace.kineto import columns as k
-from chakrasim.trace.kineto.columns import Ints, KinetoTrace, Mask
+from chakrasim.trace.kineto.columns import Ints, KinetoTrace
+from chakrasim.trace.kineto.only_work import enclosing
 
 NDTIMELINE: Final = "veScale job timeline (ndtimeline)"
 DPRO: Final = "dPRO job timeline (BytePS, Horovod)"
@@ -68,14 +69,3 @@ def _numbered(column: Ints) -> NDArray[np.intp]:
     _, first, at = np.unique(column, return_index=True, return_inverse=True)
     place: NDArray[np.intp] = np.argsort(np.argsort(first))[at]
     return place
-
-
-def enclosing(start: Ints, duration: Ints, line: Ints) -> Mask:
-    """bool[n]: events of a line with others of it inside, such as loops and calls, whose time is that of the others."""
-    found = np.zeros(len(line), np.bool_)
-    some = np.flatnonzero(duration > 0)
-    order = some[np.lexsort((-duration[some], start[some], line[some]))]
-    begin, end = start[order], start[order] + duration[order]
-    inside = (line[order][1:] == line[order][:-1]) & (begin[1:] < end[:-1]) & (end[1:] <= end[:-1])
-    found[order[:-1][inside]] = True
-    return found

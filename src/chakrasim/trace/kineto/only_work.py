@@ -1,4 +1,4 @@
-"""Some rows of a Kineto trace: its work alone; what was open at a moment."""
+"""Some rows of a Kineto trace: its work alone; what was open at a moment; what has others inside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chakrasim.trace.kineto.columns import COLUMNS, HAS_CATEGORY, HAS_DUR, KinetoTrace, RareColumn
+from chakrasim.trace.kineto.columns import COLUMNS, HAS_CATEGORY, HAS_DUR, Ints, KinetoTrace, Mask, RareColumn
 
 _MOST_STEPS = 64
 """So many events that have ended are passed over to find one that is open."""
@@ -58,4 +58,15 @@ def last_begun(
         found[order[open_[holds]] - len(rows)] = both[order[at[holds]]]
         open_, at = open_[~holds], at[~holds] - 1
         at = np.where(at >= 0, last[at], -1)
+    return found
+
+
+def enclosing(start: Ints, duration: Ints, line: Ints) -> Mask:
+    """bool[n]: events of a line with others of it inside, such as loops and calls, whose time is that of the others."""
+    found = np.zeros(len(line), np.bool_)
+    some = np.flatnonzero(duration > 0)
+    order = some[np.lexsort((-duration[some], start[some], line[some]))]
+    begin, end = start[order], start[order] + duration[order]
+    inside = (line[order][1:] == line[order][:-1]) & (begin[1:] < end[:-1]) & (end[1:] <= end[:-1])
+    found[order[:-1][inside]] = True
     return found

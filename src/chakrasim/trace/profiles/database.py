@@ -112,7 +112,7 @@ def open_database(path: str, expected: str, *, lenient: bool = False, notes: Not
             if file.packed:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 plain = os.path.join(folder, "unpacked")
-                _unpack(file, plain, path)
+                _unpack(file, plain)
         if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
             said.warn(f"{path}-wal was left out: what it holds has not come to the database yet")
         try:
@@ -130,19 +130,12 @@ def _decoded(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _unpack(file: Stream, target: str, path: str) -> None:
+def _unpack(file: Stream, target: str) -> None:
     view = memoryview(bytearray(1 << 20))
     with open(target, "wb") as out:
         while size := file.fill(view):
             out.write(view[:size])
-    if file.fault:
-        raise InputError(
-            "the gzip data are damaged",
-            file=path,
-            found=file.fault,
-            expected="complete gzip data",
-            remedy="copy or create the file again",
-        )
+    file.refuse_damage()
 
 
 def damaged(path: str, fault: Exception) -> InputError:

@@ -8,7 +8,7 @@ from typing import Final
 
 from chakrasim.errors import InputError
 from chakrasim.files.signatures import BOM, SQLITE
-from chakrasim.files.storage import Stream
+from chakrasim.files.storage import head_of
 
 NSYS: Final = "an Nsight Systems export (SQLite)"
 ROCPROFV3: Final = "a rocprofv3 profile (JSON)"
@@ -39,14 +39,7 @@ def kind_of(head: bytes) -> str:
 
 def profile_kind(path: str | os.PathLike[str]) -> str:
     """The same, of a file; "" also where there is none."""
-    if not os.path.isfile(path):
-        return ""
-    try:
-        with Stream(os.fspath(path), "a trace") as file:
-            view = memoryview(bytearray(_HEAD_BYTES))
-            return kind_of(bytes(view[: file.fill(view)]))
-    except InputError:
-        return ""
+    return kind_of(head_of(path, _HEAD_BYTES))
 
 
 def refuse_profile(path: str | os.PathLike[str], what: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.trace.kineto import columns as k
 from chakrasim.trace.kineto.columns import Ints, Mask
-from chakrasim.trace.kineto.job_timelines import enclosing
+from chakrasim.trace.kineto.only_work import enclosing
 from chakrasim.trace.profiles.build import Texts
 from chakrasim.trace.xplane import roles
 from chakrasim.trace.xplane.plane import NONE, Plane, Stats, Window
