@@ -66,6 +66,19 @@ def path_columns(iterations: Sequence[Iterations], loops: Sequence[int]) -> dict
     return found
 
 
+def turn_columns(at: Ints, loops: Sequence[int], parents: Sequence[Ints]) -> dict[str, Ints]:
+    """By name, for nodes of one role in order: how many of it come before in the same iteration of each of the loops
+    around its innermost one, and how many after. ``at`` int64[n]: its iterations; ``parents``: of each loop but the
+    outermost, the iterations around its own."""
+    found: dict[str, Ints] = {}
+    for loop, parent in zip(reversed(loops[:-1]), reversed(parents), strict=True):
+        at = parent[at]
+        place = np.arange(len(at))
+        found[f"turns before in {loop}"] = place - np.searchsorted(at, at)
+        found[f"turns after in {loop}"] = np.searchsorted(at, at, side="right") - 1 - place
+    return found
+
+
 def run_lengths(index: Ints) -> Ints:
     """int64[n]: how many iterations the run has to which each belongs; ``index`` begins at 0 with each run."""
     begins = np.flatnonzero(index == 0)

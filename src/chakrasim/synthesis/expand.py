@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import mark_of, path_columns
+from chakrasim.synthesis.columns import mark_of, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop
@@ -93,7 +93,7 @@ class _Expansion:
         self.found = Expanded([], [], [], [])
         self.begun: dict[int, int] = {}
         self._lay(model.loop, (ROOT,))
-        self._fill(model.loop)
+        self._fill(model.loop, (ROOT,))
 
     def _lay(self, loop: Loop, path: tuple[int, ...]) -> None:
         """The iterations of the loops in a loop, and the columns of all, those of what adds up along them too."""
@@ -123,9 +123,12 @@ class _Expansion:
                 ]
                 self._lay(one, (*path, one.number))
 
+    def _parents(self, path: tuple[int, ...]) -> list[Ints]:
+        return [np.array(self.iterations[loop].parent, np.int64) for loop in path]
+
     def _measure(self, meter: Meter, path: tuple[int, ...]) -> None:
         """Columns of what adds up along the last of these loops, for it and for those around it."""
-        parents = [np.array(self.iterations[loop].parent, np.int64) for loop in path]
+        parents = self._parents(path)
         around = self.columns[path[-2]]
         first, second = meter.columns(self.columns[path[-1]], around, parents[-1], len(parents[-2]))
         self.columns[path[-1]] |= first
@@ -134,18 +137,19 @@ class _Expansion:
             if at:
                 second = summed(second, parents[at], len(parents[at - 1]))
 
-    def _fill(self, loop: Loop) -> None:
-        own = self.columns[loop.number]
+    def _fill(self, loop: Loop, path: tuple[int, ...]) -> None:
         for one in loop.body:
             if isinstance(one, Loop):
-                self._fill(one)
+                self._fill(one, (*path, one.number))
             else:
-                self.numbers[one] = self._numbers(one, own, len(self.iterations[loop.number]))
+                self.numbers[one] = self._numbers(one, path)
 
-    def _numbers(self, role: int, columns: dict[str, Ints], rows: int) -> dict[int, tuple[int, ...]]:
+    def _numbers(self, role: int, path: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
         """By iteration in which the role comes, its numbers."""
+        columns, rows = self.columns[path[-1]], len(self.iterations[path[-1]])
         here = np.flatnonzero(expressions.value(self.model.present[role], columns, rows) > 0)
         own = {name: column[here] for name, column in columns.items()}
+        own |= turn_columns(here, path, self._parents(path)[1:])
         names = self.model.roles[role].numbers()
         for name, law in self.model.numbers[role].items():
             own[f"own {name}"] = expressions.value(law, own, len(here))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.search.conditions import conditioned
 from chakrasim.synthesis.search.sums import spread, sums
 from chakrasim.synthesis.search.work import Work
 
@@ -183,6 +184,11 @@ def _plus(expression: Expression, constant: int) -> Expression:
     return ["+", expression, ["const", constant, 1]] if constant else expression
 
 
+def _conditions(few: Examples, work: Work) -> Iterator[Expression]:
+    """One of two numbers, by conditions."""
+    yield from conditioned(few.wanted, few.columns, work)
+
+
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
@@ -340,7 +346,7 @@ def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[s
     return found[:2]
 
 
-QUICK: Final = (_pairs, _product)
+QUICK: Final = (_conditions, _pairs, _product)
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------

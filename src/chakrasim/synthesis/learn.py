@@ -17,6 +17,7 @@ from chakrasim.synthesis.grammar.durations import scatter_of
 from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.loops import Place
 from chakrasim.synthesis.model import Model
+from chakrasim.synthesis.peel import peeled
 from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
 from chakrasim.synthesis.reasons import Asking, Case, Lane, Rule, Rules
 from chakrasim.synthesis.roles import Roles
@@ -44,7 +45,7 @@ def learn_program(
     roles = Roles()
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
     apart, roles = told_apart([rank.nodes for rank in ranks], roles)
-    ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, apart, strict=True)]
+    ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, peeled(apart, roles), strict=True)]
     loop, where, readings = read_by_loops(ranks)
     columns = columns_of([parameters for parameters, _ in jobs])
     more: list[dict[str, int]] = [{} for _ in jobs]

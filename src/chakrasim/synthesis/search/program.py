@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from chakrasim.progress import Progress, told
-from chakrasim.synthesis.columns import mark_of, missing, path_columns
+from chakrasim.synthesis.columns import mark_of, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
 from chakrasim.synthesis.laws import CASES
@@ -132,8 +134,7 @@ class Search:
         self.present[role] = self._law(what, self._presence(role), table)
 
     def _role(self, role: int) -> None:
-        table = self.tables.of(self.where[role].loops)
-        wanted, part = self._wanted(role), table.some(np.flatnonzero(self._presence(role)))
+        wanted, part = self._wanted(role), self._own_table(role)
         self.counters |= {
             name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
         }
@@ -142,6 +143,14 @@ class Search:
         self._numbers(role, wanted, part)
         if MEASURED in taken:
             self._times(role, taken[MEASURED], wanted, part)
+
+    def _own_table(self, role: int) -> Table:
+        """For each node of a role."""
+        loops, here = self.where[role].loops, np.flatnonzero(self._presence(role))
+        part = self.tables.of(loops).some(here)
+        parents = [self._parents(loop, around) for around, loop in pairwise(loops)]
+        first, second, third = part.levels
+        return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
 
     def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
         """The law of recorded durations, which is near."""
