@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from chakrasim.synthesis.loops import Iterations
 from chakrasim.trace.job.job import Parameter
 
 Parameters = Mapping[str, Parameter]
+COMES: Final = "comes "
 
 
 def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
@@ -42,6 +44,11 @@ def is_whole(value: Parameter) -> bool:
 def mark_of(loop: int) -> str:
     """The column of what the iterations of a loop say of which they are."""
     return f"mark of {loop}"
+
+
+def comes_of(role: int) -> str:
+    """The column of whether a role comes in an iteration of its innermost loop."""
+    return f"{COMES}{role}"
 
 
 def missing(name: str) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import mark_of, path_columns, turn_columns
-from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.columns import COMES, comes_of, mark_of, path_columns, turn_columns
+from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop
 from chakrasim.synthesis.model import Model
@@ -92,6 +92,7 @@ class _Expansion:
         self.numbers: dict[int, dict[int, tuple[int, ...]]] = {}
         self.found = Expanded([], [], [], [])
         self.begun: dict[int, int] = {}
+        self.asked: set[int] = set()
         self._lay(model.loop, (ROOT,))
         self._fill(model.loop, (ROOT,))
 
@@ -144,11 +145,30 @@ class _Expansion:
             else:
                 self.numbers[one] = self._numbers(one, path)
 
+    def _comes(self, role: int, loop: int) -> Ints:
+        """Where the role comes, 1, in the iterations of its innermost loop. Raises KeyError where that goes by itself."""
+        columns, name = self.columns[loop], comes_of(role)
+        if name not in columns:
+            if role in self.asked:
+                raise KeyError(name)
+            self.asked.add(role)
+            law = self.model.present[role]
+            self._tell(law, loop)
+            columns[name] = (expressions.value(law, columns, len(self.iterations[loop])) > 0).astype(np.int64)
+        return columns[name]
+
+    def _tell(self, law: Expression, loop: int) -> None:
+        """The columns of a loop that the law asks for and that say whether others come."""
+        for name in expressions.names(law):
+            if name.startswith(COMES):
+                self._comes(int(name.removeprefix(COMES)), loop)
+
     def _numbers(self, role: int, path: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
         """By iteration in which the role comes, its numbers."""
-        columns, rows = self.columns[path[-1]], len(self.iterations[path[-1]])
-        here = np.flatnonzero(expressions.value(self.model.present[role], columns, rows) > 0)
-        own = {name: column[here] for name, column in columns.items()}
+        here = np.flatnonzero(self._comes(role, path[-1]))
+        for law in self.model.numbers[role].values():
+            self._tell(law, path[-1])
+        own = {name: column[here] for name, column in self.columns[path[-1]].items()}
         own |= turn_columns(here, path, self._parents(path)[1:])
         names = self.model.roles[role].numbers()
         for name, law in self.model.numbers[role].items():

@@ -23,17 +23,20 @@ MOST: Final = 5
 """Conditions that hold together, at most."""
 PRICES: Final = (2, 3, 4)
 """Of a column beside a number, beside another column, and beside that and one more or less."""
+PAIRED: Final = 200
+"""Conditions of which one or another may hold, at most, and so many pairs of them."""
+PAIRS: Final = 2_000
 LOOKS: Final = 4_000
 """Sets of conditions that are looked at, at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Condition:
-    """``test`` as `expressions.test` has it; ``held`` bool[n] where it holds, or with ``turned`` where it does not."""
+    """Tests as `expressions.test` has them of which one holds, or where it is ``turned`` does not; ``held`` bool[n]:
+    where that is so."""
 
     price: int
-    test: list[Any]
-    turned: bool
+    tests: list[tuple[list[Any], bool]]
     held: Held
 
 
@@ -44,20 +47,26 @@ def conditioned(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterat
         return
     conditions = _conditions(columns)
     work.spend(8 * len(conditions) * len(wanted))
-    best: tuple[int, Expression] | None = None
-    for one, other in (values, values[::-1]):
-        found = _cheapest(conditions, wanted == one, work)
-        if found is not None and (best is None or found[0] < best[0]):
-            best = found[0], _said(found[1], one, other)
-    if best is not None:
-        yield best[1]
+    for either in (False, True):
+        best: tuple[int, Expression] | None = None
+        for one, other in (values, values[::-1]):
+            target = wanted == one
+            found = _cheapest([*conditions, *(_either(conditions, target, work) if either else ())], target, work)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found[0], _said(found[1], one, other)
+        if best is not None:
+            yield best[1]
+            return
 
 
 def _said(conditions: Sequence[_Condition], one: int, other: int) -> Expression:
     found: Expression = ["const", one, 1]
     rest: Expression = ["const", other, 1]
     for each in reversed(conditions):
-        found = ["if", each.test, rest, found] if each.turned else ["if", each.test, found, rest]
+        left = rest
+        for test, turned in reversed(each.tests):
+            left = ["if", test, left, found] if turned else ["if", test, found, left]
+        found = left
     return found
 
 
@@ -80,8 +89,24 @@ def _conditions(columns: Mapping[str, Ints]) -> list[_Condition]:
     for price, test in sorted(tests, key=lambda each: each[0]):
         held = expressions.test(test, columns)
         if held.any() and not held.all():
-            found += [_Condition(price, test, False, held), _Condition(price, test, True, ~held)]
+            found += [_Condition(price, [(test, turned)], held ^ turned) for turned in (False, True)]
     return found
+
+
+def _either(conditions: Sequence[_Condition], target: Held, work: Work) -> list[_Condition]:
+    """Pairs of cheap conditions of which one or the other holds all over the target."""
+    usable: dict[bytes, _Condition] = {}
+    for one in conditions:
+        if one.price == PRICES[0] and one.held[target].any() and not one.held[target].all():
+            usable.setdefault(one.held.tobytes(), one)
+    cheap = [*usable.values()][:PAIRED]
+    if not cheap:
+        return []
+    missed = np.stack([~one.held[target] for one in cheap]).astype(np.float32)
+    work.spend(len(cheap) ** 2 * len(target) // 10)
+    both = np.argwhere(np.triu(missed @ missed.T == 0, 1)).tolist()
+    return [_Condition(cheap[i].price + cheap[j].price + 1, [*cheap[i].tests, *cheap[j].tests],
+                       cheap[i].held | cheap[j].held) for i, j in both[:PAIRS]]  # fmt: skip
 
 
 def _cheapest(conditions: Sequence[_Condition], target: Held, work: Work) -> tuple[int, list[_Condition]] | None:

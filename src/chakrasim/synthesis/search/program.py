@@ -11,17 +11,19 @@ from typing import Final
 import numpy as np
 
 from chakrasim.progress import Progress, told
-from chakrasim.synthesis.columns import mark_of, missing, path_columns, turn_columns
+from chakrasim.synthesis.columns import COMES, comes_of, mark_of, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
-from chakrasim.synthesis.roles import DURATION, Role, number_names
+from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.levels import Known, Table
 from chakrasim.synthesis.search.meters import Meter, Pieces, meter_of, summed
 
+TOLD: Final = 6
+"""Roles of a loop of which a column says whether they come, at most."""
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
 
@@ -89,6 +91,7 @@ class Search:
         self.recorded = recorded
         self.times: list[Rows] = []
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
+        self.titles = titles(roles)
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
         self.known = Known()
@@ -130,8 +133,17 @@ class Search:
                     return
 
     def _comes(self, role: int) -> None:
-        what, table = f"{self.roles[role].title}: whether it comes", self.tables.of(self.where[role].loops)
-        self.present[role] = self._law(what, self._presence(role), table)
+        what, table = f"{self.titles[role]}: whether it comes", self.tables.of(self.where[role].loops)
+        here = self._presence(role)
+        self.present[role] = self._law(what, here, table)
+        self._tell_presence(role, here, table, is_known=what not in self.lost)
+
+    def _tell_presence(self, role: int, here: Ints, table: Table, *, is_known: bool) -> None:
+        """A column of whether the role comes, for those whose laws are looked for later."""
+        more = self.tables.more[self.where[role].loops[-1]]
+        others = {own.tobytes() for name, own in more.items() if name.startswith(COMES)}
+        if is_known and len(others) < TOLD and here.tobytes() not in others and levels.level_of(here, table) == 2:
+            more[comes_of(role)] = here
 
     def _role(self, role: int) -> None:
         wanted, part = self._wanted(role), self._own_table(role)
@@ -159,7 +171,7 @@ class Search:
         self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0]))
         law, off = law_of_work(self.times[-1])
         self.numbers[role][MEASURED] = law
-        self.lost[f"{self.roles[role].title}: {MEASURED}"] = off
+        self.lost[f"{self.titles[role]}: {MEASURED}"] = off
         if DURATION in self.roles[role].numbers():
             self.numbers[role][DURATION] = MICROS
 
@@ -188,7 +200,7 @@ class Search:
         """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one;
         those without cases first."""
         found: dict[str, Expression] = {}
-        title = self.roles[role].title
+        title = self.titles[role]
         self.numbers[role] = found
         for cases in (0, CASES):
             for name in [name for name in wanted if name not in found]:
@@ -210,21 +222,30 @@ class Search:
     def _meter(self, loop: int) -> None:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold."""
         within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
-        lost = {role for role in within if f"{self.roles[role].title}: whether it comes" in self.lost}
-        like = {self.roles[role].attributes for role in lost}
-        near = [role for role in self.occurrences if self.roles[role].attributes in like]
-        names = set.intersection(*({*self.roles[role].numbers()} for role in near)) if near else set()
+        lost = {role for role in within if f"{self.titles[role]}: whether it comes" in self.lost}
+        for like in dict.fromkeys(self.roles[role].attributes for role in sorted(lost)):
+            near = [role for role in self.occurrences if self.roles[role].attributes == like]
+            pieces = [role for role in near if role in within]
+            if any(self._is_metered(loop, name, near, pieces) for name in self._shared(near)):
+                return
+
+    def _shared(self, near: Sequence[int]) -> list[str]:
+        """Numbers that all these roles have."""
+        return sorted(set.intersection(*({*self.roles[role].numbers()} for role in near)))
+
+    def _is_metered(self, loop: int, name: str, near: Sequence[int], within: Sequence[int]) -> bool:
+        """Whether a number of nodes in a loop adds up along it; then the laws of where they and others like them come
+        are looked for again."""
         path = (*self.inner[loop], loop)
         own, around = self.tables.of(path), self.tables.of(path[:-1])
-        for name in sorted(names):
-            pieces = self._pieces(loop, [role for role in near if role in within], name)
-            made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
-            if made is not None:
-                self._tell(made, path, pieces.parent)
-                for role in near:
-                    if self.where[role].loops[-1] in path:
-                        self._comes(role)
-                return
+        pieces = self._pieces(loop, within, name)
+        made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
+        if made is not None:
+            self._tell(made, path, pieces.parent)
+            for role in near:
+                if self.where[role].loops[-1] in path:
+                    self._comes(role)
+        return made is not None
 
     def _tell(self, meter: Meter, path: tuple[int, ...], parent: Ints) -> None:
         """Columns of a meter, for the last of these loops and for those around it."""
