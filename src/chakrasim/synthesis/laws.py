@@ -392,8 +392,9 @@ class _Cases:
                 own = self._plain(few, part)
                 if own is None:
                     continue
-                left = simple(few.some(np.flatnonzero(other)))
-                rest = _in_proportion(left, own, self.work) or self._plain(few, other) or self.law(left, cases - 1)
+                left = few.some(np.flatnonzero(other))
+                rest = _in_proportion(left, own, self.work) or self._plain(few, other)
+                rest = rest or self.law(simple(left), cases - 1)
                 if rest is not None:
                     return ["if", one, own, rest] if part is held else ["if", one, rest, own]
         return None
@@ -408,7 +409,7 @@ class _Cases:
 
 def _in_proportion(few: Examples, law: Expression, work: Work) -> Expression | None:
     """The law times a number that has a law of its own, or divided by one, rounded up or down."""
-    if law[0] == "const" or not expressions.names(law) <= {*few.columns} or len(few) < SMALLEST_CASE:
+    if law[0] == "const" or len(few) < SMALLEST_CASE:
         return None
     made = expressions.value(law, few.columns, len(few))
     if (made <= 0).any() or (few.wanted <= 0).any():

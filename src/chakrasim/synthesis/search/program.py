@@ -110,9 +110,11 @@ class Search:
             self.counts[number] = self._law(f"count of loop {number}", wanted, self.tables.of(around))
             self._mark(number)
         for role in self.occurrences:
-            self._comes(role)
+            self._comes(role, cases=0)
         for loop in self.inner:
             self._meter(loop)
+        for role in [role for role in self.occurrences if self._is_lost(role)]:
+            self._comes(role)
         for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
             self._role(role)
 
@@ -132,17 +134,30 @@ class Search:
                     self.tables.more[loop][mark_of(loop)] = wanted
                     return
 
-    def _comes(self, role: int) -> None:
-        what, table = f"{self.titles[role]}: whether it comes", self.tables.of(self.where[role].loops)
-        here = self._presence(role)
-        self.present[role] = self._law(what, here, table)
-        self._tell_presence(role, here, table, is_known=what not in self.lost)
+    def _comes(self, role: int, cases: int = CASES) -> None:
+        """Whether a role comes. Without ``cases`` it may be lost, and found later."""
+        here, table = self._presence(role), self.tables.of(self.where[role].loops)
+        law = levels.find(here, table, self.known, cases)
+        self.lost.pop(self._coming(role), None)
+        if law is None:
+            law, self.lost[self._coming(role)] = levels.guess(here, table) if cases else (["const", 0, 1], 1.0)
+        self.present[role] = law
+        self._tell_presence(role, here, table)
 
-    def _tell_presence(self, role: int, here: Ints, table: Table, *, is_known: bool) -> None:
+    def _coming(self, role: int) -> str:
+        return f"{self.titles[role]}: whether it comes"
+
+    def _is_lost(self, role: int) -> bool:
+        """Whether no law was found of where the role comes."""
+        return self._coming(role) in self.lost
+
+    def _tell_presence(self, role: int, here: Ints, table: Table) -> None:
         """A column of whether the role comes, for those whose laws are looked for later."""
         more = self.tables.more[self.where[role].loops[-1]]
         others = {own.tobytes() for name, own in more.items() if name.startswith(COMES)}
-        if is_known and len(others) < TOLD and here.tobytes() not in others and levels.level_of(here, table) == 2:
+        if self._is_lost(role) or len(others) >= TOLD:
+            return
+        if here.tobytes() not in others and levels.level_of(here, table) == 2:
             more[comes_of(role)] = here
 
     def _role(self, role: int) -> None:
@@ -222,7 +237,7 @@ class Search:
     def _meter(self, loop: int) -> None:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold."""
         within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
-        lost = {role for role in within if f"{self.titles[role]}: whether it comes" in self.lost}
+        lost = {role for role in within if self._is_lost(role)}
         for like in dict.fromkeys(self.roles[role].attributes for role in sorted(lost)):
             near = [role for role in self.occurrences if self.roles[role].attributes == like]
             pieces = [role for role in near if role in within]
