@@ -146,7 +146,7 @@ class _Expansion:
                 self.numbers[one] = self._numbers(one, path)
 
     def _comes(self, role: int, loop: int) -> Ints:
-        """Where the role comes, 1, in the iterations of its innermost loop. Raises KeyError where that goes by itself."""
+        """Where the role comes, 1, in iterations of its loop. Raises KeyError where that goes by itself."""
         columns, name = self.columns[loop], comes_of(role)
         if name not in columns:
             if role in self.asked:

@@ -1,4 +1,4 @@
-"""First turns taken out of loops: what a program does ahead, such as the weights of a layer gathered while the one before
+"""First turns taken out of loops: what a program does ahead, such as gathering a layer's weights while the one before
 computes, comes once before the loop. As a role of its own it leaves the loop, and what stands between with it.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from chakrasim.synthesis.loops import body_roles, inner_loops, loops_of, looped, visits_of
+from chakrasim.synthesis.loops import body_roles, inner_loops, looped, loops_of, visits_of
 from chakrasim.synthesis.roles import Nodes, Roles
 
 FIRST: Final = "first"

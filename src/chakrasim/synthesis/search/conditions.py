@@ -75,7 +75,7 @@ def _conditions(columns: Mapping[str, Ints]) -> list[_Condition]:
     tests = []
     for name, column in columns.items():
         values = np.unique(column).tolist()
-        few = values if len(values) <= CHOICES else [value for value in (0, 1, *values[:1], *values[-1:])]
+        few = values if len(values) <= CHOICES else [0, 1, values[0], values[-1]]
         tests += [(PRICES[0], [name, "==", "", value]) for value in dict.fromkeys(few)]
         tests += [(PRICES[0], [name, "<", "", value]) for value in few[2:-1] if len(values) <= CHOICES]
     named = list(columns)
@@ -136,7 +136,7 @@ class _Cover:
     def __init__(self, outs: Held, prices: Ints) -> None:
         self.outs, self.prices, self.looks = outs, prices, 0
         self.best: list[int] | None = None
-        self.price = int(1 << 30)
+        self.price = 1 << 30
 
     def go(self, left: Held, price: int, taken: list[int]) -> None:
         """Take one more of those that have the column which fewest have."""
