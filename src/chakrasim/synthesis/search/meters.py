@@ -41,6 +41,11 @@ class Meter:
     flush: Expression
     active: Expression
 
+    def names(self) -> set[str]:
+        """The columns that its laws ask for."""
+        laws = (self.start, self.weight, self.limit, self.flush, self.active)
+        return set().union(*map(expressions.names, laws))
+
     def columns(
         self, own: Columns, around: Columns, parent: Ints, runs: int
     ) -> tuple[dict[str, Ints], dict[str, Ints]]:
