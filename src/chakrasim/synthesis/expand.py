@@ -129,7 +129,8 @@ class _Expansion:
     def _measure(self, meter: Meter, path: tuple[int, ...]) -> None:
         """Columns of what adds up along the last of these loops, for it and for those around it."""
         parents = [self._parent(loop) for loop in path]
-        own, around = (self._asked(loop, meter.names()) for loop in (path[-1], path[-2]))
+        asked = set().union(*map(expressions.names, meter.laws()))
+        own, around = (self._asked(loop, asked) for loop in (path[-1], path[-2]))
         first, second = meter.columns(own, around, parents[-1], len(parents[-2]))
         self.columns[path[-1]] |= first
         for at in range(len(path) - 2, -1, -1):

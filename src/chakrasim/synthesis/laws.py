@@ -159,16 +159,24 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
                 if i != j and (results[j] != results[j][0]).any():
                     yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
         for begin in begins:
-            turns = (column + (begin or 0)) % around
-            for j, said in _turned(probes.wanted, turns if begin is None else (turns == 0).astype(np.int64)):
+            begun = column + (begin or 0)
+            turns = begun % around
+            round_once = (around > 1) & (begun >= around)
+            for j, said in _turned(
+                probes.wanted, turns if begin is None else (turns == 0).astype(np.int64), round_once
+            ):
                 if i != j:
                     turned = ["%", _plus(["column", name], begin or 0), ways[j]]
                     yield said(turned if begin is None else ["-", _ONE, ["min", _ONE, turned]])
 
 
-def _turned(wanted: Ints, results: Ints) -> Iterator[tuple[int, Callable[[Expression], Expression]]]:
-    """Which of the results, int64[count, n], give all that is wanted with a constant, or taken from one; and how."""
-    varies = (results != results[:, :1]).any(axis=1)
+def _turned(
+    wanted: Ints, results: Ints, among: NDArray[np.bool_]
+) -> Iterator[tuple[int, Callable[[Expression], Expression]]]:
+    """Which of the results, int64[count, n], give all that is wanted with a constant, or taken from one; and how. They
+    have to differ ``among`` some, bool[count, n]: what never comes round comes round by chance."""
+    most, least = np.where(among, results, -1).max(axis=1), np.where(among, results, 1 << 62).min(axis=1)
+    varies = most > least
     for sign in (1, -1):
         rest = wanted - sign * results
         for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1) & varies).tolist():

@@ -24,7 +24,7 @@ from chakrasim.synthesis.laws import (
     simple,
 )
 from chakrasim.synthesis.search.sums import ROWS, spread
-from chakrasim.synthesis.search.totals import Inside, law_of_totals, products_of
+from chakrasim.synthesis.search.totals import Inside, added, law_of_totals, products_of
 from chakrasim.synthesis.search.work import Work
 
 MOST: Final = 400
@@ -142,30 +142,36 @@ def _tried(
     return None
 
 
-def of_totals(wanted: Ints, table: Table, known: Known) -> Expression | None:
-    """A law of what is wanted, int64[n], as a sum of what nodes inside of the iterations add up to, or None."""
-    inside = table.inside
-    if inside is None or len(np.unique(wanted)) < FEW:
+def of_totals(wanted: Ints, table: Table, known: Known, group: Ints | None = None) -> Expression | None:
+    """A law of what is wanted, int64[n], as a sum of what nodes inside of the iterations add up to, or None; where they
+    are in groups, of what iterations of a ``group`` have together, int64[groups] in ascending order."""
+    if table.inside is None or len(np.unique(wanted)) < FEW:
         return None
     known.work.begin()
-    sums = inside.columns()
+    _, at, of = np.unique(np.arange(len(wanted)) if group is None else group, return_index=True, return_inverse=True)
+    said = {name: column[at] for name, column in table.columns(1).items()}
+    sums = {name: added(column, of, len(at)) for name, column in table.inside.columns().items()}
+    known.work.spend(4 * len(of) * len(sums))
 
     def search(rows: Ints, sure: bool) -> Expression | None:
         rows = rows[wanted[rows] != 0]
         rows = rows[spread(wanted[rows], ROWS)]
-        said = {name: column[rows] for name, column in table.columns(1).items()}
-        chosen = relevant(simple(Examples(wanted[rows], said)))
-        turns = {name: said[name] for name in table.levels[0] if (said[name] > 0).all() and np.ptp(said[name])}
-        above, below = ({name: said[name].astype(np.float64) for name in names}
+        here = {name: column[rows] for name, column in said.items()}
+        chosen = relevant(simple(Examples(wanted[rows], here)))
+        turns = {name: here[name] for name in table.levels[0] if (here[name] > 0).all() and np.ptp(here[name])}
+        above, below = ({name: here[name].astype(np.float64) for name in names}
                         for names in (chosen.above, chosen.below))  # fmt: skip
-        here = {name: column[rows] for name, column in sums.items()}
-        found = law_of_totals(wanted[rows], here, turns, products_of(above, below), known.work)
+        some = {name: column[rows] for name, column in sums.items()}
+        often = np.bincount(of, minlength=len(at))[rows]
+        found = law_of_totals(wanted[rows], some, turns if group is None else {}, products_of(above, below), often,
+                              known.work)  # fmt: skip
         return found if found is None or sure or len(found[1]) * SPARE < len(rows) else None
 
     def given_by(law: Expression) -> NDArray[np.bool_]:
-        return Examples(wanted, table.asked(law)).given_by(law)
+        made = added(expressions.value(law, table.asked(law), len(of)), of, len(at))
+        return Examples(wanted, {"made": made}).given_by(["column", "made"])
 
-    return _tried(wanted, table.job, search, given_by)
+    return _tried(wanted, table.job[at], search, given_by)
 
 
 def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:

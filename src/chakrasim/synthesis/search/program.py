@@ -18,7 +18,8 @@ from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import DURATION, Role, number_names
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.levels import Known, Table
-from chakrasim.synthesis.search.meters import Meter, Pieces, meter_of, summed
+from chakrasim.synthesis.search.meter_search import meter_of
+from chakrasim.synthesis.search.meters import Meter, Pieces, summed
 from chakrasim.synthesis.search.totals import Inside, Totals
 
 COUNTER: Final = 1 << 20
@@ -235,17 +236,18 @@ class Search:
     def _meter(self, loop: int) -> None:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold."""
         within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
-        lost = within & self.unsure
-        like = {self.roles[role].attributes for role in lost}
+        like = {self.roles[role].attributes for role in within & self.unsure}
         near = [role for role in self.occurrences if self.roles[role].attributes in like]
         names = set.intersection(*({*self.roles[role].numbers()} for role in near)) if near else set()
         path = (*self.inner[loop], loop)
         own, around = self.tables.of(path), self.tables.of(path[:-1])
+        kinds = [[role for role in near if role in within and self.roles[role].attributes == each]
+                 for each in sorted(like, key=str)]  # fmt: skip
         for name in sorted(names):
-            pieces = self._pieces(loop, [role for role in near if role in within], name)
+            pieces = [self._pieces(loop, kind, name) for kind in kinds]
             made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
             if made is not None:
-                self._tell(made, path, pieces.parent)
+                self._tell(made, path, pieces[0].parent)
                 for role in near:
                     if self.where[role].loops[-1] in path:
                         self._comes(role)
@@ -255,7 +257,8 @@ class Search:
         """Columns of a meter, for the last of these loops and for those around it."""
         self.meters.append(meter)
         own, around = (self.tables.of(loops) for loops in (path, path[:-1]))
-        first, second = meter.columns(own.columns(2), around.columns(2), parent, len(around.job))
+        laws = meter.laws()
+        first, second = meter.columns(own.asked(*laws), around.asked(*laws), parent, len(around.job))
         self.tables.more[path[-1]] |= first
         for at in range(len(path) - 2, -1, -1):
             self.tables.more[path[at]] |= second

@@ -1,6 +1,6 @@
 """Numbers that add up others: the parameters that an optimizer updates are those whose gradients were computed,
-whatever they are of. A column "sum of ROLE NAME" is what a number of the nodes of a role adds up to within an iteration
-of the loop whose nodes are asked about, "sum of ROLE" how often they come in it; laws are sums of such columns, and of
+whatever they are of. A column "total of ROLE NAME" is what a number of the nodes of a role adds up to within an iteration
+of the loop whose nodes are asked about, "total of ROLE" how often they come in it; laws are sums of such columns, and of
 products of parameters as often as something comes.
 """
 
@@ -19,7 +19,7 @@ from chakrasim.synthesis.loops import Place
 from chakrasim.synthesis.search.sums import Floats, Products, few_terms
 from chakrasim.synthesis.search.work import Work
 
-SUM: Final = "sum of "
+TOTAL: Final = "total of "
 COLUMNS: Final = 4_000
 """That a law is looked for in, at most."""
 DEGREE: Final = 2
@@ -29,16 +29,16 @@ Powers = tuple[tuple[str, int], ...]
 LARGEST: Final = float(1 << 62)
 
 
-def sum_of(role: int, name: str = "") -> str:
+def total_of(role: int, name: str = "") -> str:
     """The column of what a number adds up to, or of how often the role comes."""
-    return f"{SUM}{role} {name}".rstrip()
+    return f"{TOTAL}{role} {name}".rstrip()
 
 
 def summand(column: str) -> tuple[int, str] | None:
     """The role and the number that a column adds up, "" for how often the role comes; None for other columns."""
-    if not column.startswith(SUM):
+    if not column.startswith(TOTAL):
         return None
-    role, _, name = column.removeprefix(SUM).partition(" ")
+    role, _, name = column.removeprefix(TOTAL).partition(" ")
     return int(role), name
 
 
@@ -75,7 +75,7 @@ class Totals:
     def names(self, loops: tuple[int, ...]) -> list[str]:
         """The columns at a loop, those around it being before it in ``loops``."""
         within = [role for role in self.known if self.where[role].loops[: len(loops)] == loops]
-        named = [sum_of(role, name) for role in within for name in ("", *self.known[role])]
+        named = [total_of(role, name) for role in within for name in ("", *self.known[role])]
         return [name for name in named if self.column(loops, name) is not None]
 
     def column(self, loops: tuple[int, ...], name: str) -> Ints | None:
@@ -119,36 +119,46 @@ class Inside:
 
 
 def law_of_totals(
-    wanted: Ints, sums: Mapping[str, Ints], turns: Mapping[str, Ints], products: Mapping[Powers, Floats], work: Work
+    wanted: Ints,
+    sums: Mapping[str, Ints],
+    turns: Mapping[str, Ints],
+    products: Mapping[Powers, Floats],
+    often: Ints,
+    work: Work,
 ) -> Expression | None:
     """A sum of few ``sums``, each perhaps over one of ``turns`` that divides how often its role comes, and of
-    ``products`` as often as a role comes, that is near all that is wanted, int64[n] and not 0; or None."""
-    found = _products(wanted.astype(np.float64), sums, turns, products)
+    ``products``, ``often`` or as often as a role comes, near all that is wanted, int64[n] and not 0; or None."""
+    if not len(wanted):
+        return None
+    found = _products(wanted.astype(np.float64), sums, turns, products, often)
     work.spend(3 * found.table.size)
-    return next(few_terms(found, work), None)
+    return next(few_terms(found, work), None) if found.powers else None
 
 
 def _products(
-    wanted: Floats, sums: Mapping[str, Ints], turns: Mapping[str, Ints], products: Mapping[Powers, Floats]
+    wanted: Floats, sums: Mapping[str, Ints], turns: Mapping[str, Ints], products: Mapping[Powers, Floats], often: Ints
 ) -> Products:
     """Candidates, each over what is wanted."""
     found: dict[bytes, tuple[Floats, dict[str, int]]] = {}
-    often: dict[bytes, tuple[Floats, dict[str, int]]] = {b"": (np.ones(len(wanted)), {})}
+    times: dict[bytes, tuple[Floats, dict[str, int]]] = {}
+    times[often.astype(np.float64).tobytes()] = often.astype(np.float64), {}
     for name, values in sums.items():
         role, number = summand(name) or (-1, "")
-        for turn in _turns(sums[sum_of(role)], turns):
+        for turn in _turns(sums[total_of(role)], turns):
             column, own = (values, {name: 2}) if not turn else (values / turns[turn], {name: 2, turn: -2})
             column = column.astype(np.float64)
             if column.any():
                 found.setdefault(column.tobytes(), (column, own))
                 if not number:
-                    often.setdefault(column.tobytes(), (column, own))
+                    times.setdefault(column.tobytes(), (column, own))
     for powers, product in products.items():
-        for column, own in often.values():
+        for column, own in times.values():
             if len(found) < COLUMNS:
                 both = {name: own.get(name, 0) + dict(powers).get(name, 0) for name in {**dict(powers), **own}}
                 made = product * column
                 found.setdefault(made.tobytes(), (made, {name: power for name, power in both.items() if power}))
+    if not found:
+        return Products([], [], np.zeros((len(wanted), 0)))
     table = np.stack([column for column, _ in found.values()], axis=1) / wanted[:, None]
     return Products([own for _, own in found.values()], [""] * len(found), table)
 
