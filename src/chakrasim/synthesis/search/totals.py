@@ -1,7 +1,7 @@
 """Numbers that add up others: the parameters that an optimizer updates are those whose gradients were computed,
-whatever they are of. A column "total of ROLE NAME" is what a number of the nodes of a role adds up to within an iteration
-of the loop whose nodes are asked about, "total of ROLE" how often they come in it; laws are sums of such columns, and of
-products of parameters as often as something comes.
+whatever they are of. A column "total of ROLE NAME" is what a number of the nodes of a role adds up to within an
+iteration of the loop whose nodes are asked about, "total of ROLE" how often they come in it; laws are sums of such
+columns, and of products of parameters as often as something comes.
 """
 
 from __future__ import annotations
