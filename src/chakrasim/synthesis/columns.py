@@ -13,7 +13,7 @@ from chakrasim.synthesis.loops import Iterations
 from chakrasim.trace.job.job import Parameter
 
 Parameters = Mapping[str, Parameter]
-COMES: Final = "comes "
+TURNS: Final = "turns "
 
 
 def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
@@ -46,11 +46,6 @@ def mark_of(loop: int) -> str:
     return f"mark of {loop}"
 
 
-def comes_of(role: int) -> str:
-    """The column of whether a role comes in an iteration of its innermost loop."""
-    return f"{COMES}{role}"
-
-
 def missing(name: str) -> int:
     """The column of a rank for a role of which the job has no groups: it is alone."""
     return 1 if name.startswith("size") else 0
@@ -81,8 +76,8 @@ def turn_columns(at: Ints, loops: Sequence[int], parents: Sequence[Ints]) -> dic
     for loop, parent in zip(reversed(loops[:-1]), reversed(parents), strict=True):
         at = parent[at]
         place = np.arange(len(at))
-        found[f"turns before in {loop}"] = place - np.searchsorted(at, at)
-        found[f"turns after in {loop}"] = np.searchsorted(at, at, side="right") - 1 - place
+        found[f"{TURNS}before in {loop}"] = place - np.searchsorted(at, at)
+        found[f"{TURNS}after in {loop}"] = np.searchsorted(at, at, side="right") - 1 - place
     return found
 
 
