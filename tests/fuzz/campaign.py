@@ -23,7 +23,7 @@ from test_fuzz_tools import TOOLS
 
 HERE: Final = Path(__file__).parent
 FILES: Final = ("changes", "flows", "foreign", "gpu_profiles", "jobs", "networks", "otf2", "packets", "profiles")
-SEEDS: Final = {"tools": 150, "files": 600}
+SEEDS: Final = {"tools": 300, "files": 3000}
 """What a process goes through."""
 LONGEST_S: Final = 1200
 _DONE: Final = re.compile(r"\d+\.\.\d+: .*?(\{.*\})")
