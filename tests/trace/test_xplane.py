@@ -59,7 +59,8 @@ def official(data: bytes) -> list[tuple[str, int, int, int]]:
                 number = getattr(said[-1], said[-1].WhichOneof("value")) if said else -1
                 known = bool(said) and said[-1].WhichOneof("value") in kinds and number < 2**63
                 name = names.get(event.metadata_id)
-                found.append(((name.display_name or name.name) if name else "", begin, end - begin, number if known else 0))
+                title = (name.display_name or name.name) if name else ""
+                found.append((title, begin, end - begin, number if known else 0))
     return found
 
 
