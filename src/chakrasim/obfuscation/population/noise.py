@@ -24,23 +24,24 @@ SECURE: Below = secrets.randbelow
 def laplace(epsilon: Fraction, below: Below = SECURE) -> int:
     """A whole number k with a probability in proportion to e^(-epsilon abs(k)): added to a count in which one job
     counts once, it makes the count epsilon-differentially private."""
+    over, under = epsilon.numerator, epsilon.denominator
     while True:
-        small = below(epsilon.denominator)
-        if not _happens(Fraction(small, epsilon.denominator), below):
+        small = below(under)
+        if not _happens(small, under, below):
             continue
         large = 0
-        while _happens(Fraction(1), below):
+        while _happens(1, 1, below):
             large += 1
-        size = (small + epsilon.denominator * large) // epsilon.numerator
+        size = (small + under * large) // over
         negative = below(2)
         if size or not negative:
             return -size if negative else size
 
 
-def _happens(rate: Fraction, below: Below) -> bool:
-    """True with the probability e^-rate, for a rate from 0 to 1."""
+def _happens(over: int, under: int, below: Below) -> bool:
+    """True with the probability e^-(over / under), of at most 1."""
     count = 1
-    while below(rate.denominator * count) < rate.numerator:
+    while below(under * count) < over:
         count += 1
     return count % 2 == 1
 
