@@ -17,7 +17,7 @@ import chakrasim as cs
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.api import learn, prefixes, synthesize
+from chakrasim.synthesis.api import learn, synthesize
 from chakrasim.synthesis.file import model_bytes, read_model, write_model
 from chakrasim.synthesis.laws import Examples, law
 from chakrasim.synthesis.model import Learned
@@ -168,7 +168,7 @@ def test_too_few_jobs_are_refused(tmp_path: Path) -> None:
         learn([tmp_path])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="there is no job in the folder"):
-        prefixes(str(tmp_path / "empty"))
+        learn([tmp_path / "empty"])
 
 
 def test_parameters_beside_a_job_are_checked(tmp_path: Path) -> None:

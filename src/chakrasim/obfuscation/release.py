@@ -12,9 +12,9 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.notes import Notes
-from chakrasim.synthesis.api import prefixes, stated_job
+from chakrasim.synthesis.api import stated_job
 from chakrasim.trace.chakra.files import read_trace, write_trace
-from chakrasim.trace.job.file import check_prefix, write_job
+from chakrasim.trace.job.file import check_prefix, prefixes_of, write_job
 from chakrasim.trace.job.job import Job
 
 ONE, JOB, FOLDER, MODEL = "a trace", "a job", "a folder of jobs", "a model"
@@ -41,7 +41,7 @@ def opened(source: PathLike | Job | Sequence[Job], *, lenient: bool, notes: Note
     if given.endswith(_ENDINGS) and os.path.isfile(given):
         trace = read_trace(given, lenient=lenient, notes=notes)
         return Opened(ONE, (given,), (Job((trace,), np.zeros(1, np.int64)),))
-    names = prefixes(given)
+    names = prefixes_of(given)
     jobs = tuple(stated_job(prefix, lenient=lenient, notes=notes) for prefix in names)
     return Opened(FOLDER if os.path.isdir(given) else JOB, tuple(names), jobs)
 
