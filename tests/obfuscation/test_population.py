@@ -107,8 +107,8 @@ Columns = dict[str, list[Parameter]]
 
 
 def attacked(share: Share, columns: Columns, target: dict[str, Parameter]) -> tuple[float, float]:
-    """Area and advantage of an attacker who knows all jobs and the target, and sees the noisy counts of releases, half of
-    them with the target: he adds up those of the target's cells, which tell all that can be told."""
+    """Area and advantage of an attacker who knows all jobs and the target, and sees the noisy counts of releases, half
+    of them with the target: he adds up those of the target's cells, which tell all that can be told."""
     kinds = {name: WORD if isinstance(value, str) else NUMBER for name, value in target.items()}
     source, seen = below(5).randrange, ([], [])
     for trial in range(2 * TRIALS):

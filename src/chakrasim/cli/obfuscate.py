@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ratio", type=real_number, metavar="G", help=what)
     what = "population: what one job more or less may change, as epsilon of differential privacy; default: 4"
     parser.add_argument("--epsilon", type=real_number, metavar="E", help=what)
-    parser.add_argument("--delta", type=real_number, metavar="D", help="population: and its delta; default: 1e-6")
+    parser.add_argument("--delta", type=real_number, metavar="D", help="population: and its delta; default: 1e-5")
     what = "population: programs are learned from so many parts of the jobs, of some 50 each; default: 17"
     parser.add_argument("--chunks", type=whole_number(5), metavar="N", help=what)
     what = "behaviour: a shipped device or a profile, which times the nodes that say what they compute"
@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         announce_compilation("trace", "simulator")
     from chakrasim.obfuscation.api import RATIO, K, obfuscate
-    from chakrasim.obfuscation.population.budget import CHUNKS, DELTA, EPSILON
     from chakrasim.obfuscation.key import new_key, read_key, write_key
+    from chakrasim.obfuscation.population.budget import CHUNKS, DELTA, EPSILON
     from chakrasim.obfuscation.price import MACHINES
     from chakrasim.report.tables.answers.obfuscation import obfuscation_sections
 

@@ -143,9 +143,7 @@ def obfuscate(
         Of damaged traces use what is intact; receives warnings; told what is being done.
     """
     said = Notes() if notes is None else notes
-    if level not in LEVELS:
-        raise InputError("there is no such level", found=repr(level), expected=", ".join(LEVELS),
-                         remedy=near(level, LEVELS))  # fmt: skip
+    _check(level)
     pseudonyms = Pseudonyms(new_key() if key is None else key)
     given = opened(source, lenient=lenient, notes=said)
     if given.kind == ONE:
@@ -158,13 +156,24 @@ def obfuscate(
         made = _Made(given.jobs, [hide_names(job, pseudonyms) for job in given.jobs])
     else:
         made = _motifs(given, k, pseudonyms, said) if level == "motifs" else _behaviour(given, ratio, device, said)
-    price = prices(made.before, made.after, machines, progress)
+    return _jobs(given, level, made, prices(made.before, made.after, machines, progress), pseudonyms, said)
+
+
+def _check(level: str) -> None:
+    if level not in LEVELS:
+        raise InputError("there is no such level", found=repr(level), expected=", ".join(LEVELS),
+                         remedy=near(level, LEVELS))  # fmt: skip
+
+
+def _jobs(
+    given: Opened, level: str, made: _Made, price: tuple[Price, ...], pseudonyms: Pseudonyms, notes: Notes
+) -> Obfuscated:
     inputs = given.names if made.left is None else _at(made.left, given.names)
     names = ["job"] if given.kind != FOLDER else [pseudonyms.of("job", name) for name in inputs]
     # Sorted by what they are called now: the order of the jobs told something of them.
     order = sorted(range(len(names)), key=names.__getitem__)
     columns = (_at(order, names), _at(order, made.after), price, _at(order, made.inversion) if made.inversion else ())
-    return Obfuscated(level, given.kind, *columns, (*said,), None, None, _at(order, inputs))
+    return Obfuscated(level, given.kind, *columns, (*notes,), None, None, _at(order, inputs))
 
 
 @dataclass(frozen=True, eq=False)

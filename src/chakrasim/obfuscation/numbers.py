@@ -100,8 +100,8 @@ def _places(job: Job) -> Iterator[dict[str, int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Some nodes: the row of the columns, the job and the value of each, and the numbers in its name, as counts: one more
-    each, since what is numbered begins at 0, and how many there are from one to another."""
+    """Some nodes: the row of the columns, the job and the value of each, and the numbers in its name, as counts: one
+    more each, since what is numbered begins at 0, and how many there are from one to another."""
 
     rows: Ints
     job: Ints
@@ -129,17 +129,17 @@ class _Nodes:
 
 @dataclass(frozen=True, eq=False)
 class _Laws:
-    """Laws of the columns, each searched for once. ``rare`` jobs are in none of the parts in which laws are found: two of
-    them could have a law by themselves."""
+    """Laws of the columns, each searched for once. ``rare`` jobs are in none of the parts in which laws are found: two
+    of them could have a law by themselves."""
 
     columns: Mapping[str, Ints]
     rare: Mask
     known: dict[bytes, tuple[int, Expression | None]]
 
     def of(self, few: _Nodes, k: int) -> Iterator[tuple[Ints, Ints, Mask]]:
-        """Places among these nodes, what a law says of them, and of which it was found without their jobs: of all; where
-        there is none, of those of each stage of some group, its first members, its last, and others, if these have
-        laws."""
+        """Places among these nodes, what a law says of them, and of which it was found without their jobs: of all;
+        where there is none, of those of each stage of some group, its first members, its last, and others, if these
+        have laws."""
         every = np.arange(len(few.rows))
         found = self._found(few)
         if found:

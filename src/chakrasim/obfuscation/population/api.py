@@ -1,10 +1,10 @@
 """Level population: a model of many jobs that tells next to nothing of any one of them.
 
-Subsample and aggregate: each job is in one chunk by chance, and a program is learned from each chunk alone. Parameters
-are then drawn from what is known of all jobs' parameters by noisy counts, every program makes a job of each set of them,
-and where most make the same one, by so many that one job cannot decide it, a program is learned from these. All that is
-released follows from the noisy counts, the two tests and the random numbers, and epsilon, delta and the number of chunks,
-which are no secrets; nothing of it was made with a job after that.
+Subsample and aggregate: each job is in one chunk by chance, and a program is learned from each chunk alone. Sets of
+parameters are drawn from what is known of all jobs' parameters by noisy counts, every program makes a job of each set,
+and what most make alike, by so many that one job cannot decide it, is what the released program is learned from. All
+that is released follows from the noisy counts, the two tests, random numbers, and epsilon, delta and the number of
+chunks, which are no secrets.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from chakrasim.errors import ChakrasimError, InputError
 from chakrasim.notes import Notes
 from chakrasim.obfuscation.population.budget import CHUNKS, DELTA, EPSILON, Budget, spent
-from chakrasim.obfuscation.population.consensus import Consensus, consensus
+from chakrasim.obfuscation.population.consensus import consensus
 from chakrasim.obfuscation.population.noise import SECURE, Below, holds
-from chakrasim.obfuscation.population.parameters import Point, Population, partition, population_of, stated
+from chakrasim.obfuscation.population.parameters import partition, population_of, stated
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis.api import learn
 from chakrasim.synthesis.model import Learned
@@ -87,5 +87,5 @@ def programs_of(jobs: Sequence[Job], parts: Sequence[Sequence[int]], progress: P
 
 
 def _refused(what: str) -> InputError:
-    return InputError(f"nothing can be released: {what}", remedy="give more jobs of one kind, fewer chunks with more jobs "
-                      "each, or a larger epsilon; each try on the same jobs spends its epsilon again")  # fmt: skip
+    remedy = "give more jobs of one kind, fewer chunks with more jobs each, or a larger epsilon; each try on the same "
+    return InputError(f"nothing can be released: {what}", remedy=remedy + "jobs spends its epsilon again")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from chakrasim.errors import InputError
 
 EPSILON: Final = 4.0
-DELTA: Final = 1e-6
+DELTA: Final = 1e-5
 CHUNKS: Final = 17
 _STEPS: Final = 1 << 24
 """Shares are whole numbers of such parts of an epsilon of one, rounded down: noise is drawn with whole numbers."""

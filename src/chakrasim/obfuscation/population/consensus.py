@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -38,7 +38,7 @@ from chakrasim.trace.job.job import Job
 GROUPS: Final = ("groups", None)
 ORDER: Final = ("order", None)
 OFTEN: Final = "how often"
-Question = tuple[str, Role | None]
+Question = Hashable
 """`GROUPS`, `ORDER`, (`OFTEN`, role), or (the name of a number, role)."""
 
 
@@ -155,14 +155,18 @@ class _Kept:
         return found
 
 
-def consensus(programs: Sequence[Learned], points: Sequence[Point], chunks: int, progress: Progress | None) -> Consensus:
+def consensus(
+    programs: Sequence[Learned], points: Sequence[Point], chunks: int, progress: Progress | None
+) -> Consensus:
     """The jobs of most of so many chunks; a chunk without a program says nothing."""
     roles, made, ballot = Roles(), _Kept(), Ballot(chunks)
     for at, _ in enumerate(told(points, lambda _: "jobs that programs make", progress)):
         made.add(programs, points[at])
         ballot.add([read.said for read, count in made.read(at, roles) for _ in range(count)])
     agreed = ballot.agreed()
-    kept = {role for role in roles.known if agreed >= {(name, role) for name in (OFTEN, *filter(_ties, role.numbers()))}}
+    kept = {
+        role for role in roles.known if agreed >= {(name, role) for name in (OFTEN, *filter(_ties, role.numbers()))}
+    }
     orders, jobs = Ballot(chunks), list[Job]()
     for at, point in enumerate(points):
         reads = made.read(at, roles)
@@ -179,9 +183,13 @@ def consensus(programs: Sequence[Learned], points: Sequence[Point], chunks: int,
 
 
 def _job(
-    reads: Sequence[_Read], most: Mapping[Any, object], said: Sequence[Mapping[Any, object]], agreed: Set[Any], kept: Set[Role]
+    reads: Sequence[_Read],
+    most: Mapping[Any, object],
+    said: Sequence[Mapping[Any, object]],
+    agreed: Set[Any],
+    kept: Set[Role],
 ) -> Job | None:
-    """The job of what most say at a point, of questions that have an answer at all points; None where that is no job."""
+    """The job of what most say at a point, of questions with an answer at all points; None where that is no job."""
     behind: dict[Any, _Read] = {
         question: next(read for read, own in zip(reads, said, strict=True) if own.get(question) == answer)
         for question, answer in most.items() if question in agreed and answer is not None

@@ -1,8 +1,8 @@
 """Noise, and the test whether an answer hangs on one job: all in whole numbers, so that no rounding tells anything.
 
-Discrete Laplace noise is drawn exactly, by comparisons of whole numbers from the system's secure source (Canonne, Kamath
-and Steinke, The discrete Gaussian for differential privacy, 2020, algorithms 1 and 2). Time that drawing takes, and
-memory, are no part of what is guaranteed.
+Discrete Laplace noise is drawn exactly, by comparisons of whole numbers from the system's secure source (Canonne,
+Kamath and Steinke, The discrete Gaussian for differential privacy, 2020, algorithms 1 and 2). Time that drawing takes,
+and memory, are no part of what is guaranteed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _happens(over: int, under: int, below: Below) -> bool:
 
 def reach(epsilon: Fraction, delta: float) -> int:
     """A whole number that the noise is not below with a probability of ``delta`` at most."""
-    return math.ceil(-math.log(delta) / epsilon)
+    return max(1, math.ceil(-(math.log(delta) + math.log1p(math.exp(-epsilon))) / epsilon))
 
 
 @dataclass
@@ -73,8 +73,8 @@ class Ballot:
         return self.chunks // 2 + 1
 
     def add(self, said: Iterable[Mapping[Hashable, object]]) -> dict[Hashable, object]:
-        """Count what chunks say at a place, and give what more than half of them say, by question. One that a chunk does
-        not answer has the answer None."""
+        """Count what chunks say at a place, and give what more than half of them say, by question. One that a chunk
+        does not answer has the answer None."""
         votes: dict[Hashable, Counter[object]] = {}
         given = [*said]
         for own in given:

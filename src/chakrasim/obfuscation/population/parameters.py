@@ -1,5 +1,5 @@
-"""The parameters of a population: which there are, which follow from others, how often each has which value; and sets of
-them by chance.
+"""The parameters of a population: which there are, which follow from others, how often each has which value; and sets
+of them by chance.
 
 Marginals are noisy counts on a grid that is the same for all populations. Sets are drawn from them one parameter at a
 time, as if they were independent but for products and divisors that hold in the jobs.
@@ -8,6 +8,7 @@ time, as if they were independent but for products and divisors that hold in the
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,18 +91,21 @@ class Population:
             found[name] = int(random.integers(least, max(_end(cell) // unit, least) + 1)) * unit
         for name, factors in self.products.items():
             found[name] = math.prod(int(found[one]) for one in factors)
-        ranks = cell_of(found.get(RANKS, 1))
-        if RANKS in self.values and not min(self.values[RANKS]) <= ranks <= max(self.values[RANKS]):  # type: ignore[type-var]
+        known = [int(one) for one in self.values.get(RANKS, ())]
+        if known and not min(known) <= int(found[RANKS]) <= _end(max(known)):
             return None
         return {**self.same, **{name: found[name] for name in sorted(found)}}
 
 
 def _begin(half: int) -> int:
     """The first number of a half octave."""
-    return math.ceil(2 ** (half / 2))
+    return math.ceil(math.pow(2, half / 2))
 
 
-GRID: Final = (*range(-1, EXACT), *(_begin(half) for half in range(2 * (EXACT.bit_length() - 1), HALVES)))
+GRID: Final[tuple[int, ...]] = (
+    *range(-1, EXACT),
+    *(_begin(half) for half in range(2 * (EXACT.bit_length() - 1), HALVES)),
+)
 """First numbers of all cells; numbers below the first are in it, too."""
 
 
@@ -109,7 +113,7 @@ def cell_of(value: Parameter) -> Cell:
     """The cell of a value: itself for words and numbers with fractions."""
     if isinstance(value, str) or not is_whole(value):
         return str(value)
-    return GRID[max(int(np.searchsorted(GRID, int(value), side="right")) - 1, 0)]
+    return GRID[max(bisect_right(GRID, int(value)) - 1, 0)]
 
 
 def _end(cell: int) -> int:
@@ -175,10 +179,11 @@ def _products(columns: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, tuple
     for name in [*left]:
         others = [one for one in left if one != name]
         for count in range(1, FACTORS + 1):
-            factors = next((some for some in combinations(others, count)
-                            if abs(sum(logs[one] for one in some) - logs[name]) < 1e-6
-                            and all(math.prod(row) == own for *row, own in
-                                    zip(*(columns[one] for one in some), columns[name], strict=True))), None)  # fmt: skip
+            near = (some for some in combinations(others, count)
+                    if abs(sum(logs[one] for one in some) - logs[name]) < 1e-6)  # fmt: skip
+            factors = next((some for some in near if all(
+                math.prod(row) == own for *row, own in zip(*(columns[one] for one in some), columns[name], strict=True)
+            )), None)  # fmt: skip
             if factors is not None:
                 left.remove(name)
                 yield name, factors
