@@ -18,7 +18,7 @@ from chakrasim.synthesis.loops import Loop, places
 from chakrasim.synthesis.model import Learned, Model
 from chakrasim.synthesis.reasons import check_rule
 from chakrasim.synthesis.roles import Role, Said
-from chakrasim.synthesis.search.meters import Meter
+from chakrasim.synthesis.search.meters import Meter, Part
 from chakrasim.trace.job.file import checked_parameters
 
 FORMAT: Final = "chakrasim-model/1"
@@ -134,8 +134,11 @@ def _check_names(model: Model) -> None:
 
 
 def _meter(content: Mapping[str, Any]) -> Meter:
-    laws = (check(content[name]) for name in ("start", "weight", "limit", "flush", "active"))
-    return Meter(int(content["number"]), int(content["loop"]), *laws)
+    start, weight, limit, flush, active = (
+        check(content[name]) for name in ("start", "weight", "limit", "flush", "active")
+    )
+    parts = tuple(Part(check(each["start"]), check(each["weight"])) for each in content["parts"])
+    return Meter(int(content["number"]), int(content["loop"]), start, weight, limit, flush, active, parts)
 
 
 def _plain(loop: Loop) -> list[Any]:
