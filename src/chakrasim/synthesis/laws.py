@@ -277,7 +277,7 @@ def near_law(few: Examples) -> Expression:
     """A product of powers, or by case the commonest value: near the examples, not equal to them."""
     if len(few) and (few.wanted > 0).all() and len(np.unique(few.wanted)) > 8:
         logs = {name: np.log(column) for name, column in _positive(few).items()}
-        chosen = _independent(logs)[: max(1, len(few) // 3)] if logs else []
+        chosen = [*_stepwise(logs, np.log(few.wanted.astype(np.float64)))][: max(1, len(few) // 3)]
         return ["power", *_line(few, {name: logs[name] for name in chosen})]
     return _commonest(few, NEAR_CASES)
 

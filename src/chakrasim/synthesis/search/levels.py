@@ -178,8 +178,8 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
     columns = table.columns(level)
     few = simple(Examples(wanted[rows], {name: column[rows] for name, column in columns.items()}))
     unit = max(int(np.gcd.reduce(few.wanted)), 1)
-    examples = b"|".join([(few.wanted // unit).tobytes(),
-                          *(name.encode() + column.tobytes() for name, column in few.columns.items())])  # fmt: skip
+    named = (name.encode("utf-8", "surrogatepass") + column.tobytes() for name, column in few.columns.items())
+    examples = b"|".join([(few.wanted // unit).tobytes(), *named])
     key = b"%d|" % cases + examples
     if key not in known.found or not expressions.names(known.found[key][0] or ["const"]) <= {*columns}:
         found = plain_law(few)
