@@ -23,6 +23,7 @@ from chakrasim.synthesis.laws import (
     relevant,
     simple,
 )
+from chakrasim.synthesis.search.digits import digit_sums
 from chakrasim.synthesis.search.sums import ROWS, spread
 from chakrasim.synthesis.search.totals import Inside, added, law_of_totals, products_of
 from chakrasim.synthesis.search.work import Work
@@ -39,6 +40,8 @@ SPARE: Final = 8
 """Examples for each term of a sum that was not tried on other jobs than it is from, at least."""
 SURE: Final = 2
 """Cases that a law may have that was not tried on other jobs than it is from."""
+DIGITS: Final = -1
+"""In place of a number of cases: a plain law, or one of digits."""
 ALONG: Final = 2
 """Cases of what goes along a column, and of where that begins."""
 METERED: Final = " of meter "
@@ -185,7 +188,11 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
         found = plain_law(few)
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
-        known.found[key] = found or known.law(examples, few, cases), unit
+        if cases == DIGITS:
+            known.found[key] = found or next(filter(lambda one: few.given_by(one).all(),
+                                                    digit_sums(few.wanted, few.columns, known.work)), None), unit
+        else:
+            known.found[key] = found or known.law(examples, few, cases), unit
     found, of = known.found[key]
     return expressions.times(found, Fraction(unit, of)) if found is not None and unit != of else found
 
