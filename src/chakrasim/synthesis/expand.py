@@ -148,7 +148,8 @@ class _Expansion:
         """The columns of a loop's iterations that are asked for, as far as there are such."""
         own = self.columns[loop]
         found = {name: own[name] for name in names if name in own}
-        return found | {name: self._sum(loop, *of) for name in names if (of := summand(name)) is not None}
+        sums = {name: of for name in names if (of := summand(name)) is not None and loop in self.where[of[0]].loops}
+        return found | {name: self._sum(loop, *of) for name, of in sums.items()}
 
     def _sum(self, loop: int, role: int, name: str) -> Ints:
         """What a number of the nodes of a role adds up to in each iteration of a loop that they are in."""
