@@ -1,5 +1,5 @@
-"""Numbers that go round along a loop: digits of a column, such as which part of a model a pass is of where passes come in
-groups, and sums of two of them.
+"""Numbers that go round along a loop: digits of a column, such as which part of a model a pass is of where passes come
+in groups, and sums of two of them.
 """
 
 from __future__ import annotations

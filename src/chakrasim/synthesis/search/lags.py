@@ -1,5 +1,5 @@
-"""How often a loop comes in each iteration of the one around it where it comes as often as that, but some turns later, and
-all that is left at the end: backward passes behind forward passes of a pipeline.
+"""How often a loop comes in each iteration of the one around it where it comes as often as that, but some turns later,
+and all that is left at the end: backward passes behind forward passes of a pipeline.
 """
 
 from __future__ import annotations

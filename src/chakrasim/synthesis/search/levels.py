@@ -193,8 +193,13 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
             if found is None and level == 2:
                 found = _along_two(wanted, table, known, min(cases, ALONG))
         if cases == DIGITS:
-            known.found[key] = found or next(filter(lambda one: few.given_by(one).all(),
-                                                    digit_sums(few.wanted, few.columns, known.work)), None), unit
+            known.found[key] = (
+                found
+                or next(
+                    filter(lambda one: few.given_by(one).all(), digit_sums(few.wanted, few.columns, known.work)), None
+                ),
+                unit,
+            )
         else:
             known.found[key] = found or known.law(examples, few, cases), unit
     found, of = known.found[key]

@@ -188,8 +188,8 @@ class Search:
             self.marks[loop] = marks
 
     def _said(self, loops: tuple[int, ...]) -> list[tuple[Ints, Ints]]:
-        """The iterations of the last of these loops in which a kind of node comes, and a small number that it says there
-        first, each pair once, those of most iterations first."""
+        """The iterations of the last of these loops in which a kind of node comes, and a small number that it says
+        there first, each pair once, those of most iterations first."""
         found: dict[bytes, tuple[Ints, Ints]] = {}
         for role in self.occurrences:
             around, rows = self.where[role].loops, self._own(role)
@@ -199,7 +199,7 @@ class Search:
                 rows = self.tables.parents(inner, outer)[rows]
             rows, first = np.unique(rows, return_index=True)
             for wanted in self._wanted(role).values():
-                if 0 <= wanted.min(initial=0) and wanted.max(initial=0) < COUNTER:
+                if wanted.min(initial=0) >= 0 and wanted.max(initial=0) < COUNTER:
                     found.setdefault(rows.tobytes() + wanted[first].tobytes(), (rows, wanted[first]))
         return sorted(found.values(), key=lambda each: -len(each[0]))
 
