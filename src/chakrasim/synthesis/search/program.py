@@ -323,15 +323,32 @@ class Search:
         kinds = [[role for role in near if role in within and self.roles[role].attributes == each]
                  for each in sorted(like, key=str)]  # fmt: skip
         alone = [[kind] for kind in kinds] if len(kinds) > 1 else []
+        beside = self._beside(near, path[:-1])
         for name, chosen in product(sorted(names), [kinds, *alone]):
             pieces = [self._pieces(loop, kind, name) for kind in chosen]
-            made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
+            made = meter_of(len(self.meters), loop, pieces, own, around, self.known, beside)
             if made is not None:
                 self._tell(made, path, pieces[0].parent)
                 for role in near:
                     if self.where[role].loops[-1] in path:
                         self._comes(role)
                 return
+
+    def _beside(self, roles: Sequence[int], path: tuple[int, ...]) -> list[int]:
+        """The last iteration of the last of these loops in each iteration of those around it, or of itself, that has one
+        of these roles by itself."""
+        found: set[int] = set()
+        for role in roles:
+            around = self.where[role].loops
+            if around != path[: len(around)]:
+                continue
+            runs = np.arange(len(self.tables.of(path).job))
+            for outer, inner in reversed([*pairwise(path[len(around) - 1 :])]):
+                runs = self.tables.parents(inner, outer)[runs]
+            rows = self._own(role)
+            last = np.searchsorted(runs, rows, side="right") - 1
+            found |= {*last[runs[last] == rows].tolist()}
+        return sorted(found)
 
     def _tell(self, meter: Meter, path: tuple[int, ...], parent: Ints) -> None:
         """Columns of a meter, for the last of these loops and for those around it."""
