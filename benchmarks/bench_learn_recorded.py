@@ -1,9 +1,9 @@
 """How well programs are learned from recorded jobs: step times of jobs made from the parameters of recordings that were
 held out, against these, as both replay; and how far two recordings of the same job are apart, the floor.
 
-``bench_learn_recorded.py FOLDER --keep DIR --held 10 --seed 17``: the folder is as ``record_jobs.py`` writes it: recordings, each
-with NAME.parameters.json beside it, and repeats of some as NAME.1 and so on. ``--design 10`` leaves out those held
-out, and holds out so many of the others: to try changes on.
+``bench_learn_recorded.py FOLDER --keep DIR --held 10 --seed 17``: the folder is as ``record_jobs.py`` writes it:
+recordings, each with NAME.parameters.json beside it, and repeats of some as NAME.1 and so on. ``--design 10`` leaves
+out those held out, and holds out so many of the others: to try changes on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import random
 import resource
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Final
@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 import chakrasim as cs
 from chakrasim.converter.folder.trace_folder import trace_directory
 from chakrasim.converter.retarget.job_input import load_job
+from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.notes import Notes
 from chakrasim.trace.job.job import Job
+from chakrasim.trace.kinds import INT64
 
 Floats = NDArray[np.float64]
 SHOWN: Final = 8
@@ -60,6 +62,16 @@ def took(job: Job) -> Took:
     return Took(result.makespan_ns, device, host, parts / max(int(parts.sum()), 1))
 
 
+def slower(job: Job, factor: float) -> Job:
+    """The job on a host so many times as slow."""
+    traces = []
+    for trace in job.traces:
+        nodes = np.flatnonzero(trace.attr("is_cpu_op").integers_or(0))
+        times = (trace.attr("duration_ns").integers_or(0)[nodes] * factor).astype(np.int64)
+        traces.append(edited(trace, [Change("duration_ns", INT64, nodes, times)]))
+    return replace(job, traces=tuple(traces))
+
+
 def converted(folder: Path, keep: Path) -> dict[str, Path]:
     """Prefixes of the jobs by name, converted once."""
     found = {}
@@ -86,10 +98,10 @@ def told(title: str, errors: dict[str, float]) -> None:
 def compared(title: str, pairs: dict[str, tuple[Took, Took]]) -> None:
     """Made, or recorded again, beside recorded."""
     for what in ("step", "device", "host"):
-        told(f"{title}, {what} of {len(pairs)}",
-             {name: getattr(made, what) / max(getattr(real, what), 1) - 1 for name, (made, real) in pairs.items()})  # fmt: skip
-    told(f"{title}, step where the device is busy {BUSY:.0%}",
-         {name: made.step / real.step - 1 for name, (made, real) in pairs.items() if real.share >= BUSY})  # fmt: skip
+        off = {name: getattr(made, what) / max(getattr(real, what), 1) - 1 for name, (made, real) in pairs.items()}
+        told(f"{title}, {what} of {len(pairs)}", off)
+    bound = {name: made.step / real.step - 1 for name, (made, real) in pairs.items() if real.share >= BUSY}
+    told(f"{title}, step of {len(bound)} of which the device is busy {BUSY:.0%}", bound)
     halves = [float(np.abs(made.parts - real.parts).sum() / 2) for made, real in pairs.values()]
     print(f"{title}, half the differences of shares of parts: median {np.median(halves):.3f}, worst {max(halves):.3f}")
 
@@ -111,8 +123,8 @@ def main() -> None:
         held = sorted(one.sample(names, options.design))
         names = [name for name in names if name not in held]
     print(f"learned from {len(names)}, held out {' '.join(held)}")
-    real = {name: took(load_job(str(prefix), notes=Notes())) for name, prefix in every.items() if name in held or "." in name
-            or f"{name}.0" in every}  # fmt: skip
+    wanted = [name for name in every if name in held or "." in name or f"{name}.0" in every]
+    real = {name: took(load_job(str(every[name]), notes=Notes())) for name in wanted}
     again: dict[str, list[str]] = defaultdict(list)
     for name in real:
         again[name.split(".")[0]].append(name)
@@ -128,16 +140,20 @@ def main() -> None:
     kinds = sum(not what.endswith("duration_ns") for what in learned.lost)
     print(f"laws that are near: {len(learned.lost)}, of which {kinds} are not of durations")
     begin = time.process_time()
-    pairs = {}
+    pairs: dict[str, tuple[Took, Took]] = {}
+    same: dict[str, tuple[Took, Took]] = {}
     for name in held:
         stated = json.loads(Path(f"{every[name]}{ENDING}").read_text())
         (made,) = cs.synthesize(learned, stated, notes=Notes(), seed=options.seed)
         pairs[name] = took(made.job), real[name]
+        same[name] = took(slower(made.job, real[name].host / pairs[name][0].host)), real[name]
     print(f"made in {time.process_time() - begin:.1f} s of CPU")
     for name, (ours, theirs) in pairs.items():
         print(f"  {name}: step {ours.step / 1e6:.1f} / {theirs.step / 1e6:.1f} ms, device {ours.device / 1e6:.2f} /"
               f" {theirs.device / 1e6:.2f}, host {ours.host / 1e6:.1f} / {theirs.host / 1e6:.1f}")  # fmt: skip
     compared("held out", pairs)
+    told("held out, step where calls of the host are all together as long as recorded",
+         {name: ours.step / theirs.step - 1 for name, (ours, theirs) in same.items()})  # fmt: skip
 
 
 if __name__ == "__main__":

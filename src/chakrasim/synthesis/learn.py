@@ -44,10 +44,7 @@ def learn_program(
     Durations that are ``recorded`` follow from work, and scatter."""
     roles = Roles()
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
-    if recorded:
-        apart, roles, off = aligned([rank.nodes for rank in ranks], roles)
-    else:
-        apart, roles = told_apart([rank.nodes for rank in ranks], roles)
+    apart, roles = (aligned if recorded else told_apart)([rank.nodes for rank in ranks], roles)
     ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, apart, strict=True)]
     loop, where, readings = read_by_loops(ranks)
     columns = columns_of([parameters for parameters, _ in jobs])

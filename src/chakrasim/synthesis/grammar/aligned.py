@@ -14,14 +14,16 @@ from typing import Final
 import numpy as np
 
 from chakrasim.synthesis.grammar.context import Run, runs_of
-from chakrasim.synthesis.roles import DURATION, Nodes, Role, Roles
+from chakrasim.synthesis.roles import Nodes, Role, Roles
 
 STEP: Final = "step"
 WORK: Final = ("num_ops", "bytes_read", "bytes_written", "comm_size")
 OTHER: Final = 4
 """A trace of which more than one node in so many does not fit is of another program."""
-MOST: Final = 400_000
-"""Pairs of a node and a place that are looked at for one trace."""
+PROGRAMS: Final = 8
+MOST: Final = 100_000
+"""Pairs of a node and a place that are looked at for one trace, at most, beside as many for each node."""
+EACH: Final = 8
 Kind = tuple[int, str]
 """Type and name of a node."""
 
@@ -47,8 +49,8 @@ class _Program:
                 self.places.append(f"{around}{number}")
 
 
-def aligned(traces: Sequence[Nodes], roles: Roles) -> tuple[list[Nodes], Roles, int]:
-    """The traces with roles told apart by their places, these, and how many nodes were too many or too few."""
+def aligned(traces: Sequence[Nodes], roles: Roles) -> tuple[list[Nodes], Roles]:
+    """The traces with roles told apart by their places, and these; what only some have has a place, too."""
     kinds = [[(roles.known[role].type, roles.known[role].name) for role in nodes.role] for nodes in traces]
     programs: list[_Program] = []
     known: dict[tuple[Kind, ...], tuple[list[str], int]] = {}
@@ -57,13 +59,11 @@ def aligned(traces: Sequence[Nodes], roles: Roles) -> tuple[list[Nodes], Roles, 
         if key in known:
             continue
         tried = [found for program in programs if (found := _places(key, program))]
-        if not tried:
+        if not tried and len(programs) < PROGRAMS:
             programs.append(_program(traces[number], key, roles, f"{len(programs)}:" if programs else ""))
             tried = [found for found in (_places(key, programs[-1]),) if found]
         known[key] = min(tried, key=lambda one: one[1]) if tried else ([""] * len(key), len(key))
-    every = [known[tuple(own)] for own in kinds]
-    found, more = _alike(traces, [places for places, _ in every], roles)
-    return found, more, sum(off for _, off in every)
+    return _alike(traces, [known[tuple(own)][0] for own in kinds], roles)
 
 
 def _program(nodes: Nodes, kinds: Sequence[Kind], roles: Roles, name: str) -> _Program:
@@ -80,11 +80,14 @@ def _program(nodes: Nodes, kinds: Sequence[Kind], roles: Roles, name: str) -> _P
         tokens.append(number[token])
         steps.append(said.get(STEP, -1))
     items: tuple[int | Run, ...]
-    parts = [(step, [token for _, token in own]) for step, own in groupby(zip(steps, tokens, strict=True), lambda one: one[0])]
+    parts = [
+        (step, [token for _, token in own])
+        for step, own in groupby(zip(steps, tokens, strict=True), lambda one: one[0])
+    ]
     inside = [i for i, (step, _) in enumerate(parts) if step >= 0]
     if len(inside) > 1:
         like = Counter(tuple(kind_of[token] for token in parts[i][1]) for i in inside)
-        (most, _), = like.most_common(1)
+        ((most, _),) = like.most_common(1)
         best = next(part for step, part in parts if step >= 0 and tuple(kind_of[token] for token in part) == most)
         before = [token for _, part in parts[: inside[0]] for token in part]
         behind = [token for _, part in parts[inside[-1] + 1 :] for token in part]
@@ -100,6 +103,9 @@ def _places(kinds: Sequence[Kind], program: _Program) -> tuple[list[str], int] |
     """The place of each node in the program, one that is too many having that before it with a mark, and how many are
     too many or too few; None if these are too many."""
     end = len(kinds), len(program.kinds)
+    inside = {*program.kinds}
+    if sum(kind not in inside for kind in kinds) * OTHER > len(kinds):
+        return None
     came: dict[tuple[int, int], tuple[int, int]] = {}
     ahead: deque[tuple[tuple[int, int], tuple[int, int], int]] = deque([((0, 0), (-1, -1), 0)])
     while ahead:
@@ -109,7 +115,7 @@ def _places(kinds: Sequence[Kind], program: _Program) -> tuple[list[str], int] |
         came[here] = before
         if here == end:
             return [*_read(program, came, end)][::-1], off
-        if len(came) > MOST or off * OTHER > len(kinds):
+        if len(came) > MOST + EACH * len(kinds) or off * OTHER > len(kinds):
             return None
         node, at = here
         if node < end[0]:
@@ -122,9 +128,7 @@ def _places(kinds: Sequence[Kind], program: _Program) -> tuple[list[str], int] |
     return None
 
 
-def _read(
-    program: _Program, came: dict[tuple[int, int], tuple[int, int]], end: tuple[int, int]
-) -> Iterator[str]:
+def _read(program: _Program, came: dict[tuple[int, int], tuple[int, int]], end: tuple[int, int]) -> Iterator[str]:
     """Places on the way back."""
     here = end
     while here != (0, 0):
@@ -135,9 +139,7 @@ def _read(
         here = before
 
 
-def _alike(
-    traces: Sequence[Nodes], places: Sequence[Sequence[str]], roles: Roles
-) -> tuple[list[Nodes], Roles]:
+def _alike(traces: Sequence[Nodes], places: Sequence[Sequence[str]], roles: Roles) -> tuple[list[Nodes], Roles]:
     """Nodes of one kind and place have one role, the commonest; what this has and a node has not is 0 there."""
     votes: dict[tuple[Kind, str], Counter[int]] = defaultdict(Counter)
     for nodes, own in zip(traces, places, strict=True):
@@ -147,8 +149,8 @@ def _alike(
     which: dict[tuple[Kind, str], tuple[int, Role]] = {}
     for (kind, place), own_votes in votes.items():
         best = roles.known[max(own_votes, key=lambda role: (own_votes[role], len(roles.known[role].numbers()), -role))]
-        role = replace(best, place=place, timed=any(roles.known[one].timed for one in own_votes))
-        which[kind, place] = found.of(role), role
+        merged = replace(best, place=place, timed=any(roles.known[one].timed for one in own_votes))
+        which[kind, place] = found.of(merged), merged
     made = []
     for nodes, own in zip(traces, places, strict=True):
         role_of, numbers = [], []

@@ -93,15 +93,17 @@ class _Reading:
     def news(self, at: int) -> list[int]:
         """Of the nodes of other lanes that a node waits for those that nothing before it waited for, which it then
         knows."""
-        own, clock = self.lane[at], self.clock[self.lane[at]]
-        found = {one for one in self.data[at] if self.lane[one] != own and clock.get(self.lane[one], -1) < one}
-        for one in sorted(found, reverse=True):
-            if clock.get(self.lane[one], -1) >= one:
-                found.discard(one)
-            for lane, other in (*self.known[one].items(), (self.lane[one], one)):
-                clock[lane] = max(clock.get(lane, -1), other)
-        self.known.append(dict(clock) if found or not self.known else clock.copy())
-        return sorted(found)
+        own = self.lane[at]
+        clock, found = self.clock[own], []
+        for one in sorted({one for one in self.data[at] if self.lane[one] != own}, reverse=True):
+            if clock.get(self.lane[one], -1) < one:
+                found.append(one)
+                clock = dict(clock)
+                for lane, other in (*self.known[one].items(), (self.lane[one], one)):
+                    clock[lane] = max(clock.get(lane, -1), other)
+        self.clock[own] = clock
+        self.known.append(clock)
+        return found
 
     def units(self) -> tuple[list[_Unit], Ints, list[list[int]]]:
         """The units, int64[nodes]: the unit of each node, and what each node waits for on other lanes. A call of the
@@ -120,10 +122,7 @@ class _Reading:
             before = units[last[own]] if own in last else None
             apart = before is None or bool(waits) or not (self.plain[at] and self.plain[before.head])
             inner = self.part[at] or any(self.lane[one] == own for one in self.ctrl[at])
-            if self.host[at]:
-                begins = self.gap[at] or not inner
-            else:
-                begins = before is not None and before.by != by
+            begins = self.gap[at] or not inner if self.host[at] else before is not None and before.by != by
             if before is not None and idle[own] and not apart:  # the time before a call is a part of it
                 before.head = at
             elif apart or begins:

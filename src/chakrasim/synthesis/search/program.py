@@ -11,7 +11,7 @@ import numpy as np
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis.columns import mark_of, missing, path_columns
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
+from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
@@ -110,6 +110,7 @@ class Search:
             self._meter(loop)
         for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
             self._role(role)
+        self._laws_of_times()
 
     def _mark(self, loop: int) -> None:
         """A column of what each iteration of a loop says of which it is, such as a layer: a small number that all its
@@ -144,15 +145,21 @@ class Search:
             self._times(role, taken[MEASURED], wanted, part)
 
     def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
-        """The law of recorded durations, which is near."""
-        work = {name: numbers[name] for name in WORK if name in numbers}
+        """Recorded durations, and the work that has a law."""
+        title, said = self.roles[role].title, {name: value for name, _, value in self.roles[role].attributes}
+        work = {name: numbers[name] for name in WORK if name in numbers and f"{title}: {name}" not in self.lost}
         step = numbers.get("step", np.zeros(len(durations), np.int64))
-        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0]))
-        law, off = law_of_work(self.times[-1])
-        self.numbers[role][MEASURED] = law
-        self.lost[f"{self.roles[role].title}: {MEASURED}"] = off
-        if DURATION in self.roles[role].numbers():
-            self.numbers[role][DURATION] = MICROS
+        host = bool(said.get("is_cpu_op"))
+        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host))
+
+    def _laws_of_times(self) -> None:
+        """The laws of recorded durations, which are near."""
+        speeds = speeds_of(self.times)
+        for rows in self.times:
+            title, own = self.roles[rows.role].title, self.numbers[rows.role]
+            own[MEASURED], self.lost[f"{title}: {MEASURED}"] = law_of_work(rows, speeds)
+            if DURATION in self.roles[rows.role].numbers():
+                own[DURATION] = MICROS
 
     def _wanted(self, role: int) -> dict[str, Ints]:
         nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]
