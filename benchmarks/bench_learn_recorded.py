@@ -90,9 +90,10 @@ def told(title: str, errors: dict[str, float]) -> None:
     if not errors:
         return
     off = np.abs([*errors.values()])
-    worst = sorted(errors.items(), key=lambda each: -abs(each[1]))[:SHOWN]
-    print(f"{title}: median {np.median(off):.1%}, p90 {np.quantile(off, 0.9):.1%}, worst {off.max():.1%}; mean of"
-          f" signed {np.mean([*errors.values()]):+.1%}; {', '.join(f'{name} {e:+.1%}' for name, e in worst)}")  # fmt: skip
+    worst = ", ".join(f"{name} {e:+.1%}" for name, e in sorted(errors.items(), key=lambda each: -abs(each[1]))[:SHOWN])
+    mean = np.mean([*errors.values()])
+    print(f"{title}: median {np.median(off):.1%}, p90 {np.quantile(off, 0.9):.1%}, worst {off.max():.1%};"
+          f" mean of signed {mean:+.1%}; {worst}")  # fmt: skip
 
 
 def compared(title: str, pairs: dict[str, tuple[Took, Took]]) -> None:
