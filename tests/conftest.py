@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import Counter
 from pathlib import Path
@@ -32,6 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("ours", derandomize=not config.getoption("--slow"), deadline=None)
     settings.load_profile("ours")
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: collecting garbage, which captured ranks begin with, looks at it no more."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
