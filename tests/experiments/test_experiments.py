@@ -173,14 +173,26 @@ def test_tables_of_tpus_that_cannot_be_used(line: str, message: str, tmp_path: P
 
 def test_gpus_on_a_line_are_predicted_exactly_from_other_numbers_of_them(tmp_path: Path) -> None:
     rows = [
-        ("node", count, link, size, 20.0 + 2 * (count - 1) / count * size / (0.8 * link) / 1e3)
-        for count, link in ((2, 25), (4, 100), (8, 150))
-        for size in (1 << 20, 1 << 27, 1 << 30)
+        (
+            "node",
+            count,
+            link,
+            size,
+            20.0 + 2 * (count - 1) / count * size / (0.8 * link) / 1e3 + 3.4 * max(1, size / (rings * count * 2 << 20)),
+        )
+        for count, link, rings in ((2, 25, 2), (4, 100, 8), (8, 150, 12))
+        for size in (1 << 20, 3 << 26, 3 << 30)
     ]
     file = tmp_path / "gpus.csv"
     write_csv(file, gpus.COLUMNS, rows)
     found = [*gpus._by_a_line("node", gpus._read(str(file))["node"])]
     assert len(found) == 9 and max(abs(float(point[-1] or 0)) for point in found) < 1e-6
+    told = [(*row, 2 * row[2] // 25) for row in rows]
+    write_csv(file, (*gpus.COLUMNS, "channels"), [*told[:-1], (*rows[-1], "")])
+    assert [*gpus._by_a_line("node", gpus._read(str(file))["node"])] == found
+    write_csv(file, (*gpus.COLUMNS, "channels"), [(*row, 0) for row in rows])
+    with pytest.raises(cs.InputError, match="line 2, column channels: this is no such number"):
+        gpus._read(str(file))
     write_csv(file, gpus.COLUMNS, [*rows, ("node", 2, 1e300, 1, 1)])
     with pytest.raises(cs.InputError, match=r"line 11, column link_GBps: out of range"):
         gpus._read(str(file))
@@ -197,21 +209,22 @@ def test_gpus_on_a_line_are_predicted_exactly_from_other_numbers_of_them(tmp_pat
             gpus._read(str(file))
 
 
-def test_the_published_gpu_curves(shared_dir: Path) -> None:
+def test_the_published_gpu_curves(shared_dir: Path, tmp_path: Path) -> None:
     """Readings of 128 MiB and more: H100 with what NVLink 4 has, V100 with one NVLink of a pair, four of four GPUs."""
     links = {("H", 2): 450.0, ("H", 4): 450.0, ("V", 2): 25.0, ("V", 4): 100.0}
-    rows: dict[str, list[tuple[int, float, int, float]]] = {"H": [], "V": []}
     with open(shared_dir / "validation" / "nccl-curves" / "hw_allreduce_digitised.csv") as file:
-        for row in csv.DictReader(file):
-            kind, count = row["system"][0], int(row["n_gpus"])
-            rows[kind].append((count, links[kind, count], int(row["size_bytes"]), float(row["hardware_us"])))
+        known = [(row["system"][0], int(row["n_gpus"]), row["size_bytes"], row["hardware_us"])
+                 for row in csv.DictReader(file)]  # fmt: skip
+    write_csv(
+        tmp_path / "gpus.csv", gpus.COLUMNS, [(kind, count, links[kind, count], *at) for kind, count, *at in known]
+    )
     means = {
         (kind, count): np.mean([abs(float(point[-1] or 0)) for point in gpus._by_a_line(kind, of) if point[1] == count])
-        for kind, of in rows.items()
+        for kind, of in gpus._read(str(tmp_path / "gpus.csv")).items()
         for count in (2, 4)
     }
     assert {key: round(float(mean), 2) for key, mean in means.items()} == {
-        ("H", 2): 1.95, ("H", 4): 2.21, ("V", 2): 5.67, ("V", 4): 2.93
+        ("H", 2): 1.19, ("H", 4): 1.38, ("V", 2): 6.28, ("V", 4): 3.51
     }  # fmt: skip
 
 
@@ -221,6 +234,7 @@ def test_the_shipped_h100_without_each_number_of_gpus() -> None:
     large = dict(zip(found.tables[0].column("GPUs"), figures(found, 0, "beyond"), strict=True))
     assert large[4] < 1 and large[8] < 2 and large[2] < 3
     assert len(found.tables[1].rows) == 18
+    assert dict(found.answers)["shipped H100, all"] == "mean 1.55 %, each number of GPUs alike"
 
 
 # --- the host and the device ------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import chakrasim as cs
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.api import learn, prefixes, synthesize
+from chakrasim.synthesis.api import learn, synthesize
 from chakrasim.synthesis.file import model_bytes, read_model, write_model
 from chakrasim.synthesis.laws import Examples, law
 from chakrasim.synthesis.model import Learned
@@ -25,7 +25,7 @@ from chakrasim.synthesis.search.work import Work
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import write_job
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import Job, Parameter
 from chakrasim.trace.kinds import NodeType
 from synthesis.programs import Parameters, draw, job
 
@@ -149,6 +149,38 @@ def test_damaged_models_make_a_message_or_a_job(learned: Learned, tmp_path: Path
             pass
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("rank_columns", [1], "has no name"),
+        ("loops", [float("inf"), []], "OverflowError"),
+        ("parameters", [{"dp": 1}, *[{"dp": "x"}] * (JOBS - 1)], "a word in some jobs and a number in others"),
+    ],
+)
+def test_models_with_values_of_other_kinds_are_refused(
+    learned: Learned, tmp_path: Path, key: str, value: object, said: str
+) -> None:
+    path = tmp_path / "m"
+    path.write_text(json.dumps({**json.loads(model_bytes(learned)), key: value}))
+    with pytest.raises(InputError, match=said):
+        read_model(path)
+
+
+def test_bytes_and_texts_of_half_characters_are_learned(tmp_path: Path) -> None:
+    def job(count: int) -> tuple[dict[str, Parameter], Job]:
+        builder = cs.TraceBuilder()
+        for at in range(count):
+            raw = {"raw": {"bytes_val": b"\x00\xff"}, "each": {"bytes_list": [b"", b"\xfe"]}}
+            builder.add(at, name="a", type=4, attrs={"num_ops": 7 * count, **raw})
+        # The second trace is one that no rank runs.
+        own: dict[str, Parameter] = {"n": count, "\ud800": "\udcff" if count % 2 else "x"}
+        return own, Job((builder.build(), cs.TraceBuilder().build()), np.zeros(1, np.int64))
+
+    write_model(tmp_path / "m", learn([job(count) for count in range(2, 8)]))
+    (one,) = synthesize(read_model(tmp_path / "m"), {"n": 9, "\ud800": "x"})
+    assert [*nodes(one.job.traces[0])] == [*nodes(job(9)[1].traces[0])]
+
+
 def test_settings_that_fit_nothing_are_refused(learned: Learned) -> None:
     for wrong, message in (
         ({"layer": 3}, "did you mean layers"),
@@ -168,7 +200,7 @@ def test_too_few_jobs_are_refused(tmp_path: Path) -> None:
         learn([tmp_path])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="there is no job in the folder"):
-        prefixes(str(tmp_path / "empty"))
+        learn([tmp_path / "empty"])
 
 
 def test_parameters_beside_a_job_are_checked(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import sqlite3
 from collections import Counter
@@ -23,6 +24,7 @@ from chakrasim.linker.api import link
 from chakrasim.notes import Notes
 from chakrasim.trace import read_kineto
 from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.profiles import database
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 EXPORTS = ("nsys_2022", "nsys_2024", "nsys_2026")
@@ -210,6 +212,20 @@ def test_reading_leaves_no_file_and_touches_none(made: Path, tmp_path: Path) -> 
     packed.write_bytes(packed.read_bytes()[:-300])
     with pytest.raises(InputError, match="the gzip data are damaged"):
         read_kineto(packed)
+
+
+def test_a_packed_export_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, unpacked = nsys(tmp_path / "whole.sqlite", pids=(42, 43)), []
+    for name in ("a.sqlite.gz", "b.sqlite.gz"):
+        (tmp_path / "folder" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "folder" / name).write_bytes(gzip.compress(whole.read_bytes()))
+    first = database._unpack
+    monkeypatch.setattr(database, "_unpack", lambda file, target: (unpacked.append(target), first(file, target)))
+    assert [rank.rank for rank in open_traces(tmp_path / "folder")] == [0, 1, 2, 3] and len(unpacked) == 2
+    assert len(open_traces(tmp_path / "folder" / "a.sqlite.gz")) == 2 and len(unpacked) == 3
+    assert not any(map(os.path.exists, unpacked))
+    read_kineto(tmp_path / "folder" / "a.sqlite.gz", process=42)
+    assert len(unpacked) == 4 and not os.path.exists(unpacked[-1])
 
 
 def test_damaged_databases_are_refused_or_kept_in_part(made: Path) -> None:

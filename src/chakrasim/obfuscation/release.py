@@ -12,12 +12,12 @@ import numpy as np
 from chakrasim.errors import InputError
 from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.notes import Notes
-from chakrasim.synthesis.api import prefixes, stated_job
+from chakrasim.synthesis.api import stated_job
 from chakrasim.trace.chakra.files import read_trace, write_trace
-from chakrasim.trace.job.file import check_prefix, write_job
+from chakrasim.trace.job.file import check_prefix, prefixes_of, write_job
 from chakrasim.trace.job.job import Job
 
-ONE, JOB, FOLDER = "a trace", "a job", "a folder of jobs"
+ONE, JOB, FOLDER, MODEL = "a trace", "a job", "a folder of jobs", "a model"
 _ENDINGS: Final = (".et", ".et.gz")
 PathLike = str | os.PathLike[str]
 
@@ -41,7 +41,7 @@ def opened(source: PathLike | Job | Sequence[Job], *, lenient: bool, notes: Note
     if given.endswith(_ENDINGS) and os.path.isfile(given):
         trace = read_trace(given, lenient=lenient, notes=notes)
         return Opened(ONE, (given,), (Job((trace,), np.zeros(1, np.int64)),))
-    names = prefixes(given)
+    names = prefixes_of(given)
     jobs = tuple(stated_job(prefix, lenient=lenient, notes=notes) for prefix in names)
     return Opened(FOLDER if os.path.isdir(given) else JOB, tuple(names), jobs)
 
@@ -71,6 +71,8 @@ def check_release(path: PathLike, kind: str, inputs: Sequence[str]) -> None:
         raise InputError("the output is of another kind than the input", file=target, expected=expected)
     if kind == JOB:
         check_prefix(target)
+    if kind == MODEL and os.path.isdir(target):
+        raise InputError("the model's file is a folder", file=target, remedy="name a file")
     if kind == FOLDER:
         check_folder(target, force=False)
     if any(os.path.realpath(target) == os.path.realpath(one) for one in inputs):

@@ -23,7 +23,7 @@ from chakrasim.synthesis.model import Learned
 from chakrasim.synthesis.parameters import parameters_of
 from chakrasim.synthesis.shared import shared
 from chakrasim.synthesis.synthesize import job_of
-from chakrasim.trace.job.file import RANKS_ENDING, read_parameters
+from chakrasim.trace.job.file import prefixes_of, read_parameters
 from chakrasim.trace.job.groups import check_job
 from chakrasim.trace.job.job import Job, Parameter
 
@@ -53,7 +53,7 @@ def learn(
             names.append(f"job {len(names)}")
             found.append((dict(each[0]), replace(each[1], parameters=each[0])))
             continue
-        for prefix in prefixes(os.fspath(each)):
+        for prefix in prefixes_of(each):
             job = stated_job(prefix, lenient=lenient, notes=said)
             names.append(prefix)
             found.append((parameters_of(job), job))
@@ -87,23 +87,6 @@ def stated_job(prefix: str, *, lenient: bool, notes: Notes) -> Job:
     job = load_job(prefix, lenient=lenient, notes=notes)
     check_groups(job, prefix)
     return replace(job, parameters={**job.parameters, **read_parameters(prefix)})
-
-
-def prefixes(given: str) -> list[str]:
-    """The job that a path means, or the jobs that lie in a folder. Raises InputError for a folder without any."""
-    if not os.path.isdir(given):
-        return [given.removesuffix(RANKS_ENDING)]
-    found: set[str] = set()
-    for folder, below, files in sorted(os.walk(given)):
-        below.sort()
-        found |= {
-            os.path.join(folder, name.removesuffix(RANKS_ENDING)) for name in files if name.endswith(RANKS_ENDING)
-        }
-        first = [name[: -len(end)] for name in files for end in (".0.et", ".0.et.gz") if name.endswith(end)]
-        found |= {os.path.join(folder, name) for name in first}
-    if not found:
-        raise InputError("there is no job in the folder", file=given, expected=f"PREFIX{RANKS_ENDING} or PREFIX.0.et")
-    return sorted(found)
 
 
 def _alike(

@@ -105,9 +105,10 @@ def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
     return found
 
 
-def plain_law(examples: Examples) -> Expression | None:
-    """The same without sums and cases: a constant, one or two columns, a product of powers."""
-    return _plain(simple(examples), QUICK, Work())
+def plain_law(examples: Examples, cases: int = 0) -> Expression | None:
+    """The same without sums: a constant, one or two columns, a product of powers, and of so many ``cases`` these."""
+    few, work = simple(examples), Work()
+    return _plain(few, QUICK, work) or _Cases(QUICK, ATTEMPTS, work).law(few, cases)
 
 
 def _plain(few: Examples, kinds: Sequence[Kind], work: Work) -> Expression | None:
@@ -158,16 +159,24 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
                 if i != j and (results[j] != results[j][0]).any():
                     yield _plus([operation, ["column", name], ["column", named[j][0]]], int(rest[j, 0]))
         for begin in begins:
-            turns = (column + (begin or 0)) % around
-            for j, said in _turned(probes.wanted, turns if begin is None else (turns == 0).astype(np.int64)):
+            begun = column + (begin or 0)
+            turns = begun % around
+            round_once = (around > 1) & (begun >= around)
+            for j, said in _turned(
+                probes.wanted, turns if begin is None else (turns == 0).astype(np.int64), round_once
+            ):
                 if i != j:
                     turned = ["%", _plus(["column", name], begin or 0), ways[j]]
                     yield said(turned if begin is None else ["-", _ONE, ["min", _ONE, turned]])
 
 
-def _turned(wanted: Ints, results: Ints) -> Iterator[tuple[int, Callable[[Expression], Expression]]]:
-    """Which of the results, int64[count, n], give all that is wanted with a constant, or taken from one; and how."""
-    varies = (results != results[:, :1]).any(axis=1)
+def _turned(
+    wanted: Ints, results: Ints, among: NDArray[np.bool_]
+) -> Iterator[tuple[int, Callable[[Expression], Expression]]]:
+    """Which of the results, int64[count, n], give all that is wanted with a constant, or taken from one; and how. They
+    have to differ ``among`` some, bool[count, n]: what never comes round comes round by chance."""
+    most, least = np.where(among, results, -1).max(axis=1), np.where(among, results, 1 << 62).min(axis=1)
+    varies = most > least
     for sign in (1, -1):
         rest = wanted - sign * results
         for j in np.flatnonzero((rest == rest[:, :1]).all(axis=1) & varies).tolist():
@@ -242,7 +251,7 @@ def near_law(few: Examples) -> Expression:
     """A product of powers, or by case the commonest value: near the examples, not equal to them."""
     if len(few) and (few.wanted > 0).all() and len(np.unique(few.wanted)) > 8:
         logs = {name: np.log(column) for name, column in _positive(few).items()}
-        chosen = _independent(logs)[: max(1, len(few) // 3)] if logs else []
+        chosen = [*_stepwise(logs, np.log(few.wanted.astype(np.float64)))][: max(1, len(few) // 3)]
         return ["power", *_line(few, {name: logs[name] for name in chosen})]
     return _commonest(few, NEAR_CASES)
 
@@ -271,13 +280,13 @@ def _sums(few: Examples, work: Work) -> Iterator[Expression]:
     """Sums of products of the columns that seem to matter."""
     if len(np.unique(few.wanted)) < FEW or not few.wanted.all():
         return
-    chosen = _relevant(few)
+    chosen = relevant(few)
     if chosen.above:
         yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero, work)
 
 
 @dataclass(frozen=True, eq=False)
-class _Relevant:
+class Relevant:
     """Columns for sums: of products, of what they are divided by, and of what may be 0."""
 
     above: Mapping[str, Floats]
@@ -285,7 +294,7 @@ class _Relevant:
     zero: Mapping[str, NDArray[np.bool_]]
 
 
-def _relevant(few: Examples) -> _Relevant:
+def relevant(few: Examples) -> Relevant:
     """The columns that a line in logarithms needs, those with most weight first."""
     positive = _positive(few)
     logs = {name: np.log(column) for name, column in positive.items()}
@@ -293,14 +302,14 @@ def _relevant(few: Examples) -> _Relevant:
     every = logs | {name: held.astype(np.float64) for name, held in zero.items()}
     slope = _stepwise(every, np.log(np.abs(few.wanted.astype(np.float64))))
     if not slope:
-        return _Relevant({}, {}, {})
+        return Relevant({}, {}, {})
     weight = {name: abs(value) * float(every[name].std()) for name, value in slope.items()}
     order = sorted(slope, key=lambda name: (-weight[name], name))
     above = [name for name in order if name in logs and slope[name] > -STEEP][:ABOVE]
     below = [name for name in order if name in logs and slope[name] < -SLIGHT][:BELOW]
     above += _made_of({name: logs[name] for name in above}, {n: log for n, log in logs.items() if n not in slope})
     cases = [name for name in order if name in zero][:BELOW]
-    return _Relevant({name: positive[name] for name in above}, {name: positive[name] for name in below},
+    return Relevant({name: positive[name] for name in above}, {name: positive[name] for name in below},
                      {name: zero[name] for name in cases})  # fmt: skip
 
 

@@ -36,7 +36,8 @@ def host_waits(work: DeviceWork) -> HostWaits:
     A call that synchronises (stream, event, device, context) waits from its start until the last device work that
     ended while it ran: what comes after is the call's return. A copy that blocks waits until the copy has ended: from
     the call's start if the device was busy then, if what its stream had before had not ended, or if the trace does not
-    say what that was; else from the copy's start, since until then the host prepares it.
+    say what that was; else from the copy's start, since until then the host prepares it. (A linked trace knows which
+    streams wait for which, and asks only those: `chakrasim.linker.rows.shape`. Here any work of a device counts.)
     """
     kineto = work.kineto
     busy = np.flatnonzero(work.busy)

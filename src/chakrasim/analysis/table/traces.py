@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,17 +66,18 @@ def open_traces(
     return [by_rank[number] for number in sorted(by_rank) if rank is None or number == rank]
 
 
-def _each(listed: list[TraceLike], notes: Notes, lenient: bool) -> Iterable[RankTrace | KinetoTrace]:
+def _each(listed: list[TraceLike], notes: Notes, lenient: bool) -> Iterator[RankTrace | KinetoTrace]:
     from chakrasim.trace.kineto.read import read_kineto
+    from chakrasim.trace.profiles.database import unpacked_once
 
     for one in listed:
         if isinstance(one, (RankTrace, KinetoTrace)):
             yield one
             continue
-        paths = [Path(one)] if not os.path.isdir(one) else _kineto_files(Path(one), notes)
-        for path in paths:
-            for process in _processes(path, lenient):
-                yield read_kineto(path, keep="all", lenient=lenient, notes=notes, process=process)
+        for path in _kineto_files(Path(one), notes) if os.path.isdir(one) else (Path(one),):
+            with unpacked_once():
+                for process in _processes(path, lenient):
+                    yield read_kineto(path, keep="all", lenient=lenient, notes=notes, process=process)
 
 
 def _processes(path: Path, lenient: bool) -> Sequence[int | None]:
@@ -88,9 +89,11 @@ def _processes(path: Path, lenient: bool) -> Sequence[int | None]:
     return found if len(found) > 1 else (None,)
 
 
-def _kineto_files(folder: Path, notes: Notes) -> list[Path]:
+def _kineto_files(folder: Path, notes: Notes) -> Iterator[Path]:
+    """The traces of a folder."""
     from chakrasim.diagnosis.files.names import copies_of_profiles
     from chakrasim.diagnosis.files.sniff import FileKind, sniff
+    from chakrasim.trace.profiles.database import unpacked_once
     from chakrasim.trace.profiles.kinds import profile_kind
 
     files = sorted(path for path in folder.iterdir() if path.is_file())
@@ -99,17 +102,20 @@ def _kineto_files(folder: Path, notes: Notes) -> list[Path]:
         notes.note(
             f"{folder}: {len(copies)} files *.trace.json were left out: *.xplane.pb beside them has their events"
         )
-        files = [path for path in files if path not in copies]
-    named = [path for path in files if path.name.endswith((".json", ".json.gz")) or profile_kind(path)]
-    kinds = [sniff(path).kind for path in named]
-    found = [path for path, kind in zip(named, kinds, strict=True) if kind is FileKind.DEVICE]
-    if not found:
+    kinds = []
+    for path in files:
+        if path in copies or not (path.name.endswith((".json", ".json.gz")) or profile_kind(path)):
+            continue
+        with unpacked_once():
+            kinds.append(sniff(path).kind)
+            if kinds[-1] is FileKind.DEVICE:
+                yield path
+    if FileKind.DEVICE not in kinds:
         raise InputError("the folder holds no Kineto trace", file=folder, expected="files *.json or *.json.gz")
     # Host traces belong beside device traces: nothing is odd about them.
     odd = sum(kind not in (FileKind.DEVICE, FileKind.HOST) for kind in kinds)
     if odd:
         notes.warn(f"{folder}: {odd} JSON files are no Kineto traces and were left out")
-    return found
 
 
 def _number(found: list[RankTrace | KinetoTrace], notes: Notes) -> list[RankTrace]:

@@ -74,9 +74,7 @@ def sums(
         if degree == 3 and not cases:
             for taken in _best_pairs(products.few(_PAIRED).table):
                 yield from _said(products, taken)
-        pursued = _pursued(products, work)
-        if pursued is not None:
-            yield from _said(products, pursued)
+        yield from few_terms(products, work)
 
 
 def spread(wanted: NDArray[Any], count: int) -> NDArray[np.int64]:
@@ -133,6 +131,13 @@ def _best_pairs(table: Floats) -> Iterator[list[int]]:
         i, j = divmod(place, len(said))
         if said[i, j] > whole * (1 - 1e-7) and i < j:
             yield [i, j]
+
+
+def few_terms(products: Products, work: Work) -> Iterator[Expression]:
+    """The sum of ones of few products, if there is one."""
+    taken = _pursued(products, work)
+    if taken is not None:
+        yield from _said(products, taken)
 
 
 def _pursued(products: Products, work: Work) -> list[int] | None:

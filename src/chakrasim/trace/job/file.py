@@ -18,6 +18,7 @@ from chakrasim.errors import InputError
 from chakrasim.files import storage
 from chakrasim.files.outputs import write_together
 from chakrasim.notes import Notes, lists_too
+from chakrasim.text.amounts import some_of
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.files import read_trace
 from chakrasim.trace.chakra.graph import Trace
@@ -29,6 +30,7 @@ FORMAT: Final = "chakrasim-ranks-1"
 RANKS_ENDING: Final = ".ranks.json"
 GROUPS_ENDING: Final = ".comm_group.json"
 PARAMETERS_ENDING: Final = ".parameters.json"
+_MEANS_A_JOB: Final = (RANKS_ENDING, ".0.et", ".0.et.gz")
 MAX_PARAMETERS_BYTES: Final = 1 << 22
 _TRACE_NAME: Final = re.compile(r"(class-)?[0-9]+\.et(\.gz)?")
 """Of a job's traces, behind the prefix and a dot."""
@@ -45,6 +47,24 @@ def ranks_file(prefix: str | os.PathLike[str]) -> str:
 def is_job(prefix: str | os.PathLike[str]) -> bool:
     """Whether a ranks file lies under this prefix."""
     return os.path.isfile(ranks_file(prefix))
+
+
+def prefixes_of(given: str | os.PathLike[str]) -> list[str]:
+    """The job that a path means, or in order the jobs of a folder and those below it. Raises InputError for a folder
+    without any."""
+    path = os.fspath(given)
+    if not os.path.isdir(path):
+        return [path.removesuffix(RANKS_ENDING)]
+    found = {
+        os.path.join(folder, name.removesuffix(end))
+        for folder, _, files in os.walk(path) for name in files for end in _MEANS_A_JOB if name.endswith(end)
+    }  # fmt: skip
+    if not found:
+        raise InputError("there is no job in the folder", file=path,
+                         found=some_of(sorted(os.listdir(path)), 5) or "an empty folder",
+                         expected="PREFIX.ranks.json or PREFIX.0.et, PREFIX.1.et, ...",
+                         remedy="name the folder of the jobs, or a prefix")  # fmt: skip
+    return sorted(found)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

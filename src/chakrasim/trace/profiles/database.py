@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from chakrasim.trace.kineto.columns import Ints
 from chakrasim.trace.profiles.build import NONE
 
 _ROWS = 1 << 15
+_UNPACKED: ContextVar[tuple[ExitStack, dict[str, str]] | None] = ContextVar("_UNPACKED", default=None)
 _FAULTS = (sqlite3.Error, UnicodeDecodeError)  # what SQLite says of damage may hold some of it
 
 
@@ -100,6 +102,16 @@ class Database:
 
 
 @contextmanager
+def unpacked_once() -> Iterator[None]:
+    """Within it a packed database is unpacked once, however often it is opened; it lies on disk until the end."""
+    with ExitStack() as stack:
+        if _UNPACKED.get() is None:
+            _UNPACKED.set((stack, {}))
+            stack.callback(_UNPACKED.set, None)
+        yield
+
+
+@contextmanager
 def open_database(path: str, expected: str, *, lenient: bool = False, notes: Notes | None = None) -> Iterator[Database]:
     """The database in a file, plain or gzip (which is unpacked beside other temporary files first).
 
@@ -107,11 +119,12 @@ def open_database(path: str, expected: str, *, lenient: bool = False, notes: Not
     """
     said = Notes() if notes is None else notes
     with ExitStack() as stack:
+        kept, unpacked = _UNPACKED.get() or (stack, {})
         with Stream(path, expected) as file:
-            plain = path
-            if file.packed:
-                folder = stack.enter_context(tempfile.TemporaryDirectory())
-                plain = os.path.join(folder, "unpacked")
+            plain = unpacked.get(path, path)
+            if file.packed and plain == path:
+                folder = kept.enter_context(tempfile.TemporaryDirectory())
+                unpacked[path] = plain = os.path.join(folder, "unpacked")
                 _unpack(file, plain)
         if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
             said.warn(f"{path}-wal was left out: what it holds has not come to the database yet")
