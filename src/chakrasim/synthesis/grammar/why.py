@@ -5,7 +5,7 @@
 ("same", name, role)   the last of a role that has its number ``name``, such as the call that launched it
 ("writer", t, part)    the last that gave its t-th tensor (part 0), or anything in that one's storage (1)
 ("role", role, k)      the k-th last of a role
-("again",)             what the last of its own role waited for in this place
+("on", d)              d further on in its role than what the last of the node's own role waited for in this place
 ("ahead", d)           the node d further on in the file (0: itself)
 ("absent", id)         a node that the file does not have
 """
@@ -88,8 +88,9 @@ class Past:
                 return self.written[int(part), node.takes[t][part]]
             case ("role", role, k):
                 return self.roles[int(role)][-int(k)]
-            case ("again",):
-                return self.asked[node.role, slot]
+            case ("on", d):
+                before = self.asked[node.role, slot]
+                return self.roles[self.known[before].role][self.place[before] + int(d)]
             case ("ahead", d):
                 return len(self.known) + int(d)
         raise KeyError(reason[0])
@@ -113,8 +114,9 @@ class Past:
                 if self.written.get((part, both[part])) == other:
                     yield ("writer", t, part)
         yield ("role", role, len(self.roles[role]) - self.place[other])
-        if self.asked.get((node.role, slot)) == other:
-            yield ("again",)
+        before = self.asked.get((node.role, slot), -1)
+        if before >= 0 and self.known[before].role == role:
+            yield ("on", self.place[other] - self.place[before])
 
 
 def slots(waits: Sequence[Sequence[int]]) -> Iterator[tuple[Slot, int]]:
@@ -138,9 +140,18 @@ def reasons_of(
         every.append(own)
         often.update({(node.role, kind, reason) for kind, each in own for reason in each})
         past.add(node, mine)
-    found = []
-    for node, own in zip(nodes, every, strict=True):
-        best = [(kind, max(each, key=lambda reason: often[node.role, kind, reason])) for kind, each in own]
-        ctrl, data = (tuple(reason for kind, reason in best if kind == wanted) for wanted in (0, 1))
-        found.append((ctrl, data))
-    return found
+    both = [[_best(node.role, own, often, moving) for node, own in zip(nodes, every, strict=True)]
+            for moving in (False, True)]  # fmt: skip
+    return min(both, key=lambda found: len({(node.role, why) for node, why in zip(nodes, found, strict=True)}))
+
+
+def _best(
+    role: int, waits: Sequence[tuple[int, Sequence[Reason]]], often: Mapping[tuple[int, int, Reason], int], moving: bool
+) -> tuple[tuple[Reason, ...], tuple[Reason, ...]]:
+    """Of each wait, by control and for data, the reason that is right most often; unless ``moving`` none that goes on
+    through a role, which is worth it where much is done in the order of something else."""
+    found: tuple[list[Reason], list[Reason]] = ([], [])
+    for kind, each in waits:
+        some = [one for one in each if moving or one[0] != "on" or not one[1]]
+        found[kind].append(max(some, key=lambda reason: often[role, kind, reason]))
+    return (*found[0],), (*found[1],)
