@@ -14,7 +14,7 @@ import random
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,7 @@ from chakrasim.generator.spec.file import load_spec
 from chakrasim.notes import Notes
 from chakrasim.synthesis.model import Learned
 from chakrasim.synthesis.roles import Roles
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import Job, Parameter
 
 SHOWN: Final = 30
 MACHINES: Final = ("h100", "a100", "mi300x")
@@ -139,9 +139,16 @@ def step_ns(job: Job, machine: str) -> int:
         return 0
 
 
+def settings_of(stated: Mapping[str, Parameter], learned: Learned) -> dict[str, Parameter]:
+    """What a job states, and for what others state beside it, experts for one, what stands for nothing there. Sizes of
+    groups, which nobody states, stay open."""
+    known = learned.parameters[0]
+    of_specs = {name: type(value)() for name, value in known.items() if "." in name}
+    return {name: stated.get(name, of_specs.get(name)) for name in known if name in stated or name in of_specs}
+
+
 def compared(learned: Learned, tests: list[Path], machines: tuple[str, ...]) -> None:
     """Held-out jobs beside those made from their parameters."""
-    known = {*learned.parameters[0]}
     wrong: dict[tuple[str, str], int] = defaultdict(int)
     seen: dict[tuple[str, str], int] = defaultdict(int)
     whole = 0
@@ -150,10 +157,9 @@ def compared(learned: Learned, tests: list[Path], machines: tuple[str, ...]) -> 
     spent = told = stalled = 0.0
     for prefix in tests:
         wanted, notes = load_job(str(prefix)), Notes()
-        settings = {name: value for name, value in wanted.parameters.items() if name in known}
         try:
             at = time.process_time()
-            (made,) = cs.synthesize(learned, settings, notes=notes)
+            (made,) = cs.synthesize(learned, settings_of(wanted.parameters, learned), notes=notes)
             spent += time.process_time() - at
         except ChakrasimError as fault:
             print(f"  {prefix.name}: not made: {str(fault)[:300]}")
@@ -189,7 +195,7 @@ def compared(learned: Learned, tests: list[Path], machines: tuple[str, ...]) -> 
 
 def many(learned: Learned, kind: str, count: int, seed: int) -> None:
     """Jobs of unseen parameters, made and run in batches."""
-    known, made, ran, ranks, nodes = {*learned.parameters[0]}, 0, 0, 0, 0
+    made, ran, ranks, nodes = 0, 0, 0, 0
     begin, spent = time.process_time(), 0.0
     for number in range(seed * 100_000 + 80_000, 10**9):
         if made == count:
@@ -199,8 +205,7 @@ def many(learned: Learned, kind: str, count: int, seed: int) -> None:
         except InputError:
             continue
         at = time.process_time()
-        settings = {name: value for name, value in _flat(spec) if name in known}
-        (one,) = cs.synthesize(learned, settings, notes=Notes())
+        (one,) = cs.synthesize(learned, settings_of(dict(_flat(spec)), learned), notes=Notes())
         spent += time.process_time() - at
         made, ranks, nodes = made + 1, ranks + one.job.ranks, nodes + one.nodes
         ran += step_ns(one.job, MACHINES[0]) > 0

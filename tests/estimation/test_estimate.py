@@ -194,8 +194,14 @@ def test_a_file_says_what_is_not_asked_for(tmp_path: Path) -> None:
         (SMALL, {"gpus": 8, "dp_kind": "fsdp", "zero": 1}, "zero does not go with fsdp; found 1; expected 2 to 3"),
         (SMALL, {"gpus": 8, "recompute": "some"}, "$.recompute: no such recomputation; found 'some'"),
         (SMALL, {"gpus": 8, "tp": 0}, "tp: out of range; found 0; expected a whole number of 1 or more"),
+        (SMALL, {"gpus": 8, "dtype": 8}, "dtype: not a data type; found 8; expected a name: bfloat16"),
         (SMALL, {"machine": "tpu-v3-8"}, "the machine has no device profile"),
         ({"model": [1]}, {"gpus": 8}, "$.model.preset: not a string"),
+        *(
+            ({**SMALL, "parallel": {key: value}}, {"gpus": 8}, f"$.parallel.{key}: not a valid number; found")
+            for key, value in {"tp": "x", "pp": [1], "cp": {}, "virtual_stages": 0.5, "fsdp": "y", "dp": None}.items()
+        ),
+        ({**SMALL, "batch": {"micro_batch": 0.5}}, {"gpus": 8}, "$.batch.micro_batch: not a valid number; found 0.5"),
     ],
 )
 def test_what_does_not_go_together_says_why(model: Any, asked: dict[str, Any], why: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 from damage import Files, damaged
-from seeds import go_through
+from seeds import go_through, in_time
 
 from chakrasim.cli.main import main
 from chakrasim.errors import InputError
@@ -27,7 +27,6 @@ from chakrasim.simulator.packet.alone import run as alone
 from chakrasim.simulator.packet.alone.case import PacketCase
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_PACKET_SEEDS", "300"))
-LONGEST_S = 10
 MOST_PACKETS = 20_000
 LONG = "more packets than a test should send"
 """What is said of damaged files that ask for honest work, only too much of it."""
@@ -146,8 +145,7 @@ def outcome(seed: int, folder: Path) -> str:
             code = main(words)
         finally:
             sys.stderr = kept
-    took = time.perf_counter() - began
-    assert took <= LONGEST_S, (name, took)
+    in_time(began, name)
     said = errors.read_text()
     assert "Traceback" not in said, said
     if code == 2:

@@ -36,7 +36,8 @@ from chakrasim.cli.main import main
 from chakrasim.files.inputs import LEAST_BYTES
 
 SEEDS = int(os.environ.get("CHAKRASIM_FUZZ_TOOL_SEEDS", "15"))
-LONGEST_S = 20
+LONGEST_S = 10
+"""Processor time that a run may take."""
 
 
 def _doctor(draw: Draw, folder: str, out: str, files: Files) -> list[str]:
@@ -252,7 +253,7 @@ def run_seed(name: str, seed: int, folder: Path, *, compiled: bool = False) -> O
     before = sorted(os.listdir(source))
     words = tool.words(draw, str(source), str(out), files)
     printed, said = io.StringIO(), io.StringIO()
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -263,7 +264,7 @@ def run_seed(name: str, seed: int, folder: Path, *, compiled: bool = False) -> O
             raise
         return Outcome(words, -1, said.getvalue(), traceback.format_exc())
     finally:
-        elapsed = time.perf_counter() - started
+        elapsed = time.process_time() - started
     if elapsed > LONGEST_S and not compiled:
         return run_seed(name, seed, folder, compiled=True)
     wrong = list(_wrong(tool, code, said.getvalue(), words, out))
@@ -283,7 +284,9 @@ def _wrong(tool: Tool, code: int, said: str, words: list[str], out: Path) -> Ite
         if not line.startswith("chakrasim: ") and not (code == 3 and line.startswith("  ")):
             yield f"it said {line!r}"
             break
-    failed = bool(errors) if words[0] == "doctor" else code in (2, 3)
+    # What cannot end is all that a run of flows has to tell of it: their ends are there, and a warning.
+    stuck = words[0] == "flows" and code == 3 and " cannot end: " in said
+    failed = bool(errors) if words[0] == "doctor" else code in (2, 3) and not stuck
     if len(errors) != failed:
         yield f"it ended with {code} and {len(errors)} messages of errors"
     for text in ("Traceback", "RuntimeWarning", "Error(", "site-packages"):
@@ -344,12 +347,12 @@ def _loop(name: str, low: int, high: int) -> None:
     slowest, largest = (0.0, -1), (0, -1)
     with tempfile.TemporaryDirectory(dir=memory_disk) as folder:
         for seed in range(low, high):
-            faulthandler.dump_traceback_later(3 * LONGEST_S, exit=True)
+            faulthandler.dump_traceback_later(12 * LONGEST_S, exit=True)
             print(f"{name} {seed}", file=sys.stderr, end="\r", flush=True)
-            memory, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+            memory, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
             outcome = run_seed(name, seed, Path(folder))
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
-            slowest = max(slowest, (time.perf_counter() - started, seed))
+            slowest = max(slowest, (time.process_time() - started, seed))
             found[outcome.code] = found.get(outcome.code, 0) + 1
             wrong = outcome.wrong
             if seed > low and grown > LEAST_BYTES >> 10:

@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_values_that_no_point_can_have_are_said() -> None:
     base = {"model": "llama-7b", "machine": "h100", "gpus": 8}
-    assert sweep({"base": base, "vary": {"tp": [-1, "x"]}}, jobs=1).refused == {"tp: out of range": 2}
+    assert sweep({"base": base, "vary": {"tp": [-1, 0.5]}}, jobs=1).refused == {"tp: out of range": 2}
     with pytest.raises(InputError, match="neither a model that is built in"):
         sweep({"base": {**base, "model": "lama"}, "vary": {"tp": [1]}}, jobs=1)
 

@@ -25,7 +25,7 @@ from chakrasim.synthesis.search.work import Work
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import write_job
-from chakrasim.trace.job.job import Job
+from chakrasim.trace.job.job import Job, Parameter
 from chakrasim.trace.kinds import NodeType
 from synthesis.programs import Parameters, draw, job
 
@@ -147,6 +147,38 @@ def test_damaged_models_make_a_message_or_a_job(learned: Learned, tmp_path: Path
                 assert one.job.ranks
         except InputError:
             pass
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("rank_columns", [1], "has no name"),
+        ("loops", [float("inf"), []], "OverflowError"),
+        ("parameters", [{"dp": 1}, *[{"dp": "x"}] * (JOBS - 1)], "a word in some jobs and a number in others"),
+    ],
+)
+def test_models_with_values_of_other_kinds_are_refused(
+    learned: Learned, tmp_path: Path, key: str, value: object, said: str
+) -> None:
+    path = tmp_path / "m"
+    path.write_text(json.dumps({**json.loads(model_bytes(learned)), key: value}))
+    with pytest.raises(InputError, match=said):
+        read_model(path)
+
+
+def test_bytes_and_texts_of_half_characters_are_learned(tmp_path: Path) -> None:
+    def job(count: int) -> tuple[dict[str, Parameter], Job]:
+        builder = cs.TraceBuilder()
+        for at in range(count):
+            raw = {"raw": {"bytes_val": b"\x00\xff"}, "each": {"bytes_list": [b"", b"\xfe"]}}
+            builder.add(at, name="a", type=4, attrs={"num_ops": 7 * count, **raw})
+        # The second trace is one that no rank runs.
+        own: dict[str, Parameter] = {"n": count, "\ud800": "\udcff" if count % 2 else "x"}
+        return own, Job((builder.build(), cs.TraceBuilder().build()), np.zeros(1, np.int64))
+
+    write_model(tmp_path / "m", learn([job(count) for count in range(2, 8)]))
+    (one,) = synthesize(read_model(tmp_path / "m"), {"n": 9, "\ud800": "x"})
+    assert [*nodes(one.job.traces[0])] == [*nodes(job(9)[1].traces[0])]
 
 
 def test_settings_that_fit_nothing_are_refused(learned: Learned) -> None:

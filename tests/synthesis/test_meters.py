@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from chakrasim.synthesis.search.levels import Known, Table
-from chakrasim.synthesis.search.meters import Meter, Pieces, meter_of
+from chakrasim.synthesis.search.meter_search import meter_of
+from chakrasim.synthesis.search.meters import Meter, Pieces
 
 Case = tuple[Table, Table, Pieces]
 
@@ -46,7 +47,7 @@ def examples(jobs: int, limit: int, *, stated: bool) -> Case:
 @pytest.mark.parametrize("stated", [True, False])
 def test_what_adds_up_is_found_with_its_start_its_limit_and_its_end(stated: bool) -> None:
     own, around, pieces = examples(40, 200, stated=stated)
-    found = meter_of(0, 1, pieces, own, around, Known())
+    found = meter_of(0, 1, [pieces], own, around, Known())
     assert found is not None
     assert found.weight == ["sum", [[3, 1, {"width": 2}]]]
     assert found.limit == (["column", "limit"] if stated else found.limit)
@@ -61,8 +62,8 @@ def test_what_adds_up_is_found_with_its_start_its_limit_and_its_end(stated: bool
 def test_what_does_not_add_up_has_no_meter() -> None:
     own, around, pieces = examples(40, 200, stated=True)
     drawn = np.random.default_rng(1).integers(1, 900, len(pieces.value))
-    assert meter_of(0, 1, Pieces(drawn * (pieces.value > 0), pieces.parent), own, around, Known()) is None
-    assert meter_of(0, 1, Pieces(pieces.value * 0, pieces.parent), own, around, Known()) is None
+    assert meter_of(0, 1, [Pieces(drawn * (pieces.value > 0), pieces.parent)], own, around, Known()) is None
+    assert meter_of(0, 1, [Pieces(pieces.value * 0, pieces.parent)], own, around, Known()) is None
 
 
 def test_a_meter_without_iterations_keeps_its_start() -> None:

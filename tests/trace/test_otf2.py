@@ -37,7 +37,7 @@ class Writer:
         self.writer.leave(self.now, self.regions[name])
 
 
-def _archive(folder: Path) -> Path:
+def archive(folder: Path) -> Path:
     """Three ranks: a ring of messages that do not block, a sum of ranks 0 and 2, a broadcast, a blocking message."""
     otf2 = pytest.importorskip("otf2")
     enums = otf2.enums
@@ -85,7 +85,7 @@ def _archive(folder: Path) -> Path:
 
 def _job(folder: Path) -> tuple[Job, Notes]:
     notes = Notes()
-    return read_otf2(_archive(folder), notes=notes), notes
+    return read_otf2(archive(folder), notes=notes), notes
 
 
 def test_every_call_and_what_is_between_them(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_does_not_fit_together_is_counted() -> None:
 
 
 def test_an_archive_is_told_by_content_and_simulated(tmp_path: Path) -> None:
-    path = _archive(tmp_path / "a")
+    path = archive(tmp_path / "a")
     assert foreign_kind(path) == OTF2
     job = read_foreign(path, ranks=3, notes=Notes())
     assert sum(map(len, job.traces)) > 0
@@ -178,7 +178,7 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     fault = r"an OTF2 archive cannot be opened; found .*Searching for string's terminating null byte failed"
     with pytest.raises(InputError, match=fault):
         read_otf2(anchor)
-    path = _archive(tmp_path / "a")
+    path = archive(tmp_path / "a")
     with pytest.raises(InputError, match="the archive takes more memory than reading this file may take"):
         read_otf2(path, max_bytes=1000)
     for events in (tmp_path / "a" / "traces").glob("*.evt"):
@@ -189,7 +189,7 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_an_anchor_file_at_which_the_library_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = _archive(tmp_path / "a")
+    path = archive(tmp_path / "a")
     looping = bytearray(path.read_bytes())
     looping[52:54] = b"\x22\x22"  # how many properties there are
     path.write_bytes(looping)

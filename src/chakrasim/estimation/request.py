@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chakrasim.config.section import Section, open_section
+from chakrasim.config.values import describe
 from chakrasim.errors import InputError, near
 from chakrasim.estimation.places import placed
 from chakrasim.generator.spec.keys import renamed, word_of
@@ -59,6 +60,8 @@ class Request:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 1 << 40:
                 raise InputError("out of range", place=name, found=value, expected=f"a whole number of {low} or more")
+        if self.dtype is not None and not isinstance(self.dtype, str):
+            raise InputError("not a data type", place="dtype", found=describe(self.dtype), expected="a name: bfloat16")
         if self.dp_kind is not None and self.dp_kind not in DP_KINDS:
             raise InputError("no such kind of data parallelism", place="dp_kind", found=repr(self.dp_kind),
                              expected=", ".join(DP_KINDS))  # fmt: skip

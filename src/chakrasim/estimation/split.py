@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from chakrasim.config.section import Section
 from chakrasim.errors import InputError
 from chakrasim.estimation.request import Entries, ModelLike, Request, entries_of
 from chakrasim.generator.memory import stage_memory
 from chakrasim.generator.spec.file import load_spec
-from chakrasim.generator.spec.keys import word_of
+from chakrasim.generator.spec.keys import BATCH, PARALLEL, word_of
 from chakrasim.generator.spec.models import MODELS
+from chakrasim.notes import Notes
 
 if TYPE_CHECKING:
     from chakrasim.generator.spec.spec import Model, Spec
@@ -54,7 +56,7 @@ def spec_of(
     `chakrasim.estimation.places`. Raises InputError for a model that is not
     known and for what does not go together.
     """
-    entries, _ = entries_of(model, request, places)
+    entries = _checked(*entries_of(model, request, places))
     alone = {key: value for key, value in entries.items() if key in ("model", "dtype", "gradient_dtype", "recompute")}
     named = isinstance(model, str) and word_of(model) in MODELS
     sizes = _named(json.dumps(alone)) if named else load_spec(alone).model
@@ -66,6 +68,16 @@ def spec_of(
         return spec, assumed
     again = _smallest(replace(asked, entries={**entries, "recompute": "full"}), capacity)
     return (again[0], (*again[1], "all of each layer is computed again")) if again[2] < peak else (spec, assumed)
+
+
+def _checked(entries: Entries, file: str) -> Entries:
+    """A spec's entries, those that a split is worked out from as the numbers and words that they are."""
+    sizes = {}
+    for name, table in (("parallel", PARALLEL), ("batch", BATCH)):
+        section = Section(entries[name], file, Notes(), f"$.{name}")
+        own = {key.name: key.kind.read(section, key.name) for key in table if key.name in section}
+        sizes[name] = {**entries[name], **own}
+    return {**entries, **sizes}
 
 
 @lru_cache(maxsize=64)
@@ -112,9 +124,9 @@ def _as_full(spec: Spec) -> Spec:
 
 def _splits(asked: _Asked) -> Iterator[tuple[int, int]]:
     """Splits into tp and pp, those over fewest ranks first; of equal ones those with fewer stages."""
-    split, gpus = asked.entries["parallel"], asked.gpus // int(asked.entries["parallel"].get("cp", 1))
-    tps = [int(split["tp"])] if "tp" in split else [tp for tp in powers(asked.node) if asked.model.kv_heads % tp == 0]
-    pps = [int(split["pp"])] if "pp" in split else range(1, min(asked.model.layers, gpus) + 1)
+    split, gpus = asked.entries["parallel"], asked.gpus // asked.entries["parallel"].get("cp", 1)
+    tps = [split["tp"]] if "tp" in split else [tp for tp in powers(asked.node) if asked.model.kv_heads % tp == 0]
+    pps = [split["pp"]] if "pp" in split else range(1, min(asked.model.layers, gpus) + 1)
     pairs = ((tp, pp) for tp in tps for pp in pps if gpus % (tp * pp) == 0)
     yield from sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[1]))
 
@@ -139,7 +151,7 @@ def _with(asked: _Asked, tp: int, pp: int) -> tuple[Spec, tuple[str, ...]]:
     """The spec with this split. Raises InputError where it does not go together."""
     split, batch, model = (dict(asked.entries[name]) for name in ("parallel", "batch", "model"))
     assumed = []
-    dp = asked.gpus // (tp * pp * int(split.get("cp", 1)))
+    dp = asked.gpus // (tp * pp * split.get("cp", 1))
     for key, value in (("tp", tp), ("pp", pp)):
         if asked.free(key):
             split[key] = value
@@ -149,7 +161,7 @@ def _with(asked: _Asked, tp: int, pp: int) -> tuple[Spec, tuple[str, ...]]:
         split["sp"] = True
         assumed.append("sequence parallelism over the ranks of tp")
     assumed += _sharded(asked, split, tp, dp) + _shared_experts(asked, split, tp, dp)
-    pieces = pp * int(split.get("virtual_stages", 1))
+    pieces = pp * split.get("virtual_stages", 1)
     if asked.free("balance") and (asked.model.layers % pieces or (pieces > 1 and asked.model.prediction_layers)):
         split["balance"] = balance_of(asked.model, pieces)
         assumed.append(BALANCE_WORDS[split["balance"]])
@@ -198,7 +210,7 @@ def _sharded(asked: _Asked, split: Entries, tp: int, dp: int) -> list[str]:
     kind, zero = asked.request.dp_kind, asked.request.zero
     if kind is None and zero is None:
         if {"zero", "fsdp"} & split.keys() or dp == 1:
-            if split.get("fsdp") not in (None, True, False) and dp % int(split["fsdp"]):
+            if split.get("fsdp") not in (None, True, False) and dp % split["fsdp"]:
                 split["fsdp"] = dp
             return []
         split["zero"] = 1
@@ -213,7 +225,7 @@ def _sharded(asked: _Asked, split: Entries, tp: int, dp: int) -> list[str]:
                          expected=f"{least} to {most}" if least < most else str(most))  # fmt: skip
     split["zero"] = zero
     if kind == "hsdp":
-        split["fsdp"] = max(min(asked.node // tp, dp * int(split.get("cp", 1))), 1)
+        split["fsdp"] = max(min(asked.node // tp, dp * split.get("cp", 1)), 1)
         return [f"parameters are sharded over {split['fsdp']} replicas of a node"]
     return []
 
@@ -235,7 +247,7 @@ def _sequences(asked: _Asked, batch: Entries, dp: int, multiple: int) -> list[st
         batch["micro_batch"] = 1
         assumed.append("micro-batches of 1 sequence")
     if "global_batch" not in batch and "micro_batches" not in batch:
-        each = dp * int(batch["micro_batch"])
+        each = dp * batch["micro_batch"]
         count = min(max(round(USUAL_TOKENS / (each * asked.model.sequence)), 1), MOST_MICRO_BATCHES)
         count = -(-count // multiple) * multiple
         batch["global_batch"] = each * count

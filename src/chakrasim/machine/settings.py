@@ -34,8 +34,9 @@ def changed(section: Section, settings: Mapping[str, object]) -> Section:
     """
     entries: Any = section.entries
     for place, value in settings.items():
-        read = decode_yaml(value.encode(), f"--set {place}") if isinstance(value, str) else value
-        entries = _with(section, entries, _STEPS.findall(place), read, place)
+        if isinstance(value, str):
+            value = decode_yaml(value.encode("utf-8", "surrogatepass"), f"--set {place}")
+        entries = _with(section, entries, _STEPS.findall(place), value, place)
     return replace(section, entries=entries)
 
 

@@ -75,7 +75,11 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
         inner = _value(node.operand, values)
         return not inner if isinstance(node.op, ast.Not) else -inner
     if isinstance(node, ast.BinOp):
-        return _BINARY[type(node.op)](_value(node.left, values), _value(node.right, values))
+        left, right = _value(node.left, values), _value(node.right, values)
+        # Of texts and lists, these are other things than arithmetic, and may take any amount of memory.
+        if not (isinstance(left, int | float) and isinstance(right, int | float)):
+            raise TypeError(f"{type(node.op).__name__.lower()} of {left!r:.30} and {right!r:.30}")
+        return _BINARY[type(node.op)](left, right)
     if isinstance(node, ast.Compare):
         sides = [_value(part, values) for part in (node.left, *node.comparators)]
         pairs = zip(node.ops, sides, sides[1:], strict=False)

@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 _AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(.*)")
+_LARGEST: Final = 1e300
 _WEIGHT: Final = 0.5
 """c: of effects of one more key, beside those of fewer."""
 _REACH: Final = 1.0
@@ -41,13 +42,11 @@ def levels_of(values: Sequence[Any]) -> Floats | None:
 
 
 def number_of(value: Any) -> tuple[float, str] | None:
-    """A number and its unit, "" without one; None of other values."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return float(value), ""
+    """A number and its unit, "" without one; None of other values, numbers without end among them."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return (float(value), "") if abs(value) < _LARGEST else None
     match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
-    return (float(match[1]), match[2].strip()) if match else None
+    return (float(match[1]), match[2].strip()) if match and float(match[1]) < _LARGEST else None
 
 
 class Likeness:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from chakrasim.config.section import Section, open_section
-from chakrasim.config.values import Scalar, parse_decimal, parse_integer
+from chakrasim.config.values import Scalar, parse_decimal, parse_integer, plain
 from chakrasim.errors import InputError, near
 from chakrasim.estimation.places import BESIDE, OTHER_NAMES, PLACES
 from chakrasim.estimation.request import Request
@@ -22,12 +22,17 @@ ASKED: Final = tuple(one.name for one in fields(Request))
 SIZE: Final = ("gpus", "nic", "fabric", "oversubscription", "library", "device_profile")
 """Keys of what a machine is made with, beside its name and places of its file."""
 KEYS: Final = ("model", "machine", *SIZE, "price_per_gpu_hour", "dp", *ASKED)
+_WORDS: Final = ("dp_kind", "recompute", "dtype", "compile")
+NUMBERS: Final = ("gpus", "price_per_gpu_hour", "dp", *(name for name in ASKED if name not in _WORDS))
+"""Keys whose values others are worked out from."""
 MACHINE_PARTS: Final = ("network", "compute", "machine")
 """Keys that begin so are places of the machine's file."""
 _SETTING: Final = tuple(part + behind for part in MACHINE_PARTS for behind in ".[")
 _PLACES: Final = frozenset(PLACES) - {*KEYS}
 AXES: Final = ("step_s", "gpus", "memory_bytes", "energy_j", "money")
 MOST_POINTS: Final = 10_000_000
+MOST: Final = 1 << 62
+"""No number reaches this."""
 _AROUND: Final = ("pp", "vp", "dp", "gpus", "batch")
 _EXPECTED: Final = "a list of values, or {from, to, step} or {from, to, factor}"
 
@@ -122,7 +127,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if not isinstance(value, Scalar):
-        return value
+        return plain(value)
     if value.quoted or value.is_null:
         return str(value) if value.quoted else None
     whole, word = parse_integer(value), value.lower()
@@ -136,6 +141,7 @@ def _base(root: Section) -> Point:
     section = root.below("base", KEYS)
     for key in section.entries:
         _check_key(section, key)
+        _check_value(section, key, key, section.entries[key])
     return dict(section.entries)
 
 
@@ -149,6 +155,22 @@ def _check_key(section: Section, key: str) -> None:
     expected = ", ".join(beside or KEYS) + (", or a place of the machine's file or of a spec" if not beside else "")
     section.fail(key, "unknown key", expected="one of " + expected,
                  remedy=near(key, (*KEYS, *PLACES)) or "such as network[0].bandwidth or overlap.dp")  # fmt: skip
+
+
+def _check_value(section: Section, key: str, place: object, value: Any) -> None:
+    """Refuse what is no number where others follow from it, what is no word or no text, and what is no single value of
+    a machine."""
+    if value is None:
+        return
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        section.fail(place, "not text: it has half of a character", found=value, expected="a number or a word")
+    if key in NUMBERS:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MOST:
+            section.fail(place, "not a number", found=value, expected="a number below 2^62, not quoted")
+    elif (key in SIZE or is_setting(key)) and isinstance(value, list | Mapping):
+        section.fail(place, "not a single value", found=value, expected="a number or a word")
+    elif key == "library" and not isinstance(value, str):
+        section.fail(place, "not the name of a library", found=value, expected="a name such as nccl-2.27.7")
 
 
 def _check_beside(root: Section, given: Collection[str], machines: Iterable[Any]) -> None:
@@ -190,6 +212,8 @@ def _values(section: Section, key: str) -> tuple[Any, ...]:
         values = section.sequence(key, _EXPECTED)
         if not values or any(isinstance(one, list | Mapping) for one in values):
             section.refuse(key, "no values", _EXPECTED)
+        for at, one in enumerate(values):
+            _check_value(section, key, (key, at), one)
         return tuple(values)
     known = ("from", "to", "step", "factor")
     own = section.strictly_below(key, known)

@@ -19,6 +19,9 @@ from chakrasim.trace.job.job import Parameter
 
 ENOUGH: Final = 4
 """Jobs that a law between parameters has to hold for."""
+MANY: Final = 20
+CASES: Final = 1
+"""Cases that such a law may have where there are ``MANY`` jobs."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def _follows(known: Sequence[Mapping[str, Parameter]], before: Sequence[str], na
     numbers = [one for one in before if all(is_whole(own[one]) for own in known)]
     wanted = np.array([int(value) for value in said], np.int64)
     columns = {one: np.array([int(own[one]) for own in known], np.int64) for one in numbers}
-    return plain_law(Examples(wanted, columns))
+    return plain_law(Examples(wanted, columns), CASES if len(known) >= MANY else 0)
 
 
 def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Parameter], apart: Set[str]) -> list[str]:

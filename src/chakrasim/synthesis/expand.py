@@ -3,7 +3,7 @@ rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import mark_of, path_columns
+from chakrasim.synthesis.columns import TURNS, mark_of, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, Draw
-from chakrasim.synthesis.loops import ROOT, Iterations, Loop
+from chakrasim.synthesis.loops import ROOT, Iterations, Loop, places
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
 from chakrasim.synthesis.roles import DURATION, HOLE, attributes_of, filled
 from chakrasim.synthesis.search.meters import Meter, summed
+from chakrasim.synthesis.search.totals import added, summand
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 
@@ -89,23 +90,26 @@ class _Expansion:
         self.iterations: dict[int, Iterations] = {ROOT: root}
         self.children: dict[int, list[list[int]]] = {}
         self.columns: dict[int, dict[str, Ints]] = {}
-        self.numbers: dict[int, dict[int, tuple[int, ...]]] = {}
+        self.where = places(model.loop)
+        self.here: dict[int, Ints] = {}
+        self.asking: set[int] = set()
+        self.made: dict[tuple[int, str], Ints | None] = {}
         self.found = Expanded([], [], [], [])
         self.begun: dict[int, int] = {}
         self._lay(model.loop, (ROOT,))
-        self._fill(model.loop)
+        paths = {of.loops[-1]: of.loops for of in self.where.values()}
+        for meter in model.meters:
+            self._measure(meter, paths[meter.loop])
+        self.numbers = {role: self._numbers(role) for role in self.where}
 
     def _lay(self, loop: Loop, path: tuple[int, ...]) -> None:
-        """The iterations of the loops in a loop, and the columns of all, those of what adds up along them too."""
+        """The iterations of the loops in a loop, and the columns of all."""
         rows = len(self.iterations[loop.number])
         own = {name: np.full(rows, value, np.int64) for name, value in self.fixed.items()}
         own |= path_columns([self.iterations[one] for one in path], path)
         if loop.number in self.model.marks:
             own[mark_of(loop.number)] = expressions.value(self.model.marks[loop.number], own, rows)
         self.columns[loop.number] = own
-        for meter in self.model.meters:
-            if meter.loop == loop.number:
-                self._measure(meter, path)
         for one in loop.body:
             if isinstance(one, Loop):
                 counts = np.maximum(expressions.value(self.model.counts[one.number], own, rows), 0)
@@ -125,35 +129,72 @@ class _Expansion:
 
     def _measure(self, meter: Meter, path: tuple[int, ...]) -> None:
         """Columns of what adds up along the last of these loops, for it and for those around it."""
-        parents = [np.array(self.iterations[loop].parent, np.int64) for loop in path]
-        around = self.columns[path[-2]]
-        first, second = meter.columns(self.columns[path[-1]], around, parents[-1], len(parents[-2]))
+        parents = [self._parent(loop) for loop in path]
+        asked = set().union(*map(expressions.names, meter.laws()))
+        own, around = (self._asked(loop, asked) for loop in (path[-1], path[-2]))
+        first, second = meter.columns(own, around, parents[-1], len(parents[-2]))
         self.columns[path[-1]] |= first
         for at in range(len(path) - 2, -1, -1):
             self.columns[path[at]] |= second
             if at:
                 second = summed(second, parents[at], len(parents[at - 1]))
 
-    def _fill(self, loop: Loop) -> None:
-        own = self.columns[loop.number]
-        for one in loop.body:
-            if isinstance(one, Loop):
-                self._fill(one)
-            else:
-                self.numbers[one] = self._numbers(one, own, len(self.iterations[loop.number]))
+    def _parent(self, loop: int) -> Ints:
+        return np.array(self.iterations[loop].parent, np.int64)
 
-    def _numbers(self, role: int, columns: dict[str, Ints], rows: int) -> dict[int, tuple[int, ...]]:
-        """By iteration in which the role comes, its numbers."""
-        here = np.flatnonzero(expressions.value(self.model.present[role], columns, rows) > 0)
-        own = {name: column[here] for name, column in columns.items()}
-        names = self.model.roles[role].numbers()
-        for name, law in self.model.numbers[role].items():
-            own[f"own {name}"] = expressions.value(law, own, len(here))
+    def _asked(self, loop: int, names: Set[str]) -> dict[str, Ints]:
+        """The columns of a loop's iterations that are asked for, as far as there are such."""
+        own = self.columns[loop]
+        found = {name: own[name] for name in names if name in own}
+        return found | {name: self._sum(loop, *of) for name in names if (of := summand(name)) is not None}
+
+    def _sum(self, loop: int, role: int, name: str) -> Ints:
+        """What a number of the nodes of a role adds up to in each iteration of a loop that they are in."""
+        around = self.where[role].loops
+        rows = self._present(role)
+        for one in reversed(around[around.index(loop) + 1 :]):
+            rows = self._parent(one)[rows]
+        values = self._number(role, name) if name else np.ones(len(rows), np.int64)
+        return added(values, rows, len(self.iterations[loop]))
+
+    def _present(self, role: int) -> Ints:
+        """The iterations in which a role comes. Raises ValueError for one that comes where it comes itself."""
+        if role not in self.here:
+            if role in self.asking:
+                raise ValueError(f"where {self.model.roles[role].title} comes follows from itself")
+            self.asking.add(role)
+            law, loop = self.model.present[role], self.where[role].loops[-1]
+            own = self._asked(loop, expressions.names(law))
+            self.here[role] = np.flatnonzero(expressions.value(law, own, len(self.iterations[loop])) > 0)
+        return self.here[role]
+
+    def _number(self, role: int, name: str) -> Ints:
+        """A number of a role, in each iteration that has it. Raises ValueError for one that follows from itself."""
+        if (role, name) not in self.made:
+            self.made[role, name] = None
+            law, here = self.model.numbers[role][name], self._present(role)
+            asked = expressions.names(law)
+            own = {one: column[here] for one, column in self._asked(self.where[role].loops[-1], asked).items()}
+            if any(one.startswith(TURNS) for one in asked):
+                path = self.where[role].loops
+                own |= turn_columns(here, path, [self._parent(loop) for loop in path[1:]])
+            inner = [one.removeprefix("own ") for one in asked if one.startswith("own ")]
+            own |= {f"own {one}": self._number(role, one) for one in inner}
+            made = expressions.value(law, own, len(here))
             if self.draw and name == MEASURED:
-                steps = own.get("own step", np.zeros(len(here), np.int64))
-                own[f"own {name}"] = self.draw.drawn(role, own[f"own {name}"], steps)
-        listed = [own[f"own {name}"].tolist() for name in names]
-        return {row: tuple(each[i] for each in listed) for i, row in enumerate(here.tolist())}
+                step = "step" in self.model.numbers[role]
+                steps = self._number(role, "step") if step else np.zeros(len(here), np.int64)
+                made = self.draw.drawn(role, made, steps)
+            self.made[role, name] = made
+        found = self.made[role, name]
+        if found is None:
+            raise ValueError(f"{name} of {self.model.roles[role].title} follows from itself")
+        return found
+
+    def _numbers(self, role: int) -> dict[int, tuple[int, ...]]:
+        """By iteration in which the role comes, its numbers."""
+        listed = [self._number(role, name).tolist() for name in self.model.roles[role].numbers()]
+        return {row: tuple(each[i] for each in listed) for i, row in enumerate(self._present(role).tolist())}
 
     def order(
         self, loop: Loop, row: int, path: tuple[tuple[int, int], ...]

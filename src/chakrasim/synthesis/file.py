@@ -18,8 +18,9 @@ from chakrasim.synthesis.loops import Loop, places
 from chakrasim.synthesis.model import Learned, Model
 from chakrasim.synthesis.reasons import check_rule
 from chakrasim.synthesis.roles import Role, Said
-from chakrasim.synthesis.search.meters import Meter
+from chakrasim.synthesis.search.meters import Meter, Part
 from chakrasim.trace.job.file import checked_parameters
+from chakrasim.trace.kinds import BYTES
 
 FORMAT: Final = "chakrasim-model/1"
 MAX_BYTES: Final = 256 << 20
@@ -55,7 +56,7 @@ def model_bytes(learned: Learned) -> bytes:
         "left_out": model.left_out,
         "scatter": model.scatter and model.scatter.to_json(),
     }
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(content, separators=(",", ":"), default=bytes.hex).encode() + b"\n"
 
 
 def read_model(path: str | os.PathLike[str]) -> Learned:
@@ -74,7 +75,7 @@ def read_model(path: str | os.PathLike[str]) -> Learned:
         )
     try:
         return _learned(content)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as fault:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, OverflowError) as fault:
         raise InputError("the model is damaged", file=name, found=f"{type(fault).__name__}: {str(fault)[:80]}",
                          expected=expected, remedy="learn it again") from None  # fmt: skip
 
@@ -123,19 +124,26 @@ def _learned(content: Mapping[str, Any]) -> Learned:
     parameters = [checked_parameters(each, "parameters") for each in content["parameters"]]
     if len(jobs) != len(parameters) or not jobs or any({*own} != {*parameters[0]} for own in parameters):
         raise ValueError("the jobs do not have the same parameters")
+    if any(len({isinstance(own[name], str) for own in parameters}) > 1 for name in parameters[0]):
+        raise ValueError("a parameter is a word in some jobs and a number in others")
     return Learned(model, jobs, parameters, lost)
 
 
 def _check_names(model: Model) -> None:
-    """Raise ValueError for roles without a law for each of their numbers."""
+    """Raise ValueError for roles without a law for each of their numbers, and for columns without a name."""
+    if not all(isinstance(name, str) for name in model.rank_columns):
+        raise ValueError("a column of ranks has no name")
     for number, role in enumerate(model.roles):
         if number not in model.present or {*role.numbers()} != {*model.numbers[number]}:
             raise ValueError(f"the laws of {role.title} are not those of its numbers")
 
 
 def _meter(content: Mapping[str, Any]) -> Meter:
-    laws = (check(content[name]) for name in ("start", "weight", "limit", "flush", "active"))
-    return Meter(int(content["number"]), int(content["loop"]), *laws)
+    start, weight, limit, flush, active = (
+        check(content[name]) for name in ("start", "weight", "limit", "flush", "active")
+    )
+    parts = tuple(Part(check(each["start"]), check(each["weight"])) for each in content["parts"])
+    return Meter(int(content["number"]), int(content["loop"]), start, weight, limit, flush, active, parts)
 
 
 def _plain(loop: Loop) -> list[Any]:
@@ -149,4 +157,6 @@ def _loop(content: Sequence[Any]) -> Loop:
 
 def _said(content: Sequence[Any]) -> Said:
     name, kind, value = content
+    if kind in (BYTES, BYTES + 1):
+        value = [bytes.fromhex(one) for one in value] if kind > BYTES else bytes.fromhex(value)
     return str(name), int(kind), tuple(value) if isinstance(value, list) else value

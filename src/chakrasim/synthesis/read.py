@@ -39,11 +39,13 @@ class Reading:
 
 
 def ranks_of(number: int, job: Job, roles: Roles) -> list[Rank]:
-    """The distinct traces of a job."""
+    """The distinct traces of a job, but for those that no rank runs."""
     found = []
     places = places_of(job.process_groups, job.ranks)
     for at, trace in enumerate(job.traces):
         members = np.flatnonzero(job.trace_of_rank == at)
+        if not len(members):
+            continue
         said, numbers = metadata(trace.meta, trace)
         columns = {name: int(of[members[0]]) for name, of in places.items() if (of[members] == of[members[0]]).all()}
         found.append(Rank(number, columns, roles.nodes(trace), said, numbers))

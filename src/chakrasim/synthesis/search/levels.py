@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.laws import CASES, Examples, law_by_case, near_law, one_law, plain_law, simple
+from chakrasim.synthesis.laws import (
+    CASES,
+    FEW,
+    Examples,
+    law_by_case,
+    near_law,
+    one_law,
+    plain_law,
+    relevant,
+    simple,
+)
+from chakrasim.synthesis.search.sums import ROWS, spread
+from chakrasim.synthesis.search.totals import Inside, added, law_of_totals, products_of
 from chakrasim.synthesis.search.work import Work
 
 MOST: Final = 400
@@ -23,6 +35,8 @@ ROUNDS: Final = 3
 ENOUGH: Final = 100
 """Examples of which so many have no law have none of all either."""
 
+SPARE: Final = 8
+"""Examples for each term of a sum that was not tried on other jobs than it is from, at least."""
 SURE: Final = 2
 """Cases that a law may have that was not tried on other jobs than it is from."""
 ALONG: Final = 2
@@ -55,21 +69,28 @@ class Table:
     """Examples with where they come from.
 
     ``job``, ``rank`` int64[n]: equal where a job and a trace are the same. ``levels``: columns by what they vary with:
-    jobs, ranks, iterations; each int64[n].
+    jobs, ranks, iterations; each int64[n]. ``inside``: what nodes there add up to.
     """
 
     job: Ints
     rank: Ints
     levels: tuple[Mapping[str, Ints], Mapping[str, Ints], Mapping[str, Ints]]
+    inside: Inside | None = None
 
     def some(self, rows: NDArray[Any]) -> Table:
         """These rows alone."""
         first, second, third = ({name: column[rows] for name, column in each.items()} for each in self.levels)
-        return Table(self.job[rows], self.rank[rows], (first, second, third))
+        inside = self.inside and self.inside.some(rows)
+        return Table(self.job[rows], self.rank[rows], (first, second, third), inside)
 
     def columns(self, level: int) -> dict[str, Ints]:
         """Those of this level and the ones before."""
         return {name: column for each in self.levels[: level + 1] for name, column in each.items()}
+
+    def asked(self, *laws: Expression) -> dict[str, Ints]:
+        """All columns, and of what nodes add up to those that laws ask for."""
+        sums = self.inside.columns(set().union(*map(expressions.names, laws))) if self.inside else {}
+        return self.columns(2) | sums
 
 
 def find(wanted: Ints, table: Table, known: Known, cases: int = CASES) -> Expression | None:
@@ -86,14 +107,29 @@ def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> E
     """A law that is looked for in three quarters of the jobs and tried on all; one of them all has to be simple."""
     every = _first_rows((table.job, table.rank)[level]) if level < 2 else np.arange(len(wanted))
     whole = Examples(wanted[every], {name: column[every] for name, column in table.columns(level).items()})
-    seen = ~np.isin(table.job[every], np.unique(table.job)[3::4])
+
+    def search(rows: Ints, sure: bool) -> Expression | None:
+        return _of_rows(every[rows], wanted, table, known, level, cases if sure else min(cases, SURE))
+
+    return _tried(whole.wanted, table.job[every], search, whole.given_by)
+
+
+def _tried(
+    wanted: Ints,
+    job: Ints,
+    search: Callable[[Ints, bool], Expression | None],
+    given_by: Callable[[Expression], NDArray[np.bool_]],
+) -> Expression | None:
+    """What a search finds in some rows of three quarters of the jobs, if it gives all; or in some of all jobs, where it
+    is told that this is not sure. Rows that it does not give join those that it is asked for."""
+    seen = ~np.isin(job, np.unique(job)[3::4])
     for sure in (True, False):
-        rows = _sample(wanted[every], np.flatnonzero(seen))
+        rows = _sample(wanted, np.flatnonzero(seen))
         for _ in range(ROUNDS):
-            found = _of_rows(every[rows], wanted, table, known, level, cases if sure else min(cases, SURE))
+            found = search(rows, sure)
             if found is None:
                 break
-            wrong = np.flatnonzero(~whole.given_by(found))
+            wrong = np.flatnonzero(~given_by(found))
             if not len(wrong):
                 return found
             wrong = wrong[seen[wrong]]
@@ -102,16 +138,48 @@ def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> E
             rows = np.union1d(rows, wrong[np.linspace(0, len(wrong) - 1, min(len(wrong), MORE)).astype(np.int64)])
         if found is None and seen.sum() > ENOUGH:
             break
-        seen = np.ones(len(every), np.bool_)
+        seen = np.ones(len(job), np.bool_)
     return None
+
+
+def of_totals(wanted: Ints, table: Table, known: Known, group: Ints | None = None) -> Expression | None:
+    """A law of what is wanted, int64[n], as a sum of what nodes inside of the iterations add up to, or None; where they
+    are in groups, of what iterations of a ``group`` have together, int64[groups] in ascending order."""
+    if table.inside is None or len(np.unique(wanted)) < FEW:
+        return None
+    known.work.begin()
+    _, at, of = np.unique(np.arange(len(wanted)) if group is None else group, return_index=True, return_inverse=True)
+    said = {name: column[at] for name, column in table.columns(1).items()}
+    sums = {name: added(column, of, len(at)) for name, column in table.inside.columns().items()}
+    known.work.spend(4 * len(of) * len(sums))
+
+    def search(rows: Ints, sure: bool) -> Expression | None:
+        rows = rows[wanted[rows] != 0]
+        rows = rows[spread(wanted[rows], ROWS)]
+        here = {name: column[rows] for name, column in said.items()}
+        chosen = relevant(simple(Examples(wanted[rows], here)))
+        turns = {name: here[name] for name in table.levels[0] if (here[name] > 0).all() and np.ptp(here[name])}
+        above, below = ({name: here[name].astype(np.float64) for name in names}
+                        for names in (chosen.above, chosen.below))  # fmt: skip
+        some = {name: column[rows] for name, column in sums.items()}
+        often = np.bincount(of, minlength=len(at))[rows]
+        found = law_of_totals(wanted[rows], some, turns if group is None else {}, products_of(above, below), often,
+                              known.work)  # fmt: skip
+        return found if found is None or sure or len(found[1]) * SPARE < len(rows) else None
+
+    def given_by(law: Expression) -> NDArray[np.bool_]:
+        made = added(expressions.value(law, table.asked(law), len(of)), of, len(at))
+        return Examples(wanted, {"made": made}).given_by(["column", "made"])
+
+    return _tried(wanted, table.job[at], search, given_by)
 
 
 def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:
     columns = table.columns(level)
     few = simple(Examples(wanted[rows], {name: column[rows] for name, column in columns.items()}))
     unit = max(int(np.gcd.reduce(few.wanted)), 1)
-    examples = b"|".join([(few.wanted // unit).tobytes(),
-                          *(name.encode() + column.tobytes() for name, column in few.columns.items())])  # fmt: skip
+    named = (name.encode("utf-8", "surrogatepass") + column.tobytes() for name, column in few.columns.items())
+    examples = b"|".join([(few.wanted // unit).tobytes(), *named])
     key = b"%d|" % cases + examples
     if key not in known.found or not expressions.names(known.found[key][0] or ["const"]) <= {*columns}:
         found = plain_law(few)

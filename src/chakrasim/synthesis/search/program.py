@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import pairwise, product
 from typing import Final
 
 import numpy as np
 
 from chakrasim.progress import Progress, told
-from chakrasim.synthesis.columns import mark_of, missing, path_columns
+from chakrasim.synthesis.columns import mark_of, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
-from chakrasim.synthesis.roles import DURATION, Role, number_names
+from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.levels import Known, Table
-from chakrasim.synthesis.search.meters import Meter, Pieces, meter_of, summed
+from chakrasim.synthesis.search.meter_search import meter_of
+from chakrasim.synthesis.search.meters import Meter, Pieces, summed
+from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 
+TOLD: Final = 6
+"""Roles of a loop of which a column says whether they come, at most."""
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
 
@@ -33,6 +39,7 @@ class Tables:
         self.made: dict[tuple[int, ...], Table] = {}
         self.more: dict[int, dict[str, Ints]] = defaultdict(dict)
         """Of meters, by loop."""
+        self.totals: Totals | None = None
         every = [reading.rank.columns for reading in readings]
         names = {name for columns in every for name in columns}
         here = [{name.split(" in ", 1)[1] for name in columns} for columns in every]
@@ -56,7 +63,8 @@ class Tables:
             self.made[loops] = self._make(loops)
         made = self.made[loops]
         first, second, third = made.levels
-        return Table(made.job, made.rank, (first, second, {**third, **self.more[loops[-1]]}))
+        inside = None if self.totals is None else Inside(self.totals, loops)
+        return Table(made.job, made.rank, (first, second, {**third, **self.more[loops[-1]]}), inside)
 
     def _make(self, loops: tuple[int, ...]) -> Table:
         job, rank, rows = [], [], []
@@ -87,10 +95,16 @@ class Search:
         self.recorded = recorded
         self.times: list[Rows] = []
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
+        self.titles = titles(roles)
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
+        self.totals = Totals(where, self._own, self._parents, lambda loop: int(self._offsets(loop)[-1]),
+                             lambda role, name: self._wanted(role)[name])  # fmt: skip
+        tables.totals = self.totals
         self.known = Known()
         self.lost: dict[str, float] = {}
+        self.unsure: set[int] = set()
+        """Roles of which no law says whether they come."""
         self.counts: dict[int, Expression] = {}
         self.marks: dict[int, Expression] = {}
         self.present: dict[int, Expression] = {}
@@ -105,11 +119,28 @@ class Search:
             self.counts[number] = self._law(f"count of loop {number}", wanted, self.tables.of(around))
             self._mark(number)
         for role in self.occurrences:
+            self._comes(role, cases=0)
+        self._settle()
+        sure = {*self.occurrences} - self.unsure
+        self._roles(sure, progress)
+        self._settle()
+        self._roles({*self.occurrences} - sure, progress)
+
+    def _settle(self) -> None:
+        """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases, if they
+        were not looked for with the same known."""
+        known = len(self.meters)
+        for loop in self.inner if self.unsure else ():
+            if all(meter.loop != loop for meter in self.meters):
+                self._meter(loop)
+        for role in sorted(self.unsure) if len(self.meters) > known or not self.numbers else ():
             self._comes(role)
-        for loop in self.inner:
-            self._meter(loop)
-        for role in told(sorted(self.occurrences), lambda each: "laws:", progress):
-            self._role(role)
+
+    def _roles(self, roles: Set[int], progress: Progress | None) -> None:
+        """Find the laws of numbers of roles: those without cases first, which others may follow from."""
+        for cases in (0, CASES):
+            for role in told(sorted(roles), lambda each: "laws:", progress):
+                self._role(role, cases)
 
     def _mark(self, loop: int) -> None:
         """A column of what each iteration of a loop says of which it is, such as a layer: a small number that all its
@@ -127,21 +158,47 @@ class Search:
                     self.tables.more[loop][mark_of(loop)] = wanted
                     return
 
-    def _comes(self, role: int) -> None:
-        what, table = f"{self.roles[role].title}: whether it comes", self.tables.of(self.where[role].loops)
-        self.present[role] = self._law(what, self._presence(role), table)
+    def _comes(self, role: int, cases: int = CASES) -> None:
+        """Whether a role comes. Without ``cases`` it may be found later, when more is known."""
+        here, table, what = self._presence(role), self.tables.of(self.where[role].loops), self._coming(role)
+        law = levels.find(here, table, self.known, cases)
+        self.lost.pop(what, None)
+        self.unsure.discard(role)
+        if law is None:
+            self.unsure.add(role)
+            law, self.lost[what] = levels.guess(here, table) if cases else (["const", 0, 1], 1.0)
+        else:
+            self._tell_presence(role, here, table)
+        self.present[role] = law
 
-    def _role(self, role: int) -> None:
-        table = self.tables.of(self.where[role].loops)
-        wanted, part = self._wanted(role), table.some(np.flatnonzero(self._presence(role)))
+    def _coming(self, role: int) -> str:
+        return f"{self.titles[role]}: whether it comes"
+
+    def _tell_presence(self, role: int, here: Ints, table: Table) -> None:
+        """A column of whether the role comes, for those whose laws are looked for later."""
+        more = self.tables.more[self.where[role].loops[-1]]
+        others = {own.tobytes() for name, own in more.items() if summand(name)}
+        if len(others) < TOLD and here.tobytes() not in others and levels.level_of(here, table) == 2:
+            more[total_of(role)] = here
+
+    def _role(self, role: int, cases: int) -> None:
+        wanted, part = self._wanted(role), self._own_table(role)
         self.counters |= {
             name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
         }
         recorded = self.recorded and MEASURED in wanted
         taken = {name: wanted.pop(name) for name in (MEASURED, DURATION) if name in wanted and recorded}
-        self._numbers(role, wanted, part)
-        if MEASURED in taken:
+        self._numbers(role, wanted, part, cases)
+        if MEASURED in taken and cases:
             self._times(role, taken[MEASURED], wanted, part)
+
+    def _own_table(self, role: int) -> Table:
+        """For each node of a role."""
+        loops, here = self.where[role].loops, np.flatnonzero(self._presence(role))
+        part = self.tables.of(loops).some(here)
+        parents = [self._parents(loop, around) for around, loop in pairwise(loops)]
+        first, second, third = part.levels
+        return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
 
     def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
         """The law of recorded durations, which is near."""
@@ -150,7 +207,7 @@ class Search:
         self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0]))
         law, off = law_of_work(self.times[-1])
         self.numbers[role][MEASURED] = law
-        self.lost[f"{self.roles[role].title}: {MEASURED}"] = off
+        self.lost[f"{self.titles[role]}: {MEASURED}"] = off
         if DURATION in self.roles[role].numbers():
             self.numbers[role][DURATION] = MICROS
 
@@ -161,12 +218,19 @@ class Search:
         return dict(zip(self.roles[role].numbers(), columns, strict=True))
 
     def _presence(self, role: int) -> Ints:
-        loop = self.where[role].loops[-1]
-        offsets = np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
-        here = np.zeros(int(offsets[-1]), np.int64)
-        for number, nodes in self.occurrences[role]:
-            here[offsets[number] + self.readings[number].own[nodes]] = 1
+        here = np.zeros(int(self._offsets(self.where[role].loops[-1])[-1]), np.int64)
+        here[self._own(role)] = 1
         return here
+
+    def _own(self, role: int) -> Ints:
+        """int64[n]: of each node of a role the iteration of its innermost loop, by place in the table of that."""
+        offsets = self._offsets(self.where[role].loops[-1])
+        readings = self.readings
+        return np.concatenate([offsets[number] + readings[number].own[at] for number, at in self.occurrences[role]])
+
+    def _offsets(self, loop: int) -> Ints:
+        """int64[readings + 1]: where the iterations of a loop begin."""
+        return np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
 
     def _law(self, what: str, wanted: Ints, table: Table) -> Expression:
         self.lost.pop(what, None)
@@ -175,43 +239,54 @@ class Search:
             found, self.lost[what] = levels.guess(wanted, table)
         return found
 
-    def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table) -> None:
-        """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one;
-        those without cases first."""
-        found: dict[str, Expression] = {}
-        title = self.roles[role].title
-        self.numbers[role] = found
-        for cases in (0, CASES):
-            for name in [name for name in wanted if name not in found]:
-                law = levels.find(wanted[name], table, self.known, cases)
-                if law is not None:
-                    found[name] = law
-            solved = True
-            while solved and (left := [name for name in wanted if name not in found]):
-                told_by: tuple[dict[str, Ints], ...] = ({}, {}, _of_meters(table))
-                for name in found:
-                    told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
-                inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
-                more = {name: levels.find(wanted[name], inside, self.known, cases) for name in left}
-                solved = any(law is not None for law in more.values())
-                found |= {name: law for name, law in more.items() if law is not None}
+    def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
+        """Laws of the numbers of a role: of what stands outside of it, else of those of its numbers that have one. Of
+        those that have none without cases, first what nodes inside add up to."""
+        found, known = self.numbers.setdefault(role, {}), {*self.numbers.get(role, ())}
+        for name in [name for name in wanted if name not in found and cases]:
+            law = levels.of_totals(wanted[name], table, self.known) if name not in found else None
+            if law is not None:
+                found[name] = law
+                self._inner(found, wanted, table, 0)
         for name in [name for name in wanted if name not in found]:
-            found[name], self.lost[f"{title}: {name}"] = levels.guess(wanted[name], table)
+            law = levels.find(wanted[name], table, self.known, cases)
+            if law is not None:
+                found[name] = law
+        self._inner(found, wanted, table, cases)
+        if role not in self.unsure:
+            sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
+            self.totals.add(role, [name for name in sized if name not in known])
+        for name in [name for name in wanted if name not in found and cases]:
+            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table)
+
+    def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
+        """Laws of numbers that follow from others of the same nodes."""
+        solved = True
+        while solved and (left := [name for name in wanted if name not in found]):
+            told_by: tuple[dict[str, Ints], ...] = ({}, {}, _of_meters(table))
+            for name in found:
+                told_by[levels.level_of(wanted[name], table)][f"own {name}"] = wanted[name]
+            inside = Table(table.job, table.rank, (told_by[0], told_by[1], told_by[2]))
+            more = {name: levels.find(wanted[name], inside, self.known, cases) for name in left}
+            solved = any(law is not None for law in more.values())
+            found |= {name: law for name, law in more.items() if law is not None}
 
     def _meter(self, loop: int) -> None:
         """What adds up along a loop, if kinds of nodes in it come by no other law; the laws that then hold."""
         within = {role for role in self.occurrences if self.where[role].loops[-1] == loop}
-        lost = {role for role in within if f"{self.roles[role].title}: whether it comes" in self.lost}
-        like = {self.roles[role].attributes for role in lost}
+        like = {self.roles[role].attributes for role in within & self.unsure}
         near = [role for role in self.occurrences if self.roles[role].attributes in like]
         names = set.intersection(*({*self.roles[role].numbers()} for role in near)) if near else set()
         path = (*self.inner[loop], loop)
         own, around = self.tables.of(path), self.tables.of(path[:-1])
-        for name in sorted(names):
-            pieces = self._pieces(loop, [role for role in near if role in within], name)
+        kinds = [[role for role in near if role in within and self.roles[role].attributes == each]
+                 for each in sorted(like, key=str)]  # fmt: skip
+        alone = [[kind] for kind in kinds] if len(kinds) > 1 else []
+        for name, chosen in product(sorted(names), [kinds, *alone]):
+            pieces = [self._pieces(loop, kind, name) for kind in chosen]
             made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
             if made is not None:
-                self._tell(made, path, pieces.parent)
+                self._tell(made, path, pieces[0].parent)
                 for role in near:
                     if self.where[role].loops[-1] in path:
                         self._comes(role)
@@ -221,7 +296,8 @@ class Search:
         """Columns of a meter, for the last of these loops and for those around it."""
         self.meters.append(meter)
         own, around = (self.tables.of(loops) for loops in (path, path[:-1]))
-        first, second = meter.columns(own.columns(2), around.columns(2), parent, len(around.job))
+        laws = meter.laws()
+        first, second = meter.columns(own.asked(*laws), around.asked(*laws), parent, len(around.job))
         self.tables.more[path[-1]] |= first
         for at in range(len(path) - 2, -1, -1):
             self.tables.more[path[at]] |= second
@@ -231,9 +307,9 @@ class Search:
 
     def _parents(self, loop: int, around: int) -> Ints:
         """int64[n]: of each iteration of a loop that of the one around it, by place in the table of that."""
-        offsets = np.cumsum([0, *(len(reading.iterations[around]) for reading in self.readings)])
-        return np.concatenate([np.array(reading.iterations[loop].parent, np.int64) + offset
-                               for reading, offset in zip(self.readings, offsets.tolist(), strict=False)])  # fmt: skip
+        parents = [np.array(reading.iterations[loop].parent, np.int64) for reading in self.readings]
+        offsets = self._offsets(around).tolist()
+        return np.concatenate([own + offset for own, offset in zip(parents, offsets, strict=False)])
 
     def _pieces(self, loop: int, roles: Sequence[int], name: str) -> Pieces:
         """What nodes of these kinds say in each iteration of a loop, added."""

@@ -1,0 +1,246 @@
+"""The search for meters, from the pieces that are let go: kinds of nodes whose coming no law of places gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.search.levels import Known, Table, find, of_totals
+from chakrasim.synthesis.search.meters import Meter, Part, Pieces
+from chakrasim.synthesis.search.totals import added
+
+FEWEST: Final = 8
+"""Pieces without which nothing is told of them."""
+_NOTHING: Final[Expression] = ["const", 0, 1]
+_ONE: Final[Expression] = ["const", 1, 1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The examples: the pieces of ``kinds``, those of the rarest first, and what stands beside them."""
+
+    kinds: Sequence[Pieces]
+    pieces: Pieces
+    own: Table
+    around: Table
+    known: Known
+
+    def of(self, law: Expression) -> Ints:
+        """By iteration of the loop what a law says."""
+        return expressions.value(law, self.own.asked(law), len(self.pieces.value))
+
+    def begin(self, law: Expression) -> Ints:
+        """The same by iteration of the loop around."""
+        return expressions.value(law, self.around.asked(law), len(self.around.job))
+
+    def in_jobs(self, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool[n]: which iterations are of jobs of which any is ``held``."""
+        return np.isin(self.own.job, self.own.job[held])
+
+    def before(self, value: Ints, each: Ints) -> tuple[Ints, Ints]:
+        """int64[runs]: what the first piece of each run has more of a value than its iterations add; and which runs
+        have pieces."""
+        until, _, first = self.pieces.windows()
+        rows = np.flatnonzero(first == 1)
+        parent = self.pieces.parent
+        live, place = np.unique(parent[rows], return_index=True)
+        more = added(-each[rows], parent[rows], len(self.around.job))
+        more[live] += value[until[rows[place]]]
+        return more, live
+
+
+@dataclass(frozen=True)
+class _Second:
+    """A kind of pieces beside the main one, and in which jobs its part is ``apart`` from that."""
+
+    part: Part
+    apart: Expression
+
+
+def meter_of(number: int, loop: int, kinds: Sequence[Pieces], own: Table, around: Table, known: Known) -> Meter | None:
+    """The meter that lets go these pieces, in each iteration one of each of one or two ``kinds``; or None."""
+    pieces = Pieces(np.sum([each.value for each in kinds], axis=0), kinds[0].parent)
+    if (pieces.value > 0).sum() < FEWEST or len(kinds) > 2:
+        return None
+    ordered = sorted(kinds, key=lambda each: len(np.unique(own.job[each.value > 0])))
+    seen = _Seen(ordered, pieces, own, around, known)
+    part = _second_part(seen) if len(kinds) == 2 else None
+    weight = _main_weight(seen, part) if part or len(kinds) == 1 else None
+    if weight is None:
+        return None
+    if part is None:
+        return _with_limit(number, loop, seen, weight, None)
+    apart = _apart(seen, part, weight)
+    return None if apart is None else _with_limit(number, loop, seen, weight, _Second(part, apart))
+
+
+def _second_part(seen: _Seen) -> Part | None:
+    """What is sent of the rarer kind in jobs in which it comes."""
+    value = seen.kinds[0].value
+    come = seen.in_jobs(value > 0)
+    weight = _weight(seen, value, come)
+    if weight is None:
+        return None
+    more, live = seen.before(value, seen.of(weight))
+    live = live[np.isin(live, seen.pieces.parent[come])]
+    start = find(more[live], seen.around.some(live), seen.known)
+    return None if start is None else Part(start, weight)
+
+
+def _main_weight(seen: _Seen, part: Part | None) -> Expression | None:
+    """What each iteration adds to pieces of the main kind beside the other ``part``, by jobs in which that comes, or is
+    nothing."""
+    among = np.ones(len(seen.pieces.value), np.bool_)
+    if part:
+        among = seen.in_jobs(seen.kinds[0].value > 0) | ~seen.in_jobs(seen.of(part.weight) > 0)
+    return _weight(seen, seen.kinds[-1].value, among)
+
+
+def _apart(seen: _Seen, part: Part, weight: Expression) -> Expression | None:
+    """A law of jobs: 1 where pieces of the main kind are without the other part, 0 where that is in them."""
+    until, _, first = seen.pieces.windows()
+    inside = (until >= 0) & (first == 0)
+    count = len(until)
+    main, other = (added(seen.of(law)[inside], until[inside], count) for law in (weight, part.weight))
+    told = np.flatnonzero(np.isin(np.arange(count), until[inside]) & (other > 0))
+    left = (seen.kinds[-1].value - main)[told]
+    if ((left != 0) & (left != other[told])).any():
+        return None
+    law = find((left == 0).astype(np.int64), seen.own.some(told), seen.known)
+    return law if law is not None and expressions.names(law) <= {*seen.own.columns(1)} else None
+
+
+def _with_limit(number: int, loop: int, seen: _Seen, weight: Expression, second: _Second | None) -> Meter | None:
+    """The meter of which this is what iterations add."""
+    adds, main = weight, weight
+    if second:
+        adds = ["+", weight, second.part.weight]
+        main = ["-", adds, ["*", second.apart, second.part.weight]]
+    each = seen.of(adds)
+    more, live = seen.before(seen.kinds[-1].value, seen.of(main))
+    if second:
+        more = more + seen.begin(["*", second.apart, second.part.start])
+    limit = _limit(seen.pieces, each, more, seen.own)
+    if limit is None or (more[live] < 0).any():
+        return None
+    start = _start(more, live, int(seen.of(limit).min()), seen.around, seen.known)
+    if start is None:
+        return None
+    made = Meter(number, loop, start, adds, limit, _NOTHING, _ONE)
+    if second:
+        rest = Part(["-", start, ["*", second.apart, second.part.start]], main)
+        made = replace(made, parts=(second.part, rest))
+    return _checked(made, seen)
+
+
+def _weight(seen: _Seen, value: Ints, among: NDArray[np.bool_]) -> Expression | None:
+    """What each iteration adds to a value of pieces, by those ``among`` these iterations: what nodes in it add up to,
+    else by pieces that are the same of each, or pieces of one. The first piece of a run may have more."""
+    until, count, first = seen.pieces.windows()
+    for which in (first >= 0, first == 0):
+        inside = np.flatnonzero((until >= 0) & which & among)
+        ends = np.unique(until[inside])
+        found = of_totals(value[ends], seen.own.some(inside), seen.known, until[inside])
+        if found is not None:
+            return found
+    return _even_weight(value, np.where(among, until, -1), count, first, seen.own, seen.known)
+
+
+def _even_weight(value: Ints, until: Ints, count: Ints, first: Ints, own: Table, known: Known) -> Expression | None:
+    """The same, where iterations of a job are alike. The first piece of a run has not more if others of the job have as
+    much of each."""
+    parts = until >= 0
+    shares = np.where(parts, value[until] // np.maximum(count, 1), 0)
+    whole = parts & (shares * count == value[until])
+    least = np.full(int(own.job.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, own.job[whole], shares[whole])
+    alike = whole & (shares == least[own.job])
+    behind, ranks = np.zeros(len(least), np.bool_), np.zeros(len(least), np.int64)
+    np.logical_or.at(behind, own.job[alike], first[alike] == 0)
+    np.add.at(ranks, own.job[alike], np.diff(own.rank[alike], prepend=-1) > 0)
+    for rows in (alike & (behind | (ranks > 1))[own.job], parts & (count == 1) & (first == 0)):
+        at = np.flatnonzero(rows)
+        if len(at) >= FEWEST:
+            law = find(shares[at], own.some(at), known)
+            if law is not None:
+                return law
+    return None
+
+
+def _start(more: Ints, live: Ints, limit: int, around: Table, known: Known) -> Expression | None:
+    """What is there before a run, from what the first pieces of ``live`` runs have more than their iterations add.
+    Where it is enough for a piece it was let go before: that tells nothing."""
+    some = live[more[live] > 0]
+    if not len(some):
+        return ["const", 0, 1]
+    law = find(more[some], around.some(some), known)
+    if law is None:
+        return None
+    would = expressions.value(law, around.columns(2), len(around.job))
+    sure = live[(more[live] > 0) | (would[live] < limit)]
+    there = find((more[sure] > 0).astype(np.int64), around.some(sure), known)
+    return None if there is None else ["*", there, law]
+
+
+def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> Expression | None:
+    """How much is enough: a column that lies between what was and what was not in every job, else a round number."""
+    jobs = int(own.job.max(initial=0)) + 1
+    most, least = np.zeros(jobs, np.int64), np.full(jobs, np.iinfo(np.int64).max)
+    live = np.isin(pieces.parent, pieces.parent[pieces.value > 0])
+    last = pieces.last()
+    held, run = 0, -1
+    for at in np.flatnonzero(live).tolist():
+        if pieces.parent[at] != run:
+            run = int(pieces.parent[at])
+            held = int(more[run])
+        held, job = held + int(each[at]), own.job[at]
+        if not pieces.value[at]:
+            most[job] = max(most[job], held)
+        else:
+            if not last[at]:
+                least[job] = min(least[job], held)
+            held = 0
+    if (most >= least).any():
+        return None
+    rows = np.unique(own.job, return_index=True)[1]
+    for name, column in own.levels[0].items():
+        if ((column[rows] > most[own.job[rows]]) & (column[rows] <= least[own.job[rows]])).all():
+            return ["column", name]
+    low, high = int(most.max()), int(least.min())
+    if low >= high or high == np.iinfo(np.int64).max:
+        return None
+    step = next(1 << bits for bits in range(62, -1, -1) if high >> bits << bits > low)
+    return ["const", high // step * step, 1]
+
+
+def _checked(meter: Meter, seen: _Seen) -> Meter | None:
+    """The meter with what is let go at the end of runs, and where anything happens, if it then gives all pieces."""
+    pieces, own, around, laws = seen.pieces, seen.own, seen.around, meter.laws()
+    parent, runs = pieces.parent, len(around.job)
+    live = np.unique(parent[pieces.value > 0])
+    columns = own.asked(*laws), around.asked(*laws), parent, runs
+    fires = meter.columns(*columns)[0][f"fires of meter {meter.number}"]
+    ends = np.flatnonzero(pieces.last() & np.isin(parent, live) & (fires == 0))
+    flush = find((pieces.value[ends] > 0).astype(np.int64), own.some(ends), seen.known) if len(ends) else _NOTHING
+    if flush is None:
+        return None
+    meter = replace(meter, flush=flush)
+    columns = own.asked(*laws, flush), around.asked(*laws), parent, runs
+    would = np.unique(parent[meter.columns(*columns)[0][f"fires of meter {meter.number}"] > 0])
+    active = find(np.isin(would, live).astype(np.int64), around.some(would), seen.known)
+    if active is None:
+        return None
+    meter = replace(meter, active=active)
+    first, _ = meter.columns(*columns)
+    fires = first[f"fires of meter {meter.number}"]
+    whole = [first[f"part {i} of meter {meter.number}"] for i in range(len(meter.parts))]
+    for kind, sums in zip(seen.kinds, whole or [first[f"sum of meter {meter.number}"]], strict=True):
+        if (fires * sums != kind.value)[seen.in_jobs(kind.value > 0)].any():
+            return None
+    return meter if ((pieces.value > 0) == fires).all() else None
