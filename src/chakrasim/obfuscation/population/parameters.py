@@ -30,7 +30,7 @@ Cell = str | int
 RANKS: Final = "ranks"
 FINER: Final = 6
 """So many times as many chunks as learn programs say what parameters there are: nothing has to be learned in these."""
-RARELY: Final = 4
+RARELY: Final = 2
 """One number divides another where it does in so many times as many jobs as not, or more."""
 FACTORS: Final = 3
 EXACT: Final = 8
@@ -224,14 +224,13 @@ def marginals(
         least = reach(epsilon, share.delta / len(columns) if words else 0.2 / len(GRID))
         kept = {cell: count for cell, count in noisy.items() if count > least}
         if not words:
-            kept = _together(kept) or {max(noisy, key=noisy.__getitem__): 1}
+            kept = _together(kept, 2 * least) or {max(noisy, key=noisy.__getitem__): 1}
         found[name] = kept or {"": 1}
     return found
 
 
-def _together(kept: Mapping[Cell, int]) -> dict[Cell, int]:
-    """Cells without those that stand alone far off, with few jobs: noise made them."""
+def _together(kept: Mapping[Cell, int], many: int) -> dict[Cell, int]:
+    """Cells without those that stand alone far off and have not ``many`` jobs: noise made them."""
     place = {cell: at for at, cell in enumerate(GRID)}
-    most = max(kept.values(), default=0)
-    return {cell: count for cell, count in kept.items() if 2 * count >= most or any(
+    return {cell: count for cell, count in kept.items() if count >= many or any(
         0 < abs(place[int(cell)] - place[int(other)]) <= ALONE for other in kept)}  # fmt: skip
