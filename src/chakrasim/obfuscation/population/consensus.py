@@ -48,7 +48,8 @@ class Consensus:
 
     Attributes
     ----------
-    jobs: of the points that most make a job of, with the parameters that they were made of; none where most agree on no order of nodes, or on no groups.
+    jobs: of the points that most make a job of, with the parameters that they were made of; none where most agree on
+        no order of nodes, or on no groups.
     distance: so many programs have to change before any of the jobs does.
     left_out: kinds of nodes that some program makes and no job has.
     unknown: numbers of kinds of nodes that are 0.

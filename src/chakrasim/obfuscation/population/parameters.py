@@ -30,7 +30,7 @@ Cell = str | int
 RANKS: Final = "ranks"
 FINER: Final = 6
 """So many times as many chunks as learn programs say what parameters there are: nothing has to be learned in these."""
-RARELY: Final = 2
+RARELY: Final = 3
 """One number divides another where it does in so many times as many jobs as not, or more."""
 FACTORS: Final = 3
 EXACT: Final = 8
