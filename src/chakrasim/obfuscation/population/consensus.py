@@ -238,9 +238,18 @@ def _trace(behind: Mapping[Any, _Read], rank: int, kept: Set[Role]) -> Trace:
             ctrl_deps=control,
             data_deps=data,
             duration_micros=max(values[-1], 0) if what.timed else 0,
-            attrs=attributes_of(what.attributes, values[count:]),
+            attrs=attributes_of(
+                [(said, kind, _one_zero(value)) for said, kind, value in what.attributes], values[count:]
+            ),
         )
     return made.build()
+
+
+def _one_zero(value: Any) -> Any:
+    """A value without zeros below 0, which equal others: which of them is released would hang on who came first."""
+    if isinstance(value, tuple):
+        return tuple(map(_one_zero, value))
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def _ties(name: str) -> bool:

@@ -134,7 +134,7 @@ def population_of(own: Sequence[Point], chunks: int, budget: Budget, below: Belo
     if not holds(ballot.distance(), budget.names, below):
         return None
     agreed: dict[Any, Any] = {one: found[one] for one in ballot.agreed() if found[one] is not None}
-    same = {name: value for (what, name), value in agreed.items() if what == "same"}
+    same = {name: answer[1] for (what, name), answer in agreed.items() if what == "same"}
     kinds = {name: kind for (what, name), kind in sorted(agreed.items()) if what == "kind" and name not in same}
     products = {name: factors for (what, name), factors in sorted(agreed.items())
                 if what == "product" and {name, *factors} <= {*kinds}}  # fmt: skip
@@ -165,7 +165,8 @@ def _said(jobs: Sequence[Point]) -> Iterator[tuple[Hashable, object]]:
         values = [one[name] for one in jobs if name in one]
         yield ("kind", name), NUMBER if all(map(is_whole, values)) else WORD
         if len({str(value) for value in values}) == 1 and len(values) == len(jobs):
-            yield ("same", name), values[0]
+            # With its text, as True is 1 and 0.0 is -0.0: which of them is released would hang on who came first.
+            yield ("same", name), (repr(values[0]), values[0])
     names = [name for name in sorted(jobs[0] if jobs else ()) if all(is_whole(one.get(name, "")) for one in jobs)]
     columns = {name: [int(one[name]) for one in jobs] for name in names}
     varied = {name: column for name, column in columns.items() if len({*column}) > 1}
