@@ -12,14 +12,16 @@ import numpy as np
 from chakrasim.progress import Progress
 from chakrasim.synthesis import reasons
 from chakrasim.synthesis.columns import Parameters, columns_of, run_lengths
+from chakrasim.synthesis.grammar.aligned import aligned
 from chakrasim.synthesis.grammar.context import told_apart
 from chakrasim.synthesis.grammar.durations import scatter_of
 from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.loops import Place
 from chakrasim.synthesis.model import Model
+from chakrasim.synthesis.peel import peeled
 from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
 from chakrasim.synthesis.reasons import Asking, Case, Lane, Rule, Rules
-from chakrasim.synthesis.roles import Roles
+from chakrasim.synthesis.roles import Roles, titles
 from chakrasim.synthesis.search.latent import latent_parameters
 from chakrasim.synthesis.search.program import Search, Tables
 from chakrasim.synthesis.search.work import TOTAL, Work
@@ -43,8 +45,13 @@ def learn_program(
     Durations that are ``recorded`` follow from work, and scatter."""
     roles = Roles()
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
-    apart, roles = told_apart([rank.nodes for rank in ranks], roles)
-    ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, apart, strict=True)]
+    own = [rank.nodes for rank in ranks]
+    if recorded:
+        own, roles = aligned(own, roles)
+    else:
+        own, roles = told_apart(own, roles)
+        own = peeled(own, roles)
+    ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]
     loop, where, readings = read_by_loops(ranks)
     columns = columns_of([parameters for parameters, _ in jobs])
     more: list[dict[str, int]] = [{} for _ in jobs]
@@ -76,11 +83,12 @@ def find_reasons(
                 cases[kind][role].append(Case(case[0], case[1], case[2][kind]))
     found: tuple[dict[int, list[Any]], dict[int, list[Any]]] = ({}, {})
     lost: dict[str, float] = {}
+    names = titles(roles.known)
     for kind in (0, 1):
         for role, own in cases[kind].items():
             found[kind][role], off = _rules_of(role, own, rules, work)
             if off:
-                lost[f"{roles.known[role].title}: what it waits for ({('control', 'data')[kind]})"] = off
+                lost[f"{names[role]}: what it waits for ({('control', 'data')[kind]})"] = off
     return found, lost
 
 
