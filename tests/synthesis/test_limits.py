@@ -9,7 +9,7 @@ import pytest
 
 import chakrasim as cs
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.grammar.context import _Run, runs_of
+from chakrasim.synthesis.grammar.context import Run, runs_of
 from chakrasim.synthesis.loops import DEEPEST, Looks, Loop, inner_loops, loops_of, places, read_trace
 from chakrasim.synthesis.search import work
 from chakrasim.synthesis.search.levels import Known, Table, find, guess
@@ -20,14 +20,14 @@ from chakrasim.trace.kinds import NodeType
 
 
 def _flat(items: tuple[Any, ...]) -> list[int]:
-    return [token for one in items for token in (_flat(one.body) * one.count if isinstance(one, _Run) else [one])]
+    return [token for one in items for token in (_flat(one.body) * one.count if isinstance(one, Run) else [one])]
 
 
 def test_thousands_of_runs_in_a_row_are_found() -> None:
     tokens = np.array([token for i in range(2_000) for token in (2 * i, 2 * i + 1) * 2])
     found = runs_of(tokens)
     assert len(found) == 2_000
-    assert all(isinstance(one, _Run) and one.count == 2 for one in found)
+    assert all(isinstance(one, Run) and one.count == 2 for one in found)
     assert _flat(found) == tokens.tolist()
 
 
@@ -95,6 +95,5 @@ def test_jobs_by_chance_are_learned_and_what_follows_no_law_is_told(monkeypatch:
         jobs.append(({"n": number}, Job((made.build(),), np.zeros(1, np.int64), {}, {})))
     learned = cs.learn(jobs)
     assert learned.model.left_out == ("noise",)
-    assert any(name.endswith(": num_ops") for name in learned.lost)
+    assert any("whether it comes" in name for name in learned.lost)
     assert any("what it waits for" in name for name in learned.lost)
-    assert all(off > 0 for off in learned.lost.values())

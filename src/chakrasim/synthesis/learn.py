@@ -12,6 +12,7 @@ import numpy as np
 from chakrasim.progress import Progress
 from chakrasim.synthesis import reasons
 from chakrasim.synthesis.columns import Parameters, columns_of, run_lengths
+from chakrasim.synthesis.grammar.aligned import aligned
 from chakrasim.synthesis.grammar.context import told_apart
 from chakrasim.synthesis.grammar.durations import scatter_of
 from chakrasim.synthesis.groups import grid_of
@@ -44,9 +45,13 @@ def learn_program(
     Durations that are ``recorded`` follow from work, and scatter."""
     roles = Roles()
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
-    apart, roles = told_apart([rank.nodes for rank in ranks], roles)
-    first = peeled(apart, roles, Looks())
-    ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, first, strict=True)]
+    own = [rank.nodes for rank in ranks]
+    if recorded:
+        own, roles = aligned(own, roles)
+    else:
+        own, roles = told_apart(own, roles)
+        own = peeled(own, roles, Looks())
+    ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]
     loop, where, readings = read_by_loops(ranks, looks := Looks())
     columns = columns_of([parameters for parameters, _ in jobs])
     more: list[dict[str, int]] = [{} for _ in jobs]

@@ -31,10 +31,10 @@ FEWEST: Final = 3
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """Something ``count`` times in a row."""
 
-    body: tuple[int | _Run, ...]
+    body: tuple[int | Run, ...]
     count: int
 
 
@@ -91,13 +91,13 @@ def _told_apart(nodes: Nodes, tokens: Sequence[tuple[int, Any]], roles: Roles, i
     return replace(nodes, role=found)
 
 
-def _places(items: Sequence[int | _Run], role_of: Sequence[int], around: str) -> Iterator[tuple[int, str]]:
+def _places(items: Sequence[int | Run], role_of: Sequence[int], around: str) -> Iterator[tuple[int, str]]:
     """Each token in order, with the place of its role: which of its kind it is, of which run of its kind, and so on."""
     known: Counter[Any] = Counter()
     for one in items:
         shape = _shape(one, role_of)
         known[shape] += 1
-        if isinstance(one, _Run):
+        if isinstance(one, Run):
             name = f"{around}{len(_flat(one))}-{known[shape]}/"
             for _ in range(one.count):
                 yield from _places(one.body, role_of, name)
@@ -105,15 +105,15 @@ def _places(items: Sequence[int | _Run], role_of: Sequence[int], around: str) ->
             yield one, f"{around}{known[shape]}"
 
 
-def _shape(one: int | _Run, role_of: Sequence[int]) -> Any:
-    return tuple(_shape(each, role_of) for each in one.body) if isinstance(one, _Run) else role_of[one]
+def _shape(one: int | Run, role_of: Sequence[int]) -> Any:
+    return tuple(_shape(each, role_of) for each in one.body) if isinstance(one, Run) else role_of[one]
 
 
-def _flat(run: _Run) -> list[int]:
-    return [token for one in run.body for token in (_flat(one) if isinstance(one, _Run) else [one])]
+def _flat(run: Run) -> list[int]:
+    return [token for one in run.body for token in (_flat(one) if isinstance(one, Run) else [one])]
 
 
-def runs_of(tokens: Ints) -> tuple[int | _Run, ...]:
+def runs_of(tokens: Ints) -> tuple[int | Run, ...]:
     """The sequence with what comes several times in a row as runs: that which covers most first, and in what is
     repeated and beside it again."""
     heap = [
@@ -135,11 +135,11 @@ def runs_of(tokens: Ints) -> tuple[int | _Run, ...]:
             first, last = max(begin, ends[after]), min(end, begins[after + 1])
             if last - first >= _least(period):
                 heappush(heap, (first - last, period, first))
-    found: list[int | _Run] = []
+    found: list[int | Run] = []
     done = 0
     for begin, end, period in sorted(taken):
         found += tokens[done:begin].tolist()
-        found.append(_Run(runs_of(tokens[begin : begin + period]), (end - begin) // period))
+        found.append(Run(runs_of(tokens[begin : begin + period]), (end - begin) // period))
         done = end
     return (*found, *tokens[done:].tolist())
 

@@ -13,7 +13,7 @@ import numpy as np
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis.columns import mark_of, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
+from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
@@ -125,6 +125,7 @@ class Search:
         self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences} - sure, progress)
+        self._laws_of_times()
 
     def _settle(self) -> None:
         """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases, if they
@@ -201,15 +202,21 @@ class Search:
         return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
 
     def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
-        """The law of recorded durations, which is near."""
-        work = {name: numbers[name] for name in WORK if name in numbers}
+        """Recorded durations, and the work that has a law."""
+        title, said = self.titles[role], {name: value for name, _, value in self.roles[role].attributes}
+        work = {name: numbers[name] for name in WORK if name in numbers and f"{title}: {name}" not in self.lost}
         step = numbers.get("step", np.zeros(len(durations), np.int64))
-        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0]))
-        law, off = law_of_work(self.times[-1])
-        self.numbers[role][MEASURED] = law
-        self.lost[f"{self.titles[role]}: {MEASURED}"] = off
-        if DURATION in self.roles[role].numbers():
-            self.numbers[role][DURATION] = MICROS
+        host = bool(said.get("is_cpu_op"))
+        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host))
+
+    def _laws_of_times(self) -> None:
+        """The laws of recorded durations, which are near."""
+        speeds = speeds_of(self.times)
+        for rows in self.times:
+            own = self.numbers[rows.role]
+            own[MEASURED], self.lost[f"{self.titles[rows.role]}: {MEASURED}"] = law_of_work(rows, speeds)
+            if DURATION in self.roles[rows.role].numbers():
+                own[DURATION] = MICROS
 
     def _wanted(self, role: int) -> dict[str, Ints]:
         nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]
