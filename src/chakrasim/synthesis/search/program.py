@@ -167,7 +167,7 @@ class Search:
         self.unsure.discard(role)
         if law is None:
             self.unsure.add(role)
-            law, self.lost[what] = levels.guess(here, table) if cases else (["const", 0, 1], 1.0)
+            law, self.lost[what] = levels.guess(here, table, self.known.work) if cases else (["const", 0, 1], 1.0)
         else:
             self._tell_presence(role, here, table)
         self.present[role] = law
@@ -243,7 +243,7 @@ class Search:
         self.lost.pop(what, None)
         found = levels.find(wanted, table, self.known)
         if found is None:
-            found, self.lost[what] = levels.guess(wanted, table)
+            found, self.lost[what] = levels.guess(wanted, table, self.known.work)
         return found
 
     def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
@@ -264,7 +264,7 @@ class Search:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
         for name in [name for name in wanted if name not in found and cases]:
-            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table)
+            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table, self.known.work)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes."""
