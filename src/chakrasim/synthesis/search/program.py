@@ -14,7 +14,7 @@ from chakrasim.progress import Progress, told
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
+from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
@@ -151,6 +151,7 @@ class Search:
         self._roles(sure, progress)
         self._settle()
         self._roles({*self.occurrences} - sure, progress)
+        self._laws_of_times()
 
     def _settle(self) -> None:
         """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases, if they
@@ -211,7 +212,7 @@ class Search:
         self.unsure.discard(role)
         if law is None:
             self.unsure.add(role)
-            law, self.lost[what] = levels.guess(here, table) if cases else (["const", 0, 1], 1.0)
+            law, self.lost[what] = levels.guess(here, table, self.known.work) if cases else (["const", 0, 1], 1.0)
         else:
             self._tell_presence(role, here, table)
         self.present[role] = law
@@ -246,15 +247,21 @@ class Search:
         return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
 
     def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
-        """The law of recorded durations, which is near."""
-        work = {name: numbers[name] for name in WORK if name in numbers}
+        """Recorded durations, and the work that has a law."""
+        title, said = self.titles[role], {name: value for name, _, value in self.roles[role].attributes}
+        work = {name: numbers[name] for name in WORK if name in numbers and f"{title}: {name}" not in self.lost}
         step = numbers.get("step", np.zeros(len(durations), np.int64))
-        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0]))
-        law, off = law_of_work(self.times[-1])
-        self.numbers[role][MEASURED] = law
-        self.lost[f"{self.titles[role]}: {MEASURED}"] = off
-        if DURATION in self.roles[role].numbers():
-            self.numbers[role][DURATION] = MICROS
+        host = bool(said.get("is_cpu_op"))
+        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host))
+
+    def _laws_of_times(self) -> None:
+        """The laws of recorded durations, which are near."""
+        speeds = speeds_of(self.times)
+        for rows in self.times:
+            own = self.numbers[rows.role]
+            own[MEASURED], self.lost[f"{self.titles[rows.role]}: {MEASURED}"] = law_of_work(rows, speeds)
+            if DURATION in self.roles[rows.role].numbers():
+                own[DURATION] = MICROS
 
     def _wanted(self, role: int) -> dict[str, Ints]:
         nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]
@@ -277,7 +284,7 @@ class Search:
         self.lost.pop(what, None)
         found = levels.find(wanted, table, self.known)
         if found is None:
-            found, self.lost[what] = levels.guess(wanted, table)
+            found, self.lost[what] = levels.guess(wanted, table, self.known.work)
         return found
 
     def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
@@ -298,7 +305,7 @@ class Search:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
         for name in [name for name in wanted if name not in found and cases]:
-            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table)
+            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table, self.known.work)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes."""
