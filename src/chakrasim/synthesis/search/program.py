@@ -342,8 +342,8 @@ class Search:
                 return
 
     def _beside(self, roles: Sequence[int], path: tuple[int, ...]) -> list[int]:
-        """The last iteration of the last of these loops in each iteration of those around it, or of itself, that has one
-        of these roles by itself."""
+        """The last iteration of the last of these loops in each iteration of those around it, or of itself, that has
+        one of these roles by itself."""
         found: set[int] = set()
         for role in roles:
             around = self.where[role].loops
