@@ -191,7 +191,7 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
             if found is None and level == 2:
-                found = _along_two(wanted, table, known, min(cases, ALONG))
+                found = _along_two(wanted, table, known, min(cases, ALONG)) or _left_over(few)
         if cases == DIGITS:
             known.found[key] = (
                 found
@@ -270,6 +270,17 @@ def _along(wanted: Ints, table: Table, level: int, known: Known, cases: int) -> 
         start = _find(left, table, known, level_of(left, table), cases) if (along != 0).any() else None
         if start is not None:
             return ["+", start, ["*", by, ["column", name]]]
+    return None
+
+
+def _left_over(few: Examples) -> Expression | None:
+    """What has added up along a loop, and something that has a plain law beside."""
+    for name, column in few.columns.items():
+        rest = few.wanted - column
+        if METERED in name and rest.min(initial=0) >= 0 and column.any():
+            law = plain_law(Examples(rest, few.columns))
+            if law is not None:
+                return ["+", ["column", name], law]
     return None
 
 
