@@ -27,7 +27,7 @@ NEAR: Final = 0.005
 """as long as that is more than this."""
 DEGREES: Final = ((12, 3), (40, 2), (1 << 30, 1))
 """How many parameters one product has, by how many there are."""
-TILES: Final = (64, 128)
+TILES: Final = (32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _terms(given: Measurements) -> Iterator[_Term]:
             yield _Term({name: names.count(name) for name in names})
     for size, column in own.items():
         for tile in TILES:
-            if (column % tile).any() and column.max() >= TILES[0]:
+            if (column % tile).any() and column.max() > tile:
                 for name in work:
                     yield _Term({name: 1, size: -1}, ((size, tile),))
                     yield _Term({name: 1, size: -2}, ((size, tile), (size, tile)))
