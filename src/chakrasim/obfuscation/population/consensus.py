@@ -48,7 +48,8 @@ class Consensus:
 
     Attributes
     ----------
-    jobs: with the parameters that they were made of; none where most agree on no order of nodes, or on no groups.
+    jobs: of the points that most make a job of, with the parameters that they were made of; none where most agree on
+        no order of nodes, or on no groups.
     distance: so many programs have to change before any of the jobs does.
     left_out: kinds of nodes that some program makes and no job has.
     unknown: numbers of kinds of nodes that are 0.
@@ -160,22 +161,26 @@ def consensus(
 ) -> Consensus:
     """The jobs of most of so many chunks; a chunk without a program says nothing."""
     roles, made, ballot = Roles(), _Kept(), Ballot(chunks)
+    whole = []
     for at, _ in enumerate(told(points, lambda _: "jobs that programs make", progress)):
         made.add(programs, points[at])
-        ballot.add([read.said for read, count in made.read(at, roles) for _ in range(count)])
+        said = [read.said for read, count in made.read(at, roles) for _ in range(count)]
+        if ballot.add([{("made", at): True} for _ in said]).get(("made", at)):
+            ballot.add(said)
+            whole.append(at)
     agreed = ballot.agreed()
     kept = {
         role for role in roles.known if agreed >= {(name, role) for name in (OFTEN, *filter(_ties, role.numbers()))}
     }
     orders, jobs = Ballot(chunks), list[Job]()
-    for at, point in enumerate(points):
+    for at in whole:
         reads = made.read(at, roles)
         said = [read.said | {ORDER: read.order(kept)} for read, _ in reads]
         every = [own for own, (_, count) in zip(said, reads, strict=True) for _ in range(count)]
         orders.add([{ORDER: own[ORDER]} for own in every])
         job = _job([read for read, _ in reads], Ballot(chunks).add(every), said, agreed | {ORDER}, kept)
         if job is not None:
-            jobs.append(Job(job.traces, job.trace_of_rank, job.process_groups, point))
+            jobs.append(Job(job.traces, job.trace_of_rank, job.process_groups, points[at]))
     if GROUPS not in agreed or ORDER not in orders.agreed():
         jobs = []
     unknown = sum((name, role) not in agreed for role in kept for name in role.numbers())
@@ -233,9 +238,18 @@ def _trace(behind: Mapping[Any, _Read], rank: int, kept: Set[Role]) -> Trace:
             ctrl_deps=control,
             data_deps=data,
             duration_micros=max(values[-1], 0) if what.timed else 0,
-            attrs=attributes_of(what.attributes, values[count:]),
+            attrs=attributes_of(
+                [(said, kind, _one_zero(value)) for said, kind, value in what.attributes], values[count:]
+            ),
         )
     return made.build()
+
+
+def _one_zero(value: Any) -> Any:
+    """A value without zeros below 0, which equal others: which of them is released would hang on who came first."""
+    if isinstance(value, tuple):
+        return tuple(map(_one_zero, value))
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def _ties(name: str) -> bool:

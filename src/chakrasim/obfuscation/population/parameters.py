@@ -30,7 +30,7 @@ Cell = str | int
 RANKS: Final = "ranks"
 FINER: Final = 6
 """So many times as many chunks as learn programs say what parameters there are: nothing has to be learned in these."""
-RARELY: Final = 4
+RARELY: Final = 3
 """One number divides another where it does in so many times as many jobs as not, or more."""
 FACTORS: Final = 3
 EXACT: Final = 8
@@ -134,7 +134,7 @@ def population_of(own: Sequence[Point], chunks: int, budget: Budget, below: Belo
     if not holds(ballot.distance(), budget.names, below):
         return None
     agreed: dict[Any, Any] = {one: found[one] for one in ballot.agreed() if found[one] is not None}
-    same = {name: value for (what, name), value in agreed.items() if what == "same"}
+    same = {name: answer[1] for (what, name), answer in agreed.items() if what == "same"}
     kinds = {name: kind for (what, name), kind in sorted(agreed.items()) if what == "kind" and name not in same}
     products = {name: factors for (what, name), factors in sorted(agreed.items())
                 if what == "product" and {name, *factors} <= {*kinds}}  # fmt: skip
@@ -165,7 +165,8 @@ def _said(jobs: Sequence[Point]) -> Iterator[tuple[Hashable, object]]:
         values = [one[name] for one in jobs if name in one]
         yield ("kind", name), NUMBER if all(map(is_whole, values)) else WORD
         if len({str(value) for value in values}) == 1 and len(values) == len(jobs):
-            yield ("same", name), values[0]
+            # With its text, as True is 1 and 0.0 is -0.0: which of them is released would hang on who came first.
+            yield ("same", name), (repr(values[0]), values[0])
     names = [name for name in sorted(jobs[0] if jobs else ()) if all(is_whole(one.get(name, "")) for one in jobs)]
     columns = {name: [int(one[name]) for one in jobs] for name in names}
     varied = {name: column for name, column in columns.items() if len({*column}) > 1}
@@ -224,14 +225,13 @@ def marginals(
         least = reach(epsilon, share.delta / len(columns) if words else 0.2 / len(GRID))
         kept = {cell: count for cell, count in noisy.items() if count > least}
         if not words:
-            kept = _together(kept) or {max(noisy, key=noisy.__getitem__): 1}
+            kept = _together(kept, 2 * least) or {max(noisy, key=noisy.__getitem__): 1}
         found[name] = kept or {"": 1}
     return found
 
 
-def _together(kept: Mapping[Cell, int]) -> dict[Cell, int]:
-    """Cells without those that stand alone far off, with few jobs: noise made them."""
+def _together(kept: Mapping[Cell, int], many: int) -> dict[Cell, int]:
+    """Cells without those that stand alone far off and have not ``many`` jobs: noise made them."""
     place = {cell: at for at, cell in enumerate(GRID)}
-    most = max(kept.values(), default=0)
-    return {cell: count for cell, count in kept.items() if 2 * count >= most or any(
+    return {cell: count for cell, count in kept.items() if count >= many or any(
         0 < abs(place[int(cell)] - place[int(other)]) <= ALONE for other in kept)}  # fmt: skip
