@@ -9,9 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ANNEX = "compat"
 #: Lines that the main road may have: 90,000, a network of packets, answers (why, what if, which one, what differs),
-#: pages, programs learned from jobs, jobs with measured durations or of other makers, compared, obfuscated; profiles of
-#: other makers, iterations of inference servers, published experiments, offloading.
-BUDGET = 129_000
+#: pages, programs learned from jobs, jobs with measured durations or of other makers, compared, obfuscated (a private
+#: model, too); profiles of other makers, iterations of inference servers, published experiments, offloading.
+BUDGET = 130_000
 
 
 def lines_below(folder: Path) -> Counter[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -34,8 +36,29 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("ours")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Of several processes every second one looks for tests from the end: what it meets first others have not compiled,
+    and later they find what each other compiled."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", {"workerid": "gw0"})["workerid"]
+    if isinstance(collector, pytest.Session | pytest.Dir) and int(worker.removeprefix("gw")) % 2:
+        report.result.reverse()
+    return report
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: collecting garbage, which captured ranks begin with, looks at it no more."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, and of cases that are ``sampled`` all but the first, unless all are asked for."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: str(item.path))  # all processes have them in one order
     if config.getoption("--slow"):
         return
     reason, taken = "takes minutes: make test-all", Counter[tuple[Path, str]]()

@@ -22,7 +22,7 @@ COUNTS = {
     "retarget": 10,
     "learn": 5,
     "synthesize": 8,
-    "obfuscate": 12,
+    "obfuscate": 15,
     "generate transformer": 8,
     "generate collective": 9,
     "generate reference-set": 7,

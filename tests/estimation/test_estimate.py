@@ -25,7 +25,9 @@ def step(**asked: Any) -> cs.StepEstimate:
     return cs.estimate(SMALL, **{**usual, **asked})
 
 
-BASE = step()
+@pytest.fixture(scope="module")
+def base() -> cs.StepEstimate:
+    return step()
 
 
 @pytest.mark.parametrize(
@@ -72,25 +74,25 @@ def test_collectives_that_meet_others_are_simulated(parallel: dict[str, int], ma
     assert groups_inside(spec, machine) == {}
 
 
-def test_the_figures_go_together() -> None:
-    assert BASE.tokens == 16 * 2048
-    assert BASE.tokens_per_s_per_gpu == pytest.approx(BASE.tokens / BASE.step_s / 16)
-    assert BASE.mfu == pytest.approx(BASE.tflops_per_gpu / 989.4)
-    assert BASE.low_s <= BASE.step_s <= BASE.high_s
-    assert BASE.low_s < BASE.high_s
-    assert BASE.fits
-    assert sum(BASE.parts_s.values()) == pytest.approx(BASE.step_s, rel=1e-9)
-    assert min(BASE.parts_s.values()) >= 0
+def test_the_figures_go_together(base: cs.StepEstimate) -> None:
+    assert base.tokens == 16 * 2048
+    assert base.tokens_per_s_per_gpu == pytest.approx(base.tokens / base.step_s / 16)
+    assert base.mfu == pytest.approx(base.tflops_per_gpu / 989.4)
+    assert base.low_s <= base.step_s <= base.high_s
+    assert base.low_s < base.high_s
+    assert base.fits
+    assert sum(base.parts_s.values()) == pytest.approx(base.step_s, rel=1e-9)
+    assert min(base.parts_s.values()) >= 0
     for name in ("matrices", "attention", "other_compute", "optimizer", "comm_tp", "comm_dp", "bubble"):
-        assert BASE.parts_s[name] > 0, name
-    content = json.loads(json.dumps(BASE.to_json()))
-    assert content["energy_low_j"] < content["energy_j"] < content["energy_high_j"] < 970 * 16 * BASE.step_s
+        assert base.parts_s[name] > 0, name
+    content = json.loads(json.dumps(base.to_json()))
+    assert content["energy_low_j"] < content["energy_j"] < content["energy_high_j"] < 970 * 16 * base.step_s
     assert content["energy_j"] == pytest.approx(16 * content["energy_j_per_gpu"])
-    assert replace(BASE, power=None).to_json()["energy_j"] is None
-    assert content["step_s"] == pytest.approx(BASE.step_s)
-    assert content["parts_s"].keys() == BASE.parts_s.keys()
+    assert replace(base, power=None).to_json()["energy_j"] is None
+    assert content["step_s"] == pytest.approx(base.step_s)
+    assert content["parts_s"].keys() == base.parts_s.keys()
     assert content["link"]["busy_share"] > 0
-    assert "step" in repr(BASE) and "MFU" in BASE._repr_html_()
+    assert "step" in repr(base) and "MFU" in base._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -115,8 +117,10 @@ def test_the_figures_go_together() -> None:
         ({"cp": 2, "batch": 8}, 0.7, 1.5),
     ],
 )
-def test_what_is_asked_for_moves_it_the_right_way(asked: dict[str, Any], low: float, high: float) -> None:
-    assert low <= step(**asked).step_s / BASE.step_s <= high
+def test_what_is_asked_for_moves_it_the_right_way(
+    base: cs.StepEstimate, asked: dict[str, Any], low: float, high: float
+) -> None:
+    assert low <= step(**asked).step_s / base.step_s <= high
 
 
 def test_links_and_slow_ranks_of_the_machine_count() -> None:
@@ -165,7 +169,7 @@ def test_what_is_left_open_is_chosen_so_that_it_fits_and_told() -> None:
     assert experts.parts_s["matrices"] > experts.parts_s["attention"]
 
 
-def test_a_file_says_what_is_not_asked_for(tmp_path: Path) -> None:
+def test_a_file_says_what_is_not_asked_for(base: cs.StepEstimate, tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text(
         "model: {num_layers: 8, hidden_size: 2048, num_attention_heads: 16, vocab_size: 32000, seq_length: 2048,\n"
@@ -174,10 +178,10 @@ def test_a_file_says_what_is_not_asked_for(tmp_path: Path) -> None:
         "batch: {global_batch_size: 16, micro_batch_size: 1}\n"
     )
     own = cs.estimate(file, machine="h100", gpus=16)
-    assert own.step_s == BASE.step_s
+    assert own.step_s == base.step_s
     assert own.assumed == ("run as by Megatron-LM with Transformer Engine",)
     assert cs.estimate(file, machine="h100", gpus=16, tp=2).split == "dp 4 (zero 1), tp 2 with sp, pp 2"
-    assert cs.estimate(file, machine="h100", gpus=16, batch=32).step_s > 1.4 * BASE.step_s
+    assert cs.estimate(file, machine="h100", gpus=16, batch=32).step_s > 1.4 * base.step_s
 
 
 @pytest.mark.parametrize(

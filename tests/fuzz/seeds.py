@@ -16,8 +16,8 @@ class TooLong(AssertionError):
 
 
 def in_time(began: float, what: object) -> None:
-    """Raise TooLong where ``what`` is, by `time.perf_counter`, under way since ``began`` for longer than it may."""
-    took = time.perf_counter() - began
+    """Raise TooLong where ``what`` is, by `time.process_time`, worked on since ``began`` for longer than it may."""
+    took = time.process_time() - began
     if took > LONGEST_S:
         raise TooLong(f"{what} took {took:.1f} s")
 

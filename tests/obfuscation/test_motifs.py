@@ -119,6 +119,33 @@ def test_a_job_that_its_parameters_single_out_has_no_law_of_its_own(odd: int) ->
     assert numbers_of(found.jobs) == numbers_of(jobs) - {CANARY_OPS} | {4 * jobs[odd].parameters["hidden"]}
 
 
+def test_two_jobs_that_share_a_rare_parameter_have_no_law_of_their_own() -> None:
+    def one(number: int) -> Job:
+        hidden, own = random.Random(number).randrange(64, 4096), number < 2
+        made = TraceBuilder()
+        made.add(0, "product", attrs={"num_ops": 999_983 * hidden if own else 4 * hidden, "op_kind": "gemm"})
+        return Job((made.build(),), np.zeros(1, np.int64), parameters={"hidden": hidden, "zero": 999_983 if own else 4})
+
+    jobs = [one(number) for number in range(40)]
+    found = cs.obfuscate(jobs, level="motifs", k=K, machines=())
+    assert numbers_of(found.jobs) - {0} == {4 * int(str(job.parameters["hidden"])) for job in jobs}
+
+
+def test_sizes_follow_from_the_numbers_in_names() -> None:
+    def one(number: int) -> Job:
+        own = random.Random(number)
+        width, last, made = own.randrange(64, 4096), 9, TraceBuilder()
+        for at in range(4):
+            first = last - own.randrange(3)
+            attrs = {"comm_type": 0, "comm_size": 8 * width * (last - first + 1)}
+            made.add(at, f"layer {last} to layer {first} gradients", NodeType.COMM_COLL_NODE, attrs=attrs)
+            last = first - 1 if first > 2 else 9
+        return Job((made.build(),), np.zeros(2, np.int64), parameters={"width": width})
+
+    jobs = [one(number) for number in range(40)]
+    assert numbers_of(cs.obfuscate(jobs, level="motifs", k=K, machines=()).jobs) == numbers_of(jobs)
+
+
 @pytest.mark.parametrize("values", [[10 ** (3 * n) for n in range(5)], [-1, -20, -300, -4000, -50000, -600000]])
 def test_numbers_that_are_near_no_others_say_nothing(values: list[int]) -> None:
     def one(value: int) -> Job:
@@ -166,7 +193,8 @@ def test_parameters_and_groups_of_few_jobs_are_left_out() -> None:
 
 
 @pytest.mark.slow
-def test_generated_jobs_take_the_same_time() -> None:
+@pytest.mark.parametrize("buckets", [False, True])
+def test_generated_jobs_take_the_same_time(buckets: bool) -> None:
     jobs = []
     for number in range(120):
         own = random.Random(number)
@@ -177,6 +205,6 @@ def test_generated_jobs_take_the_same_time() -> None:
             "sequence": own.choice((256, 512)),
             "layers": own.choice((2, 4)),
         }
-        jobs.append(dense(hidden=width, feed_forward=own.choice((2, 4)) * width, buckets=False, **split, **shape))
+        jobs.append(dense(hidden=width, feed_forward=own.choice((2, 4)) * width, buckets=buckets, **split, **shape))
     found = cs.obfuscate(jobs, level="motifs", k=K)
     assert len(found.price) == 3 and all(price.median_error <= 0.01 for price in found.price)

@@ -81,6 +81,15 @@ def test_times_structure_and_sizes_stay(run: str, tmp_path: Path) -> None:
         assert left == (None if given is None else {**given, "values": ""})
 
 
+def test_threads_that_went_before_have_the_number_of_their_thread() -> None:
+    made = TraceBuilder()
+    for at, (own, before) in enumerate(((77123, 0), (90001, 77123), (90001, 4242))):
+        made.add(at, "op", attrs={"tid": own, "fw_tid": before})
+    hidden = hide_in_trace(made.build(), Pseudonyms(KEY))
+    found = [[int(hidden.node(at).attrs[name]) for name in ("tid", "fw_tid")] for at in range(3)]  # type: ignore[call-overload]
+    assert found == [[2, 0], [3, 2], [3, 1]]
+
+
 def test_what_is_foreign_gets_pseudonyms_and_groups_stay() -> None:
     made = TraceBuilder(metadata={"schema": "chakrasim-1", "owner": "me", "counts": '{"a": 1}', "list": ["x", "y"]})
     groups = json.dumps([{"pg_name": "3", "ranks": [0, 1], "pg_desc": "mine"}])

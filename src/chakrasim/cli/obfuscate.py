@@ -11,15 +11,16 @@ from chakrasim.cli.progress import count_ranks
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 
-SUMMARY = "Make traces that can be shared: pseudonyms, motifs of many jobs, or behaviour alone"
+SUMMARY = "Make traces that can be shared: pseudonyms, motifs of many jobs, behaviour alone, a model"
 EXAMPLES = """\
-IN is a trace of one rank (FILE.et), a job (a prefix), or a folder of jobs; OUT is of the same kind. What is printed and
-written by --json is for the owner: it is no part of the release.
+IN is a trace of one rank (FILE.et), a job (a prefix), or a folder of jobs; OUT is of the same kind, at level population
+a model's file. What is printed and written by --json is for the owner: it is no part of the release.
 
 examples:
   chakrasim obfuscate job/step -o shared/step --level names --key secret.key
   chakrasim obfuscate jobs -o shared/jobs --level motifs -k 5
   chakrasim obfuscate job/step -o shared/step --level behaviour --device-profile h100
+  chakrasim obfuscate jobs -o shared.chakrasim-model --level population --epsilon 4
 """
 
 
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="IN", help="a rank's trace, a prefix of a job's traces, or a folder of jobs")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the same of what can be shared")
     parser.add_argument(
-        "--level", required=True, metavar="LEVEL", help="names, motifs or behaviour: see the how-to page"
+        "--level", required=True, metavar="LEVEL", help="names, motifs, behaviour or population: see the how-to page"
     )
     what = "the key of the pseudonyms; a file that is not there gets a new one. Default: a key that nobody keeps"
     parser.add_argument("--key", metavar="FILE", help=what)
@@ -36,6 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=whole_number(2), metavar="JOBS", help=what)
     what = "behaviour: sizes and times are rounded up to a grid of this ratio; default: 1.05"
     parser.add_argument("--ratio", type=real_number, metavar="G", help=what)
+    what = "population: what one job more or less may change, as epsilon of differential privacy; default: 4"
+    parser.add_argument("--epsilon", type=real_number, metavar="E", help=what)
+    parser.add_argument("--delta", type=real_number, metavar="D", help="population: and its delta; default: 1e-5")
+    what = "population: programs are learned from so many parts of the jobs, of some 50 each; default: 17"
+    parser.add_argument("--chunks", type=whole_number(5), metavar="N", help=what)
     what = "behaviour: a shipped device or a profile, which times the nodes that say what they compute"
     parser.add_argument("--device-profile", metavar="NAME|FILE", help=what)
     what = "board, preset or machine file on which the price is found; default: the boards h100, a100 and mi300x"
@@ -53,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
         announce_compilation("trace", "simulator")
     from chakrasim.obfuscation.api import RATIO, K, obfuscate
     from chakrasim.obfuscation.key import new_key, read_key, write_key
+    from chakrasim.obfuscation.population.budget import CHUNKS, DELTA, EPSILON
     from chakrasim.obfuscation.price import MACHINES
     from chakrasim.report.tables.answers.obfuscation import obfuscation_sections
 
@@ -65,6 +72,9 @@ def run(options: argparse.Namespace) -> int:
         key=key,
         k=K if options.k is None else options.k,
         ratio=RATIO if options.ratio is None else options.ratio,
+        epsilon=EPSILON if options.epsilon is None else options.epsilon,
+        delta=DELTA if options.delta is None else options.delta,
+        chunks=CHUNKS if options.chunks is None else options.chunks,
         device=options.device_profile,
         machines=options.machine or MACHINES,
         lenient=options.lenient,
@@ -87,9 +97,15 @@ def _check(options: argparse.Namespace) -> None:
         ("-k", options.k, "motifs"),
         ("--ratio", options.ratio, "behaviour"),
         ("--device-profile", options.device_profile, "behaviour"),
+        ("--epsilon", options.epsilon, "population"),
+        ("--delta", options.delta, "population"),
+        ("--chunks", options.chunks, "population"),
     ):
         if value is not None and options.level != level:
             raise InputError(f"{option} is for level {level}", remedy="leave it out")
+    for option, value in (("--key", options.key), ("--expand", options.expand or None)):
+        if value is not None and options.level == "population":
+            raise InputError(f"{option} is for levels that release jobs", remedy="leave it out")
     from chakrasim.trace.job.file import is_file_of_job
 
     if options.key is not None:
@@ -104,4 +120,4 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _show(done: int, total: int, what: str) -> None:
-    count_ranks(what, done, total, "machines")
+    count_ranks(what, done, total, "machines" if what.startswith("price") else "steps")

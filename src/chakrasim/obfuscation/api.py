@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
 from chakrasim.errors import InputError, near
@@ -15,15 +15,21 @@ from chakrasim.obfuscation.inversion import SIZES, Inversion, inversion
 from chakrasim.obfuscation.key import Pseudonyms, new_key
 from chakrasim.obfuscation.motifs import only_motifs
 from chakrasim.obfuscation.names import hide_in_trace, hide_names
-from chakrasim.obfuscation.price import MACHINES, Price, on_device, prices
-from chakrasim.obfuscation.release import FOLDER, ONE, Opened, PathLike, check_release, opened, write_release
+from chakrasim.obfuscation.population.api import Guarantee, of_population
+from chakrasim.obfuscation.population.budget import CHUNKS, DELTA, EPSILON
+from chakrasim.obfuscation.population.parameters import stated
+from chakrasim.obfuscation.price import MACHINES, Price, on_device, prices, some
+from chakrasim.obfuscation.release import FOLDER, MODEL, ONE, Opened, PathLike, check_release, opened, write_release
 from chakrasim.progress import Progress
+from chakrasim.synthesis.api import synthesize
+from chakrasim.synthesis.file import write_model
+from chakrasim.synthesis.model import Learned
 from chakrasim.text.shown import Shown
 from chakrasim.trace.job.job import Job
 
 T = TypeVar("T")
 
-LEVELS: Final = ("names", "motifs", "behaviour")
+LEVELS: Final = ("names", "motifs", "behaviour", "population")
 K: Final = 5
 """So many jobs have what is released of any at level motifs."""
 RATIO: Final = 1.05
@@ -41,6 +47,7 @@ class Obfuscated(Shown):
     jobs: what is released.
     price: the time of a step before and after, by machine.
     inversion: of level behaviour, by job, how many specs give the same release.
+    model, guarantee: of level population, which releases a model of the jobs and none of them.
     notes: what is guaranteed, and what not.
     """
 
@@ -51,17 +58,22 @@ class Obfuscated(Shown):
     price: tuple[Price, ...]
     inversion: tuple[Inversion, ...] = ()
     notes: tuple[str, ...] = ()
+    model: Learned | None = None
+    guarantee: Guarantee | None = None
     _inputs: tuple[str, ...] = field(default=(), repr=False)
 
     def write(self, path: PathLike, *, expand: bool = False) -> list[str]:
         """Write the release as `chakrasim obfuscate` does, whole or not at all; the names of its files. ``expand``: one
         trace per rank and a group file. Raises InputError."""
         self.check(path)
+        if self.model is not None:
+            write_model(path, self.model)
+            return [os.fspath(path)]
         return write_release(path, self.kind, self.names, self.jobs, expand=expand)
 
     def check(self, path: PathLike) -> None:
         """Raise InputError for a place that the release cannot be written to."""
-        check_release(path, self.kind, self._inputs)
+        check_release(path, MODEL if self.model else self.kind, self._inputs)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``chakrasim obfuscate --json`` writes them. They are for the owner, not for the release."""
@@ -76,6 +88,7 @@ class Obfuscated(Shown):
                 for one in self.price
             ],
             "inversion": [one.to_json() for one in self.inversion],
+            "guarantee": None if self.guarantee is None else asdict(self.guarantee),
             "notes": list(self.notes),
         }  # fmt: skip
 
@@ -92,6 +105,9 @@ def obfuscate(
     key: bytes | None = None,
     k: int = K,
     ratio: float = RATIO,
+    epsilon: float = EPSILON,
+    delta: float = DELTA,
+    chunks: int = CHUNKS,
     device: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     machines: Sequence[str] = MACHINES,
     lenient: bool = False,
@@ -109,13 +125,16 @@ def obfuscate(
         A trace's file, a prefix of Chakra traces of all ranks, a folder of jobs, or jobs in memory.
     level:
         "names": pseudonyms for all names. "motifs": of a folder, what many jobs have in common.
-        "behaviour": communication and computing times alone, rounded.
+        "behaviour": communication and computing times alone, rounded. "population": of a folder, a model with
+        differential privacy for each job.
     key:
         Of the pseudonyms, 16 bytes or more. By default a random one that nobody keeps.
     k:
         So many jobs have what level motifs releases of any.
     ratio:
         Of the grid that level behaviour rounds to.
+    epsilon, delta, chunks:
+        Of level population: what one job may change, and in how many chunks programs are learned.
     device:
         What computations are timed on at level behaviour: a shipped device, or a profile; None: they have durations.
     machines:
@@ -124,24 +143,37 @@ def obfuscate(
         Of damaged traces use what is intact; receives warnings; told what is being done.
     """
     said = Notes() if notes is None else notes
-    if level not in LEVELS:
-        raise InputError("there is no such level", found=repr(level), expected=", ".join(LEVELS),
-                         remedy=near(level, LEVELS))  # fmt: skip
+    _check(level)
     pseudonyms = Pseudonyms(new_key() if key is None else key)
     given = opened(source, lenient=lenient, notes=said)
     if given.kind == ONE:
         return _trace(given, level, pseudonyms, said)
+    if level == "population":
+        model, guarantee = _population(given, epsilon, delta, chunks, said, progress)
+        price = _price_of_model(given.jobs, model, machines, said, progress)
+        return Obfuscated(level, given.kind, (), (), price, (), (*said,), model, guarantee, given.names)
     if level == "names":
         made = _Made(given.jobs, [hide_names(job, pseudonyms) for job in given.jobs])
     else:
         made = _motifs(given, k, pseudonyms, said) if level == "motifs" else _behaviour(given, ratio, device, said)
-    price = prices(made.before, made.after, machines, progress)
+    return _jobs(given, level, made, prices(made.before, made.after, machines, progress), pseudonyms, said)
+
+
+def _check(level: str) -> None:
+    if level not in LEVELS:
+        raise InputError("there is no such level", found=repr(level), expected=", ".join(LEVELS),
+                         remedy=near(level, LEVELS))  # fmt: skip
+
+
+def _jobs(
+    given: Opened, level: str, made: _Made, price: tuple[Price, ...], pseudonyms: Pseudonyms, notes: Notes
+) -> Obfuscated:
     inputs = given.names if made.left is None else _at(made.left, given.names)
     names = ["job"] if given.kind != FOLDER else [pseudonyms.of("job", name) for name in inputs]
     # Sorted by what they are called now: the order of the jobs told something of them.
     order = sorted(range(len(names)), key=names.__getitem__)
     columns = (_at(order, names), _at(order, made.after), price, _at(order, made.inversion) if made.inversion else ())
-    return Obfuscated(level, given.kind, *columns, (*said,), _at(order, inputs))
+    return Obfuscated(level, given.kind, *columns, (*notes,), None, None, _at(order, inputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +195,29 @@ def _motifs(given: Opened, k: int, pseudonyms: Pseudonyms, notes: Notes) -> _Mad
         f"of {found.nodes:,} nodes {found.changed:,} have the motif of others, and {found.numbers:,} numbers changed"
     )
     return _Made([given.jobs[at] for at in found.left], found.jobs, left=found.left)
+
+
+def _population(
+    given: Opened, epsilon: float, delta: float, chunks: int, notes: Notes, progress: Progress | None
+) -> tuple[Learned, Guarantee]:
+    if given.kind != FOLDER:
+        raise InputError("a population is many jobs", found=given.kind, expected=FOLDER)
+    return of_population(given.jobs, epsilon=epsilon, delta=delta, chunks=chunks, notes=notes, progress=progress)
+
+
+def _price_of_model(
+    jobs: Sequence[Job], model: Learned, machines: Sequence[str], notes: Notes, progress: Progress | None
+) -> tuple[Price, ...]:
+    """Steps of some of the jobs and of those that the model makes of their parameters."""
+    pairs = []
+    names = {*model.parameters[0]}
+    for job in some(jobs) if machines else ():
+        settings = {name: value for name, value in stated(job).items() if name in names}
+        try:
+            pairs.append((job, next(synthesize(model, settings, notes=Notes())).job))
+        except InputError as fault:
+            notes.warn(f"the model makes no job of the parameters of one: {fault}")
+    return prices([one for one, _ in pairs], [other for _, other in pairs], machines, progress) if pairs else ()
 
 
 def _behaviour(

@@ -82,11 +82,28 @@ def hide_in_trace(
     nodes = np.flatnonzero(start.present)
     since = np.maximum(start.integers()[nodes] - ns * 1000, 0)
     changes = [Change("start_ns", INT64, nodes, since)] if len(nodes) else []
-    nodes = np.flatnonzero(hidden.attr("tid").present)
-    if len(nodes):
-        changes.append(Change("tid", INT64, nodes, numbers_of_threads(hidden, nodes)))
+    changes += _threads(hidden)
     begun = np.maximum(hidden.start_micros.view(np.int64) - micros, 0).astype(np.uint64)
     return replace(edited(hidden, changes) if changes else hidden, start_micros=begun)
+
+
+def _threads(trace: Trace) -> list[Change]:
+    """Numbers in place of the threads that nodes are on, and of those that they say went before: the same for the same
+    thread. 0 says that none went before, so that those of a trace that says more begin at 1."""
+    nodes, said = (np.flatnonzero(trace.attr(name).present) for name in ("tid", "fw_tid"))
+    before = trace.attr("fw_tid")
+    some = said[before.bits[said] != 0]
+    if not len(some):
+        return [Change("tid", INT64, nodes, numbers_of_threads(trace, nodes))] if len(nodes) else []
+    thread = trace.attr("tid")
+    both = np.concatenate([np.stack([column.kind[at].astype(np.uint64), column.bits[at]])
+                           for column, at in ((thread, nodes), (before, some))], axis=1)  # fmt: skip
+    number = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64) + 1
+    return [
+        Change(name, INT64, at, own)
+        for name, at, own in (("tid", nodes, number[: len(nodes)]), ("fw_tid", some, number[len(nodes) :]))
+        if len(at)
+    ]
 
 
 def numbers_of_threads(trace: Trace, nodes: NDArray[Any]) -> NDArray[np.int64]:

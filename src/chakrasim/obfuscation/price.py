@@ -55,16 +55,22 @@ def prices(
 ) -> tuple[Price, ...]:
     """The price of a release whose jobs stand for those before at the same places. Raises InputError for machines that
     do not exist."""
-    chosen = np.unique(np.linspace(0, len(before) - 1, min(len(before), MOST_JOBS)).round().astype(int)).tolist()
     found = []
     for name in told(machines, lambda name: f"price: {name}", progress):
         load_machine(name)
         try:
-            times = [tuple(simulated_on(job[at], name).makespan_ns for job in (before, after)) for at in chosen]
+            times = [tuple(simulated_on(job, name).makespan_ns for job in each)
+                     for each in zip(some(before), some(after), strict=True)]  # fmt: skip
             found.append(Price(name, tuple(own for own, _ in times), tuple(other for _, other in times)))
         except ChakrasimError as fault:
             found.append(Price(name, (), (), str(fault)))
     return tuple(found)
+
+
+def some(jobs: Sequence[Job]) -> list[Job]:
+    """A few of the jobs, evenly."""
+    chosen = np.unique(np.linspace(0, len(jobs) - 1, min(len(jobs), MOST_JOBS)).round().astype(int))
+    return [jobs[at] for at in chosen.tolist()]
 
 
 def on_device(job: Job, profile: DeviceProfile | None) -> Job:

@@ -17,7 +17,7 @@ from chakrasim.trace.chakra.files import read_trace, write_trace
 from chakrasim.trace.job.file import check_prefix, prefixes_of, write_job
 from chakrasim.trace.job.job import Job
 
-ONE, JOB, FOLDER = "a trace", "a job", "a folder of jobs"
+ONE, JOB, FOLDER, MODEL = "a trace", "a job", "a folder of jobs", "a model"
 _ENDINGS: Final = (".et", ".et.gz")
 PathLike = str | os.PathLike[str]
 
@@ -71,6 +71,8 @@ def check_release(path: PathLike, kind: str, inputs: Sequence[str]) -> None:
         raise InputError("the output is of another kind than the input", file=target, expected=expected)
     if kind == JOB:
         check_prefix(target)
+    if kind == MODEL and os.path.isdir(target):
+        raise InputError("the model's file is a folder", file=target, remedy="name a file")
     if kind == FOLDER:
         check_folder(target, force=False)
     if any(os.path.realpath(target) == os.path.realpath(one) for one in inputs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from chakrasim.synthesis.loops import Iterations
 from chakrasim.trace.job.job import Parameter
 
 Parameters = Mapping[str, Parameter]
+TURNS: Final = "turns "
 
 
 def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
@@ -63,6 +65,19 @@ def path_columns(iterations: Sequence[Iterations], loops: Sequence[int]) -> dict
             found[f"count of {loop}"] = count[at]
             found[f"pass of {loop}"] = at.astype(np.int64)
             at = parent[at]
+    return found
+
+
+def turn_columns(at: Ints, loops: Sequence[int], parents: Sequence[Ints]) -> dict[str, Ints]:
+    """By name, for nodes of one role in order: how many of it come before in the same iteration of each of the loops
+    around its innermost one, and how many after. ``at`` int64[n]: its iterations; ``parents``: of each loop but the
+    outermost, the iterations around its own."""
+    found: dict[str, Ints] = {}
+    for loop, parent in zip(reversed(loops[:-1]), reversed(parents), strict=True):
+        at = parent[at]
+        place = np.arange(len(at))
+        found[f"{TURNS}before in {loop}"] = place - np.searchsorted(at, at)
+        found[f"{TURNS}after in {loop}"] = np.searchsorted(at, at, side="right") - 1 - place
     return found
 
 

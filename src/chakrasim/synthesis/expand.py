@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import mark_of, path_columns
+from chakrasim.synthesis.columns import TURNS, mark_of, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop, places
@@ -92,6 +92,7 @@ class _Expansion:
         self.columns: dict[int, dict[str, Ints]] = {}
         self.where = places(model.loop)
         self.here: dict[int, Ints] = {}
+        self.asking: set[int] = set()
         self.made: dict[tuple[int, str], Ints | None] = {}
         self.found = Expanded([], [], [], [])
         self.begun: dict[int, int] = {}
@@ -157,8 +158,11 @@ class _Expansion:
         return added(values, rows, len(self.iterations[loop]))
 
     def _present(self, role: int) -> Ints:
-        """The iterations in which a role comes."""
+        """The iterations in which a role comes. Raises ValueError for one that comes where it comes itself."""
         if role not in self.here:
+            if role in self.asking:
+                raise ValueError(f"where {self.model.roles[role].title} comes follows from itself")
+            self.asking.add(role)
             law, loop = self.model.present[role], self.where[role].loops[-1]
             own = self._asked(loop, expressions.names(law))
             self.here[role] = np.flatnonzero(expressions.value(law, own, len(self.iterations[loop])) > 0)
@@ -171,6 +175,9 @@ class _Expansion:
             law, here = self.model.numbers[role][name], self._present(role)
             asked = expressions.names(law)
             own = {one: column[here] for one, column in self._asked(self.where[role].loops[-1], asked).items()}
+            if any(one.startswith(TURNS) for one in asked):
+                path = self.where[role].loops
+                own |= turn_columns(here, path, [self._parent(loop) for loop in path[1:]])
             inner = [one.removeprefix("own ") for one in asked if one.startswith("own ")]
             own |= {f"own {one}": self._number(role, one) for one in inner}
             made = expressions.value(law, own, len(here))

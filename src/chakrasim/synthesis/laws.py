@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.search.conditions import conditioned
 from chakrasim.synthesis.search.sums import spread, sums
 from chakrasim.synthesis.search.work import Work
 
@@ -23,6 +24,10 @@ Kind = Callable[["Examples", Work], Iterator[Expression]]
 
 PROBES: Final = 32
 """Examples that candidates are tried on before all are."""
+SPREAD: Final = 12
+"""Different numbers that are spread, not chosen from."""
+CHOICES: Final = 8
+"""Different numbers of a column of which each may be a case where numbers are spread."""
 FEW: Final = 6
 """Different numbers without which no sum is searched."""
 STEEP: Final = 0.6
@@ -35,12 +40,15 @@ BELOW: Final = 3
 SHORT: Final = (2, 3, 4)
 """After how many something may come round, where no column says it."""
 ATTEMPTS: Final = 120
-FEW_ATTEMPTS: Final = 4
+FEW_ATTEMPTS: Final = 8
+ONE_CASE: Final = 12
 """Parts of examples for which a law is searched, at most, for one law by case."""
 CASES: Final = 6
 """Tests of a law by case, at most, one below the other."""
 NEAR_CASES: Final = 4
 """The same of what is near alone."""
+NEARLY: Final = 0.01
+"""What is in proportion up to rounding is so within this share."""
 SMALLEST_CASE: Final = 2
 """Examples without which a case is no law but a copy."""
 _ONE: Final[Expression] = ["const", 1, 1]
@@ -94,7 +102,19 @@ def law(examples: Examples, cases: int = CASES, work: Work | None = None) -> Exp
 def one_law(examples: Examples, work: Work | None = None) -> Expression | None:
     """The same without cases: one law for all examples."""
     few, work = simple(examples), work or Work()
-    return _plain(few, QUICK, work) or _plain(few, (_sums,), work)
+    return _plain(few, QUICK, work) or beyond_plain(few, work)
+
+
+def beyond_plain(few: Examples, work: Work) -> Expression | None:
+    """The same for examples as `simple` has them, where `plain_law` finds none."""
+    return _by_one_case(few, work) or _plain(few, (_sums,), work)
+
+
+def _by_one_case(few: Examples, work: Work) -> Expression | None:
+    """A product of powers in each of two cases, of numbers that are spread."""
+    if len(np.unique(few.wanted)) <= SPREAD or (few.wanted <= 0).any():
+        return None
+    return _Cases((_product,), ONE_CASE, work, choices=True).law(few, 1)
 
 
 def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
@@ -105,9 +125,9 @@ def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
     return found
 
 
-def plain_law(examples: Examples, cases: int = 0) -> Expression | None:
+def plain_law(examples: Examples, cases: int = 0, work: Work | None = None) -> Expression | None:
     """The same without sums: a constant, one or two columns, a product of powers, and of so many ``cases`` these."""
-    few, work = simple(examples), Work()
+    few, work = simple(examples), work or Work()
     return _plain(few, QUICK, work) or _Cases(QUICK, ATTEMPTS, work).law(few, cases)
 
 
@@ -125,6 +145,12 @@ def _plain(few: Examples, kinds: Sequence[Kind], work: Work) -> Expression | Non
 
 
 # -- one or two columns ------------------------------------------------------------------------------------------------
+
+
+def _column(few: Examples, work: Work) -> Iterator[Expression]:
+    """A column as it is."""
+    work.spend(len(few.columns) * len(few))
+    yield from (["column", name] for name, column in few.columns.items() if (column == few.wanted).all())
 
 
 def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
@@ -192,6 +218,11 @@ def _plus(expression: Expression, constant: int) -> Expression:
     return ["+", expression, ["const", constant, 1]] if constant else expression
 
 
+def _conditions(few: Examples, work: Work) -> Iterator[Expression]:
+    """One of two numbers, by conditions."""
+    yield from conditioned(few.wanted, few.columns, work)
+
+
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
@@ -247,26 +278,26 @@ def _fraction(number: float) -> Fraction | None:
     return found if found and abs(float(found) / number - 1) < 1e-9 else None
 
 
-def near_law(few: Examples) -> Expression:
+def near_law(few: Examples, work: Work | None = None) -> Expression:
     """A product of powers, or by case the commonest value: near the examples, not equal to them."""
     if len(few) and (few.wanted > 0).all() and len(np.unique(few.wanted)) > 8:
         logs = {name: np.log(column) for name, column in _positive(few).items()}
-        chosen = _independent(logs)[: max(1, len(few) // 3)] if logs else []
+        chosen = [*_stepwise(logs, np.log(few.wanted.astype(np.float64)))][: max(1, len(few) // 3)]
         return ["power", *_line(few, {name: logs[name] for name in chosen})]
-    return _commonest(few, NEAR_CASES)
+    return _commonest(few, NEAR_CASES, work or Work())
 
 
-def _commonest(few: Examples, cases: int) -> Expression:
+def _commonest(few: Examples, cases: int, work: Work) -> Expression:
     values, counts = np.unique(few.wanted, return_counts=True)
     if len(values) < 2 or not cases:
         return ["const", int(values[counts.argmax()]) if len(values) else 0, 1]
-    tests = enumerate(_tests(few, False, Work()))
+    tests = enumerate(_tests(few, False, work))
     best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in tests),
                default=None, key=lambda each: each[:2])  # fmt: skip
     if best is None or best[0] >= len(few) - counts.max():
         return ["const", int(values[counts.argmax()]), 1]
-    held = best[2]
-    return ["if", best[3], *(_commonest(simple(few.some(np.flatnonzero(part))), cases - 1) for part in (held, ~held))]
+    parts = [simple(few.some(np.flatnonzero(part))) for part in (best[2], ~best[2])]
+    return ["if", best[3], *(_commonest(part, cases - 1, work) for part in parts)]
 
 
 def _wrong(wanted: Ints, held: NDArray[np.bool_]) -> int:
@@ -349,7 +380,7 @@ def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[s
     return found[:2]
 
 
-QUICK: Final = (_pairs, _product)
+QUICK: Final = (_conditions, _pairs, _product)
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------
@@ -375,8 +406,9 @@ class _Cases:
                 own = self._plain(few, part)
                 if own is None:
                     continue
-                left = simple(few.some(np.flatnonzero(other)))
-                rest = self._plain(few, other) or self.law(left, cases - 1)
+                left = few.some(np.flatnonzero(other))
+                rest = _in_proportion(left, own, self.work) or self._plain(few, other)
+                rest = rest or self.law(simple(left), cases - 1)
                 if rest is not None:
                     return ["if", one, own, rest] if part is held else ["if", one, rest, own]
         return None
@@ -389,22 +421,75 @@ class _Cases:
         return _plain(simple(few.some(np.flatnonzero(part))), self.kinds, self.work)
 
 
+def _in_proportion(few: Examples, law: Expression, work: Work) -> Expression | None:
+    """The law times a number that has a law of its own, or divided by one, rounded up or down."""
+    if law[0] == "const" or len(few) < SMALLEST_CASE:
+        return None
+    made = expressions.value(law, few.columns, len(few))
+    if (made <= 0).any() or (few.wanted <= 0).any():
+        return None
+    for less in (True, False):
+        over, under = (made, few.wanted) if less else (few.wanted, made)
+        share = np.rint(over / under).astype(np.int64)
+        if (share < 1).any() or (np.abs(over - share * under) > over * NEARLY).any():
+            continue
+        factor = _plain(simple(Examples(share, few.columns)), (_column, _product), work)
+        for found in () if factor is None else ([sign, law, factor] for sign in (("ceil", "//") if less else ("*",))):
+            if few.given_by(found).all():
+                return found
+    return None
+
+
 def _tests(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[np.bool_], list[Any]]]:
-    """Tests that part the examples, each parting once, those first whose parts have few different values."""
+    """Tests that part the examples, each parting once, those first whose parts have few different values, or where
+    these are many are most like products of powers."""
     found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
     kind = np.unique(few.wanted, return_inverse=True)[1]
-    number = 0
-    for number, one in enumerate(_choices(few) if choices else _comparisons(few)):
+    fit = _Fit(few) if (few.wanted > 0).all() and kind.max(initial=0) >= SPREAD else None
+    each = 500 + len(few) * (30 if fit else 1)
+    work.spend(len(few.columns) * each)
+    for number, one in enumerate(_choices(few) if choices or fit else _comparisons(few)):
+        work.spend(each)
+        if work.is_spent:
+            break
         held = expressions.test(one, few.columns)
         share = int(held.sum())
         if not 0 < share < len(few):
             continue
         key = min(held.tobytes(), (~held).tobytes())
         if key not in found:
-            found[key] = (_mixed(kind, held, share), number, held, one)
-    work.spend((number + len(few.columns)) * (500 + len(few)))
+            found[key] = (fit.left(held) if fit else _mixed(kind, held, share), number, held, one)
     for _, _, held, one in sorted(found.values(), key=lambda each: each[:2])[:40]:
         yield held, one
+
+
+class _Fit:
+    """How far examples are from a product of powers of columns, of which the factor and one power go by case."""
+
+    def __init__(self, few: Examples) -> None:
+        logs = {name: np.log(column) for name, column in _positive(few).items()}
+        aim = np.log(few.wanted.astype(np.float64))
+        chosen = _stepwise(logs, aim)
+        self.basis = np.linalg.qr(np.stack([np.ones(len(few)), *(logs[name] for name in chosen)], axis=1))[0]
+        self.rest = self._beyond(aim)
+        self.powers = np.stack([np.ones(len(few)), *logs.values()], axis=1)
+
+    def _beyond(self, columns: Floats) -> Floats:
+        return columns - self.basis @ (self.basis.T @ columns)
+
+    def left(self, held: NDArray[np.bool_]) -> float:
+        """What is left of squares with these cases."""
+        table = self._beyond(self.powers * held[:, None])
+        by_case, more = _unit(table[:, 0]), table[:, 1:]
+        rest = self.rest - by_case * (by_case @ self.rest)
+        more = more - np.outer(by_case, by_case @ more)
+        lengths = np.linalg.norm(more, axis=0)
+        gain = np.where(lengths > 1e-6, rest @ more / np.maximum(lengths, 1e-6), 0)
+        return round(float(rest @ rest - (gain**2).max(initial=0)), 9)
+
+
+def _unit(column: Floats) -> Floats:
+    return column / max(float(np.linalg.norm(column)), 1e-6)
 
 
 def _mixed(kind: Ints, held: NDArray[np.bool_], share: int) -> float:
@@ -414,10 +499,12 @@ def _mixed(kind: Ints, held: NDArray[np.bool_], share: int) -> float:
 
 
 def _choices(few: Examples) -> Iterator[list[Any]]:
+    """Tests of columns of few values, and whether others are 0."""
     for name, column in few.columns.items():
         values = np.unique(column).tolist()
-        if len(values) == 2 or 0 in values:
-            yield [name, "==", "", 0 if 0 in values else values[0]]
+        few_values = values if len(values) <= CHOICES else [0] if 0 in values else []
+        yield from ([name, "==", "", value] for value in few_values)
+        yield from ([name, "<", "", value] for value in few_values[2:-1])
 
 
 def _comparisons(few: Examples) -> Iterator[list[Any]]:

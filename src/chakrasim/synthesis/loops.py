@@ -5,8 +5,9 @@ strongly connected parts are the loops (Steensgaard 1993). Every trace is then r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 ROOT: Final = 0
+DEEPEST: Final = 40
+"""Loops in each other, at most."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +37,32 @@ class Place:
     at: tuple[int, ...]
 
 
-def loops_of(traces: Iterable[Sequence[int]]) -> Loop:
-    """The loops of all traces together."""
-    graph = _Graph()
+@dataclass
+class Looks:
+    """How many nodes and edges may still be looked at in the search for loops, in which each takes some 50 ns."""
+
+    left: int = 300_000_000
+
+    def spend(self, count: int) -> None:
+        """So many are looked at."""
+        self.left -= count
+
+
+def loops_of(traces: Iterable[Sequence[int]], looks: Looks | None = None) -> Loop:
+    """The loops of all traces together, as far as there are ``looks`` for, and not more than ``DEEPEST`` in each other;
+    in the others nothing is in order."""
+    graph = _Graph(looks or Looks())
     for number, roles in enumerate(traces):
         graph.add(roles, 1 << number)
-    return Loop(ROOT, graph.body({*graph.follow}, graph.follow, {}))
+    return Loop(ROOT, graph.body({*graph.follow}, graph.follow, {}, 0))
 
 
 class _Graph:
     """What follows what, and in which traces: these are bits of a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: Looks) -> None:
+        self.looks = looks
+        self.nodes = 0
         self.follow: dict[int, set[int]] = defaultdict(set)
         self.used: dict[tuple[int, int], int] = defaultdict(int)
         self.first: list[dict[int, int]] = []
@@ -55,14 +72,18 @@ class _Graph:
     def add(self, roles: Sequence[int], bit: int) -> None:
         """A trace; before its first node there is none, -1."""
         self.every.append(roles)
+        self.nodes += len(roles)
         self.first.append({role: at for at, role in reversed([*enumerate(roles)])})
         for a, b in {*zip((-1, *roles), roles, strict=False)}:
             self.used[a, b] |= bit
             self.follow[a].add(b)
             self.follow[b] |= set()
 
-    def body(self, inside: set[int], edges: dict[int, set[int]], entered: dict[int, int]) -> tuple[int | Loop, ...]:
-        """What these roles are, in order. ``entered``: those that are come to from outside, and in which traces."""
+    def body(
+        self, inside: set[int], edges: dict[int, set[int]], entered: dict[int, int], deep: int
+    ) -> tuple[int | Loop, ...]:
+        """What these roles are, in order. ``entered``: those that are come to from outside, and in which traces.
+        ``deep``: how many loops they are in."""
         found: list[int | Loop] = []
         for part in _parts(inside, edges):
             if len(part) == 1 and part[0] not in edges[part[0]]:
@@ -73,24 +94,41 @@ class _Graph:
             for a in inside - own:
                 for b in edges[a] & own:
                     entries[b] = entries.get(b, 0) | self.used[a, b]
-            heads = self.heads(own, edges, entries)
-            within = {a: {b for b in edges[a] & own if b not in heads or self.leads_to(a, b)} for a in own}
-            if all(within[a] == edges[a] & own for a in own):
-                within = {a: (edges[a] & own) - heads for a in own}
             number = next(self.numbers)
-            found.append(Loop(number, self.body(own, within, entries)))
+            found.append(Loop(number, self.body(own, self.within(own, edges, entries, deep), entries, deep + 1)))
         return tuple(found)
+
+    def within(
+        self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
+    ) -> dict[int, set[int]]:
+        """What follows what in an iteration of the loop of these roles: nothing where no more is looked at."""
+        if self.looks.left <= 0 or deep >= DEEPEST:
+            return {a: set() for a in own}
+        heads = self.heads(own, edges, entries)
+        visits = self.visits(own)
+        self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
+        found = {a: {b for b in edges[a] & own if b not in heads or _leads_to(visits, a, b)} for a in own}
+        if all(found[a] == edges[a] & own for a in own):
+            return {a: (edges[a] & own) - heads for a in own}
+        return found
+
+    def visits(self, own: set[int]) -> list[dict[int, int]]:
+        """As `visits_of` has them of all traces."""
+        self.looks.spend(self.nodes)
+        return visits_of(self.every, own)
 
     def heads(self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int]) -> set[int]:
         """With what an iteration begins: the entry that comes before the others in all traces, else, of those that none
         leads to, the one that most traces come in by, and others of which no trace shows that they begin something that
         is repeated within an iteration."""
         before = [one for one in sorted(entries) if all(self.comes_before(one, other) for other in entries)]
-        first = {min(inside, key=each.__getitem__) for each in self.first if (inside := own & {*each})} & {*entries}
-        free = {one for one in first if not any(self.leads_to(other, one) for other in first)}
+        visits = self.visits(own)
+        self.looks.spend(len(visits) * len(entries) ** 2)
+        first = {next(iter(each)) for each in visits} & {*entries}
+        free = {one for one in first if not any(_leads_to(visits, other, one) for other in first)}
         most = max(sorted(entries), key=lambda one: entries[one].bit_count())
         heads = {before[0]} if before else free or {most}
-        while True:
+        while self.looks.left > 0:
             outer = self.traces(own, heads)
             more = set()
             for part in _parts(own, {a: (edges[a] & own) - heads for a in own}):
@@ -99,31 +137,38 @@ class _Graph:
                     more |= others
                 elif len(part) > 1:
                     more |= {one for one in others if self.alternate(own, heads, one)}
+            self.looks.spend(len(own) * len(heads))
             if not more:
-                return heads
+                break
             heads |= more
+        return heads
 
     def alternate(self, own: set[int], heads: set[int], other: int) -> bool:
-        """Whether in no trace that has both the other comes twice with no head between, as it would in a loop
-        within."""
+        """Whether no trace shows the other in a loop within: there it comes twice with no head between, more than once
+        in a visit, and heads do not come so. None does when no more is looked at."""
+        self.looks.spend(self.nodes)
+        if self.looks.left <= 0:
+            return False
         for roles in self.every:
             if other in roles and not heads.isdisjoint(roles):
-                last = False
+                last = within = 0
+                inner = outer = False
                 for one in roles:
-                    if one == other and last:
-                        return False
-                    if one == other or one in heads or one not in own:
-                        last = one == other
+                    if one not in own:
+                        last = within = 0
+                    elif one == other or one in heads:
+                        this = 1 if one == other else 2
+                        within += last == this == 1
+                        inner |= within > 1
+                        outer |= last == this == 2
+                        last = this
+                if inner and not outer:
+                    return False
         return True
 
     def comes_before(self, one: int, other: int) -> bool:
         """Whether no trace has ``other`` first that has both."""
         return all(own[one] <= own[other] for own in self.first if one in own and other in own)
-
-    def leads_to(self, one: int, other: int) -> bool:
-        """Whether some trace has both, and all that have them have ``one`` first."""
-        both = [own[one] < own[other] for own in self.first if one in own and other in own]
-        return bool(both) and all(both)
 
     def traces(self, own: set[int], heads: set[int]) -> int:
         """In which traces one of the heads is come to from within."""
@@ -132,6 +177,38 @@ class _Graph:
             for b in heads & self.follow[a]:
                 found |= self.used[a, b]
         return found
+
+
+def visits_of(traces: Iterable[Sequence[int]], own: Set[int]) -> list[dict[int, int]]:
+    """Where each of these roles comes first, in order, each time that a trace is among them."""
+    found: list[dict[int, int]] = []
+    for roles in traces:
+        inside = False
+        for at, one in enumerate(roles):
+            if one not in own:
+                inside = False
+                continue
+            if not inside:
+                found.append({})
+                inside = True
+            found[-1].setdefault(one, at)
+    return found
+
+
+def looped(traces: Iterable[Sequence[int]], own: Set[int]) -> set[int]:
+    """Which of these roles are repeated among them."""
+    edges: dict[int, set[int]] = {one: set() for one in own}
+    for roles in traces:
+        for a, b in pairwise(roles):
+            if a in own and b in own:
+                edges[a].add(b)
+    return {one for part in _parts({*own}, edges) for one in part if len(part) > 1 or one in edges[one]}
+
+
+def _leads_to(visits: Sequence[dict[int, int]], one: int, other: int) -> bool:
+    """Whether some visit has both, and all that have them have ``one`` first."""
+    both = [own[one] < own[other] for own in visits if one in own and other in own]
+    return bool(both) and all(both)
 
 
 def _parts(inside: set[int], edges: dict[int, set[int]]) -> list[list[int]]:
@@ -176,6 +253,11 @@ def inner_loops(loop: Loop, around: tuple[int, ...] = ()) -> Iterator[tuple[Loop
         if isinstance(one, Loop):
             yield one, (*around, loop.number)
             yield from inner_loops(one, (*around, loop.number))
+
+
+def body_roles(loop: Loop) -> set[int]:
+    """The roles in a loop and those in it."""
+    return set().union(*(body_roles(one) if isinstance(one, Loop) else {one} for one in loop.body))
 
 
 def places(loop: Loop, loops: tuple[int, ...] = (), at: tuple[int, ...] = ()) -> dict[int, Place]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -59,6 +60,16 @@ class Role:
     def title(self) -> str:
         """For people."""
         return self.name.replace(HOLE, "#") + (f" at {self.place}" if self.place else "")
+
+
+def titles(roles: Sequence[Role]) -> list[str]:
+    """Of each role its title, with a number behind those that others have, too."""
+    seen: Counter[str] = Counter()
+    found = []
+    for role in roles:
+        seen[role.title] += 1
+        found.append(f"{role.title} ({seen[role.title]})" if seen[role.title] > 1 else role.title)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,11 @@ operator at its place in the loop.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 import numpy as np
@@ -29,10 +31,10 @@ FEWEST: Final = 3
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """Something ``count`` times in a row."""
 
-    body: tuple[int | _Run, ...]
+    body: tuple[int | Run, ...]
     count: int
 
 
@@ -89,13 +91,13 @@ def _told_apart(nodes: Nodes, tokens: Sequence[tuple[int, Any]], roles: Roles, i
     return replace(nodes, role=found)
 
 
-def _places(items: Sequence[int | _Run], role_of: Sequence[int], around: str) -> Iterator[tuple[int, str]]:
+def _places(items: Sequence[int | Run], role_of: Sequence[int], around: str) -> Iterator[tuple[int, str]]:
     """Each token in order, with the place of its role: which of its kind it is, of which run of its kind, and so on."""
     known: Counter[Any] = Counter()
     for one in items:
         shape = _shape(one, role_of)
         known[shape] += 1
-        if isinstance(one, _Run):
+        if isinstance(one, Run):
             name = f"{around}{len(_flat(one))}-{known[shape]}/"
             for _ in range(one.count):
                 yield from _places(one.body, role_of, name)
@@ -103,30 +105,54 @@ def _places(items: Sequence[int | _Run], role_of: Sequence[int], around: str) ->
             yield one, f"{around}{known[shape]}"
 
 
-def _shape(one: int | _Run, role_of: Sequence[int]) -> Any:
-    return tuple(_shape(each, role_of) for each in one.body) if isinstance(one, _Run) else role_of[one]
+def _shape(one: int | Run, role_of: Sequence[int]) -> Any:
+    return tuple(_shape(each, role_of) for each in one.body) if isinstance(one, Run) else role_of[one]
 
 
-def _flat(run: _Run) -> list[int]:
-    return [token for one in run.body for token in (_flat(one) if isinstance(one, _Run) else [one])]
+def _flat(run: Run) -> list[int]:
+    return [token for one in run.body for token in (_flat(one) if isinstance(one, Run) else [one])]
 
 
-def runs_of(tokens: Ints) -> tuple[int | _Run, ...]:
+def runs_of(tokens: Ints) -> tuple[int | Run, ...]:
     """The sequence with what comes several times in a row as runs: that which covers most first, and in what is
     repeated and beside it again."""
-    best = (0, 0, 0)
-    for period in range(1, min(len(tokens) // 2, LONGEST) + 1):
-        same = np.concatenate(([0], tokens[:-period] == tokens[period:], [0])).astype(np.int8)
-        begins, ends = np.flatnonzero(np.diff(same) > 0), np.flatnonzero(np.diff(same) < 0)
-        lengths = ends - begins
-        lengths[lengths < (period if period > 1 else FEWEST - 1)] = 0
-        if len(lengths) and lengths.max() and lengths.max() + period > best[0]:
-            at = int(lengths.argmax())
-            best = int(lengths[at]) + period, period, int(begins[at])
-    covered, period, begin = best
-    if not covered:
-        return tuple(tokens.tolist())
-    count = covered // period
-    end = begin + count * period
-    run = _Run(runs_of(tokens[begin : begin + period]), count)
-    return (*runs_of(tokens[:begin]), run, *runs_of(tokens[end:]))
+    heap = [
+        stretch for period in range(1, min(len(tokens) // 2, LONGEST) + 1) for stretch in _stretches(tokens, period)
+    ]
+    heapify(heap)
+    begins, ends = [-1, len(tokens)], [0, len(tokens)]
+    taken: list[tuple[int, int, int]] = []
+    while heap:
+        covered, period, begin = heappop(heap)
+        end = begin - covered
+        if begin >= ends[at := bisect_right(begins, begin) - 1] and end <= begins[at + 1]:
+            end -= (end - begin) % period
+            begins.insert(at + 1, begin)
+            ends.insert(at + 1, end)
+            taken.append((begin, end, period))
+            continue
+        for after in range(at, bisect_left(begins, end)):
+            first, last = max(begin, ends[after]), min(end, begins[after + 1])
+            if last - first >= _least(period):
+                heappush(heap, (first - last, period, first))
+    found: list[int | Run] = []
+    done = 0
+    for begin, end, period in sorted(taken):
+        found += tokens[done:begin].tolist()
+        found.append(Run(runs_of(tokens[begin : begin + period]), (end - begin) // period))
+        done = end
+    return (*found, *tokens[done:].tolist())
+
+
+def _stretches(tokens: Ints, period: int) -> Iterator[tuple[int, int, int]]:
+    """What comes at least twice in a row: how many tokens it covers, negative, after how many it comes again, where."""
+    same = np.concatenate(([0], tokens[:-period] == tokens[period:], [0])).astype(np.int8)
+    begins, ends = np.flatnonzero(np.diff(same) > 0), np.flatnonzero(np.diff(same) < 0)
+    long = ends - begins + period >= _least(period)
+    for begin, end in zip(begins[long].tolist(), ends[long].tolist(), strict=True):
+        yield begin - end - period, period, begin
+
+
+def _least(period: int) -> int:
+    """Tokens that a run covers at least."""
+    return 2 * period if period > 1 else FEWEST

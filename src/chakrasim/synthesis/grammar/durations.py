@@ -5,15 +5,14 @@ the rank, one of the step, and one of each node, drawn apart, as logarithms of n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from itertools import combinations_with_replacement
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis.expressions import Expression, Ints
+from chakrasim.synthesis.grammar.near_sums import Measurements, near_sum
 
 Floats = NDArray[np.float64]
 MEASURED: Final = "duration_ns"
@@ -22,28 +21,37 @@ MICROS: Final[Expression] = ["//", ["column", f"own {MEASURED}"], ["const", 1000
 OF_RANKS: Final = 1
 OF_STEPS: Final = 2
 """What seeds of ranks and of steps begin with."""
+ROUNDS: Final = 4
+"""In which speeds of hosts and times of calls are told apart."""
 MOST: Final = 1.5
 """Logarithms of factors are cut off here."""
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """Spreads (standard deviations of logarithms): of ranks, of steps, and by role of single nodes."""
+    """Spreads (standard deviations of logarithms): of ranks, of steps, and by role of single nodes. ``host``: those of
+    calls of the host, where a trace tells them from work of devices. ``recording``: of the host's speed from job to
+    job, which is told and not drawn: what is made is as in the middle one."""
 
     rank: float
     step: float
     rest: Mapping[int, float]
+    host: Scatter | None = None
+    recording: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"rank": self.rank, "step": self.step, "rest": dict(self.rest)}
+        own: dict[str, Any] = {"rank": self.rank, "step": self.step, "rest": dict(self.rest)}
+        return own | ({"host": self.host.to_json(), "recording": self.recording} if self.host else {})
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Scatter:
         """From plain values. Raises ValueError, TypeError or KeyError for what is none."""
+        host = cls.of(content["host"]) if "host" in content else None
         found = cls(float(content["rank"]), float(content["step"]),
-                    {int(role): float(spread) for role, spread in content["rest"].items()})  # fmt: skip
-        if not all(0 <= spread <= MOST for spread in (found.rank, found.step, *found.rest.values())):
+                    {int(role): float(spread) for role, spread in content["rest"].items()},
+                    host, float(content.get("recording", 0)))  # fmt: skip
+        if not all(0 <= spread <= MOST for spread in (found.rank, found.step, found.recording, *found.rest.values())):
             raise ValueError("a spread is out of range")
         return found
 
@@ -58,17 +66,25 @@ class Draw:
     seed_of_steps: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        self.own = self.random.normal(0, self.scatter.rank)
+        own, host = self.random.normal(0, 1, 2).tolist()
+        self.own = {False: own, True: host}
 
     def drawn(self, role: int, durations: Ints, steps: Ints) -> Ints:
-        """int64[n]: durations as they might have been recorded."""
-        of_step = {
-            step: np.random.default_rng((OF_STEPS, *self.seed_of_steps, step & 0xFFFFFFFF)).normal(0, self.scatter.step)
+        """int64[n]: durations as they might have been recorded, the same in the mean."""
+        of_host = self.scatter.host is not None and role in self.scatter.host.rest
+        scatter = self.scatter.host if self.scatter.host is not None and of_host else self.scatter
+        by_step = {
+            step: np.random.default_rng((OF_STEPS, *self.seed_of_steps, step & 0xFFFFFFFF)).normal(0, 1, 2)[
+                int(of_host)
+            ]
             for step in {*steps.tolist()}
         }
-        logs = self.own + np.array([of_step[step] for step in steps.tolist()], np.float64)
-        logs = logs + self.random.normal(0, self.scatter.rest.get(role, 0.0), len(durations))
-        return np.maximum(durations * np.exp(np.clip(logs, -MOST, MOST)), 0).astype(np.int64)
+        spreads = (scatter.rank, scatter.step, scatter.rest.get(role, 0.0))
+        logs = spreads[0] * self.own[of_host] - sum(spread**2 for spread in spreads) / 2
+        logs = logs + spreads[1] * np.array([by_step[step] for step in steps.tolist()], np.float64)
+        logs = logs + self.random.normal(0, spreads[2], len(durations))
+        drawn: Ints = np.maximum(durations * np.exp(np.clip(logs, -MOST, MOST)), 0).astype(np.int64)
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,58 +98,62 @@ class Rows:
     step: Ints
     work: Mapping[str, Ints]
     parameters: Mapping[str, Ints]
+    host: bool = False
+    """Whether these are calls of the host."""
 
 
-def law_of_work(rows: Rows) -> tuple[Expression, float]:
-    """How the median duration of nodes of equal work follows from their work: a constant, and so much for each
-    operation and byte; where the work is not known or always the same, from the jobs' parameters and products of two.
-    And how far it is off in the median, relative."""
-    columns = _columns(rows)
-    keys = np.stack([rows.job, *rows.work.values()], axis=1)
+def speeds_of(every: Sequence[Rows]) -> dict[int, float]:
+    """By job how many times as long as in the middle one calls of the host take: a host is slower in one recording than
+    in another of the same job, all calls together, for which no law of a single call can answer."""
+    host = [rows for rows in every if rows.host]
+    jobs = np.unique(np.concatenate([rows.job for rows in host])) if host else np.zeros(0, np.int64)
+    total, count = np.zeros((len(host), len(jobs))), np.zeros((len(host), len(jobs)))
+    for number, rows in enumerate(host):
+        at = np.searchsorted(jobs, rows.job)
+        total[number] = np.bincount(at, rows.durations, len(jobs))
+        count[number] = np.bincount(at, minlength=len(jobs))
+    speed = np.ones(len(jobs))
+    for _ in range(ROUNDS if host else 0):
+        each = np.where(count > 0, total / np.maximum(count, 1) / speed, np.nan)
+        usual = np.nanmedian(each, axis=1)
+        speed = total.sum(axis=0) / np.maximum(usual @ count, 1.0)
+        speed = np.maximum(speed / max(float(np.median(speed)), 1e-9), 1e-3)
+    return dict(zip(jobs.tolist(), speed.tolist(), strict=True))
+
+
+def law_of_work(rows: Rows, speeds: Mapping[int, float] | None = None) -> tuple[Expression, float]:
+    """How long nodes of equal work take in the mean follows from that work and from the jobs' parameters, where jobs
+    are as fast as the middle one; and how far that is off in the median, relative, in other jobs."""
+    columns = {name: column for name, column in rows.work.items() if len(np.unique(column)) > 1}
+    keys = np.stack([rows.job, *columns.values()], axis=1)
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    median = np.array([np.median(rows.durations[group.ravel() == i]) for i in range(len(first))])
-    aim = np.maximum(median, 1.0)
-    table = np.stack([np.ones(len(aim)), *(column[first] for column in columns.values())], axis=1)
-    weights = _not_negative(table / aim[:, None])
-    terms = []
-    for weight, names in zip(weights.tolist(), ((), *columns), strict=True):
-        share = Fraction(weight).limit_denominator(10**9)
-        if share:
-            powers = {name: 2 * names.count(name) for name in names}
-            terms.append([share.numerator, share.denominator, powers])
-    return ["sum", terms], float(np.median(np.abs(table @ weights / aim - 1)))
+    own = [np.maximum(rows.durations[group.ravel() == i], 1) for i in range(len(first))]
+    aim = np.array([_mean(each) for each in own])
+    if rows.host and speeds:
+        aim = np.maximum(aim / [speeds.get(job, 1.0) for job in rows.job[first].tolist()], 1.0)
+    work = {f"own {name}": column[first].astype(np.float64) for name, column in columns.items()}
+    parameters = {name: column[first].astype(np.float64) for name, column in rows.parameters.items()}
+    return near_sum(Measurements(aim, rows.job[first], work, parameters))
 
 
-def _columns(rows: Rows) -> dict[tuple[str, ...], Floats]:
-    """Float columns that differ among the rows, by the names whose product they are."""
-    work: dict[tuple[str, ...], Ints] = {
-        (f"own {name}",): column for name, column in rows.work.items() if len(np.unique(column)) > 1
-    }
-    if not work:
-        own = {name: column for name, column in rows.parameters.items() if len(np.unique(column)) > 1}
-        work = {(name,): column for name, column in own.items()}
-        work |= {pair: own[pair[0]] * own[pair[1]] for pair in combinations_with_replacement(own, 2)}
-    return {names: column.astype(np.float64) for names, column in work.items()}
-
-
-def _not_negative(table: Floats) -> Floats:
-    """Weights of the columns, none negative, whose sum comes nearest to ones: columns of negative weights are left out,
-    the most negative first."""
-    scale = np.maximum(np.abs(table).max(axis=0), 1e-300)
-    kept = [i for i in range(table.shape[1]) if scale[i] > 1e-290]
-    weights = np.zeros(table.shape[1])
-    while kept:
-        found = np.linalg.lstsq(table[:, kept] / scale[kept], np.ones(len(table)), rcond=None)[0]
-        if found.min() >= 0:
-            weights[kept] = found / scale[kept]
-            break
-        kept.pop(int(found.argmin()))
-    return weights
+def _mean(durations: Ints) -> float:
+    """The mean, of which single ones that are far from the median are no part."""
+    middle = float(np.median(durations))
+    return middle * float(np.exp(np.clip(np.log(durations / middle), -MOST, MOST)).mean())
 
 
 def scatter_of(every: Sequence[Rows]) -> Scatter | None:
+    """How durations scatter, those of calls of the host apart. None for a single step of a single rank of each job."""
+    own, host = (_scatter_of([rows for rows in every if rows.host == of_host]) for of_host in (False, True))
+    if host is None:
+        return own
+    recording = float(np.std(np.log([*speeds_of(every).values()])))
+    return replace(own or Scatter(0, 0, {}), host=host, recording=min(recording, MOST))
+
+
+def _scatter_of(every: Sequence[Rows]) -> Scatter | None:
     """How the nodes of each role scatter about the median of their job: what is common to a rank of it, to a step, and
-    the rest, each time in proportion to what nodes take. None for a single step of a single rank of each job."""
+    the rest, each time in proportion to what nodes take."""
     logs: list[Floats] = []
     weights: list[Floats] = []
     job, rank, step = ([getattr(rows, name) for rows in every] for name in ("job", "rank", "step"))

@@ -1,5 +1,6 @@
-"""A recorded rank in short: calls that no other call makes, each with all that it calls as one node, as long as these
-together. How a profiler cuts calls into pieces differs from step to step; these do not.
+"""A recorded rank in short: each call that no other call makes is one node, with all that it calls, and all work of a
+device that it launches on one stream is another, behind it. How a profiler cuts calls into pieces, how host and device
+interleave, and which kernels a library takes for a size differ from recording to recording; these do not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from chakrasim.trace.chakra.graph import Ints, Trace
 from chakrasim.trace.kinds import NodeType
 
 SUMMED: Final = ("num_ops", "bytes_read", "bytes_written")
+KEPT: Final = frozenset({"is_cpu_op", "step"})
+"""Attributes of computations that are kept, beside sums. Those of communication are, but for these:"""
 LEFT_OUT: Final = frozenset({
     "start_ns", "duration_ns", "tid", "rf_id", "host_id", "correlation", "external_id", "part", "data_dep_kinds",
     "data_dep_evidence", "delay_ns", "wait_ns", "op_schema", "is_gap", "meeting", "meeting_ranks"})  # fmt: skip
@@ -22,10 +25,12 @@ LEFT_OUT: Final = frozenset({
 
 @dataclass
 class _Unit:
-    """Nodes in a row on one lane that become one: the first, which names it, and all."""
+    """Nodes in a row on one lane that become one. ``head``: the one that names it; ``by``: the unit that launched it,
+    -1 for a call of the host."""
 
     head: int
     lane: int
+    by: int
     nodes: list[int] = field(default_factory=list)
 
 
@@ -35,57 +40,95 @@ def is_recorded(trace: Trace) -> bool:
 
 
 def in_short(trace: Trace) -> Trace:
-    """The recorded trace with a node for each outermost call; its lanes become streams, its times in ns are kept."""
-    units, of = _units(trace)
+    """The recorded trace with a node for each outermost call, and one for what it launches; its lanes become streams,
+    its times in ns are kept. A node waits for what nothing else that it waits for tells."""
+    units, of, waits = _Reading(trace).units()
     columns = {name: trace.attr(name).integers_or(0) for name in (*SUMMED, "duration_ns")}
-    place = {int(number): at for at, number in enumerate(trace.ids.tolist())}
+    order = sorted(range(len(units)), key=lambda one: (one if units[one].by < 0 else units[one].by, one))
+    number = {unit: at for at, unit in enumerate(order)}
     kept = {name: value for name, value in trace.metadata.items() if name in ("rank", "world_size")}
     made = TraceBuilder(trace.version, kept, trace.source)
     last: dict[int, int] = {}
-    for at, unit in enumerate(units):
-        waits = {of[place[one]] for node in unit.nodes for csr in (trace.ctrl_deps, trace.data_deps)
-                 for one in csr[node].tolist() if one in place}  # fmt: skip
+    for at, one in enumerate(order):
+        unit = units[one]
+        earlier = {number[int(of[node])] for each in unit.nodes for node in waits[each]} - {at}
+        if unit.by >= 0:
+            earlier.add(number[unit.by])
         if unit.lane in last:
-            waits.add(last[unit.lane])
+            earlier.add(last[unit.lane])
         last[unit.lane] = at
-        duration = int(columns["duration_ns"][unit.nodes].sum())
         view = trace.node(unit.head)
-        attributes: dict[str, Any] = {name: value for name, value in view.attrs.items() if name not in LEFT_OUT}
+        duration = int(columns["duration_ns"][unit.nodes].sum())
+        plain = view.type == NodeType.COMP_NODE
+        attributes: dict[str, Any] = {
+            name: value for name, value in view.attrs.items() if (name in KEPT if plain else name not in LEFT_OUT)
+        }
         attributes |= {name: total for name in SUMMED if (total := int(columns[name][unit.nodes].sum()))}
-        made.add(at, view.name, view.type, data_deps=sorted(waits - {at}), duration_micros=duration // 1000,
+        name = f"work of {trace.node(units[unit.by].head).name}" if plain and unit.by >= 0 else view.name
+        made.add(at, name, view.type, data_deps=sorted(earlier), duration_micros=duration // 1000,
                  attrs={**attributes, "stream": unit.lane, "duration_ns": duration})  # fmt: skip
     return made.build()
 
 
-def _units(trace: Trace) -> tuple[list[_Unit], Ints]:
-    """The units in an order in which they wait for earlier ones only, and int64[nodes]: the unit of each node. One
-    begins with each call that no other makes, with the time before it, and with what waits for another lane."""
-    place = {int(number): at for at, number in enumerate(trace.ids.tolist())}
-    lanes: dict[tuple[int, ...], int] = {}
-    identity = np.stack([trace.attr(name).integers_or(-1) for name in ("tid", "device", "stream")], axis=1).tolist()
-    lane = [lanes.setdefault(tuple(one), len(lanes)) for one in identity]
-    gap, part = (trace.attr(name).present for name in ("is_gap", "part"))
-    plain = trace.types == int(NodeType.COMP_NODE)
-    units: list[_Unit] = []
-    of = np.full(len(trace), -1, np.int64)
-    last: dict[int, int] = {}
-    idle: dict[int, bool] = defaultdict(bool)
-    for at in range(len(trace)):
-        own = lane[at]
-        waits = [place[one] for one in trace.data_deps[at].tolist() if one in place]
-        inner = part[at] or any(lane[place[one]] == own for one in trace.ctrl_deps[at].tolist() if one in place)
-        apart = (
-            any(lane[one] != own for one in waits)
-            or not plain[at]
-            or own not in last
-            or not plain[units[last[own]].head]
+class _Reading:
+    """Goes through a trace. ``clock``: by lane how far each other lane is known to have come, by node there."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        place = {int(number): at for at, number in enumerate(trace.ids.tolist())}
+        self.data, self.ctrl = (
+            [[place[one] for one in csr[at].tolist() if one in place] for at in range(len(trace))]
+            for csr in (trace.data_deps, trace.ctrl_deps)
         )
-        if idle[own] and not apart:  # the time before a call is a part of it
-            units[last[own]].head = at
-        elif apart or gap[at] or not inner:
-            last[own] = len(units)
-            units.append(_Unit(at, own))
-        idle[own] = bool(gap[at])
-        units[last[own]].nodes.append(at)
-        of[at] = last[own]
-    return units, of
+        lanes: dict[tuple[int, ...], int] = {}
+        names = ("tid", "device", "stream")
+        identity = np.stack([trace.attr(name).integers_or(-1) for name in names], axis=1).tolist()
+        self.lane = [lanes.setdefault(tuple(one), len(lanes)) for one in identity]
+        self.host = (trace.attr("tid").present).tolist()
+        self.plain = (trace.types == int(NodeType.COMP_NODE)).tolist()
+        self.gap, self.part = (trace.attr(name).present.tolist() for name in ("is_gap", "part"))
+        self.clock: dict[int, dict[int, int]] = defaultdict(dict)
+        self.known: list[dict[int, int]] = []
+
+    def news(self, at: int) -> list[int]:
+        """Of the nodes of other lanes that a node waits for those that nothing before it waited for, which it then
+        knows."""
+        own = self.lane[at]
+        clock, found = self.clock[own], []
+        for one in sorted({one for one in self.data[at] if self.lane[one] != own}, reverse=True):
+            if clock.get(self.lane[one], -1) < one:
+                found.append(one)
+                clock = dict(clock)
+                for lane, other in (*self.known[one].items(), (self.lane[one], one)):
+                    clock[lane] = max(clock.get(lane, -1), other)
+        self.clock[own] = clock
+        self.known.append(clock)
+        return found
+
+    def units(self) -> tuple[list[_Unit], Ints, list[list[int]]]:
+        """The units, int64[nodes]: the unit of each node, and what each node waits for on other lanes. A call of the
+        host begins a unit with what it waits for; work of a device does with another call that launched it."""
+        units: list[_Unit] = []
+        of = np.full(len(self.lane), -1, np.int64)
+        last: dict[int, int] = {}
+        idle: dict[int, bool] = defaultdict(bool)
+        every: list[list[int]] = []
+        for at, own in enumerate(self.lane):
+            waits, by = self.news(at), -1
+            if not self.host[at]:
+                by = max((int(of[one]) for one in self.data[at] if self.host[one]), default=-1)
+                waits = [one for one in waits if of[one] != by]
+            every.append(waits)
+            before = units[last[own]] if own in last else None
+            apart = before is None or bool(waits) or not (self.plain[at] and self.plain[before.head])
+            inner = self.part[at] or any(self.lane[one] == own for one in self.ctrl[at])
+            begins = self.gap[at] or not inner if self.host[at] else before is not None and before.by != by
+            if before is not None and idle[own] and not apart:  # the time before a call is a part of it
+                before.head = at
+            elif apart or begins:
+                last[own] = len(units)
+                units.append(_Unit(at, own, by))
+            idle[own] = self.gap[at]
+            units[last[own]].nodes.append(at)
+            of[at] = last[own]
+        return units, of, every

@@ -16,9 +16,9 @@ from chakrasim.synthesis.laws import (
     CASES,
     FEW,
     Examples,
+    beyond_plain,
     law_by_case,
     near_law,
-    one_law,
     plain_law,
     relevant,
     simple,
@@ -55,9 +55,9 @@ class Known:
     work: Work = field(default_factory=Work)
 
     def law(self, examples: bytes, few: Examples, cases: int) -> Expression | None:
-        """A law that gives the examples; one without cases is searched for once."""
+        """A law that gives the examples and is not plain; one without cases is searched for once."""
         if examples not in self.no_one:
-            found = one_law(few, self.work)
+            found = beyond_plain(few, self.work)
             if found is not None:
                 return found
             self.no_one.add(examples)
@@ -182,7 +182,7 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
     examples = b"|".join([(few.wanted // unit).tobytes(), *named])
     key = b"%d|" % cases + examples
     if key not in known.found or not expressions.names(known.found[key][0] or ["const"]) <= {*columns}:
-        found = plain_law(few)
+        found = plain_law(few, 0, known.work)
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
         known.found[key] = found or known.law(examples, few, cases), unit
@@ -190,7 +190,7 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
     return expressions.times(found, Fraction(unit, of)) if found is not None and unit != of else found
 
 
-def guess(wanted: Ints, table: Table) -> tuple[Expression, float]:
+def guess(wanted: Ints, table: Table, work: Work) -> tuple[Expression, float]:
     """Something near what is wanted where no law was found: by case the commonest value, or for what is spread over
     many values a product of powers. How far off the like from four fifths of the jobs is in the others: the sum of
     what it is off by that of what is wanted."""
@@ -198,7 +198,9 @@ def guess(wanted: Ints, table: Table) -> tuple[Expression, float]:
     columns = table.columns(2)
 
     def near(chosen: Ints) -> Expression:
-        return near_law(simple(Examples(wanted[chosen], {name: column[chosen] for name, column in columns.items()})))
+        work.begin()
+        own = {name: column[chosen] for name, column in columns.items()}
+        return near_law(simple(Examples(wanted[chosen], own)), work)
 
     jobs = np.unique(table.job)
     out = np.isin(table.job[rows], jobs[::5])

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import pairwise, product
 from typing import Final
 
 import numpy as np
 
 from chakrasim.progress import Progress, told
-from chakrasim.synthesis.columns import mark_of, missing, path_columns
+from chakrasim.synthesis.columns import mark_of, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
-from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work
+from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
-from chakrasim.synthesis.roles import DURATION, Role, number_names
+from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.levels import Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
-from chakrasim.synthesis.search.totals import Inside, Totals
+from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 
+TOLD: Final = 6
+"""Roles of a loop of which a column says whether they come, at most."""
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
 
@@ -91,6 +95,7 @@ class Search:
         self.recorded = recorded
         self.times: list[Rows] = []
         self.tables, self.readings, self.where, self.roles = tables, tables.readings, where, roles
+        self.titles = titles(roles)
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
         self.totals = Totals(where, self._own, self._parents, lambda loop: int(self._offsets(loop)[-1]),
@@ -114,12 +119,23 @@ class Search:
             self.counts[number] = self._law(f"count of loop {number}", wanted, self.tables.of(around))
             self._mark(number)
         for role in self.occurrences:
-            self._comes(role)
+            self._comes(role, cases=0)
+        self._settle()
         sure = {*self.occurrences} - self.unsure
         self._roles(sure, progress)
-        for loop in self.inner:
-            self._meter(loop)
+        self._settle()
         self._roles({*self.occurrences} - sure, progress)
+        self._laws_of_times()
+
+    def _settle(self) -> None:
+        """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases, if they
+        were not looked for with the same known."""
+        known = len(self.meters)
+        for loop in self.inner if self.unsure else ():
+            if all(meter.loop != loop for meter in self.meters):
+                self._meter(loop)
+        for role in sorted(self.unsure) if len(self.meters) > known or not self.numbers else ():
+            self._comes(role)
 
     def _roles(self, roles: Set[int], progress: Progress | None) -> None:
         """Find the laws of numbers of roles: those without cases first, which others may follow from."""
@@ -143,16 +159,31 @@ class Search:
                     self.tables.more[loop][mark_of(loop)] = wanted
                     return
 
-    def _comes(self, role: int) -> None:
-        what, table = f"{self.roles[role].title}: whether it comes", self.tables.of(self.where[role].loops)
+    def _comes(self, role: int, cases: int = CASES) -> None:
+        """Whether a role comes. Without ``cases`` it may be found later, when more is known."""
+        here, table, what = self._presence(role), self.tables.of(self.where[role].loops), self._coming(role)
+        law = levels.find(here, table, self.known, cases)
+        self.lost.pop(what, None)
         self.unsure.discard(role)
-        self.present[role] = self._law(what, self._presence(role), table)
-        if what in self.lost:
+        if law is None:
             self.unsure.add(role)
+            law, self.lost[what] = levels.guess(here, table, self.known.work) if cases else (["const", 0, 1], 1.0)
+        else:
+            self._tell_presence(role, here, table)
+        self.present[role] = law
+
+    def _coming(self, role: int) -> str:
+        return f"{self.titles[role]}: whether it comes"
+
+    def _tell_presence(self, role: int, here: Ints, table: Table) -> None:
+        """A column of whether the role comes, for those whose laws are looked for later."""
+        more = self.tables.more[self.where[role].loops[-1]]
+        others = {own.tobytes() for name, own in more.items() if summand(name)}
+        if len(others) < TOLD and here.tobytes() not in others and levels.level_of(here, table) == 2:
+            more[total_of(role)] = here
 
     def _role(self, role: int, cases: int) -> None:
-        table = self.tables.of(self.where[role].loops)
-        wanted, part = self._wanted(role), table.some(np.flatnonzero(self._presence(role)))
+        wanted, part = self._wanted(role), self._own_table(role)
         self.counters |= {
             name for name, own in wanted.items() if own.max() < COUNTER and levels.level_of(own, part) == 2
         }
@@ -162,16 +193,30 @@ class Search:
         if MEASURED in taken and cases:
             self._times(role, taken[MEASURED], wanted, part)
 
+    def _own_table(self, role: int) -> Table:
+        """For each node of a role."""
+        loops, here = self.where[role].loops, np.flatnonzero(self._presence(role))
+        part = self.tables.of(loops).some(here)
+        parents = [self._parents(loop, around) for around, loop in pairwise(loops)]
+        first, second, third = part.levels
+        return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
+
     def _times(self, role: int, durations: Ints, numbers: Mapping[str, Ints], part: Table) -> None:
-        """The law of recorded durations, which is near."""
-        work = {name: numbers[name] for name in WORK if name in numbers}
+        """Recorded durations, and the work that has a law."""
+        title, said = self.titles[role], {name: value for name, _, value in self.roles[role].attributes}
+        work = {name: numbers[name] for name in WORK if name in numbers and f"{title}: {name}" not in self.lost}
         step = numbers.get("step", np.zeros(len(durations), np.int64))
-        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0]))
-        law, off = law_of_work(self.times[-1])
-        self.numbers[role][MEASURED] = law
-        self.lost[f"{self.roles[role].title}: {MEASURED}"] = off
-        if DURATION in self.roles[role].numbers():
-            self.numbers[role][DURATION] = MICROS
+        host = bool(said.get("is_cpu_op"))
+        self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host))
+
+    def _laws_of_times(self) -> None:
+        """The laws of recorded durations, which are near."""
+        speeds = speeds_of(self.times)
+        for rows in self.times:
+            own = self.numbers[rows.role]
+            own[MEASURED], self.lost[f"{self.titles[rows.role]}: {MEASURED}"] = law_of_work(rows, speeds)
+            if DURATION in self.roles[rows.role].numbers():
+                own[DURATION] = MICROS
 
     def _wanted(self, role: int) -> dict[str, Ints]:
         nodes = [(self.readings[number].rank.nodes, at) for number, at in self.occurrences[role]]
@@ -198,7 +243,7 @@ class Search:
         self.lost.pop(what, None)
         found = levels.find(wanted, table, self.known)
         if found is None:
-            found, self.lost[what] = levels.guess(wanted, table)
+            found, self.lost[what] = levels.guess(wanted, table, self.known.work)
         return found
 
     def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
@@ -219,7 +264,7 @@ class Search:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
         for name in [name for name in wanted if name not in found and cases]:
-            found[name], self.lost[f"{self.roles[role].title}: {name}"] = levels.guess(wanted[name], table)
+            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table, self.known.work)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes."""
@@ -243,8 +288,9 @@ class Search:
         own, around = self.tables.of(path), self.tables.of(path[:-1])
         kinds = [[role for role in near if role in within and self.roles[role].attributes == each]
                  for each in sorted(like, key=str)]  # fmt: skip
-        for name in sorted(names):
-            pieces = [self._pieces(loop, kind, name) for kind in kinds]
+        alone = [[kind] for kind in kinds] if len(kinds) > 1 else []
+        for name, chosen in product(sorted(names), [kinds, *alone]):
+            pieces = [self._pieces(loop, kind, name) for kind in chosen]
             made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
             if made is not None:
                 self._tell(made, path, pieces[0].parent)

@@ -31,6 +31,8 @@ _PAIRED: Final = 600
 _FIRST: Final = 200
 """Products that a linear program begins with, and those that join it at a time."""
 _ROUNDS: Final = 6
+_PLAIN: Final = 1024 * 9 * 5
+"""What factors of a sum are parts of: sevenths are what comes of powers of few numbers."""
 _AGAIN: Final = 3
 """How often a sum of too many terms is searched for anew, small terms made dear (Candes, Wakin and Boyd 2008)."""
 _AWAY: Final = 1e4
@@ -86,10 +88,10 @@ def spread(wanted: NDArray[Any], count: int) -> NDArray[np.int64]:
 def _products(
     wanted: Floats, above: Mapping[str, Floats], below: Mapping[str, Floats], zero: Mapping[str, Any], degree: int
 ) -> Products:
-    """Products of up to ``degree`` columns over up to two, simple ones first, each over what is wanted, and each once
+    """Products of up to ``degree`` columns over up to three, simple ones first, each over what is wanted, and each once
     again for where a column is 0."""
     powers, columns = [], []
-    under = [each for count in range(3) for each in combinations(below, count)]
+    under = [each for count in range(4) for each in combinations(below, count)]
     seen: set[tuple[tuple[str, int], ...]] = set()
     for count in range(degree + 1):
         for over in combinations_with_replacement(above, count):
@@ -201,7 +203,7 @@ def _said(products: Products, taken: list[int]) -> Iterator[Expression]:
         if abs(slope) * most < _NONE:
             continue
         factor = Fraction(slope).limit_denominator(1 << 10)
-        if not factor or abs(float(factor) / slope - 1) > 1e-4:
+        if not factor or abs(float(factor) / slope - 1) > 1e-4 or _PLAIN % factor.denominator:
             return
         terms.setdefault(products.where[one], []).append([factor.numerator, factor.denominator, products.powers[one]])
     said: Expression = ["sum", terms.pop("", [])]

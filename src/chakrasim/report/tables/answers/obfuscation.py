@@ -12,11 +12,15 @@ from chakrasim.text.layout import Section
 def obfuscation_sections(found: Obfuscated, files: Sequence[str]) -> Iterator[Section]:
     """The tables of ``chakrasim obfuscate``."""
     nodes = sum(len(trace) for job in found.jobs for trace in job.traces)
-    rows = [
-        ("level", found.level),
-        ("of", f"{found.kind}: {plural(len(found.jobs), 'job')}, {nodes:,} nodes in the release"),
-        ("files", files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"),
-    ]
+    of = f"{found.kind}: {plural(len(found.jobs), 'job')}, {nodes:,} nodes in the release"
+    files_text = files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"
+    own = found.guarantee
+    rows = [("level", found.level), ("of", of if own is None else f"{found.kind}: a model"), ("files", files_text)]
+    if own is not None:
+        rows.append(("privacy", f"epsilon {own.epsilon:.4g}, delta {own.delta:.3g}, for one job added or removed"))
+        rows.append(("from", f"{plural(own.points, 'job')} that most of {own.chunks} programs make"))
+        if own.left_out or own.unknown:
+            rows.append(("without", f"{plural(own.left_out, 'kind')} of nodes; {plural(own.unknown, 'number')} are 0"))
     known = [one for one in found.inversion if one.same is not None]
     if known:
         least = min(known, key=lambda one: one.same or 0)

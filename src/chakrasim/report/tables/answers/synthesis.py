@@ -95,12 +95,12 @@ def synthetic_json(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> dict[str,
 def _scatter(learned: Learned) -> Iterator[tuple[str, str]]:
     """How recorded durations scatter."""
     scatter = learned.model.scatter
-    if scatter is not None:
-        middle = sorted(scatter.rest.values())[len(scatter.rest) // 2]
-        yield (
-            "scatter",
-            f"ranks {scatter.rank:.1%}, steps {scatter.step:.1%}, single nodes {middle:.1%} (the middle kind)",
-        )
+    for title, one in (("scatter", scatter), ("of the host", scatter and scatter.host)):
+        if one is not None and one.rest:
+            middle = sorted(one.rest.values())[len(one.rest) // 2]
+            yield title, f"ranks {one.rank:.1%}, steps {one.step:.1%}, single nodes {middle:.1%} (the middle kind)"
+    if scatter is not None and scatter.host is not None:
+        yield "recordings", f"hosts are {scatter.recording:.1%} faster or slower: what is made is as on the middle one"
 
 
 def _laws(learned: Learned) -> list[dict[str, Any]]:

@@ -1,0 +1,199 @@
+"""Level population: noise and votes do what the guarantee rests on, and an attacker gains no more than it allows."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections import Counter
+from fractions import Fraction
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made import CANARY_BYTES, CANARY_OPS, small
+
+import chakrasim as cs
+from chakrasim.errors import InputError
+from chakrasim.notes import Notes
+from chakrasim.obfuscation.population import api, parameters
+from chakrasim.obfuscation.population.api import of_population, programs_of
+from chakrasim.obfuscation.population.budget import Budget, Share, spent
+from chakrasim.obfuscation.population.consensus import consensus
+from chakrasim.obfuscation.population.noise import Ballot, holds, laplace, reach
+from chakrasim.obfuscation.population.parameters import GRID, NUMBER, WORD, cell_of, marginals, partition
+from chakrasim.synthesis.file import model_bytes
+from chakrasim.trace.job.job import Job, Parameter
+
+TRIALS = 500
+LUCK = 0.06
+"""More than three standard deviations of an area under the curve of so many trials."""
+
+
+@pytest.fixture
+def accountant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no accountant is installed, the sum of the shares, which is never less than what it would say."""
+    if find_spec("dp_accounting") is None:
+        monkeypatch.setattr(api, "spent", lambda budget, delta: float(sum(one.epsilon for one in budget.shares)))
+
+
+def below(seed: int) -> random.Random:
+    return random.Random(seed)
+
+
+# -- noise and votes ---------------------------------------------------------------------------------------------------
+
+
+def test_noise_has_the_distribution_that_is_stated() -> None:
+    epsilon, draws = Fraction(2, 3), 20_000
+    source = below(1).randrange
+    seen = Counter(laplace(epsilon, source) for _ in range(draws))
+    base = math.exp(-float(epsilon))
+    chi = 0.0
+    for k in range(-6, 7):
+        wanted = draws * (1 - base) / (1 + base) * base ** abs(k)
+        chi += (seen[k] - wanted) ** 2 / wanted
+    assert chi < 40
+    assert sum(count for k, count in seen.items() if k >= reach(epsilon, 0.01)) < 0.014 * draws
+
+
+votes = st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 2)), min_size=6, max_size=7)
+
+
+@given(st.lists(votes.filter(lambda one: len(one) == 7), min_size=1, max_size=3), st.integers(0, 6), votes)
+def test_one_chunk_moves_the_distance_by_one_and_decides_nothing_above_it(
+    places: list[list[dict[str, int]]], chunk: int, others: list[dict[str, int]]
+) -> None:
+    """What the guarantee rests on: a chunk's answers change at all places, for better or worse."""
+    changed = [[*place[:chunk], other, *place[chunk + 1 :]] for place, other in zip(places, others, strict=False)]
+    found = []
+    for given_ in (places, changed):
+        ballot = Ballot(7)
+        said = [ballot.add(place) for place in given_]
+        agreed = {q: [own.get(q) for own in said] for q in ballot.agreed()}
+        found.append((ballot.distance(), {q: own for q, own in agreed.items() if any(one is not None for one in own)}))
+    (one, first), (other, second) = found
+    assert abs(one - other) <= 1
+    assert first == second or one == other == 1
+
+
+def test_answers_that_one_job_decides_are_released_as_rarely_as_delta_says() -> None:
+    share, source = Share(Fraction(1), 0.02), below(3).randrange
+    assert sum(holds(1, share, source) for _ in range(4000)) < 4000 * 0.02 * 1.3
+    assert sum(holds(30, share, source) for _ in range(400)) == 400
+
+
+def test_cells_are_a_partition_of_all_numbers() -> None:
+    assert [*GRID] == sorted({*GRID})
+    for value in (*range(-3, 5000), 10**6, 2**61, 2**63):
+        cell = cell_of(value)
+        at = GRID.index(cell)  # type: ignore[arg-type]
+        assert max(value, -1) >= GRID[at] and (at + 1 == len(GRID) or value < GRID[at + 1])
+    assert cell_of("gelu") == "gelu" and cell_of(0.1) == "0.1" and cell_of(True) == 1
+
+
+# -- attacks -----------------------------------------------------------------------------------------------------------
+
+
+def area(inside: list[float], outside: list[float]) -> float:
+    """Under the curve of an attacker who says "in" above a limit: 0.5 if nothing is to be gained, 1 if all is."""
+    one, other = np.array(inside)[:, None], np.array(outside)[None, :]
+    return float((one > other).mean() + (one == other).mean() / 2)
+
+
+Columns = dict[str, list[Parameter]]
+
+
+def attacked(share: Share, columns: Columns, target: dict[str, Parameter]) -> tuple[float, float]:
+    """Area and advantage of an attacker who knows all jobs and the target, and sees the noisy counts of releases, half
+    of them with the target: he adds up those of the target's cells, which tell all that can be told."""
+    kinds = {name: WORD if isinstance(value, str) else NUMBER for name, value in target.items()}
+    source, seen = below(5).randrange, ([], [])
+    for trial in range(2 * TRIALS):
+        jobs = {name: [*own, target[name]] if trial % 2 else own for name, own in columns.items()}
+        counts = marginals(jobs, kinds, share, source)
+        seen[trial % 2].append(float(sum(counts[name].get(cell_of(value), 0) for name, value in target.items())))
+    outside, inside = (np.array(one) for one in seen)
+    limits = np.array([*{*seen[0], *seen[1]}])[:, None]
+    return area(seen[1], seen[0]), float(((inside >= limits).mean(axis=1) - (outside >= limits).mean(axis=1)).max())
+
+
+@pytest.mark.parametrize("name", ["style", pytest.param("layers", marks=pytest.mark.slow)])
+def test_who_was_in_is_not_told_by_more_than_the_bound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns: Columns = {"style": ["gated"] * 90 + ["plain"] * 60, "layers": [2] * 80 + [24] * 70, "norm": ["rms"] * 150}
+    target: dict[str, Parameter] = {"style": "gated", "layers": 24, "norm": "rms"}
+    columns, target = ({one: own[one] for one in (name, "norm")} for own in (columns, target))  # type: ignore[index, assignment]
+    share = Share(Fraction(1, 2), 1e-6)
+    bound = (math.exp(share.epsilon) - 1 + 2 * share.delta) / (math.exp(share.epsilon) + 1)
+    found, advantage = attacked(share, columns, target)
+    assert found <= 0.5 + bound + LUCK and advantage <= bound + 2 * LUCK
+    monkeypatch.setattr(parameters, "laplace", lambda epsilon, below: 0)
+    assert attacked(share, columns, target) == (1.0, 1.0)
+
+
+@pytest.mark.slow
+def test_who_was_in_is_not_told_by_whole_releases() -> None:
+    """The target has an operator and sizes of its own, the attacker knows all else and the chunk it would be in: votes
+    of all chunks are learned once with it and once without, then 500 releases of each are drawn."""
+    jobs, chunks, epsilon = [small(number) for number in range(600)], 17, 2.0
+    budget = Budget.of(epsilon, 1e-6)
+    parts = partition(len(jobs), chunks, below(1).randrange)
+    points = [{"width": 64 * n, "tokens": 64 * n, "layers": 2 + n % 2, "ranks": 4, "tp": 4} for n in range(1, 9)]
+    without = programs_of(jobs, parts, None)
+    (own,) = programs_of([*jobs, small(37, canary=True)], [[*parts[0], len(jobs)]], None)
+    votes = [consensus(programs, points, chunks, None) for programs in ([own, *without[1:]], without)]
+    assert len(without) == chunks and abs(votes[0].distance - votes[1].distance) <= 1
+    source = below(2).randrange
+    seen = [[float(holds(one.distance, budget.program, source)) for _ in range(TRIALS)] for one in votes]
+    bound = (math.exp(epsilon) - 1 + 2e-6) / (math.exp(epsilon) + 1)
+    assert area(*seen) <= 0.5 + bound + LUCK and abs(np.mean(seen[0]) - np.mean(seen[1])) <= bound + LUCK
+    texts = [model_bytes(cs.learn([(job.parameters, job) for job in one.jobs])) for one in votes]
+    assert texts[0] == texts[1] and b"secret" not in texts[0] and b"secret" in model_bytes(own)
+
+
+# -- releases ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("accountant")
+def test_a_population_of_jobs_is_learned_without_what_one_of_them_has() -> None:
+    jobs = [small(number, canary=number == 37) for number in range(200)]
+    model, guarantee = of_population(jobs, epsilon=20, chunks=7, notes=Notes(), below=below(4).randrange)
+    assert guarantee.epsilon <= 20 and guarantee.points > 20
+    text = model_bytes(model)
+    assert b"secret" not in text and not any(str(one).encode() in text for one in (CANARY_OPS, CANARY_BYTES))
+    for number in range(1000, 1010):
+        wanted = small(number)
+        (made,) = cs.synthesize(model, {"tp": wanted.ranks, "ranks": wanted.ranks, **wanted.parameters}, notes=Notes())
+        for name in ("num_ops", "tensor_size", "comm_size"):
+            pairs = zip(made.job.traces, wanted.traces, strict=True)
+            assert all(a.attr(name).integers_or(0).tolist() == b.attr(name).integers_or(0).tolist() for a, b in pairs)
+
+
+@pytest.mark.usefixtures("accountant")
+@pytest.mark.parametrize(
+    ("jobs", "asked", "message"),
+    [
+        ([small(n) for n in range(40)], {}, "nothing can be released: most jobs do not state the same"),
+        ([small(n) for n in range(4)], {"epsilon": 0}, "no epsilon of a release; found 0"),
+        ([small(n) for n in range(4)], {"delta": 0.5}, "no delta of a release; found 0.5"),
+        ([small(n) for n in range(4)], {"chunks": 2}, "too few chunks for any to be outvoted; found 2"),
+        (small(1), {}, "a population is many jobs; found a job"),
+    ],
+)
+def test_what_cannot_be_private_is_refused(jobs: list[Job] | Job, asked: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cs.obfuscate(jobs, level="population", machines=(), **asked)
+
+
+def test_the_accountant_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(InputError, match=r"pip install 'chakrasim\[privacy\]'"):
+        cs.obfuscate([small(n) for n in range(4)], level="population")
+
+
+def test_the_accountant_comes_to_what_was_asked_for() -> None:
+    pytest.importorskip("dp_accounting")
+    budget = Budget.of(4, 1e-6)
+    assert 3.9 < spent(budget, 1e-6) <= 4.0 < spent(Budget.of(5, 1e-6), 1e-6)
