@@ -223,6 +223,12 @@ def _conditions(few: Examples, work: Work) -> Iterator[Expression]:
     yield from conditioned(few.wanted, few.columns, work)
 
 
+def _presence(few: Examples, work: Work) -> Iterator[Expression]:
+    """The same where one of them is 0; two other numbers may go along with a column, of which they are but a few."""
+    if (few.wanted == 0).any():
+        yield from _conditions(few, work)
+
+
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
@@ -380,7 +386,7 @@ def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[s
     return found[:2]
 
 
-QUICK: Final = (_conditions, _pairs, _product)
+QUICK: Final = (_presence, _pairs, _product, _conditions)
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ _ORDER: Final = (1, 2, 0, 4, 5, 3)
 _NUMBER: Final = "(0|[1-9][0-9]{0,18}), "
 _TENSOR: Final = re.compile(rf"\[{5 * _NUMBER}(?=[\"'])")
 _WHOLE: Final = re.compile("0|[1-9][0-9]{0,17}")
-_SHAPE: Final = re.compile(r"\[(?:[0-9]+(?:, [0-9]+)*)?\]")
+_SHAPE: Final = re.compile(r"\[(?:[0-9]{1,18}(?:, [0-9]{1,18}){0,15})?\]")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[({})\]]|, ')
 
 Ports = tuple[str | None, ...]
@@ -97,12 +97,10 @@ def places(ports: Ports) -> tuple[tuple[str, int], ...]:
             alone.append(count if here == 1 else -1)
             values += [(what, count + i) for i in range(here) for what in SAID] or [("", -1)]
             count += here
-        marks = ((ports[side + part] or "").count(FIELD) for part in (1, 2))
-        told = [
-            [(PORTS[part], (alone[i : i + 1] or [-1])[0]) for i in range(n)]
-            for part, n in zip((1, 2), marks, strict=True)
-        ]
-        found += [values, *told]
+        found.append(values)
+        for part in (1, 2):
+            fields = (ports[side + part] or "").count(FIELD)
+            found.append([(PORTS[part], one) for one in (*alone, *[-1] * fields)[:fields]])
     return tuple(one for place in _ORDER for one in found[place])
 
 
@@ -151,7 +149,7 @@ def asking_of(role: int, ports: Ports, tensors: Tensors, ctrl: Sequence[int], at
 
 @dataclass(eq=False)
 class Told:
-    """The fields of the nodes so far."""
+    """The fields of the nodes so far; ``index``: of each node that was asked for `sources`, where each text stands."""
 
     fields: list[Sequence[str]] = field(default_factory=list)
     tensors: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -165,9 +163,6 @@ class Told:
                 self.tensors[what, node.tensors[tensor]] = text
         self.last[node.role] = len(self.fields)
         self.fields.append(fields)
-        self.index.append({})
-        for i, text in enumerate(fields):
-            self.index[-1].setdefault(text, []).append(i)
 
     def sources(self, node: Asking, fields: Sequence[str]) -> Iterator[list[Source]]:
         """Of each field of the next node all that give it."""
@@ -188,6 +183,7 @@ class Told:
                 found.append(("more", int(text) - before))
             yield [*found, ("is", text)]
             own.setdefault(text, []).append(at)
+        self.index.append(own)
 
     def answer(self, source: Source, node: Asking, fields: Sequence[str]) -> str:
         """The field behind ``fields``. Raises IndexError, KeyError or TypeError if there is none."""
@@ -202,9 +198,7 @@ class Told:
                 return f"[{text}]" if listed else text
             case ("more", d):
                 return str((self._before(node, len(fields)) or 0) + int(d))
-            case ("is", text):
-                return str(text)
-        raise KeyError(source[0])
+        return str(source[1])
 
     def _before(self, node: Asking, at: int) -> int | None:
         """The number that the last of the role has in a place."""
