@@ -26,6 +26,7 @@ from chakrasim.synthesis.search.levels import Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
+from chakrasim.trace.kinds import NodeType
 
 TOLD: Final = 6
 """Roles of a loop of which a column says whether they come, at most."""
@@ -255,7 +256,10 @@ class Search:
         self.times.append(Rows(role, durations, part.job, part.rank, step, work, part.levels[0], host))
 
     def _laws_of_times(self) -> None:
-        """The laws of recorded durations, which are near."""
+        """The laws of recorded durations, which are near. Where no device works calls of the host are the work."""
+        computes = [rows for rows in self.times if self.roles[rows.role].type == NodeType.COMP_NODE]
+        if all(rows.host for rows in computes):
+            self.times = [replace(rows, host=False) for rows in self.times]
         speeds = speeds_of(self.times)
         for rows in self.times:
             own = self.numbers[rows.role]
