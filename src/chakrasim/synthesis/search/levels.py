@@ -103,9 +103,12 @@ def find(wanted: Ints, table: Table, known: Known, cases: int = CASES) -> Expres
     known.work.begin()
     level = level_of(wanted, table)
     found = _find(wanted, table, known, level, cases)
-    if found is None and level < 2 and any(METERED in name for name in table.levels[2]):
-        found = _find(wanted, table, known, 2, cases)
-    return found
+    return found or (find_metered(wanted, table, known, cases) if level < 2 else None)
+
+
+def find_metered(wanted: Ints, table: Table, known: Known, cases: int = 0) -> Expression | None:
+    """The same with what adds up along loops, whatever it varies with."""
+    return _find(wanted, table, known, 2, cases) if any(METERED in name for name in table.levels[2]) else None
 
 
 def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:
