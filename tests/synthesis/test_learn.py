@@ -21,7 +21,7 @@ from chakrasim.synthesis.api import learn, synthesize
 from chakrasim.synthesis.file import model_bytes, read_model, write_model
 from chakrasim.synthesis.laws import Examples, law
 from chakrasim.synthesis.model import Learned
-from chakrasim.synthesis.search.work import Work
+from chakrasim.synthesis.search.work import LEAST, Work
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.file import write_job
@@ -278,7 +278,7 @@ def test_a_law_takes_a_share_of_the_work_that_is_left() -> None:
     work.spend(2_500_000_000)
     assert work.is_spent
     work.begin()
-    assert work.own == 15_000_000 and not work.is_spent
+    assert work.own == LEAST and not work.is_spent
 
 
 def test_what_comes_every_few_iterations_follows_what_these_say_of_themselves() -> None:

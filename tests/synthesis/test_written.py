@@ -48,6 +48,46 @@ def test_programs_come_back_and_are_short() -> None:
     assert written(long).ratio > 10
 
 
+def test_fields_come_from_callers_tensors_and_products() -> None:
+    made = TraceBuilder("1.2", {}, "made")
+    for at in range(40):
+        size = 3 + at % 7
+        tensor = f'[{at}, {at + 1}, 0, {64 * size}, 4, "cpu"]'
+        shapes = {"shapes": f"[[64, {size}], []]", "types": '["Tensor(float)", "Int"]'}
+        made.add(3 * at, "make", inputs={"values": f"[64, {size}]"},
+                 outputs={"values": f"[{tensor}]", "shapes": f"[[64, {size}]]"})  # fmt: skip
+        made.add(3 * at + 1, "call", ctrl_deps=[3 * at], inputs={"values": f"[{tensor}, {at}]", **shapes}, outputs={})
+        made.add(3 * at + 2, "inner", ctrl_deps=[3 * at + 1], inputs={"values": f"[{tensor}, {at}]", **shapes})
+    trace = made.build()
+    whole = written(trace)
+    assert same_content(trace, unwritten(whole))
+    kinds = {whole.roles[kind.role].name: kind.sources for kind in whole.kinds}
+    assert ("product",) in kinds["make"] and len(
+        {kind for kind in whole.kinds if "call" in whole.roles[kind.role].name}
+    ) == 2
+    assert (
+        ("tensor",) in kinds["call"] and ("more", 1) in kinds["call"] and "is" not in {one[0] for one in kinds["inner"]}
+    )
+
+
+_ELEMENTS = st.sampled_from([
+    "1", "02", "[1]", "[]", "", " ", "[1, 2]", '"a, ]"', '"\\""', "\1", "\2", "(1, 2]", "]", "[", "[64, 3]", "192",
+    "-3", '[5, 6, 0, 192, 4, "cpu"]', '[5, 06, 0, 192, 4, "cpu"]', '[[5, 7, 1, 3, 4, "x"], [8, 9, 0, 3, 4, "y"]]',
+])  # fmt: skip
+_PORT = st.lists(_ELEMENTS, max_size=3).map(lambda texts: f"[{', '.join(texts)}]") | _ELEMENTS
+_SIDE = st.none() | st.dictionaries(st.sampled_from(["values", "shapes", "types"]), _PORT)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(_SIDE, _SIDE, st.integers(-1, 4)), max_size=5))
+def test_ports_of_any_text_come_back(nodes: list[tuple[dict[str, str] | None, dict[str, str] | None, int]]) -> None:
+    made = TraceBuilder("1.2", {}, "made")
+    for at, (inputs, outputs, waits) in enumerate(nodes):
+        made.add(at, f"x{at % 2}", ctrl_deps=[waits] if waits >= 0 else [], inputs=inputs, outputs=outputs)
+    trace = made.build()
+    assert same_content(trace, unwritten(written(trace)))
+
+
 @pytest.fixture(scope="module")
 def recorded() -> Trace:
     return cs.convert(cs.link(TRACES / "host.0.json.gz", TRACES / "device.0.json.gz"))

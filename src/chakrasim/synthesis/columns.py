@@ -13,6 +13,7 @@ from chakrasim.synthesis.loops import Iterations
 from chakrasim.trace.job.job import Parameter
 
 Parameters = Mapping[str, Parameter]
+MARK: Final = "mark "
 TURNS: Final = "turns "
 
 
@@ -41,9 +42,14 @@ def is_whole(value: Parameter) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
-def mark_of(loop: int) -> str:
+def mark_of(loop: int, number: int = 0) -> str:
     """The column of what the iterations of a loop say of which they are."""
-    return f"mark of {loop}"
+    return f"{MARK}{number + 1} of {loop}" if number else f"{MARK}of {loop}"
+
+
+def marks_in(columns: Mapping[str, Ints], parent: Ints) -> dict[str, Ints]:
+    """What iterations of a loop say of which they are, for those of a loop in it, ``parent`` being theirs around."""
+    return {name: column[parent] for name, column in columns.items() if name.startswith(MARK)}
 
 
 def missing(name: str) -> int:
@@ -53,7 +59,7 @@ def missing(name: str) -> int:
 
 def path_columns(iterations: Sequence[Iterations], loops: Sequence[int]) -> dict[str, Ints]:
     """By name, for the iterations of the innermost of these loops: of each loop that is repeated, which iteration of
-    its run it is, how many follow in it, how many it has, and which it is of the trace."""
+    its run it is, how many follow in it, how many it has, which it is of the trace, and how many follow there."""
     at = np.arange(len(iterations[-1]))
     found: dict[str, Ints] = {}
     for loop, own in reversed([*zip(loops, iterations, strict=True)]):
@@ -64,6 +70,7 @@ def path_columns(iterations: Sequence[Iterations], loops: Sequence[int]) -> dict
             found[f"behind in {loop}"] = (count - 1 - index)[at]
             found[f"count of {loop}"] = count[at]
             found[f"pass of {loop}"] = at.astype(np.int64)
+            found[f"rest of {loop}"] = len(own) - 1 - at.astype(np.int64)
             at = parent[at]
     return found
 

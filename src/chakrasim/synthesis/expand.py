@@ -11,7 +11,7 @@ import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import TURNS, mark_of, path_columns, turn_columns
+from chakrasim.synthesis.columns import TURNS, mark_of, marks_in, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop, places
@@ -107,8 +107,10 @@ class _Expansion:
         rows = len(self.iterations[loop.number])
         own = {name: np.full(rows, value, np.int64) for name, value in self.fixed.items()}
         own |= path_columns([self.iterations[one] for one in path], path)
-        if loop.number in self.model.marks:
-            own[mark_of(loop.number)] = expressions.value(self.model.marks[loop.number], own, rows)
+        if len(path) > 1:
+            own |= marks_in(self.columns[path[-2]], self._parent(path[-1]))
+        for number, law in enumerate(self.model.marks.get(loop.number, ())):
+            own[mark_of(loop.number, number)] = expressions.value(law, own, rows)
         self.columns[loop.number] = own
         for one in loop.body:
             if isinstance(one, Loop):
@@ -146,7 +148,8 @@ class _Expansion:
         """The columns of a loop's iterations that are asked for, as far as there are such."""
         own = self.columns[loop]
         found = {name: own[name] for name in names if name in own}
-        return found | {name: self._sum(loop, *of) for name in names if (of := summand(name)) is not None}
+        sums = {name: of for name in names if (of := summand(name)) is not None and loop in self.where[of[0]].loops}
+        return found | {name: self._sum(loop, *of) for name, of in sums.items()}
 
     def _sum(self, loop: int, role: int, name: str) -> Ints:
         """What a number of the nodes of a role adds up to in each iteration of a loop that they are in."""

@@ -104,7 +104,7 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         roles,
         loop,
         {int(number): check(each) for number, each in content["counts"].items()},
-        {int(number): check(each) for number, each in content["marks"].items()},
+        {int(number): [check(one) for one in each] for number, each in content["marks"].items()},
         {int(role): check(each) for role, each in content["present"].items()},
         {int(role): {name: check(each) for name, each in own.items()} for role, own in content["numbers"].items()},
         (control, data),

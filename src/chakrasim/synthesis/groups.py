@@ -12,6 +12,7 @@ from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression
 from chakrasim.synthesis.laws import Examples, law
+from chakrasim.synthesis.search.work import Work
 from chakrasim.trace.job.job import MAX_RANKS
 
 Groups = tuple[tuple[int, ...], ...]
@@ -59,11 +60,12 @@ def groups(ranks: int, members: int, step: int) -> Groups:
 
 
 def grid_of(
-    jobs: Sequence[tuple[int, Mapping[str, Groups]]], columns: Mapping[str, np.ndarray[Any, Any]]
+    jobs: Sequence[tuple[int, Mapping[str, Groups]]], columns: Mapping[str, np.ndarray[Any, Any]], work: Work
 ) -> tuple[Grid, list[str]]:
     """The laws of jobs, each its ranks and groups, and what none was found for. Raises InputError for jobs whose ranks
     follow no law."""
-    ranks = law(Examples(np.array([count for count, _ in jobs], np.int64), columns))
+    every = [*range(len(jobs))]
+    ranks = _law([count for count, _ in jobs], every, columns, work)
     if ranks is None:
         raise InputError("how many ranks the jobs have does not follow from their parameters",
                          remedy="state the parameters that the ranks follow from, such as dp, tp and pp")  # fmt: skip
@@ -73,9 +75,9 @@ def grid_of(
     for role in sorted({role for _, own in jobs for role in own}):
         shapes = [_shape(own.get(role, ()), count) for count, own in jobs]
         known = [i for i, shape in enumerate(shapes) if shape is not None]
-        sizes = law(_some([shapes[i][0] for i in known], known, columns)) if len(known) == len(jobs) else None
+        sizes = _law([shapes[i][0] for i in known], known, columns, work) if known == every else None
         wide = [i for i in known if shapes[i][0] > 1]
-        steps = law(_some([shapes[i][1] for i in wide], wide, columns))
+        steps = _law([shapes[i][1] for i in wide], wide, columns, work)
         if sizes is None or steps is None:
             lost.append(role)
             continue
@@ -83,8 +85,12 @@ def grid_of(
     return Grid(ranks, size, step), lost
 
 
-def _some(wanted: list[int], rows: list[int], columns: Mapping[str, np.ndarray[Any, Any]]) -> Examples:
-    return Examples(np.array(wanted, np.int64), {name: column[rows] for name, column in columns.items()})
+def _law(
+    wanted: list[int], rows: list[int], columns: Mapping[str, np.ndarray[Any, Any]], work: Work
+) -> Expression | None:
+    work.begin()
+    some = {name: column[rows] for name, column in columns.items()}
+    return law(Examples(np.array(wanted, np.int64), some), work=work)
 
 
 def _shape(listed: Sequence[Sequence[int]], ranks: int) -> Any:

@@ -102,7 +102,12 @@ def law(examples: Examples, cases: int = CASES, work: Work | None = None) -> Exp
 def one_law(examples: Examples, work: Work | None = None) -> Expression | None:
     """The same without cases: one law for all examples."""
     few, work = simple(examples), work or Work()
-    return _plain(few, QUICK, work) or _by_one_case(few, work) or _plain(few, (_sums,), work)
+    return _plain(few, QUICK, work) or beyond_plain(few, work)
+
+
+def beyond_plain(few: Examples, work: Work) -> Expression | None:
+    """The same for examples as `simple` has them, where `plain_law` finds none."""
+    return _by_one_case(few, work) or _plain(few, (_sums,), work)
 
 
 def _by_one_case(few: Examples, work: Work) -> Expression | None:
@@ -120,9 +125,9 @@ def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
     return found
 
 
-def plain_law(examples: Examples, cases: int = 0) -> Expression | None:
+def plain_law(examples: Examples, cases: int = 0, work: Work | None = None) -> Expression | None:
     """The same without sums: a constant, one or two columns, a product of powers, and of so many ``cases`` these."""
-    few, work = simple(examples), Work()
+    few, work = simple(examples), work or Work()
     return _plain(few, QUICK, work) or _Cases(QUICK, ATTEMPTS, work).law(few, cases)
 
 
@@ -218,6 +223,12 @@ def _conditions(few: Examples, work: Work) -> Iterator[Expression]:
     yield from conditioned(few.wanted, few.columns, work)
 
 
+def _presence(few: Examples, work: Work) -> Iterator[Expression]:
+    """The same where one of them is 0; two other numbers may go along with a column, of which they are but a few."""
+    if (few.wanted == 0).any():
+        yield from _conditions(few, work)
+
+
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
@@ -273,26 +284,26 @@ def _fraction(number: float) -> Fraction | None:
     return found if found and abs(float(found) / number - 1) < 1e-9 else None
 
 
-def near_law(few: Examples) -> Expression:
+def near_law(few: Examples, work: Work | None = None) -> Expression:
     """A product of powers, or by case the commonest value: near the examples, not equal to them."""
     if len(few) and (few.wanted > 0).all() and len(np.unique(few.wanted)) > 8:
         logs = {name: np.log(column) for name, column in _positive(few).items()}
         chosen = [*_stepwise(logs, np.log(few.wanted.astype(np.float64)))][: max(1, len(few) // 3)]
         return ["power", *_line(few, {name: logs[name] for name in chosen})]
-    return _commonest(few, NEAR_CASES)
+    return _commonest(few, NEAR_CASES, work or Work())
 
 
-def _commonest(few: Examples, cases: int) -> Expression:
+def _commonest(few: Examples, cases: int, work: Work) -> Expression:
     values, counts = np.unique(few.wanted, return_counts=True)
     if len(values) < 2 or not cases:
         return ["const", int(values[counts.argmax()]) if len(values) else 0, 1]
-    tests = enumerate(_tests(few, False, Work()))
+    tests = enumerate(_tests(few, False, work))
     best = min(((_wrong(few.wanted, held), number, held, one) for number, (held, one) in tests),
                default=None, key=lambda each: each[:2])  # fmt: skip
     if best is None or best[0] >= len(few) - counts.max():
         return ["const", int(values[counts.argmax()]), 1]
-    held = best[2]
-    return ["if", best[3], *(_commonest(simple(few.some(np.flatnonzero(part))), cases - 1) for part in (held, ~held))]
+    parts = [simple(few.some(np.flatnonzero(part))) for part in (best[2], ~best[2])]
+    return ["if", best[3], *(_commonest(part, cases - 1, work) for part in parts)]
 
 
 def _wrong(wanted: Ints, held: NDArray[np.bool_]) -> int:
@@ -375,7 +386,7 @@ def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[s
     return found[:2]
 
 
-QUICK: Final = (_conditions, _pairs, _product)
+QUICK: Final = (_presence, _pairs, _product, _conditions)
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------
@@ -441,8 +452,12 @@ def _tests(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[n
     found: dict[bytes, tuple[float, int, NDArray[np.bool_], list[Any]]] = {}
     kind = np.unique(few.wanted, return_inverse=True)[1]
     fit = _Fit(few) if (few.wanted > 0).all() and kind.max(initial=0) >= SPREAD else None
-    number = 0
+    each = 500 + len(few) * (30 if fit else 1)
+    work.spend(len(few.columns) * each)
     for number, one in enumerate(_choices(few) if choices or fit else _comparisons(few)):
+        work.spend(each)
+        if work.is_spent:
+            break
         held = expressions.test(one, few.columns)
         share = int(held.sum())
         if not 0 < share < len(few):
@@ -450,7 +465,6 @@ def _tests(few: Examples, choices: bool, work: Work) -> Iterator[tuple[NDArray[n
         key = min(held.tobytes(), (~held).tobytes())
         if key not in found:
             found[key] = (fit.left(held) if fit else _mixed(kind, held, share), number, held, one)
-    work.spend((number + len(few.columns)) * (500 + len(few) * (30 if fit else 1)))
     for _, _, held, one in sorted(found.values(), key=lambda each: each[:2])[:40]:
         yield held, one
 

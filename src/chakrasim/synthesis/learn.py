@@ -16,7 +16,7 @@ from chakrasim.synthesis.grammar.aligned import aligned
 from chakrasim.synthesis.grammar.context import told_apart
 from chakrasim.synthesis.grammar.durations import scatter_of
 from chakrasim.synthesis.groups import grid_of
-from chakrasim.synthesis.loops import Place
+from chakrasim.synthesis.loops import Looks, Place
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.peel import peeled
 from chakrasim.synthesis.read import Reading, ranks_of, read_by_loops
@@ -50,9 +50,9 @@ def learn_program(
         own, roles = aligned(own, roles)
     else:
         own, roles = told_apart(own, roles)
-        own = peeled(own, roles)
+        own = peeled(own, roles, Looks())
     ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]
-    loop, where, readings = read_by_loops(ranks)
+    loop, where, readings = read_by_loops(ranks, looks := Looks())
     columns = columns_of([parameters for parameters, _ in jobs])
     more: list[dict[str, int]] = [{} for _ in jobs]
     if not stated:
@@ -62,13 +62,16 @@ def learn_program(
     tables = Tables(readings, [{**own, **latent} for own, latent in zip(columns, more, strict=True)])
     search = Search(tables, loop, where, roles.known, recorded=recorded)
     search.learn(progress)
-    grid, no_grid = grid_of([(job.ranks, job.process_groups) for _, job in jobs], tables.job_columns())
+    grid, no_grid = grid_of(
+        [(job.ranks, job.process_groups) for _, job in jobs], tables.job_columns(), search.known.work
+    )
     found, left = find_reasons(readings, roles, where, search.counters)
     said, left_out = search.metadata()
     model = Model(tuple(roles.known), loop, search.counts, search.marks, search.present, search.numbers, found,
                   frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters), left_out,
                   scatter_of(search.times))  # fmt: skip
-    return model, search.lost | {f"groups {role}": 1.0 for role in no_grid} | left, more
+    missed = {"the order of kinds: loops that were not looked into": 1.0} if looks.left <= 0 else {}
+    return model, search.lost | {f"groups {role}": 1.0 for role in no_grid} | left | missed, more
 
 
 def find_reasons(
@@ -98,13 +101,24 @@ def _rules_of(role: int, own: Sequence[Case], rules: Rules, work: Work) -> tuple
     few = [*own[:: max(1, len(own) // reasons.TRIED)]]
     for again in (True, True, False):
         found, left = reasons.find(role, few, rules, work)
-        answers = [{rules.answer(rule, role, case.node, case.lane) for rule in found} - {-1} for case in own]
-        wrong = [case for case, answer in zip(own, answers, strict=True) if answer != {*case.waits}]
+        answers = [*_answers(found, role, own, rules, work)]
+        wrong = [case for case, answer in zip(own, answers, strict=False) if answer != {*case.waits}]
         if left or not wrong or not again:
             break
         few += wrong[:: max(1, len(wrong) // AGAIN)]
-    off = sum(len(answer ^ {*case.waits}) for case, answer in zip(own, answers, strict=True))
-    return found, off / max(1, sum(len(case.waits) for case in own))
+    off = sum(len(answer ^ {*case.waits}) for case, answer in zip(own, answers, strict=False))
+    return found, off / max(1, sum(len(case.waits) for case in own[: len(answers)]))
+
+
+def _answers(found: Sequence[Rule], role: int, own: Sequence[Case], rules: Rules, work: Work) -> Iterator[set[int]]:
+    """What the rules find for each case, until the role's share of the work is spent."""
+    work.begin()
+    for case in own:
+        looks = rules.looks
+        yield {rules.answer(rule, role, case.node, case.lane) for rule in found} - {-1}
+        work.spend(reasons.LOOK * (rules.looks - looks))
+        if work.is_spent:
+            return
 
 
 def _cases(

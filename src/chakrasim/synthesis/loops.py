@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 ROOT: Final = 0
+DEEPEST: Final = 40
+"""Loops in each other, at most."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,32 @@ class Place:
     at: tuple[int, ...]
 
 
-def loops_of(traces: Iterable[Sequence[int]]) -> Loop:
-    """The loops of all traces together."""
-    graph = _Graph()
+@dataclass
+class Looks:
+    """How many nodes and edges may still be looked at in the search for loops, in which each takes some 50 ns."""
+
+    left: int = 300_000_000
+
+    def spend(self, count: int) -> None:
+        """So many are looked at."""
+        self.left -= count
+
+
+def loops_of(traces: Iterable[Sequence[int]], looks: Looks | None = None) -> Loop:
+    """The loops of all traces together, as far as there are ``looks`` for, and not more than ``DEEPEST`` in each other;
+    in the others nothing is in order."""
+    graph = _Graph(looks or Looks())
     for number, roles in enumerate(traces):
         graph.add(roles, 1 << number)
-    return Loop(ROOT, graph.body({*graph.follow}, graph.follow, {}))
+    return Loop(ROOT, graph.body({*graph.follow}, graph.follow, {}, 0))
 
 
 class _Graph:
     """What follows what, and in which traces: these are bits of a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: Looks) -> None:
+        self.looks = looks
+        self.nodes = 0
         self.follow: dict[int, set[int]] = defaultdict(set)
         self.used: dict[tuple[int, int], int] = defaultdict(int)
         self.first: list[dict[int, int]] = []
@@ -56,14 +72,18 @@ class _Graph:
     def add(self, roles: Sequence[int], bit: int) -> None:
         """A trace; before its first node there is none, -1."""
         self.every.append(roles)
+        self.nodes += len(roles)
         self.first.append({role: at for at, role in reversed([*enumerate(roles)])})
         for a, b in {*zip((-1, *roles), roles, strict=False)}:
             self.used[a, b] |= bit
             self.follow[a].add(b)
             self.follow[b] |= set()
 
-    def body(self, inside: set[int], edges: dict[int, set[int]], entered: dict[int, int]) -> tuple[int | Loop, ...]:
-        """What these roles are, in order. ``entered``: those that are come to from outside, and in which traces."""
+    def body(
+        self, inside: set[int], edges: dict[int, set[int]], entered: dict[int, int], deep: int
+    ) -> tuple[int | Loop, ...]:
+        """What these roles are, in order. ``entered``: those that are come to from outside, and in which traces.
+        ``deep``: how many loops they are in."""
         found: list[int | Loop] = []
         for part in _parts(inside, edges):
             if len(part) == 1 and part[0] not in edges[part[0]]:
@@ -74,26 +94,41 @@ class _Graph:
             for a in inside - own:
                 for b in edges[a] & own:
                     entries[b] = entries.get(b, 0) | self.used[a, b]
-            heads = self.heads(own, edges, entries)
-            visits = visits_of(self.every, own)
-            within = {a: {b for b in edges[a] & own if b not in heads or _leads_to(visits, a, b)} for a in own}
-            if all(within[a] == edges[a] & own for a in own):
-                within = {a: (edges[a] & own) - heads for a in own}
             number = next(self.numbers)
-            found.append(Loop(number, self.body(own, within, entries)))
+            found.append(Loop(number, self.body(own, self.within(own, edges, entries, deep), entries, deep + 1)))
         return tuple(found)
+
+    def within(
+        self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
+    ) -> dict[int, set[int]]:
+        """What follows what in an iteration of the loop of these roles: nothing where no more is looked at."""
+        if self.looks.left <= 0 or deep >= DEEPEST:
+            return {a: set() for a in own}
+        heads = self.heads(own, edges, entries)
+        visits = self.visits(own)
+        self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
+        found = {a: {b for b in edges[a] & own if b not in heads or _leads_to(visits, a, b)} for a in own}
+        if all(found[a] == edges[a] & own for a in own):
+            return {a: (edges[a] & own) - heads for a in own}
+        return found
+
+    def visits(self, own: set[int]) -> list[dict[int, int]]:
+        """As `visits_of` has them of all traces."""
+        self.looks.spend(self.nodes)
+        return visits_of(self.every, own)
 
     def heads(self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int]) -> set[int]:
         """With what an iteration begins: the entry that comes before the others in all traces, else, of those that none
         leads to, the one that most traces come in by, and others of which no trace shows that they begin something that
         is repeated within an iteration."""
         before = [one for one in sorted(entries) if all(self.comes_before(one, other) for other in entries)]
-        visits = visits_of(self.every, own)
+        visits = self.visits(own)
+        self.looks.spend(len(visits) * len(entries) ** 2)
         first = {next(iter(each)) for each in visits} & {*entries}
         free = {one for one in first if not any(_leads_to(visits, other, one) for other in first)}
         most = max(sorted(entries), key=lambda one: entries[one].bit_count())
         heads = {before[0]} if before else free or {most}
-        while True:
+        while self.looks.left > 0:
             outer = self.traces(own, heads)
             more = set()
             for part in _parts(own, {a: (edges[a] & own) - heads for a in own}):
@@ -102,13 +137,18 @@ class _Graph:
                     more |= others
                 elif len(part) > 1:
                     more |= {one for one in others if self.alternate(own, heads, one)}
+            self.looks.spend(len(own) * len(heads))
             if not more:
-                return heads
+                break
             heads |= more
+        return heads
 
     def alternate(self, own: set[int], heads: set[int], other: int) -> bool:
         """Whether no trace shows the other in a loop within: there it comes twice with no head between, more than once
-        in a visit, and heads do not come so."""
+        in a visit, and heads do not come so. None does when no more is looked at."""
+        self.looks.spend(self.nodes)
+        if self.looks.left <= 0:
+            return False
         for roles in self.every:
             if other in roles and not heads.isdisjoint(roles):
                 last = within = 0

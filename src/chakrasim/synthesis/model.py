@@ -25,7 +25,7 @@ class Model:
     roles: by number.
     loop: the order of roles.
     counts: by loop, how often it comes in an iteration of the one around it.
-    marks: by loop, what its iterations say of which they are: a column of theirs.
+    marks: by loop, what its iterations say of which they are: columns of theirs.
     present: by role, whether it comes in an iteration of its innermost loop: more than 0.
     numbers: by role, each of its numbers; those that speak of others of the role behind these.
     reasons: of control and of data waits, by role the rules that find them.
@@ -41,7 +41,7 @@ class Model:
     roles: tuple[Role, ...]
     loop: Loop
     counts: dict[int, Expression]
-    marks: dict[int, Expression]
+    marks: dict[int, list[Expression]]
     present: dict[int, Expression]
     numbers: dict[int, dict[str, Expression]]
     reasons: tuple[dict[int, list[Rule]], dict[int, list[Rule]]]
@@ -55,8 +55,10 @@ class Model:
 
     def laws(self) -> Iterator[Expression]:
         """Of counts, marks, presence and numbers."""
-        for one in (self.counts, self.marks, self.present):
+        for one in (self.counts, self.present):
             yield from one.values()
+        for marks in self.marks.values():
+            yield from marks
         for own in self.numbers.values():
             yield from own.values()
 

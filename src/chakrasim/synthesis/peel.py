@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from chakrasim.synthesis.loops import body_roles, inner_loops, looped, loops_of, visits_of
+from chakrasim.synthesis.loops import Looks, body_roles, inner_loops, looped, loops_of, visits_of
 from chakrasim.synthesis.roles import Nodes, Roles
 
 FIRST: Final = "first"
@@ -19,11 +19,12 @@ MOST: Final = 16
 """First turns, at most."""
 
 
-def peeled(traces: Sequence[Nodes], roles: Roles) -> list[Nodes]:
-    """The traces with first turns as roles of their own, which are added to the roles."""
+def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> list[Nodes]:
+    """The traces with first turns as roles of their own, which are added to the roles, as far as there are ``looks``
+    for."""
     lists = [nodes.role for nodes in traces]
     for _ in range(MOST):
-        found = _turn(lists)
+        found = _turn(lists, looks)
         if found is None:
             break
         own, role = found
@@ -33,13 +34,16 @@ def peeled(traces: Sequence[Nodes], roles: Roles) -> list[Nodes]:
     return [replace(nodes, role=own) for nodes, own in zip(traces, lists, strict=True)]
 
 
-def _turn(traces: Sequence[Sequence[int]]) -> tuple[set[int], int] | None:
+def _turn(traces: Sequence[Sequence[int]], looks: Looks) -> tuple[set[int], int] | None:
     """Roles of a loop, and the one of them whose first turn, taken out, takes others out of the loop: all that comes
     until its next turn. None if there is none."""
-    for loop, _ in reversed([*inner_loops(loops_of(traces))]):
+    nodes = sum(map(len, traces))
+    for loop, _ in reversed([*inner_loops(loops_of(traces, looks))]):
         own = body_roles(loop)
         begins = sorted({next(iter(visit)) for visit in visits_of(traces, own)})
-        for role in begins[:TRIED]:
+        looks.spend(nodes)
+        for role in begins[:TRIED] if looks.left > 0 else ():
+            looks.spend(3 * nodes)
             without = [_renamed(each, own, role, -2) for each in traces]
             left = own - looped(without, own) - {role}
             between = [each for roles in without for each in _between(roles, own, role)]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from chakrasim.synthesis.expressions import Ints
-from chakrasim.synthesis.loops import Iterations, Loop, Place, inner_loops, loops_of, places, read_trace
+from chakrasim.synthesis.loops import Iterations, Looks, Loop, Place, inner_loops, loops_of, places, read_trace
 from chakrasim.synthesis.roles import Nodes, Roles, metadata
 from chakrasim.trace.job.job import Job
 
@@ -67,9 +67,9 @@ def places_of(groups: Mapping[str, Sequence[Sequence[int]]], ranks: int) -> dict
     return found
 
 
-def read_by_loops(ranks: Sequence[Rank]) -> tuple[Loop, dict[int, Place], list[Reading]]:
+def read_by_loops(ranks: Sequence[Rank], looks: Looks) -> tuple[Loop, dict[int, Place], list[Reading]]:
     """The loops of all traces, where each role stands, and the traces read by them."""
-    loop = loops_of(rank.nodes.role for rank in ranks)
+    loop = loops_of((rank.nodes.role for rank in ranks), looks)
     where = places(loop)
     count = 1 + sum(1 for _ in inner_loops(loop))
     return loop, where, [Reading(rank, *read_trace(rank.nodes.role, where, count)) for rank in ranks]

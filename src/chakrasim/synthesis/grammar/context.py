@@ -5,9 +5,11 @@ operator at its place in the loop.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 import numpy as np
@@ -114,19 +116,43 @@ def _flat(run: Run) -> list[int]:
 def runs_of(tokens: Ints) -> tuple[int | Run, ...]:
     """The sequence with what comes several times in a row as runs: that which covers most first, and in what is
     repeated and beside it again."""
-    best = (0, 0, 0)
-    for period in range(1, min(len(tokens) // 2, LONGEST) + 1):
-        same = np.concatenate(([0], tokens[:-period] == tokens[period:], [0])).astype(np.int8)
-        begins, ends = np.flatnonzero(np.diff(same) > 0), np.flatnonzero(np.diff(same) < 0)
-        lengths = ends - begins
-        lengths[lengths < (period if period > 1 else FEWEST - 1)] = 0
-        if len(lengths) and lengths.max() and lengths.max() + period > best[0]:
-            at = int(lengths.argmax())
-            best = int(lengths[at]) + period, period, int(begins[at])
-    covered, period, begin = best
-    if not covered:
-        return tuple(tokens.tolist())
-    count = covered // period
-    end = begin + count * period
-    run = Run(runs_of(tokens[begin : begin + period]), count)
-    return (*runs_of(tokens[:begin]), run, *runs_of(tokens[end:]))
+    heap = [
+        stretch for period in range(1, min(len(tokens) // 2, LONGEST) + 1) for stretch in _stretches(tokens, period)
+    ]
+    heapify(heap)
+    begins, ends = [-1, len(tokens)], [0, len(tokens)]
+    taken: list[tuple[int, int, int]] = []
+    while heap:
+        covered, period, begin = heappop(heap)
+        end = begin - covered
+        if begin >= ends[at := bisect_right(begins, begin) - 1] and end <= begins[at + 1]:
+            end -= (end - begin) % period
+            begins.insert(at + 1, begin)
+            ends.insert(at + 1, end)
+            taken.append((begin, end, period))
+            continue
+        for after in range(at, bisect_left(begins, end)):
+            first, last = max(begin, ends[after]), min(end, begins[after + 1])
+            if last - first >= _least(period):
+                heappush(heap, (first - last, period, first))
+    found: list[int | Run] = []
+    done = 0
+    for begin, end, period in sorted(taken):
+        found += tokens[done:begin].tolist()
+        found.append(Run(runs_of(tokens[begin : begin + period]), (end - begin) // period))
+        done = end
+    return (*found, *tokens[done:].tolist())
+
+
+def _stretches(tokens: Ints, period: int) -> Iterator[tuple[int, int, int]]:
+    """What comes at least twice in a row: how many tokens it covers, negative, after how many it comes again, where."""
+    same = np.concatenate(([0], tokens[:-period] == tokens[period:], [0])).astype(np.int8)
+    begins, ends = np.flatnonzero(np.diff(same) > 0), np.flatnonzero(np.diff(same) < 0)
+    long = ends - begins + period >= _least(period)
+    for begin, end in zip(begins[long].tolist(), ends[long].tolist(), strict=True):
+        yield begin - end - period, period, begin
+
+
+def _least(period: int) -> int:
+    """Tokens that a run covers at least."""
+    return 2 * period if period > 1 else FEWEST

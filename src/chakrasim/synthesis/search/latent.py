@@ -9,7 +9,7 @@ import numpy as np
 
 from chakrasim.synthesis.columns import run_lengths
 from chakrasim.synthesis.expressions import Ints
-from chakrasim.synthesis.laws import Examples, law, plain_law
+from chakrasim.synthesis.laws import Examples, law
 from chakrasim.synthesis.loops import Loop, inner_loops
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import Roles
@@ -30,7 +30,7 @@ def latent_parameters(
             break
         examples = Examples(own, columns)
         work.begin()
-        if plain_law(examples) is None and law(examples, work=work) is None:
+        if law(examples, work=work) is None:
             columns[name] = found[name] = own
     return found
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chakrasim.synthesis import expressions
+from chakrasim.synthesis.columns import MARK
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.laws import (
     CASES,
     FEW,
     Examples,
+    beyond_plain,
     law_by_case,
     near_law,
-    one_law,
     plain_law,
     relevant,
     simple,
 )
+from chakrasim.synthesis.search.digits import digit_sums
 from chakrasim.synthesis.search.sums import ROWS, spread
 from chakrasim.synthesis.search.totals import Inside, added, law_of_totals, products_of
 from chakrasim.synthesis.search.work import Work
@@ -39,6 +42,8 @@ SPARE: Final = 8
 """Examples for each term of a sum that was not tried on other jobs than it is from, at least."""
 SURE: Final = 2
 """Cases that a law may have that was not tried on other jobs than it is from."""
+DIGITS: Final = -1
+"""In place of a number of cases: a plain law, or one of digits."""
 ALONG: Final = 2
 """Cases of what goes along a column, and of where that begins."""
 METERED: Final = " of meter "
@@ -55,9 +60,9 @@ class Known:
     work: Work = field(default_factory=Work)
 
     def law(self, examples: bytes, few: Examples, cases: int) -> Expression | None:
-        """A law that gives the examples; one without cases is searched for once."""
+        """A law that gives the examples and is not plain; one without cases is searched for once."""
         if examples not in self.no_one:
-            found = one_law(few, self.work)
+            found = beyond_plain(few, self.work)
             if found is not None:
                 return found
             self.no_one.add(examples)
@@ -182,15 +187,26 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
     examples = b"|".join([(few.wanted // unit).tobytes(), *named])
     key = b"%d|" % cases + examples
     if key not in known.found or not expressions.names(known.found[key][0] or ["const"]) <= {*columns}:
-        found = plain_law(few)
+        found = plain_law(few, 0, known.work)
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
-        known.found[key] = found or known.law(examples, few, cases), unit
+            if found is None and level == 2:
+                found = _along_two(wanted, table, known, min(cases, ALONG))
+        if cases == DIGITS:
+            known.found[key] = (
+                found
+                or next(
+                    filter(lambda one: few.given_by(one).all(), digit_sums(few.wanted, few.columns, known.work)), None
+                ),
+                unit,
+            )
+        else:
+            known.found[key] = found or known.law(examples, few, cases), unit
     found, of = known.found[key]
     return expressions.times(found, Fraction(unit, of)) if found is not None and unit != of else found
 
 
-def guess(wanted: Ints, table: Table) -> tuple[Expression, float]:
+def guess(wanted: Ints, table: Table, work: Work) -> tuple[Expression, float]:
     """Something near what is wanted where no law was found: by case the commonest value, or for what is spread over
     many values a product of powers. How far off the like from four fifths of the jobs is in the others: the sum of
     what it is off by that of what is wanted."""
@@ -198,7 +214,9 @@ def guess(wanted: Ints, table: Table) -> tuple[Expression, float]:
     columns = table.columns(2)
 
     def near(chosen: Ints) -> Expression:
-        return near_law(simple(Examples(wanted[chosen], {name: column[chosen] for name, column in columns.items()})))
+        work.begin()
+        own = {name: column[chosen] for name, column in columns.items()}
+        return near_law(simple(Examples(wanted[chosen], own)), work)
 
     jobs = np.unique(table.job)
     out = np.isin(table.job[rows], jobs[::5])
@@ -253,6 +271,51 @@ def _along(wanted: Ints, table: Table, level: int, known: Known, cases: int) -> 
         if start is not None:
             return ["+", start, ["*", by, ["column", name]]]
     return None
+
+
+def _along_two(wanted: Ints, table: Table, known: Known, cases: int) -> Expression | None:
+    """What goes evenly along two of the columns that say which an iteration is, within each trace."""
+    marks = {name: column for name, column in table.levels[2].items() if name.startswith(MARK)}
+    for one, other in combinations(marks, 2):
+        slopes = _two_slopes(wanted, marks[one], marks[other], table.rank)
+        if slopes is None:
+            continue
+        found: Expression | None = None
+        left = wanted
+        for name, (told, value) in zip((one, other), slopes, strict=True):
+            part = table.some(told)
+            by = _find(value[told], part, known, level_of(value[told], part), cases)
+            if by is None:
+                break
+            left = left - expressions.value(by, table.columns(2), len(wanted)) * marks[name]
+            term: Expression = ["*", by, ["column", name]]
+            found = term if found is None else ["+", found, term]
+        else:
+            level = level_of(left, table)
+            start = _find(left, table, known, level, cases) if level < 2 else None
+            if start is not None and found is not None:
+                return ["+", start, found]
+    return None
+
+
+def _two_slopes(wanted: Ints, one: Ints, other: Ints, group: Ints) -> list[tuple[NDArray[np.bool_], Ints]] | None:
+    """The same as `_slopes` for each of two columns together; groups in which they go alike tell nothing."""
+    order = np.argsort(group, kind="stable")
+    begins = np.flatnonzero(np.diff(group[order], prepend=-1))
+    found = [(np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.int64)) for _ in range(2)]
+    for rows in np.split(order, begins[1:]):
+        rise = wanted[rows] - wanted[rows[0]]
+        across = np.stack([column[rows] - column[rows[0]] for column in (one, other)], axis=1)
+        varies = np.flatnonzero(across.any(axis=0))
+        slopes, _, rank, _ = np.linalg.lstsq(across[:, varies].astype(np.float64), rise.astype(np.float64), rcond=None)
+        whole = np.rint(slopes).astype(np.int64)
+        if rank < len(varies):
+            continue
+        if (across[:, varies] @ whole != rise).any():
+            return None
+        for at, slope in zip(varies.tolist(), whole.tolist(), strict=True):
+            found[at][0][rows], found[at][1][rows] = True, slope
+    return found if all(told.any() for told, _ in found) else None
 
 
 def _slopes(wanted: Ints, column: Ints, group: Ints) -> tuple[NDArray[np.bool_], Ints] | None:

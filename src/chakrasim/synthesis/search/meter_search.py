@@ -23,10 +23,12 @@ _ONE: Final[Expression] = ["const", 1, 1]
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """The examples: the pieces of ``kinds``, those of the rarest first, and what stands beside them."""
+    """The examples: the pieces of ``kinds``, those of the rarest first, and what stands beside them. ``beside``: runs
+    in which something is let go outside of the loop."""
 
     kinds: Sequence[Pieces]
     pieces: Pieces
+    beside: Ints
     own: Table
     around: Table
     known: Known
@@ -63,13 +65,16 @@ class _Second:
     apart: Expression
 
 
-def meter_of(number: int, loop: int, kinds: Sequence[Pieces], own: Table, around: Table, known: Known) -> Meter | None:
-    """The meter that lets go these pieces, in each iteration one of each of one or two ``kinds``; or None."""
+def meter_of(
+    number: int, loop: int, kinds: Sequence[Pieces], own: Table, around: Table, known: Known, beside: Sequence[int] = ()
+) -> Meter | None:
+    """The meter that lets go these pieces, in each iteration one of each of one or two ``kinds``, and in some runs
+    more ``beside`` the loop; or None."""
     pieces = Pieces(np.sum([each.value for each in kinds], axis=0), kinds[0].parent)
     if (pieces.value > 0).sum() < FEWEST or len(kinds) > 2:
         return None
     ordered = sorted(kinds, key=lambda each: len(np.unique(own.job[each.value > 0])))
-    seen = _Seen(ordered, pieces, own, around, known)
+    seen = _Seen(ordered, pieces, np.array(beside, np.int64), own, around, known)
     part = _second_part(seen) if len(kinds) == 2 else None
     weight = _main_weight(seen, part) if part or len(kinds) == 1 else None
     if weight is None:
@@ -226,7 +231,7 @@ def _checked(meter: Meter, seen: _Seen) -> Meter | None:
     live = np.unique(parent[pieces.value > 0])
     columns = own.asked(*laws), around.asked(*laws), parent, runs
     fires = meter.columns(*columns)[0][f"fires of meter {meter.number}"]
-    ends = np.flatnonzero(pieces.last() & np.isin(parent, live) & (fires == 0))
+    ends = np.flatnonzero(pieces.last() & np.isin(parent, np.union1d(live, seen.beside)) & (fires == 0))
     flush = find((pieces.value[ends] > 0).astype(np.int64), own.some(ends), seen.known) if len(ends) else _NOTHING
     if flush is None:
         return None

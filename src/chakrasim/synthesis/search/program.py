@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from chakrasim.progress import Progress, told
-from chakrasim.synthesis.columns import mark_of, missing, path_columns, turn_columns
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
@@ -19,6 +20,8 @@ from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
 from chakrasim.synthesis.read import Reading
 from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
+from chakrasim.synthesis.search.digits import turns_in
+from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
@@ -26,6 +29,8 @@ from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 
 TOLD: Final = 6
 """Roles of a loop of which a column says whether they come, at most."""
+MARKS: Final = 3
+"""Of a loop, at most."""
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
 
@@ -37,6 +42,7 @@ class Tables:
         self.readings = readings
         self.jobs = jobs
         self.made: dict[tuple[int, ...], Table] = {}
+        self.around: dict[int, Ints] = {}
         self.more: dict[int, dict[str, Ints]] = defaultdict(dict)
         """Of meters, by loop."""
         self.totals: Totals | None = None
@@ -64,7 +70,26 @@ class Tables:
         made = self.made[loops]
         first, second, third = made.levels
         inside = None if self.totals is None else Inside(self.totals, loops)
-        return Table(made.job, made.rank, (first, second, {**third, **self.more[loops[-1]]}), inside)
+        return Table(made.job, made.rank, (first, second, {**third, **self._more(loops)}), inside)
+
+    def _more(self, loops: tuple[int, ...]) -> dict[str, Ints]:
+        """What was told of the iterations of the last of these loops, and what those around them say."""
+        if len(loops) < 2 or not any(self.more[loop] for loop in loops[:-1]):
+            return self.more[loops[-1]]
+        parent = self.parents(loops[-1], loops[-2])
+        return marks_in(self._more(loops[:-1]), parent) | self.more[loops[-1]]
+
+    def offsets(self, loop: int) -> Ints:
+        """int64[readings + 1]: where the iterations of a loop begin."""
+        return np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
+
+    def parents(self, loop: int, around: int) -> Ints:
+        """int64[n]: of each iteration of a loop that of the one around it, by place in the table of that."""
+        if loop not in self.around:
+            parents = [np.array(reading.iterations[loop].parent, np.int64) for reading in self.readings]
+            offsets = self.offsets(around).tolist()
+            self.around[loop] = np.concatenate([own + at for own, at in zip(parents, offsets, strict=False)])
+        return self.around[loop]
 
     def _make(self, loops: tuple[int, ...]) -> Table:
         job, rank, rows = [], [], []
@@ -98,7 +123,7 @@ class Search:
         self.titles = titles(roles)
         self.inner = {one.number: around for one, around in inner_loops(loop)}
         self.occurrences = _occurrences(self.readings)
-        self.totals = Totals(where, self._own, self._parents, lambda loop: int(self._offsets(loop)[-1]),
+        self.totals = Totals(where, self._own, tables.parents, lambda loop: int(tables.offsets(loop)[-1]),
                              lambda role, name: self._wanted(role)[name])  # fmt: skip
         tables.totals = self.totals
         self.known = Known()
@@ -106,7 +131,7 @@ class Search:
         self.unsure: set[int] = set()
         """Roles of which no law says whether they come."""
         self.counts: dict[int, Expression] = {}
-        self.marks: dict[int, Expression] = {}
+        self.marks: dict[int, list[Expression]] = {}
         self.present: dict[int, Expression] = {}
         self.numbers: dict[int, dict[str, Expression]] = {}
         self.counters: set[str] = set()
@@ -115,8 +140,9 @@ class Search:
     def learn(self, progress: Progress | None) -> None:
         """Find the laws of all counts and kinds of nodes."""
         for number, around in self.inner.items():
-            wanted = _counts(self.readings, number, around[-1])
-            self.counts[number] = self._law(f"count of loop {number}", wanted, self.tables.of(around))
+            wanted, table = _counts(self.readings, number, around[-1]), self.tables.of(around)
+            found = levels.find(wanted, table, self.known, 0) or lag_law(wanted, around[-1], table, self.known)
+            self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
         for role in self.occurrences:
             self._comes(role, cases=0)
@@ -144,20 +170,39 @@ class Search:
                 self._role(role, cases)
 
     def _mark(self, loop: int) -> None:
-        """A column of what each iteration of a loop says of which it is, such as a layer: a small number that all its
-        nodes of a kind have, goes along the loop, and has a law without cases."""
-        table = self.tables.of((*self.inner[loop], loop))
-        for role in self.occurrences:
-            if self.where[role].loops[-1] != loop or not self._presence(role).all():
+        """Columns of what each iteration of a loop says of which it is, such as a layer: small numbers of nodes in it
+        that go along the loop and have a law without cases; those that most iterations say first."""
+        loops = (*self.inner[loop], loop)
+        table = self.tables.of(loops)
+        marks: list[Expression] = []
+        for rows, wanted in self._said(loops):
+            part = table.some(rows)
+            if len(marks) >= MARKS or levels.level_of(wanted, part) < 2:
                 continue
+            law = levels.find(wanted, part, self.known, levels.DIGITS)
+            for one in () if law is None else (law, *turns_in(law)):
+                made = expressions.value(one, table.columns(2), len(table.job))
+                if made.tobytes() not in {own.tobytes() for own in self.tables.of(loops).levels[2].values()}:
+                    self.tables.more[loop][mark_of(loop, len(marks))] = made
+                    marks.append(one)
+        if marks:
+            self.marks[loop] = marks
+
+    def _said(self, loops: tuple[int, ...]) -> list[tuple[Ints, Ints]]:
+        """The iterations of the last of these loops in which a kind of node comes, and a small number that it says
+        there first, each pair once, those of most iterations first."""
+        found: dict[bytes, tuple[Ints, Ints]] = {}
+        for role in self.occurrences:
+            around, rows = self.where[role].loops, self._own(role)
+            if around[: len(loops)] != loops:
+                continue
+            for outer, inner in reversed([*pairwise(around[len(loops) - 1 :])]):
+                rows = self.tables.parents(inner, outer)[rows]
+            rows, first = np.unique(rows, return_index=True)
             for wanted in self._wanted(role).values():
-                if wanted.max() >= COUNTER or wanted.tobytes() in {own.tobytes() for own in table.levels[2].values()}:
-                    continue
-                law = levels.find(wanted, table, self.known, 0) if levels.level_of(wanted, table) == 2 else None
-                if law is not None:
-                    self.marks[loop] = law
-                    self.tables.more[loop][mark_of(loop)] = wanted
-                    return
+                if wanted.min(initial=0) >= 0 and wanted.max(initial=0) < COUNTER:
+                    found.setdefault(rows.tobytes() + wanted[first].tobytes(), (rows, wanted[first]))
+        return sorted(found.values(), key=lambda each: -len(each[0]))
 
     def _comes(self, role: int, cases: int = CASES) -> None:
         """Whether a role comes. Without ``cases`` it may be found later, when more is known."""
@@ -167,7 +212,7 @@ class Search:
         self.unsure.discard(role)
         if law is None:
             self.unsure.add(role)
-            law, self.lost[what] = levels.guess(here, table) if cases else (["const", 0, 1], 1.0)
+            law, self.lost[what] = levels.guess(here, table, self.known.work) if cases else (["const", 0, 1], 1.0)
         else:
             self._tell_presence(role, here, table)
         self.present[role] = law
@@ -197,7 +242,7 @@ class Search:
         """For each node of a role."""
         loops, here = self.where[role].loops, np.flatnonzero(self._presence(role))
         part = self.tables.of(loops).some(here)
-        parents = [self._parents(loop, around) for around, loop in pairwise(loops)]
+        parents = [self.tables.parents(loop, around) for around, loop in pairwise(loops)]
         first, second, third = part.levels
         return replace(part, levels=(first, second, {**third, **turn_columns(here, loops, parents)}))
 
@@ -225,25 +270,21 @@ class Search:
         return dict(zip(self.roles[role].numbers(), columns, strict=True))
 
     def _presence(self, role: int) -> Ints:
-        here = np.zeros(int(self._offsets(self.where[role].loops[-1])[-1]), np.int64)
+        here = np.zeros(int(self.tables.offsets(self.where[role].loops[-1])[-1]), np.int64)
         here[self._own(role)] = 1
         return here
 
     def _own(self, role: int) -> Ints:
         """int64[n]: of each node of a role the iteration of its innermost loop, by place in the table of that."""
-        offsets = self._offsets(self.where[role].loops[-1])
+        offsets = self.tables.offsets(self.where[role].loops[-1])
         readings = self.readings
         return np.concatenate([offsets[number] + readings[number].own[at] for number, at in self.occurrences[role]])
-
-    def _offsets(self, loop: int) -> Ints:
-        """int64[readings + 1]: where the iterations of a loop begin."""
-        return np.cumsum([0, *(len(reading.iterations[loop]) for reading in self.readings)])
 
     def _law(self, what: str, wanted: Ints, table: Table) -> Expression:
         self.lost.pop(what, None)
         found = levels.find(wanted, table, self.known)
         if found is None:
-            found, self.lost[what] = levels.guess(wanted, table)
+            found, self.lost[what] = levels.guess(wanted, table, self.known.work)
         return found
 
     def _numbers(self, role: int, wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
@@ -264,7 +305,7 @@ class Search:
             sized = [name for name in found if name not in self.counters and np.ptp(wanted[name])]
             self.totals.add(role, [name for name in sized if name not in known])
         for name in [name for name in wanted if name not in found and cases]:
-            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table)
+            found[name], self.lost[f"{self.titles[role]}: {name}"] = levels.guess(wanted[name], table, self.known.work)
 
     def _inner(self, found: dict[str, Expression], wanted: Mapping[str, Ints], table: Table, cases: int) -> None:
         """Laws of numbers that follow from others of the same nodes."""
@@ -289,15 +330,32 @@ class Search:
         kinds = [[role for role in near if role in within and self.roles[role].attributes == each]
                  for each in sorted(like, key=str)]  # fmt: skip
         alone = [[kind] for kind in kinds] if len(kinds) > 1 else []
+        beside = self._beside(near, path[:-1])
         for name, chosen in product(sorted(names), [kinds, *alone]):
             pieces = [self._pieces(loop, kind, name) for kind in chosen]
-            made = meter_of(len(self.meters), loop, pieces, own, around, self.known)
+            made = meter_of(len(self.meters), loop, pieces, own, around, self.known, beside)
             if made is not None:
                 self._tell(made, path, pieces[0].parent)
                 for role in near:
                     if self.where[role].loops[-1] in path:
                         self._comes(role)
                 return
+
+    def _beside(self, roles: Sequence[int], path: tuple[int, ...]) -> list[int]:
+        """The last iteration of the last of these loops in each iteration of those around it, or of itself, that has
+        one of these roles by itself."""
+        found: set[int] = set()
+        for role in roles:
+            around = self.where[role].loops
+            if around != path[: len(around)]:
+                continue
+            runs = np.arange(len(self.tables.of(path).job))
+            for outer, inner in reversed([*pairwise(path[len(around) - 1 :])]):
+                runs = self.tables.parents(inner, outer)[runs]
+            rows = self._own(role)
+            last = np.searchsorted(runs, rows, side="right") - 1
+            found |= {*last[runs[last] == rows].tolist()}
+        return sorted(found)
 
     def _tell(self, meter: Meter, path: tuple[int, ...], parent: Ints) -> None:
         """Columns of a meter, for the last of these loops and for those around it."""
@@ -310,18 +368,12 @@ class Search:
             self.tables.more[path[at]] |= second
             if at:
                 rows = len(self.tables.of(path[:at]).job)
-                second = summed(second, self._parents(path[at], path[at - 1]), rows)
-
-    def _parents(self, loop: int, around: int) -> Ints:
-        """int64[n]: of each iteration of a loop that of the one around it, by place in the table of that."""
-        parents = [np.array(reading.iterations[loop].parent, np.int64) for reading in self.readings]
-        offsets = self._offsets(around).tolist()
-        return np.concatenate([own + offset for own, offset in zip(parents, offsets, strict=False)])
+                second = summed(second, self.tables.parents(path[at], path[at - 1]), rows)
 
     def _pieces(self, loop: int, roles: Sequence[int], name: str) -> Pieces:
         """What nodes of these kinds say in each iteration of a loop, added."""
         value = np.sum([self._spread(role, self._wanted(role)[name]) for role in roles], axis=0)
-        return Pieces(value, self._parents(loop, self.inner[loop][-1]))
+        return Pieces(value, self.tables.parents(loop, self.inner[loop][-1]))
 
     def _spread(self, role: int, wanted: Ints) -> Ints:
         here = self._presence(role)

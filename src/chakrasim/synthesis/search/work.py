@@ -10,7 +10,7 @@ TOTAL: Final = 6_000_000_000
 MOST: Final = 500_000_000
 SHARE: Final = 12
 """One law may take this part of what is left, at most ``MOST``,"""
-LEAST: Final = 15_000_000
+LEAST: Final = 5_000_000
 """and at least so much: simple laws are found when nothing is left, too."""
 
 
