@@ -119,9 +119,9 @@ def test_a_configuration_may_come_out_of_a_pipe_that_the_shell_made(tmp_path: Pa
         os.close(here)
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("size_bytes", [1 << 33, 1 << 42])
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["x.et", "device.json", "host.json", "linked.json", "x.ranks.json", "text.txt"])
+@pytest.mark.parametrize("size_bytes", [1 << 33, 1 << 42])
 def test_a_hole_is_no_file_to_be_read(name: str, size_bytes: int, tmp_path: Path) -> None:
     with (tmp_path / name).open("wb") as file:
         file.truncate(size_bytes)
@@ -200,10 +200,11 @@ def test_a_value_before_the_events_is_not_looked_at_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "device.json.gz"
-    path.write_bytes(gzip.compress(b'{"traceName": [' + b"[]," * (MANY // 20) + b'[]], "traceEvents": []}', 9, mtime=0))
+    data = b'{"traceName": [' + b"[]," * (MANY // 200) + b'[]], "traceEvents": []}'
+    path.write_bytes(gzip.compress(data, 9, mtime=0))
     note = "damaged JSON: one value fills more than is looked at"
     assert sniff(path).note != note
-    monkeypatch.setattr(json_head, "MOST", json_head.MOST // 10)
+    monkeypatch.setattr(json_head, "MOST", json_head.MOST // 40)
     assert sniff(path).note == note
 
 

@@ -12,8 +12,8 @@ from chakrasim.trace.job.job import Job, Parameter
 
 _PAIR: Final = re.compile(r"([A-Za-z][A-Za-z_]*)[ =:]+([0-9]{1,15})(?![0-9.])")
 _OF_A_RANK: Final = ("rank", "world_rank", "process_id", "stage")
-_RESULTS: Final = re.compile("peak_.*|total_flops|placeholders|step")
-"""What a captured program says that came of it."""
+_RESULTS: Final = re.compile("peak_.*|total_flops|placeholders|step|.*_ns")
+"""What captured and recorded programs say that came of them."""
 
 
 def parameters_of(job: Job) -> dict[str, Parameter]:

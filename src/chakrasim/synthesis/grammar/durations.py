@@ -128,18 +128,12 @@ def law_of_work(rows: Rows, speeds: Mapping[int, float] | None = None) -> tuple[
     keys = np.stack([rows.job, *columns.values()], axis=1)
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     own = [np.maximum(rows.durations[group.ravel() == i], 1) for i in range(len(first))]
-    aim = np.array([_mean(each) for each in own])
+    aim = np.array([each.mean() for each in own])
     if rows.host and speeds:
         aim = np.maximum(aim / [speeds.get(job, 1.0) for job in rows.job[first].tolist()], 1.0)
     work = {f"own {name}": column[first].astype(np.float64) for name, column in columns.items()}
     parameters = {name: column[first].astype(np.float64) for name, column in rows.parameters.items()}
     return near_sum(Measurements(aim, rows.job[first], work, parameters))
-
-
-def _mean(durations: Ints) -> float:
-    """The mean, of which single ones that are far from the median are no part."""
-    middle = float(np.median(durations))
-    return middle * float(np.exp(np.clip(np.log(durations / middle), -MOST, MOST)).mean())
 
 
 def scatter_of(every: Sequence[Rows]) -> Scatter | None:

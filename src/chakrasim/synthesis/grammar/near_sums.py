@@ -27,7 +27,7 @@ NEAR: Final = 0.005
 """as long as that is more than this."""
 DEGREES: Final = ((12, 3), (40, 2), (1 << 30, 1))
 """How many parameters one product has, by how many there are."""
-TILES: Final = (64, 128)
+TILES: Final = (32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -66,27 +66,25 @@ class Measurements:
 
 
 def near_sum(given: Measurements) -> tuple[Expression, float]:
-    """A sum near the measurements, and how far off the like is in the median in jobs that it was not fitted to,
-    relative."""
+    """A sum near the measurements, and how far off the like is in the median, relative, in jobs that it was not fitted
+    to."""
     columns = {**given.work, **given.parameters}
     terms = [_Term({}), *_terms(given)]
     table = np.stack([term.value(columns, len(given.aim)) for term in terms], axis=1) / given.aim[:, None]
     number = np.unique(given.job, return_inverse=True)[1].ravel()
     fold = number % min(FOLDS, int(number.max()) + 1)
-    chosen, off = [0], _off(table[:, [0]], fold)
-    while len(chosen) <= TERMS and off.mean() > NEAR:
-        tried = [(_off(table[:, [*chosen, one]], fold), one) for one in _promising(table, chosen)]
-        if not tried:
+    chosen, made = [0], _left_out(table[:, [0]], fold)
+    while len(chosen) <= TERMS and _off(made) > NEAR:
+        tried = [(_left_out(table[:, [*chosen, one]], fold), one) for one in _promising(table, chosen)]
+        best, one = min(tried, key=lambda each: _off(each[0]), default=(made, 0))
+        if _off(best) >= BETTER * _off(made):
             break
-        best, one = min(tried, key=lambda each: float(each[0].mean()))
-        if best.mean() > BETTER * off.mean():
-            break
-        chosen, off = [*chosen, one], best
+        chosen, made = [*chosen, one], best
     weights = _fitted(table[:, chosen])
     laws = [
         terms[one].law(share) for one, weight in zip(chosen, weights.tolist(), strict=True) if (share := _short(weight))
     ]
-    return _added(laws), float(np.median(off))
+    return _added(laws), float(np.median(np.abs(made - 1)))
 
 
 def _added(laws: Sequence[Expression]) -> Expression:
@@ -117,7 +115,7 @@ def _terms(given: Measurements) -> Iterator[_Term]:
             yield _Term({name: names.count(name) for name in names})
     for size, column in own.items():
         for tile in TILES:
-            if (column % tile).any() and column.max() >= TILES[0]:
+            if (column % tile).any() and column.max() > tile:
                 for name in work:
                     yield _Term({name: 1, size: -1}, ((size, tile),))
                     yield _Term({name: 1, size: -2}, ((size, tile), (size, tile)))
@@ -135,14 +133,18 @@ def _promising(table: Floats, chosen: Sequence[int]) -> list[int]:
     return [int(one) for one in np.argsort(-score, kind="stable")[:TRIED] if score[one] > 0]
 
 
-def _off(table: Floats, fold: Ints) -> Floats:
-    """float64[n]: how far off each is, as a logarithm, by the sum that is fitted to the other folds."""
+def _off(made: Floats) -> float:
+    """How far off what is made is in the mean, as a logarithm."""
+    return float(np.abs(np.log(made)).mean())
+
+
+def _left_out(table: Floats, fold: Ints) -> Floats:
+    """float64[n]: what the sum makes that is fitted to the other folds, where 1 is wanted."""
     made = np.zeros(len(table))
     for one in np.unique(fold).tolist():
         out = fold == one
-        rest = table if out.all() else table[~out]
-        made[out] = table[out] @ _fitted(rest)
-    return np.abs(np.log(np.clip(made, 1e-3, 1e3)))
+        made[out] = table[out] @ _fitted(table if out.all() else table[~out])
+    return np.clip(made, 1e-3, 1e3)
 
 
 def _fitted(table: Floats) -> Floats:

@@ -9,10 +9,11 @@ import numpy as np
 
 from chakrasim.synthesis.columns import run_lengths
 from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.grammar.durations import MEASURED
 from chakrasim.synthesis.laws import Examples, law
 from chakrasim.synthesis.loops import Loop, inner_loops
 from chakrasim.synthesis.read import Reading
-from chakrasim.synthesis.roles import Roles
+from chakrasim.synthesis.roles import DURATION, Roles
 from chakrasim.synthesis.search.work import Work
 
 MOST: Final = 16
@@ -50,6 +51,8 @@ def _numbers(readings: Sequence[Reading], loop: Loop, roles: Roles) -> Iterator[
             role = roles.known[int(own[node])]
             here = np.flatnonzero(own == own[node])
             for i, name in enumerate(role.numbers()):
+                if name in (MEASURED, DURATION) and MEASURED in role.numbers():
+                    continue
                 values = {reading.rank.nodes.numbers[at][i] for at in here.tolist()}
                 said.setdefault(f"{role.title}: {name}", {}).setdefault(reading.rank.job, set()).update(values)
     for number, role in enumerate(roles.known):
