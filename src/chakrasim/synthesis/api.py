@@ -157,7 +157,7 @@ def synthesize(
                   "so is what is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
     scatter = learned.model.scatter
     if scatter is not None and scatter.host is not None:
-        said.note(f"the recordings' hosts are {scatter.recording:.0%} faster or slower (one standard deviation): so far"
+        said.warn(f"the recordings' hosts are {scatter.recording:.0%} faster or slower (one standard deviation): so far"
                   " off is what is bound by the host")  # fmt: skip
     for number, choice in enumerate(islice(choices(learned, settings, np.random.default_rng(seed)), count)):
         for warning in choice.outside:
