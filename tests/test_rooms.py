@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from chakrasim.startup import without_gc
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "chakrasim"
 MOST_FILES = 20
@@ -115,7 +117,8 @@ def _name(shown: str) -> str:
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
-    return modules(SOURCE)
+    with without_gc():
+        return modules(SOURCE)
 
 
 @pytest.fixture(scope="module")

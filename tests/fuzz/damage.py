@@ -131,7 +131,7 @@ def _structure(data: bytes, draw: random.Random) -> bytes:
 def _yaml(data: bytes, draw: random.Random) -> bytes:
     """YAML that stays YAML; quantities among its texts get other numbers or units."""
     try:
-        document = yaml.safe_load(data)
+        document = yaml.load(data, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError):
         return data
     _edit(document, draw)

@@ -119,16 +119,16 @@ def _by_one_case(few: Examples, work: Work) -> Expression | None:
 
 def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
     """The same for examples as `simple` has them, where no law without cases does."""
-    found = _Cases(QUICK, ATTEMPTS, work).law(few, cases) if cases else None
+    found = _Cases(PARTS, ATTEMPTS, work).law(few, cases) if cases else None
     if found is None and cases:
-        found = _Cases((*QUICK, _sums), FEW_ATTEMPTS, work, choices=True).law(few, min(cases, 3))
+        found = _Cases((*PARTS, _sums), FEW_ATTEMPTS, work, choices=True).law(few, min(cases, 3))
     return found
 
 
 def plain_law(examples: Examples, cases: int = 0, work: Work | None = None) -> Expression | None:
     """The same without sums: a constant, one or two columns, a product of powers, and of so many ``cases`` these."""
     few, work = simple(examples), work or Work()
-    return _plain(few, QUICK, work) or _Cases(QUICK, ATTEMPTS, work).law(few, cases)
+    return _plain(few, QUICK, work) or _Cases(PARTS, ATTEMPTS, work).law(few, cases)
 
 
 def _plain(few: Examples, kinds: Sequence[Kind], work: Work) -> Expression | None:
@@ -386,7 +386,8 @@ def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[s
     return found[:2]
 
 
-QUICK: Final = (_presence, _pairs, _product, _conditions)
+PARTS: Final = (_pairs, _product)
+QUICK: Final = (_presence, *PARTS, _conditions)
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------

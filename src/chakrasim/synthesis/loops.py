@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 import numpy as np
@@ -101,13 +101,17 @@ class _Graph:
     def within(
         self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
     ) -> dict[int, set[int]]:
-        """What follows what in an iteration of the loop of these roles: nothing where no more is looked at."""
+        """What follows what in an iteration of the loop of these roles: nothing where no more is looked at. To a head
+        leads what visits begin with."""
         if self.looks.left <= 0 or deep >= DEEPEST:
             return {a: set() for a in own}
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
-        self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
-        found = {a: {b for b in edges[a] & own if b not in heads or _leads_to(visits, a, b)} for a in own}
+        begin = heads.union(*(takewhile(lambda one: one not in heads, visit) for visit in visits))
+        self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in begin))
+        found = {
+            a: {b for b in edges[a] & own if b not in heads or (a in begin and _leads_to(visits, a, b))} for a in own
+        }
         if all(found[a] == edges[a] & own for a in own):
             return {a: (edges[a] & own) - heads for a in own}
         return found

@@ -45,8 +45,7 @@ def conditioned(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterat
     values = np.unique(wanted).tolist()
     if len(values) != 2:
         return
-    conditions = _conditions(columns)
-    work.spend(8 * len(conditions) * len(wanted))
+    conditions = _conditions(columns, work)
     for either in (False, True):
         best: tuple[int, Expression] | None = None
         for one, other in (values, values[::-1]):
@@ -70,8 +69,9 @@ def _said(conditions: Sequence[_Condition], one: int, other: int) -> Expression:
     return found
 
 
-def _conditions(columns: Mapping[str, Ints]) -> list[_Condition]:
-    """Conditions that hold somewhere and not everywhere, cheap ones first."""
+def _conditions(columns: Mapping[str, Ints], work: Work) -> list[_Condition]:
+    """Conditions that hold somewhere and not everywhere, cheap ones first, as far as half of the law's work goes."""
+    most = work.own // 2
     tests = []
     for name, column in columns.items():
         values = np.unique(column).tolist()
@@ -87,6 +87,9 @@ def _conditions(columns: Mapping[str, Ints]) -> list[_Condition]:
                     tests += [(PRICES[1 + abs(offset)], [name, sign, other, offset]) for sign in ("==", "<")]
     found = []
     for price, test in sorted(tests, key=lambda each: each[0]):
+        work.spend(500 + len(columns[test[0]]))
+        if work.own < most:
+            break
         held = expressions.test(test, columns)
         if held.any() and not held.all():
             found += [_Condition(price, [(test, turned)], held ^ turned) for turned in (False, True)]
@@ -124,17 +127,18 @@ def _cheapest(conditions: Sequence[_Condition], target: Held, work: Work) -> tup
     if not outs.any(axis=0).all():
         return None
     prices = np.array([one.price for one in usable])
-    search = _Cover(outs, prices)
+    each = 1_000 + outs.size // 8
+    search = _Cover(outs, prices, min(LOOKS, max(work.own, 0) // (8 * each)))
     search.go(np.ones(outs.shape[1], np.bool_), 0, [])
-    work.spend(search.looks * outs.size // 4)
+    work.spend(search.looks * each)
     return None if search.best is None else (search.price, [usable[i] for i in search.best])
 
 
 class _Cover:
     """The cheapest set of rows of a table of bool that together have every column; cheap and full ones first."""
 
-    def __init__(self, outs: Held, prices: Ints) -> None:
-        self.outs, self.prices, self.looks = outs, prices, 0
+    def __init__(self, outs: Held, prices: Ints, most: int) -> None:
+        self.outs, self.prices, self.looks, self.most = outs, prices, 0, most
         self.best: list[int] | None = None
         self.price = 1 << 30
 
@@ -144,7 +148,7 @@ class _Cover:
         if not left.any():
             self.best, self.price = taken, price
             return
-        if len(taken) == MOST or self.looks > LOOKS:
+        if len(taken) == MOST or self.looks > self.most:
             return
         at = np.flatnonzero(left)
         rare = int(at[self.outs[:, at].sum(axis=0).argmin()])

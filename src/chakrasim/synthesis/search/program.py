@@ -32,6 +32,9 @@ TOLD: Final = 6
 """Roles of a loop of which a column says whether they come, at most."""
 MARKS: Final = 3
 """Of a loop, at most."""
+FEW_CASES: Final = 2
+"""Of laws of where kinds of nodes come, before it is known what adds up."""
+_NEVER: Final[Expression] = ["const", 0, 1]
 COUNTER: Final = 1 << 20
 """Numbers that go up along loops stay below."""
 
@@ -145,9 +148,9 @@ class Search:
             found = levels.find(wanted, table, self.known, 0) or lag_law(wanted, around[-1], table, self.known)
             self.counts[number] = found or self._law(f"count of loop {number}", wanted, table)
             self._mark(number)
-        for role in self.occurrences:
-            self._comes(role, cases=0)
-        self._settle()
+        for cases in (0, FEW_CASES):
+            for role in [role for role in self.occurrences if role in self.unsure or not cases]:
+                self._comes(role, cases)
         sure = {*self.occurrences} - self.unsure
         self._roles(sure, progress)
         self._settle()
@@ -155,13 +158,10 @@ class Search:
         self._laws_of_times()
 
     def _settle(self) -> None:
-        """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases, if they
-        were not looked for with the same known."""
-        known = len(self.meters)
+        """What adds up along loops, by kinds of nodes that come by no law yet; then the laws of these by cases."""
         for loop in self.inner if self.unsure else ():
-            if all(meter.loop != loop for meter in self.meters):
-                self._meter(loop)
-        for role in sorted(self.unsure) if len(self.meters) > known or not self.numbers else ():
+            self._meter(loop)
+        for role in sorted(self.unsure):
             self._comes(role)
 
     def _roles(self, roles: Set[int], progress: Progress | None) -> None:
@@ -213,7 +213,7 @@ class Search:
         self.unsure.discard(role)
         if law is None:
             self.unsure.add(role)
-            law, self.lost[what] = levels.guess(here, table, self.known.work) if cases else (["const", 0, 1], 1.0)
+            law, self.lost[what] = levels.guess(here, table, self.known.work) if cases == CASES else (_NEVER, 1.0)
         else:
             self._tell_presence(role, here, table)
         self.present[role] = law

@@ -1,0 +1,119 @@
+"""What the search for laws knows of programs: work done ahead, conditions, passes in groups, passes that come later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.expressions import Ints
+from chakrasim.synthesis.laws import Examples, law
+from chakrasim.synthesis.loops import Looks, Loop, loops_of, places, read_trace
+from chakrasim.synthesis.peel import peeled
+from chakrasim.synthesis.roles import Nodes, Role, Roles, titles
+from chakrasim.synthesis.search.conditions import conditioned
+from chakrasim.synthesis.search.lags import lag_law
+from chakrasim.synthesis.search.levels import DIGITS, Known, Table, find
+from chakrasim.synthesis.search.work import Work
+
+START, GATHER, BEGIN, LAYER, REST, END = range(6)
+
+
+def ahead(passes: int, layers: int) -> list[int]:
+    """Each layer's weights gathered while the layer before computes."""
+    one = [START, GATHER, BEGIN]
+    for layer in range(layers):
+        one += [GATHER, LAYER, REST] if layer < layers - 1 else [LAYER, REST]
+    return [*one, END] * passes
+
+
+def test_what_is_done_ahead_comes_before_its_loop() -> None:
+    roles = Roles()
+    for number in range(6):
+        roles.of(Role(4, f"role {number}", (), False))
+    lists = [ahead(passes, layers) for passes, layers in ((1, 2), (2, 3), (3, 5), (2, 1))]
+    lists.append([START, BEGIN, *[LAYER, REST] * 3, END] * 2)
+    traces = [Nodes(one, [()] * len(one), ([()] * len(one), [()] * len(one))) for one in lists]
+    made = [nodes.role for nodes in peeled(traces, roles, Looks())]
+    first = roles.number[Role(4, "role 1", (), False, "first")]
+    loop = loops_of(made)
+    assert loop == Loop(0, (Loop(1, (START, first, BEGIN, Loop(2, (GATHER, LAYER, REST)), END)),))
+    for own, layers in zip(made, (2, 3, 5, 1, 3), strict=True):
+        iterations, _ = read_trace(own, places(loop), 3)
+        assert len(iterations[2]) == layers * len(iterations[1])
+        assert own.count(first) == len(iterations[1]) * (GATHER in own or first in own)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_conditions_that_all_hold_are_found_and_hold_elsewhere(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    table = {name: random.integers(0, 4, 600) for name in "abcdefgh"} | {"wide": random.integers(0, 1000, 600)}
+    every = (table["a"] == 0) & (table["b"] < table["c"]) & (table["d"] != 2)
+    either = (table["a"] > 0) & ((table["e"] == 3) | (table["f"] == 0))
+    for held in (every, ~every, either):
+        wanted = held.astype(np.int64)
+        found = next(conditioned(wanted[:400], {name: column[:400] for name, column in table.items()}, Work()))
+        assert expressions.value(found, table, 600).tolist() == wanted.tolist()
+    assert not [*conditioned(random.integers(0, 2, 600), table, Work())]
+
+
+def test_a_case_may_be_another_in_proportion() -> None:
+    random = np.random.default_rng(5)
+    table = {name: random.integers(30, 90, 400) for name in ("a", "b")} | {"level": random.integers(0, 4, 400)}
+    table["ranks"] = np.where(table["level"] == 0, 1, 2 ** random.integers(1, 4, 400)) * 2
+    whole = 6 * table["a"] * table["b"]
+    wanted = np.where(table["level"] < 2, whole, -(-whole // table["ranks"]))
+    few = {name: column[:300] for name, column in table.items()}
+    found = law(Examples(wanted[:300], few))
+    assert found is not None
+    assert expressions.value(found, table, 400).tolist() == wanted.tolist()
+
+
+def passes(jobs: list[tuple[int, int, int]]) -> tuple[Table, Ints, Ints, Ints]:
+    """For jobs of so many stages, parts of a stage and micro-batches, of each pass in order: columns, its micro-batch,
+    its part, and how many passes back follow it."""
+    rows: list[dict[str, int]] = []
+    for number, (stages, parts, batches) in enumerate(jobs):
+        for stage in range(stages):
+            count = parts * batches
+            lag = 2 * (stages - 1 - stage) + (parts - 1) * stages if parts > 1 else stages - 1 - stage
+            for at in range(count):
+                later = min(lag, at) + 1 if at == count - 1 else int(at >= lag)
+                rows.append({"job": number, "rank": 100 * number + stage, "stages": stages, "parts": parts,
+                             "batches": batches, "position": stage, "behind": stages - 1 - stage, "index of 1": at,
+                             "behind in 1": count - 1 - at, "count of 1": count,
+                             "batch": at // (stages * parts) * stages + at % stages,
+                             "part": at // stages % parts, "later": later})  # fmt: skip
+    table = {name: np.array([row[name] for row in rows], np.int64) for name in rows[0]}
+    levels = [{name: table[name] for name in names}
+              for names in (("stages", "parts", "batches"), ("behind", "position"),
+                            ("index of 1", "behind in 1", "count of 1"))]  # fmt: skip
+    rank = np.unique(table["rank"], return_inverse=True)[1]
+    made = Table(table["job"], rank, (levels[0], levels[1], levels[2]))
+    return made, table["batch"], table["part"], table["later"]
+
+
+JOBS = [(stages, parts, stages * rounds) for stages in (2, 3, 4) for parts in (1, 2) for rounds in (1, 2, 3, 5)]
+
+
+def test_passes_in_groups_are_digits() -> None:
+    table, batch, part, _ = passes(JOBS)
+    unseen, *wanted, _ = passes([(8, 3, 16), (3, 4, 6)])
+    for own, other in zip((batch, part), wanted, strict=True):
+        found = find(own, table, Known(), DIGITS)
+        assert found is not None
+        assert expressions.value(found, unseen.columns(2), len(other)).tolist() == other.tolist()
+
+
+def test_passes_that_come_some_turns_later_have_a_law() -> None:
+    table, *_, later = passes(JOBS)
+    unseen, *_, wanted = passes([(5, 2, 20), (6, 1, 12)])
+    found = lag_law(later, 1, table, Known())
+    assert found is not None
+    assert expressions.value(found, unseen.columns(2), len(wanted)).tolist() == wanted.tolist()
+    assert lag_law(later[::-1].copy(), 1, table, Known()) is None
+
+
+def test_kinds_of_equal_names_are_told_apart() -> None:
+    roles = [Role(7, "sum", (("pg_name", 29, name),), False) for name in ("dp", "tp")]
+    assert titles(roles) == ["sum", "sum (2)"]
