@@ -55,6 +55,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Nor at what the tests of a folder leave, such as compiled kernels."""
+    if nextitem is not None and nextitem.path.parent != item.path.parent:
+        pytest_collection_finish()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, and of cases that are ``sampled`` all but the first, unless all are asked for."""
     if hasattr(config, "workerinput"):
