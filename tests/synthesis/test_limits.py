@@ -10,6 +10,7 @@ import pytest
 import chakrasim as cs
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.grammar.context import Run, runs_of
+from chakrasim.synthesis.learn import READ
 from chakrasim.synthesis.loops import DEEPEST, Looks, Loop, inner_loops, loops_of, places, read_trace
 from chakrasim.synthesis.search import work
 from chakrasim.synthesis.search.levels import Known, Table, find, guess
@@ -97,3 +98,16 @@ def test_jobs_by_chance_are_learned_and_what_follows_no_law_is_told(monkeypatch:
     assert learned.model.left_out == ("noise",)
     assert any("whether it comes" in name for name in learned.lost)
     assert any("what it waits for" in name for name in learned.lost)
+
+
+def test_kinds_of_nodes_that_few_jobs_have_wait_for_what_they_waited_for() -> None:
+    def made(number: int) -> Job:
+        trace = TraceBuilder()
+        for at, name in enumerate(["one", *["rare"] * (number == 1), "two"]):
+            trace.add(id=at, name=name, type=NodeType.COMP_NODE, data_deps=[at - 1] if at else [])
+        return Job((trace.build(),), np.zeros(1, np.int64), {}, {"n": number})
+
+    jobs = [({"n": number}, made(number)) for number in range(2 * READ + 2)]
+    (one,) = cs.synthesize(cs.learn(jobs), {"n": 1})
+    assert [one.job.traces[0].name(at) for at in range(3)] == ["one", "rare", "two"]
+    assert one.job.traces[0].data_deps[1].tolist() == [0]

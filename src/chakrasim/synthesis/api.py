@@ -155,6 +155,10 @@ def synthesize(
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
         said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): "
                   "so is what is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
+    scatter = learned.model.scatter
+    if scatter is not None and scatter.host is not None:
+        said.warn(f"the recordings' hosts are {scatter.recording:.0%} faster or slower (one standard deviation): so far"
+                  " off is what is bound by the host")  # fmt: skip
     for number, choice in enumerate(islice(choices(learned, settings, np.random.default_rng(seed)), count)):
         for warning in choice.outside:
             said.warn(warning)

@@ -80,7 +80,7 @@ def find_reasons(
     """By kind of wait and role the rules that find what its nodes wait for, and what share they do not find."""
     rules, work = Rules(roles.known, counters), Work(TOTAL // 2)
     cases: tuple[dict[int, list[Case]], dict[int, list[Case]]] = (defaultdict(list), defaultdict(list))
-    for reading in readings[:: max(1, len(readings) // READ)]:
+    for reading in _some(readings):
         for role, case in _cases(reading, where, rules):
             for kind in (0, 1):
                 cases[kind][role].append(Case(case[0], case[1], case[2][kind]))
@@ -93,6 +93,17 @@ def find_reasons(
             if off:
                 lost[f"{names[role]}: what it waits for ({('control', 'data')[kind]})"] = off
     return found, lost
+
+
+def _some(readings: Sequence[Reading]) -> list[Reading]:
+    """About ``READ`` of them, and those that have kinds of nodes which none of these has."""
+    found = [*readings[:: max(1, len(readings) // READ)]]
+    met = set().union(*(reading.rank.nodes.role for reading in found))
+    for reading in readings:
+        if not met.issuperset(reading.rank.nodes.role):
+            found.append(reading)
+            met.update(reading.rank.nodes.role)
+    return found
 
 
 def _rules_of(role: int, own: Sequence[Case], rules: Rules, work: Work) -> tuple[list[Rule], float]:
