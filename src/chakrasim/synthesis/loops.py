@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -102,16 +102,14 @@ class _Graph:
         self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
     ) -> dict[int, set[int]]:
         """What follows what in an iteration of the loop of these roles: nothing where no more is looked at. To a head
-        leads what visits begin with."""
+        leads what comes before it when visits begin, before anything comes again."""
         if self.looks.left <= 0 or deep >= DEEPEST:
             return {a: set() for a in own}
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
-        begin = heads.union(*(takewhile(lambda one: one not in heads, visit) for visit in visits))
-        self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in begin))
-        found = {
-            a: {b for b in edges[a] & own if b not in heads or (a in begin and _leads_to(visits, a, b))} for a in own
-        }
+        self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
+        begins = [_first_turn(visit) for visit in visits]
+        found = {a: {b for b in edges[a] & own if b not in heads or _begins(visits, begins, a, b)} for a in own}
         if all(found[a] == edges[a] & own for a in own):
             return {a: (edges[a] & own) - heads for a in own}
         return found
@@ -207,6 +205,19 @@ def looped(traces: Iterable[Sequence[int]], own: Set[int]) -> set[int]:
             if a in own and b in own:
                 edges[a].add(b)
     return {one for part in _parts({*own}, edges) for one in part if len(part) > 1 or one in edges[one]}
+
+
+def _first_turn(visit: dict[int, int]) -> set[int]:
+    """The roles that come before any comes again."""
+    begin = next(iter(visit.values()))
+    return {one for turn, (one, at) in enumerate(visit.items()) if at - begin == turn}
+
+
+def _begins(visits: Sequence[dict[int, int]], begins: Sequence[set[int]], one: int, other: int) -> bool:
+    """Whether some visit has both, and all that have them begin with ``one`` before ``other``."""
+    both = [own[one] < own[other] and other in begin
+            for own, begin in zip(visits, begins, strict=True) if one in own and other in own]  # fmt: skip
+    return bool(both) and all(both)
 
 
 def _leads_to(visits: Sequence[dict[int, int]], one: int, other: int) -> bool:

@@ -21,6 +21,8 @@ CHOICES: Final = 8
 """Different numbers of a column of which each may be a condition."""
 MOST: Final = 5
 """Conditions that hold together, at most."""
+SURE: Final = 2
+"""Examples of the rarer number for each of several conditions, at least: fewer are told apart by chance."""
 PRICES: Final = (2, 3, 4)
 """Of a column beside a number, beside another column, and beside that and one more or less."""
 PAIRED: Final = 200
@@ -45,13 +47,16 @@ def conditioned(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterat
     values = np.unique(wanted).tolist()
     if len(values) != 2:
         return
+    rarest = int(min((wanted == value).sum() for value in values))
     conditions = _conditions(columns, work)
     for either in (False, True):
         best: tuple[int, Expression] | None = None
         for one, other in (values, values[::-1]):
             target = wanted == one
             found = _cheapest([*conditions, *(_either(conditions, target, work) if either else ())], target, work)
-            if found is not None and (best is None or found[0] < best[0]):
+            if found is None or (len(found[1]) > 1 and len(found[1]) * SURE > rarest):
+                continue
+            if best is None or found[0] < best[0]:
                 best = found[0], _said(found[1], one, other)
         if best is not None:
             yield best[1]

@@ -103,9 +103,12 @@ def find(wanted: Ints, table: Table, known: Known, cases: int = CASES) -> Expres
     known.work.begin()
     level = level_of(wanted, table)
     found = _find(wanted, table, known, level, cases)
-    if found is None and level < 2 and any(METERED in name for name in table.levels[2]):
-        found = _find(wanted, table, known, 2, cases)
-    return found
+    return found or (find_metered(wanted, table, known, cases) if level < 2 else None)
+
+
+def find_metered(wanted: Ints, table: Table, known: Known, cases: int = 0) -> Expression | None:
+    """The same with what adds up along loops, whatever it varies with."""
+    return _find(wanted, table, known, 2, cases) if any(METERED in name for name in table.levels[2]) else None
 
 
 def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:
@@ -191,7 +194,7 @@ def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, c
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
             if found is None and level == 2:
-                found = _along_two(wanted, table, known, min(cases, ALONG))
+                found = _along_two(wanted, table, known, min(cases, ALONG)) or _left_over(few)
         if cases == DIGITS:
             known.found[key] = (
                 found
@@ -270,6 +273,17 @@ def _along(wanted: Ints, table: Table, level: int, known: Known, cases: int) -> 
         start = _find(left, table, known, level_of(left, table), cases) if (along != 0).any() else None
         if start is not None:
             return ["+", start, ["*", by, ["column", name]]]
+    return None
+
+
+def _left_over(few: Examples) -> Expression | None:
+    """What has added up along a loop, and something that has a plain law beside."""
+    for name, column in few.columns.items():
+        rest = few.wanted - column
+        if METERED in name and rest.min(initial=0) >= 0 and column.any():
+            law = plain_law(Examples(rest, few.columns))
+            if law is not None:
+                return ["+", ["column", name], law]
     return None
 
 

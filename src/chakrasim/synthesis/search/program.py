@@ -208,7 +208,8 @@ class Search:
     def _comes(self, role: int, cases: int = CASES) -> None:
         """Whether a role comes. Without ``cases`` it may be found later, when more is known."""
         here, table, what = self._presence(role), self.tables.of(self.where[role].loops), self._coming(role)
-        law = levels.find(here, table, self.known, cases)
+        law = levels.find_metered(here, table, self.known) if cases == CASES else None
+        law = law or levels.find(here, table, self.known, cases)
         self.lost.pop(what, None)
         self.unsure.discard(role)
         if law is None:
