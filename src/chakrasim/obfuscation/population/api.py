@@ -25,8 +25,8 @@ from chakrasim.synthesis.api import learn
 from chakrasim.synthesis.model import Learned
 from chakrasim.trace.job.job import Job
 
-POINTS = 60
-"""Sets of parameters that programs make jobs of."""
+POINTS = 30
+"""Sets of parameters that programs make jobs of: more teach more, and one on which programs differ stops a release."""
 FEWEST_CHUNKS = 5
 
 
