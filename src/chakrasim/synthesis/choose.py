@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import log2
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import is_whole
 from chakrasim.synthesis.expressions import Expression
-from chakrasim.synthesis.laws import Examples, plain_law
+from chakrasim.synthesis.laws import Examples, plain_law, simple
 from chakrasim.synthesis.model import Learned
 from chakrasim.synthesis.parameters import full_name
 from chakrasim.trace.job.job import Parameter
@@ -22,6 +23,10 @@ ENOUGH: Final = 4
 MANY: Final = 20
 CASES: Final = 1
 """Cases that such a law may have where there are ``MANY`` jobs."""
+LAWS: Final = 30
+"""Laws of two columns that are tried, about."""
+BEYOND_CHANCE: Final = 4
+"""Bits of what is wanted beyond those that tell the laws tried from each other: fewer are given by chance."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ def choices(learned: Learned, settings: Mapping[str, Parameter], random: np.rand
     names = [*wanted, *(name for name in known[0] if name not in wanted)]
     laws = {name: _follows(known, names[:at], name) for at, name in enumerate(names) if name not in wanted}
     follow = tuple(name for name, law in laws.items() if law is not None)
-    apart = set().union(*map(expressions.singled_out, learned.model.laws()))
+    every = [*learned.model.laws(), *(law for law in laws.values() if law is not None)]
+    apart = set().union(*map(expressions.singled_out, every))
     while True:
         like = near[int(random.integers(len(near)))]
         found: dict[str, Parameter] = dict(wanted)
@@ -63,8 +69,9 @@ def _number(law: Expression, found: Mapping[str, Parameter]) -> int:
 
 def _check(name: str, value: Parameter, said: Sequence[Parameter]) -> None:
     words = sorted({each for each in said if isinstance(each, str)})
-    if isinstance(value, str) != bool(words) or (words and value not in words):
-        expected = ", ".join(words[:12]) if words else "a number"
+    whole = all(map(is_whole, said))
+    if isinstance(value, str) != bool(words) or (words and value not in words) or (whole and not is_whole(value)):
+        expected = ", ".join(words[:12]) if words else "a whole number, as in all jobs" if whole else "a number"
         raise InputError("the model knows no such value", place=name, found=repr(value), expected=expected)
 
 
@@ -82,7 +89,10 @@ def _follows(known: Sequence[Mapping[str, Parameter]], before: Sequence[str], na
     numbers = [one for one in before if all(is_whole(own[one]) for own in known)]
     wanted = np.array([int(value) for value in said], np.int64)
     columns = {one: np.array([int(own[one]) for own in known], np.int64) for one in numbers}
-    return plain_law(Examples(wanted, columns), CASES if len(known) >= MANY else 0)
+    examples = simple(Examples(wanted, columns))
+    if len(examples) * log2(1 + float(np.ptp(wanted))) < log2(LAWS * (1 + len(examples.columns)) ** 2) + BEYOND_CHANCE:
+        return None
+    return plain_law(examples, CASES if len(known) >= MANY else 0, tests=0)
 
 
 def _outside(known: Sequence[Mapping[str, Parameter]], found: Mapping[str, Parameter], apart: Set[str]) -> list[str]:
