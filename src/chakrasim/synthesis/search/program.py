@@ -363,7 +363,9 @@ class Search:
         while names:
             met |= names
             of_sums = {of[0] for name in names if (of := summand(name))}
-            laws = [law for role in of_sums - found for law in (self.present[role], *self.numbers.get(role, {}).values())]
+            laws = [
+                law for role in of_sums - found for law in (self.present[role], *self.numbers.get(role, {}).values())
+            ]
             laws += [law for name in names if METERED in name for law in self.meters[int(name.split()[-1])].laws()]
             found |= of_sums
             names = set[str]().union(*map(expressions.names, laws)) - met
