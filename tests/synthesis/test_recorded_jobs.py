@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chakrasim.errors import InputError
 from chakrasim.synthesis.api import learn, synthesize
 from chakrasim.synthesis.expressions import value
 from chakrasim.synthesis.grammar.near_sums import Measurements, near_sum
@@ -95,6 +96,14 @@ def test_what_interleaves_by_chance_is_in_the_order_of_its_launches() -> None:
     assert names(one)[:4] == ["embed", "work of embed", "norm", "linear"]
     assert all((one.data_deps[at] < at).all() for at in range(len(one)))
     assert [list(map(int, own)) for own in one.data_deps] == [list(map(int, own)) for own in other.data_deps]
+
+
+def test_a_recording_in_an_order_in_which_it_cannot_run_is_refused() -> None:
+    made = TraceBuilder(source="odd.0.et")
+    for at, waits in enumerate(([2], [0], [])):
+        made.add(at, f"call {at}", data_deps=waits, attrs={"tid": at % 2, "duration_ns": 1000, "is_cpu_op": True})
+    with pytest.raises(InputError, match=r"odd\.0\.et: node 0: a node of a recorded trace waits .* later"):
+        in_short(made.build())
 
 
 def test_recordings_of_several_sizes_are_one_program() -> None:
