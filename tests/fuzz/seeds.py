@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
 from collections import Counter
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 LONGEST_S: Final = 10
+HANGS_S: Final = 60
+"""After so long, by the clock, a seed hangs: the process ends and says where, as `test_fuzz_tools` does."""
 
 
 class TooLong(AssertionError):
@@ -27,6 +30,8 @@ def go_through(outcome: Callable[[int], str]) -> None:
     low, high = int(sys.argv[1]), int(sys.argv[2])
     seen, bad = Counter[str](), 0
     for seed in range(low, high):
+        faulthandler.dump_traceback_later(HANGS_S, exit=True)
+        print(f"{seed}", file=sys.stderr, end="\r", flush=True)
         try:
             try:
                 found = outcome(seed)
@@ -36,4 +41,5 @@ def go_through(outcome: Callable[[int], str]) -> None:
         except (Exception, SystemExit) as fault:
             bad += 1
             print(f"== {seed}: {type(fault).__name__}: {str(fault)[:600]}", flush=True)
+    faulthandler.cancel_dump_traceback_later()
     print(f"{low}..{high}: {bad} wrong; {dict(sorted(seen.items()))}")

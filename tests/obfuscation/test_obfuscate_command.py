@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made import dense
+from made import dense, small
 
 import chakrasim as cs
 from chakrasim.cli.main import main
+from chakrasim.obfuscation import api
+from chakrasim.obfuscation.population.api import Guarantee
 from chakrasim.trace.chakra.files import read_trace
 from chakrasim.trace.job.job import Job
 
@@ -77,6 +80,10 @@ def test_a_trace_and_a_folder_of_jobs(job: Job) -> None:
          "no ratio of a grid"),
         (("secret/step", "-o", "x", "--level", "names", "--machine", "nowhere"), "nowhere"),
         (("nothing", "-o", "x", "--level", "names"), "nothing"),
+        (("secret", "-o", "x", "--level", "names", "--json", "secret/step.ranks.json"), "--json would replace an"),
+        (("secret", "-o", "secret/step.ranks.json", "--level", "population"), "--output would replace the input"),
+        (("secret", "-o", "secret", "--level", "population"), "the file cannot be written: it is a folder"),
+        (("secret", "-o", "x", "--level", "population", "--machine", "nowhere"), "nowhere"),
     ],
 )  # fmt: skip
 def test_what_is_refused_writes_nothing(
@@ -99,3 +106,16 @@ def test_strict_writes_nothing_where_nothing_hides_the_spec(job: Job, capsys: py
     assert run(*words, "--strict", "--key", "new.key") == 2
     assert "is not known, so take it for 1" in capsys.readouterr().err
     assert not Path("new.key").exists() and not Path("x.ranks.json").exists()
+
+
+def test_one_job_does_not_decide_whether_there_is_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs = [small(number) for number in range(8)]
+    model = cs.learn([(job.parameters, job) for job in jobs])
+    monkeypatch.setattr(api, "of_population", lambda *_, **__: (model, Guarantee(4, 1e-5, 17, 8, 0, 0)))
+    for at, job in enumerate([*jobs, replace(jobs[0], parameters={**jobs[0].parameters, "width": "x"})]):
+        cs.write_job(f"jobs/{at}/step", job)
+    assert run("jobs", "-o", "out", "--level", "population", "--machine", "h100", "--strict", "--json", "told") == 0
+    assert Path("out").exists() and any(
+        "no job of the parameters of one" in one for one in json.loads(Path("told").read_text())["notes"]
+    )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from collections import Counter
 from fractions import Fraction
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -18,25 +16,28 @@ from made import CANARY_BYTES, CANARY_OPS, small
 import chakrasim as cs
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
-from chakrasim.obfuscation.population import api, parameters
+from chakrasim.obfuscation.population import parameters
 from chakrasim.obfuscation.population.api import of_population, programs_of
-from chakrasim.obfuscation.population.budget import Budget, Share, spent
+from chakrasim.obfuscation.population.budget import Budget, Share
 from chakrasim.obfuscation.population.consensus import consensus
 from chakrasim.obfuscation.population.noise import Ballot, holds, laplace, reach
-from chakrasim.obfuscation.population.parameters import GRID, NUMBER, WORD, cell_of, marginals, partition
+from chakrasim.obfuscation.population.parameters import (
+    GRID,
+    NUMBER,
+    WORD,
+    Point,
+    Population,
+    cell_of,
+    marginals,
+    partition,
+    population_of,
+)
 from chakrasim.synthesis.file import model_bytes
 from chakrasim.trace.job.job import Job, Parameter
 
 TRIALS = 500
 LUCK = 0.06
 """More than three standard deviations of an area under the curve of so many trials."""
-
-
-@pytest.fixture
-def accountant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no accountant is installed, the sum of the shares, which is never less than what it would say."""
-    if find_spec("dp_accounting") is None:
-        monkeypatch.setattr(api, "spent", lambda budget, delta: float(sum(one.epsilon for one in budget.shares)))
 
 
 def below(seed: int) -> random.Random:
@@ -92,6 +93,40 @@ def test_cells_are_a_partition_of_all_numbers() -> None:
         at = GRID.index(cell)  # type: ignore[arg-type]
         assert max(value, -1) >= GRID[at] and (at + 1 == len(GRID) or value < GRID[at + 1])
     assert cell_of("gelu") == "gelu" and cell_of(0.1) == "0.1" and cell_of(True) == 1
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+def stating(seed: int, **more: Parameter) -> Point:
+    own = random.Random(seed)
+    dp, micro_batch, micro_batches, hidden = (own.choice((1, 2, 4, 6)) for _ in range(4))
+    local = micro_batch * micro_batches
+    batches = {"local_batch": local, "micro_batch": micro_batch, "micro_batches": micro_batches, "batch": dp * local}
+    equal = dict.fromkeys(("hidden", "model.hidden", "model.width"), 64 * hidden)
+    return {"ranks": dp * 4, "dp": dp, "tp": 4, **batches, **equal, **dict.fromkeys("abcdefgh", 1), **more}
+
+
+def known_of(points: list[Point]) -> Population:
+    found = population_of(points, 7, Budget.of(20, 1e-3), below(5).randrange)
+    assert found is not None
+    return found
+
+
+def test_parameters_that_one_job_alone_states_do_not_change_the_order_of_those_that_are_released() -> None:
+    jobs = [stating(seed) for seed in range(300)]
+    odd = stating(300, **{f"own {i}": i for i in range(200)})
+    one, other = known_of(jobs), known_of([*jobs, odd])
+    assert len(one.same) == 9 and [*one.same] == [*other.same]
+
+
+def test_products_of_products_hold_in_all_sets() -> None:
+    points = known_of([stating(seed) for seed in range(300)]).points(20, np.random.default_rng(1))
+    assert len(points) == 20
+    for point in points:
+        local = int(point["micro_batch"]) * int(point["micro_batches"])
+        assert point["local_batch"] == local and point["batch"] == int(point["dp"]) * local
+        assert point["hidden"] == point["model.hidden"] == point["model.width"]
 
 
 # -- attacks -----------------------------------------------------------------------------------------------------------
@@ -156,7 +191,6 @@ def test_who_was_in_is_not_told_by_whole_releases() -> None:
 # -- releases ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("accountant")
 def test_a_population_of_jobs_is_learned_without_what_one_of_them_has() -> None:
     jobs = [small(number, canary=number == 37) for number in range(200)]
     model, guarantee = of_population(jobs, epsilon=20, chunks=7, notes=Notes(), below=below(4).randrange)
@@ -171,7 +205,6 @@ def test_a_population_of_jobs_is_learned_without_what_one_of_them_has() -> None:
             assert all(a.attr(name).integers_or(0).tolist() == b.attr(name).integers_or(0).tolist() for a, b in pairs)
 
 
-@pytest.mark.usefixtures("accountant")
 @pytest.mark.parametrize(
     ("jobs", "asked", "message"),
     [
@@ -187,13 +220,6 @@ def test_what_cannot_be_private_is_refused(jobs: list[Job] | Job, asked: dict[st
         cs.obfuscate(jobs, level="population", machines=(), **asked)
 
 
-def test_the_accountant_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(InputError, match=r"pip install 'chakrasim\[privacy\]'"):
-        cs.obfuscate([small(n) for n in range(4)], level="population")
-
-
-def test_the_accountant_comes_to_what_was_asked_for() -> None:
-    pytest.importorskip("dp_accounting")
-    budget = Budget.of(4, 1e-6)
-    assert 3.9 < spent(budget, 1e-6) <= 4.0 < spent(Budget.of(5, 1e-6), 1e-6)
+def test_what_parts_spend_sums_to_what_was_asked_for() -> None:
+    shares = Budget.of(4, 1e-6).shares
+    assert 3.99 < sum(one.epsilon for one in shares) <= 4 and math.isclose(sum(one.delta for one in shares), 1e-6)

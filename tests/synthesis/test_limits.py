@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chakrasim as cs
+from chakrasim.notes import Notes
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.grammar.context import Run, runs_of
 from chakrasim.synthesis.learn import READ
@@ -111,3 +112,29 @@ def test_kinds_of_nodes_that_few_jobs_have_wait_for_what_they_waited_for() -> No
     (one,) = cs.synthesize(cs.learn(jobs), {"n": 1})
     assert [one.job.traces[0].name(at) for at in range(3)] == ["one", "rare", "two"]
     assert one.job.traces[0].data_deps[1].tolist() == [0]
+
+
+def _of_sizes() -> list[tuple[dict[str, Parameter], Job]]:
+    found: list[tuple[dict[str, Parameter], Job]] = []
+    for hidden, left in ((1, 3), (2, 9), (4, 5), (5, 2), (8, 7), (16, 4)):
+        made = TraceBuilder()
+        made.add(0, "mm", attrs={"num_ops": 1000 * hidden**2, "tensor_size": 64 * left - 64})
+        made.add(1, "mm again", data_deps=[0], duration_micros=left - 1)
+        found.append(({"hidden": hidden, "left": left}, Job((made.build(),), np.zeros(1, np.int64), {}, {})))
+    return found
+
+
+def test_numbers_beyond_what_a_trace_holds_are_refused_and_those_below_nothing_are_told() -> None:
+    learned = cs.learn(_of_sizes())
+    assert not learned.lost
+    (made,) = cs.synthesize(learned, {"hidden": 3_000, "left": 4})
+    assert int(made.job.traces[0].attr("num_ops").integers_or(0)[0]) == 9 * 10**9
+    for hidden in (10**9, 4 * 10**9, 10**30):
+        with pytest.raises(cs.InputError, match=r"too large|beyond 2"):
+            next(cs.synthesize(learned, {"hidden": hidden}))
+    notes = Notes()
+    (made,) = cs.synthesize(learned, {"hidden": 2, "left": -3}, notes=notes)
+    assert int(made.job.traces[0].attr("tensor_size").integers_or(0)[0]) == -256
+    (told,) = [warning for warning in notes.warnings if "less than 0" in warning]
+    assert told.startswith("2 numbers")
+    assert "duration_micros of mm again, tensor_size of mm" in told

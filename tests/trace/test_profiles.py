@@ -210,8 +210,10 @@ def test_reading_leaves_no_file_and_touches_none(made: Path, tmp_path: Path) -> 
     assert amounts(read_kineto(packed)) == amounts(read_kineto(made))
     assert sniff(packed).kind is FileKind.DEVICE
     packed.write_bytes(packed.read_bytes()[:-300])
-    with pytest.raises(InputError, match="the gzip data are damaged"):
-        read_kineto(packed)
+    with database.unpacked_once():
+        for _ in range(2):
+            with pytest.raises(InputError, match="the gzip data are damaged"):
+                read_kineto(packed)
 
 
 def test_a_packed_export_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,8 @@ def _check(options: argparse.Namespace) -> None:
     for option, value in (("--key", options.key), ("--expand", options.expand or None)):
         if value is not None and options.level == "population":
             raise InputError(f"{option} is for levels that release jobs", remedy="leave it out")
-    from chakrasim.trace.job.file import is_file_of_job
+    from chakrasim.obfuscation.release import MODEL, check_release
+    from chakrasim.trace.job.file import is_file_of_job, prefixes_of
 
     if options.key is not None:
         check_target(options.key)
@@ -117,6 +118,13 @@ def _check(options: argparse.Namespace) -> None:
         own = os.path.realpath(path)
         if own == out or own.startswith(out + os.sep) or is_file_of_job(options.output, path):
             raise InputError(f"the {what} would be a part of the release", file=path, remedy="keep it somewhere else")
+    inputs = prefixes_of(options.source)
+    if options.json not in (None, "-") and any(is_file_of_job(one, os.path.realpath(options.json)) for one in inputs):
+        raise InputError("--json would replace an input", file=options.json, remedy="name another file")
+    if options.level == "population":
+        # Before anything of epsilon is spent.
+        check_target(options.output)
+        check_release(options.output, MODEL, inputs)
 
 
 def _show(done: int, total: int, what: str) -> None:

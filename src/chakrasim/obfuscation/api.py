@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
 from chakrasim.errors import InputError, near
-from chakrasim.machine import load_device
+from chakrasim.machine import load_device, load_machine
 from chakrasim.notes import Notes, lists_too
 from chakrasim.obfuscation.behaviour import Grid, only_behaviour
 from chakrasim.obfuscation.inversion import SIZES, Inversion, inversion
@@ -143,7 +143,7 @@ def obfuscate(
         Of damaged traces use what is intact; receives warnings; told what is being done.
     """
     said = Notes() if notes is None else notes
-    _check(level)
+    _check(level, machines)
     pseudonyms = Pseudonyms(new_key() if key is None else key)
     given = opened(source, lenient=lenient, notes=said)
     if given.kind == ONE:
@@ -159,10 +159,12 @@ def obfuscate(
     return _jobs(given, level, made, prices(made.before, made.after, machines, progress), pseudonyms, said)
 
 
-def _check(level: str) -> None:
+def _check(level: str, machines: Sequence[str]) -> None:
     if level not in LEVELS:
         raise InputError("there is no such level", found=repr(level), expected=", ".join(LEVELS),
                          remedy=near(level, LEVELS))  # fmt: skip
+    for name in machines:
+        load_machine(name)
 
 
 def _jobs(
@@ -208,7 +210,8 @@ def _population(
 def _price_of_model(
     jobs: Sequence[Job], model: Learned, machines: Sequence[str], notes: Notes, progress: Progress | None
 ) -> tuple[Price, ...]:
-    """Steps of some of the jobs and of those that the model makes of their parameters."""
+    """Steps of some of the jobs and of those that the model makes of their parameters. What it notes of them is no
+    warning: with --strict one job would decide whether there is a release."""
     pairs = []
     names = {*model.parameters[0]}
     for job in some(jobs) if machines else ():
@@ -216,7 +219,7 @@ def _price_of_model(
         try:
             pairs.append((job, next(synthesize(model, settings, notes=Notes())).job))
         except InputError as fault:
-            notes.warn(f"the model makes no job of the parameters of one: {fault}")
+            notes.note(f"the model makes no job of the parameters of one: {fault}")
     return prices([one for one, _ in pairs], [other for _, other in pairs], machines, progress) if pairs else ()
 
 

@@ -14,7 +14,6 @@ from chakrasim.comparison.jobs.api import simulated_on
 from chakrasim.converter.retarget.trace_edit import Change, edited
 from chakrasim.errors import ChakrasimError
 from chakrasim.exchange.times import times_ns
-from chakrasim.machine import load_machine
 from chakrasim.machine.device.profile import DeviceProfile
 from chakrasim.progress import Progress, told
 from chakrasim.trace import work
@@ -53,11 +52,9 @@ class Price:
 def prices(
     before: Sequence[Job], after: Sequence[Job], machines: Sequence[str], progress: Progress | None = None
 ) -> tuple[Price, ...]:
-    """The price of a release whose jobs stand for those before at the same places. Raises InputError for machines that
-    do not exist."""
+    """The price of a release whose jobs stand for those before at the same places, on machines that exist."""
     found = []
     for name in told(machines, lambda name: f"price: {name}", progress):
-        load_machine(name)
         try:
             times = [tuple(simulated_on(job, name).makespan_ns for job in each)
                      for each in zip(some(before), some(after), strict=True)]  # fmt: skip

@@ -14,7 +14,7 @@ from chakrasim.files.whole_folder import check_folder, whole_folder
 from chakrasim.notes import Notes
 from chakrasim.synthesis.api import stated_job
 from chakrasim.trace.chakra.files import read_trace, write_trace
-from chakrasim.trace.job.file import check_prefix, prefixes_of, write_job
+from chakrasim.trace.job.file import check_prefix, is_file_of_job, prefixes_of, write_job
 from chakrasim.trace.job.job import Job
 
 ONE, JOB, FOLDER, MODEL = "a trace", "a job", "a folder of jobs", "a model"
@@ -75,5 +75,6 @@ def check_release(path: PathLike, kind: str, inputs: Sequence[str]) -> None:
         raise InputError("the model's file is a folder", file=target, remedy="name a file")
     if kind == FOLDER:
         check_folder(target, force=False)
-    if any(os.path.realpath(target) == os.path.realpath(one) for one in inputs):
+    real = os.path.realpath(target)
+    if any(real == os.path.realpath(one) or (kind == MODEL and is_file_of_job(one, real)) for one in inputs):
         raise InputError("--output would replace the input", file=target, remedy="name another place")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -32,6 +33,9 @@ FEWEST: Final = 2
 """Jobs without which nothing can be told apart from chance."""
 TRIED: Final = 4
 """Jobs of which some can be left out."""
+SHOWN: Final = 8
+"""Names in a warning."""
+LARGEST: Final = 1 << 62
 
 
 def learn(
@@ -111,7 +115,7 @@ def _alike(
     kinds = {name: type(value)() for own in reversed(every) for name, value in own.items()}
     left = [name for name in kinds if any(name not in own for own in every)]
     if left:
-        notes.warn(f"{len(left)} parameters are 0 or empty where a job does not state them: {', '.join(left[:8])}")
+        notes.warn(f"{len(left)} parameters are 0 or empty where a job does not state them: {', '.join(left[:SHOWN])}")
     names = [*every[0], *sorted({*kinds} - {*every[0]})]
     return [{name: own.get(name, kinds[name]) for name in names} for own in every]
 
@@ -126,6 +130,13 @@ def _with_all_words(parameters: Sequence[Mapping[str, Parameter]]) -> list[Mappi
             found.append(own)
             seen |= fresh
     return found
+
+
+def _check_sizes(parameters: Mapping[str, Parameter]) -> None:
+    """Raises InputError for a number that is too large, or none."""
+    for name, value in parameters.items():
+        if not isinstance(value, str) and not abs(value) < LARGEST:
+            raise InputError("a parameter is too large", place=name, found=value, expected="less than 2^62")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +161,7 @@ def synthesize(
     Raises InputError for parameters that the model does not have, or that fit no job.
     """
     said = Notes() if notes is None else notes
+    _check_sizes(settings)
     words = _with_all_words(learned.parameters)
     if learned.lost:
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
@@ -162,11 +174,19 @@ def synthesize(
     for number, choice in enumerate(islice(choices(learned, settings, np.random.default_rng(seed)), count)):
         for warning in choice.outside:
             said.warn(warning)
+        _check_sizes(choice.parameters)
         columns = columns_of([*words, choice.parameters])[-1]
+        below: Counter[str] = Counter()
         try:
-            job = job_of(learned.model, columns, choice.parameters, (seed, number))
+            job = job_of(learned.model, columns, choice.parameters, (seed, number), below)
+        except OverflowError:
+            raise InputError("these parameters make numbers beyond 2^63, or sums of such, which no trace can hold",
+                             remedy="set smaller ones") from None  # fmt: skip
         except (KeyError, IndexError, TypeError, ValueError) as fault:
             raise InputError("the model does not fit together", found=f"{type(fault).__name__}: {str(fault)[:80]}",
                              remedy="learn it again") from None  # fmt: skip
+        if below:
+            said.warn(f"{below.total():,} numbers of the job are less than 0, where none can be; counts and durations"
+                      f" are 0 there: {', '.join(sorted(below)[:SHOWN])}")  # fmt: skip
         check_job(job)
         yield Synthetic(choice, job)

@@ -3,6 +3,7 @@ rules."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
@@ -13,18 +14,20 @@ from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.columns import TURNS, mark_of, marks_in, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Ints
-from chakrasim.synthesis.grammar.durations import MEASURED, Draw
+from chakrasim.synthesis.grammar.durations import MEASURED, WORK, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop, places
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
 from chakrasim.synthesis.roles import DURATION, HOLE, attributes_of, filled
 from chakrasim.synthesis.search.meters import Meter, summed
-from chakrasim.synthesis.search.totals import added, summand
+from chakrasim.synthesis.search.totals import LARGEST, added, summand
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 
 MOST_ITERATIONS: Final = 1 << 22
 """Of one loop in a trace."""
+SIZES: Final = frozenset({*WORK, "tensor_size", DURATION, MEASURED})
+"""Numbers that cannot be less than 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +40,17 @@ class Expanded:
     iteration: list[dict[int, tuple[int, int]]]
 
 
-def trace_of(model: Model, job: Mapping[str, int], rank: Mapping[str, int], draw: Draw | None = None) -> Trace:
-    """The trace of a rank with these columns, its durations drawn. Raises KeyError for a column that is not there."""
-    nodes = expanded(model, {**job, **rank}, draw)
+def trace_of(
+    model: Model,
+    job: Mapping[str, int],
+    rank: Mapping[str, int],
+    draw: Draw | None = None,
+    below: Counter[str] | None = None,
+) -> Trace:
+    """The trace of a rank with these columns, its durations drawn; what laws put below 0 where nothing can be is
+    counted in ``below``, by what it is of. Raises KeyError for a column that is not there, and OverflowError for
+    numbers beyond int64."""
+    nodes = expanded(model, {**job, **rank}, draw, below)
     rules, lane = Rules(model.roles, model.counters), Lane()
     made = TraceBuilder(metadata=_metadata(model, {**job, **rank}))
     for at, (role, numbers) in enumerate(zip(nodes.role, nodes.numbers, strict=True)):
@@ -68,23 +79,26 @@ def _metadata(model: Model, columns: Mapping[str, int]) -> dict[str, object]:
     single = {name: np.array([value], np.int64) for name, value in columns.items()}
     found: dict[str, object] = {}
     for said, laws in model.metadata:
-        numbers = [int(expressions.value(law, single, 1)[0]) for law in laws]
+        numbers = [int(expressions.value(law, single, 1, fits=True)[0]) for law in laws]
         found |= attributes_of([said], numbers)
     return found
 
 
-def expanded(model: Model, columns: Mapping[str, int], draw: Draw | None = None) -> Expanded:
+def expanded(
+    model: Model, columns: Mapping[str, int], draw: Draw | None = None, below: Counter[str] | None = None
+) -> Expanded:
     """The nodes of a rank with these columns."""
-    made = _Expansion(model, columns, draw)
+    made = _Expansion(model, columns, draw, Counter() if below is None else below)
     for number, row in made.order(model.loop, 0, ()):
         made.emit(number, row)
     return made.found
 
 
 class _Expansion:
-    def __init__(self, model: Model, columns: Mapping[str, int], draw: Draw | None) -> None:
+    def __init__(self, model: Model, columns: Mapping[str, int], draw: Draw | None, below: Counter[str]) -> None:
         self.model = model
         self.draw = draw
+        self.below = below
         self.fixed = columns
         root = Iterations([-1], [0])
         self.iterations: dict[int, Iterations] = {ROOT: root}
@@ -110,11 +124,13 @@ class _Expansion:
         if len(path) > 1:
             own |= marks_in(self.columns[path[-2]], self._parent(path[-1]))
         for number, law in enumerate(self.model.marks.get(loop.number, ())):
-            own[mark_of(loop.number, number)] = expressions.value(law, own, rows)
+            own[mark_of(loop.number, number)] = expressions.value(law, own, rows, fits=True)
         self.columns[loop.number] = own
         for one in loop.body:
             if isinstance(one, Loop):
-                counts = np.maximum(expressions.value(self.model.counts[one.number], own, rows), 0)
+                counts = expressions.value(self.model.counts[one.number], own, rows, fits=True)
+                self._count(f"how often loop {one.number} comes", counts)
+                counts = np.maximum(counts, 0)
                 total = float(counts.astype(np.float64).sum())
                 if total > MOST_ITERATIONS:
                     raise InputError("these parameters make a trace that is too long to be written",
@@ -134,12 +150,17 @@ class _Expansion:
         parents = [self._parent(loop) for loop in path]
         asked = set().union(*map(expressions.names, meter.laws()))
         own, around = (self._asked(loop, asked) for loop in (path[-1], path[-2]))
-        first, second = meter.columns(own, around, parents[-1], len(parents[-2]))
+        first, second = meter.columns(own, around, parents[-1], len(parents[-2]), fits=True)
         self.columns[path[-1]] |= first
         for at in range(len(path) - 2, -1, -1):
             self.columns[path[at]] |= second
             if at:
                 second = summed(second, parents[at], len(parents[at - 1]))
+
+    def _count(self, what: str, made: Ints) -> None:
+        """Numbers that are less than 0."""
+        if less := int((made < 0).sum()):
+            self.below[what] += less
 
     def _parent(self, loop: int) -> Ints:
         return np.array(self.iterations[loop].parent, np.int64)
@@ -158,7 +179,10 @@ class _Expansion:
         for one in reversed(around[around.index(loop) + 1 :]):
             rows = self._parent(one)[rows]
         values = self._number(role, name) if name else np.ones(len(rows), np.int64)
-        return added(values, rows, len(self.iterations[loop]))
+        count = len(self.iterations[loop])
+        if np.bincount(rows, np.abs(values.astype(np.float64)), count).max(initial=0) >= LARGEST:
+            raise OverflowError(f"what {name} of {self.model.roles[role].title} adds up to is beyond int64")
+        return added(values, rows, count)
 
     def _present(self, role: int) -> Ints:
         """The iterations in which a role comes. Raises ValueError for one that comes where it comes itself."""
@@ -183,7 +207,9 @@ class _Expansion:
                 own |= turn_columns(here, path, [self._parent(loop) for loop in path[1:]])
             inner = [one.removeprefix("own ") for one in asked if one.startswith("own ")]
             own |= {f"own {one}": self._number(role, one) for one in inner}
-            made = expressions.value(law, own, len(here))
+            made = expressions.value(law, own, len(here), fits=True)
+            if name in SIZES:
+                self._count(f"{name} of {self.model.roles[role].title}", made)
             if self.draw and name == MEASURED:
                 step = "step" in self.model.numbers[role]
                 steps = self._number(role, "step") if step else np.zeros(len(here), np.int64)

@@ -38,9 +38,9 @@ OPERATIONS: Final[dict[str, Callable[[Numbers, Numbers], Numbers]]] = {
 COMPARISONS: Final = {"==": np.equal, "<": np.less, ">": np.greater}
 
 
-def value(expression: Expression, columns: Columns, rows: int) -> Ints:
+def value(expression: Expression, columns: Columns, rows: int, *, fits: bool = False) -> Ints:
     """int64[rows]: the nearest whole numbers, those beyond int64 at its ends. Raises KeyError for a column that is not
-    there."""
+    there, and OverflowError for numbers beyond if they have to be ones that it ``fits``."""
     match expression:
         case ["column", name]:
             return columns[name]
@@ -48,7 +48,7 @@ def value(expression: Expression, columns: Columns, rows: int) -> Ints:
             return np.full(rows, over, np.int64)
     asked = names(expression)
     found = _value(expression, {name: each.astype(object) for name, each in columns.items() if name in asked}, rows)
-    return np.array([_whole(each) for each in found.tolist()], np.int64)
+    return np.array([round(each) if fits else _whole(each) for each in found.tolist()], np.int64)
 
 
 def test(one: list[Any], columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:

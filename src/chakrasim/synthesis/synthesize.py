@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,10 +16,15 @@ from chakrasim.trace.job.job import Job, Parameter
 
 
 def job_of(
-    model: Model, columns: Mapping[str, int], parameters: Mapping[str, Parameter], seed: tuple[int, ...] = (0,)
+    model: Model,
+    columns: Mapping[str, int],
+    parameters: Mapping[str, Parameter],
+    seed: tuple[int, ...] = (0,),
+    below: Counter[str] | None = None,
 ) -> Job:
     """The job of these parameters, whose numbers are ``columns``. Where recorded durations scatter, those of each rank
-    are drawn with ``seed``. Raises InputError for parameters that do not fit together."""
+    are drawn with ``seed``. What its distinct traces have below 0 where nothing can be is counted in ``below``, by what
+    it is of. Raises InputError for parameters that do not fit together, OverflowError for numbers beyond int64."""
     ranks, groups = model.grid.made(columns)
     places = places_of(groups, ranks)
     table = np.stack([places[name] if name in places else np.full(ranks, missing(name)) for name in model.rank_columns]
@@ -30,7 +36,7 @@ def job_of(
     if model.scatter is not None:
         keys, which = table.tolist(), np.arange(ranks)
     traces = tuple(
-        trace_of(model, columns, dict(zip(model.rank_columns, key, strict=False)), _draw(model, seed, number))
+        trace_of(model, columns, dict(zip(model.rank_columns, key, strict=False)), _draw(model, seed, number), below)
         for number, key in enumerate(keys)
     )
     return Job(traces, which, groups, parameters)

@@ -16,7 +16,7 @@ import numpy as np
 
 from chakrasim.errors import ChakrasimError, InputError
 from chakrasim.notes import Notes
-from chakrasim.obfuscation.population.budget import CHUNKS, DELTA, EPSILON, Budget, spent
+from chakrasim.obfuscation.population.budget import CHUNKS, DELTA, EPSILON, Budget
 from chakrasim.obfuscation.population.consensus import consensus
 from chakrasim.obfuscation.population.noise import SECURE, Below, holds
 from chakrasim.obfuscation.population.parameters import partition, population_of, stated
@@ -32,8 +32,8 @@ FEWEST_CHUNKS = 5
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Of a release: ``epsilon`` by the accountant at ``delta``, for one job added or removed; ``chunks``; ``points``,
-    jobs that the released model is learned from; of ``kinds`` of nodes ``left_out`` and ``unknown`` numbers."""
+    """Of a release: ``epsilon``, the sum of all shares, and ``delta``, for one job added or removed; ``chunks``;
+    ``points``, jobs that the model is learned from; of ``kinds`` of nodes ``left_out`` and ``unknown`` numbers."""
 
     epsilon: float
     delta: float
@@ -55,11 +55,10 @@ def of_population(
 ) -> tuple[Learned, Guarantee]:
     """A model of the jobs with (epsilon, delta)-differential privacy for one job added or removed.
 
-    Raises InputError for amounts that guarantee nothing, where the accountant is not installed, and where chunks do not
-    agree enough for anything to be released.
+    Raises InputError for amounts that guarantee nothing, and where chunks do not agree enough for anything to be
+    released.
     """
     budget = Budget.of(epsilon, delta)
-    total = spent(budget, delta)
     if chunks < FEWEST_CHUNKS:
         raise InputError("too few chunks for any to be outvoted", found=chunks, expected=f"{FEWEST_CHUNKS} or more")
     known = population_of([stated(job) for job in jobs], chunks, budget, below)
@@ -71,7 +70,9 @@ def of_population(
     if not holds(made.distance, budget.program, below) or len(made.jobs) < 4:
         raise _refused("programs learned from chunks of the jobs do not agree enough")
     learned = learn([(job.parameters, job) for job in made.jobs], notes=notes, progress=progress)
-    return learned, Guarantee(total, delta, chunks, len(made.jobs), made.left_out, made.unknown)
+    return learned, Guarantee(
+        float(sum(one.epsilon for one in budget.shares)), delta, chunks, len(made.jobs), made.left_out, made.unknown
+    )
 
 
 def programs_of(jobs: Sequence[Job], parts: Sequence[Sequence[int]], progress: Progress | None) -> list[Learned]:

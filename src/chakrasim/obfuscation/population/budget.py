@@ -1,10 +1,13 @@
-"""What of epsilon and delta each part of the mechanism may spend, and what they come to by an accountant."""
+"""What of epsilon and delta each part of the mechanism may spend: by the composition theorem the sums of both.
+
+The theorem: Dwork and Roth, The algorithmic foundations of differential privacy, 2014, theorem 3.16.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from chakrasim.errors import InputError
 
@@ -61,29 +64,3 @@ def part(epsilon: Fraction, count: int) -> Fraction:
 
 def _rounded(epsilon: Fraction) -> Fraction:
     return Fraction(int(epsilon * _STEPS), _STEPS)
-
-
-def spent(budget: Budget, delta: float) -> float:
-    """The epsilon that the parts come to at this delta, by the privacy loss distributions of Google's accountant, which
-    rounds up. Raises InputError where that is not installed."""
-    accounting: Any = load()
-    found = None
-    for share in budget.shares:
-        own = accounting.pld.privacy_loss_distribution.from_privacy_parameters(
-            accounting.pld.common.DifferentialPrivacyParameters(float(share.epsilon), share.delta)
-        )
-        found = own if found is None else found.compose(own)
-    assert found is not None
-    return float(found.get_epsilon_for_delta(delta))
-
-
-def load() -> Any:
-    """The accountant's package. Raises InputError where it is not installed."""
-    try:
-        import dp_accounting
-        import dp_accounting.pld.common
-        import dp_accounting.pld.privacy_loss_distribution
-    except ImportError as fault:
-        raise InputError("level population needs an accountant of differential privacy, which is not installed",
-                         found=str(fault)[:80], remedy="pip install 'chakrasim[privacy]'") from None  # fmt: skip
-    return dp_accounting

@@ -133,10 +133,12 @@ def population_of(own: Sequence[Point], chunks: int, budget: Budget, below: Belo
     found = ballot.add([dict(_said([own[at] for at in part])) for part in partition(len(own), ballot.chunks, below)])
     if not holds(ballot.distance(), budget.names, below):
         return None
-    agreed: dict[Any, Any] = {one: found[one] for one in ballot.agreed() if found[one] is not None}
+    # Sorted, as the order of a set hangs on all that is in it, and that has what one chunk alone asks.
+    order: Any = sorted(ballot.agreed())
+    agreed: dict[Any, Any] = {one: found[one] for one in order if found[one] is not None}
     same = {name: answer[1] for (what, name), answer in agreed.items() if what == "same"}
-    kinds = {name: kind for (what, name), kind in sorted(agreed.items()) if what == "kind" and name not in same}
-    products = {name: factors for (what, name), factors in sorted(agreed.items())
+    kinds = {name: kind for (what, name), kind in agreed.items() if what == "kind" and name not in same}
+    products = {name: factors for (what, name), factors in agreed.items()
                 if what == "product" and {name, *factors} <= {*kinds}}  # fmt: skip
     mesh = products.get(RANKS, ())
     columns = {name: [one.get(name, _absent(kind, name in mesh)) for one in own] for name, kind in kinds.items()}
@@ -176,6 +178,7 @@ def _said(jobs: Sequence[Point]) -> Iterator[tuple[Hashable, object]]:
 def _products(columns: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Numbers that are products of others, which are none themselves."""
     left = sorted(columns)
+    found: dict[str, tuple[str, ...]] = {}
     logs = {name: math.log(max(columns[name][0], 1)) for name in left}
     for name in [*left]:
         others = [one for one in left if one != name]
@@ -187,8 +190,11 @@ def _products(columns: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, tuple
             )), None)  # fmt: skip
             if factors is not None:
                 left.remove(name)
-                yield name, factors
+                found[name] = factors
                 break
+    for name, factors in reversed([*found.items()]):
+        found[name] = tuple(sorted(own for one in factors for own in found.get(one, (one,))))
+    yield from found.items()
 
 
 def dividing(

@@ -70,7 +70,8 @@ class Draw:
         self.own = {False: own, True: host}
 
     def drawn(self, role: int, durations: Ints, steps: Ints) -> Ints:
-        """int64[n]: durations as they might have been recorded, the same in the mean."""
+        """int64[n]: durations as they might have been recorded, the same in the mean. Raises OverflowError for those
+        beyond int64."""
         of_host = self.scatter.host is not None and role in self.scatter.host.rest
         scatter = self.scatter.host if self.scatter.host is not None and of_host else self.scatter
         by_step = {
@@ -83,8 +84,11 @@ class Draw:
         logs = spreads[0] * self.own[of_host] - sum(spread**2 for spread in spreads) / 2
         logs = logs + spreads[1] * np.array([by_step[step] for step in steps.tolist()], np.float64)
         logs = logs + self.random.normal(0, spreads[2], len(durations))
-        drawn: Ints = np.maximum(durations * np.exp(np.clip(logs, -MOST, MOST)), 0).astype(np.int64)
-        return drawn
+        drawn = np.maximum(durations * np.exp(np.clip(logs, -MOST, MOST)), 0)
+        if drawn.max(initial=0) >= 1 << 63:
+            raise OverflowError("a duration is beyond int64")
+        whole: Ints = drawn.astype(np.int64)
+        return whole
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from chakrasim.errors import InputError
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Ints, Trace
 from chakrasim.trace.kinds import NodeType
@@ -41,7 +42,8 @@ def is_recorded(trace: Trace) -> bool:
 
 def in_short(trace: Trace) -> Trace:
     """The recorded trace with a node for each outermost call, and one for what it launches; its lanes become streams,
-    its times in ns are kept. A node waits for what nothing else that it waits for tells."""
+    its times in ns are kept. A node waits for what nothing else that it waits for tells. Raises InputError for a trace
+    that is not in an order in which it can run."""
     units, of, waits = _Reading(trace).units()
     columns = {name: trace.attr(name).integers_or(0) for name in (*SUMMED, "duration_ns")}
     order = sorted(range(len(units)), key=lambda one: (one if units[one].by < 0 else units[one].by, one))
@@ -80,6 +82,11 @@ class _Reading:
             [[place[one] for one in csr[at].tolist() if one in place] for at in range(len(trace))]
             for csr in (trace.data_deps, trace.ctrl_deps)
         )
+        late = next((at for at, waits in enumerate(self.data) if any(one >= at for one in waits)), None)
+        if late is not None:
+            raise InputError("a node of a recorded trace waits for one that comes later in the file", file=trace.source,
+                             place=f"node {trace.ids[late]}", expected="nodes in an order in which they can run",
+                             remedy="write it again with chakrasim trace, which puts them so")  # fmt: skip
         lanes: dict[tuple[int, ...], int] = {}
         names = ("tid", "device", "stream")
         identity = np.stack([trace.attr(name).integers_or(-1) for name in names], axis=1).tolist()

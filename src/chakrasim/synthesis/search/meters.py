@@ -5,6 +5,7 @@ piece as soon as enough has come together.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,23 +55,21 @@ class Meter:
         return own + [law for part in self.parts for law in (part.start, part.weight)]
 
     def columns(
-        self, own: Columns, around: Columns, parent: Ints, runs: int
+        self, own: Columns, around: Columns, parent: Ints, runs: int, *, fits: bool = False
     ) -> tuple[dict[str, Ints], dict[str, Ints]]:
         """Columns of the loop's iterations and of the ``runs`` iterations of the loop around it, from theirs, by name.
-        ``parent`` int64[n]: in which of these each iteration is, ascending."""
-        rows = len(parent)
-        start, active = (expressions.value(law, around, runs) for law in (self.start, self.active))
-        weight, limit, flush = (expressions.value(law, own, rows) for law in (self.weight, self.limit, self.flush))
+        ``parent`` int64[n]: in which of these each iteration is, ascending. Raises OverflowError for numbers beyond
+        int64 if laws have to be of ones that it ``fits``, and for sums beyond it."""
+        rows, value = len(parent), partial(expressions.value, fits=fits)
+        start, active = (value(law, around, runs) for law in (self.start, self.active))
+        weight, limit, flush = (value(law, own, rows) for law in (self.weight, self.limit, self.flush))
         found = _run(start, weight, limit, flush, active, parent)
         names = ("sum", "since", "begun", "fires")
         first = {f"{name} of meter {self.number}": column for name, column in zip(names, found[:4], strict=True)}
         more = ("left", "left since", "left begun", "early", "active")
         second = {f"{name} of meter {self.number}": column for name, column in zip(more, found[4:], strict=True)}
         for number, part in enumerate(self.parts):
-            own_start, own_weight = (
-                expressions.value(part.start, around, runs),
-                expressions.value(part.weight, own, rows),
-            )
+            own_start, own_weight = value(part.start, around, runs), value(part.weight, own, rows)
             sums, left = _with(found[3], found[7], found[8], own_start, own_weight, parent)
             first[f"part {number} of meter {self.number}"] = sums
             second[f"left part {number} of meter {self.number}"] = left

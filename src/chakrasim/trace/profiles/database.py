@@ -124,8 +124,9 @@ def open_database(path: str, expected: str, *, lenient: bool = False, notes: Not
             plain = unpacked.get(path, path)
             if file.packed and plain == path:
                 folder = kept.enter_context(tempfile.TemporaryDirectory())
-                unpacked[path] = plain = os.path.join(folder, "unpacked")
+                plain = os.path.join(folder, "unpacked")
                 _unpack(file, plain)
+                unpacked[path] = plain
         if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
             said.warn(f"{path}-wal was left out: what it holds has not come to the database yet")
         try:

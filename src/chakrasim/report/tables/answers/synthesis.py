@@ -25,7 +25,7 @@ def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[S
             "kinds",
             f"{plural(len(learned.model.roles), 'kind')} of nodes in {plural(len(learned.model.counts), 'loop')}",
         ),
-        ("laws", f"{len(laws) - len(near):,} give every example, {len(near):,} are near"),
+        ("laws", f"{len(laws) - len(near):,} give every example to a millionth, {len(near):,} are near"),
         *_scatter(learned),
         ("model", f"{path}, {size_text(size_bytes)}"),
     )
