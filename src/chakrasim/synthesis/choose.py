@@ -72,7 +72,9 @@ def _check(name: str, value: Parameter, said: Sequence[Parameter]) -> None:
     words = sorted({each for each in said if isinstance(each, str)})
     whole = all(map(is_whole, said))
     if isinstance(value, str) != bool(words) or (words and value not in words) or (whole and not is_whole(value)):
-        expected = ", ".join(words[:12]) if words else "a number without a fraction, as in all jobs" if whole else "a number"
+        expected = (
+            ", ".join(words[:12]) if words else "a number without a fraction, as in all jobs" if whole else "a number"
+        )
         raise InputError("the model knows no such value", place=name, found=repr(value), expected=expected)
 
 
