@@ -2,7 +2,7 @@
 held out, against these, as both replay; and how far two recordings of the same job are apart, the floor.
 
 ``bench_learn_recorded.py FOLDER --keep DIR --held 10 --seed 17``: the folder is as ``record_jobs.py`` writes it:
-recordings, each with NAME.parameters.json beside it, and repeats of some as NAME.1 and so on. ``--design 10`` leaves
+recordings, each with NAME.parameters.json beside it, and repeats of some as NAME.0 and so on. ``--design 10`` leaves
 out those held out, and holds out so many of the others: to try changes on.
 """
 

@@ -15,6 +15,7 @@ from chakrasim.synthesis.grammar.recorded import in_short
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.job.job import Job, Parameter
+from chakrasim.trace.kinds import NodeType
 
 STEPS, LAUNCHED = 3, 2
 BACKWARD = "autograd::Linear"
@@ -133,3 +134,37 @@ def test_tiles_count_whole() -> None:
     columns = {"own num_ops": np.array([200**2 * 4000]), "width": np.array([200])}
     assert off < 0.02
     assert int(value(law, columns, 1)[0]) == pytest.approx(5000 + 3 * 200 * 256 * 4000, rel=0.02)
+
+
+def typed(steps: int, width: int, word: str, chance: str) -> Job:
+    """A recording in which each step reduces in numbers of one kind, and says another thing by chance."""
+    made, random = TraceBuilder(), np.random.default_rng(steps * width)
+    for step in range(steps):
+        for part, (name, type_, more) in enumerate((
+            ("linear", NodeType.COMP_NODE, {"num_ops": width**2}),
+            ("all_reduce", NodeType.COMM_COLL_NODE, {"comm_size": 4 * width, "dtype": word, "algorithm": chance}),
+        )):  # fmt: skip
+            took = int(1e5 * np.exp(random.normal(0, 0.05)))
+            waits = [2 * step + part - 1] if step + part else []
+            made.add(2 * step + part, name, type_, data_deps=waits, attrs={
+                "tid": 0, "duration_ns": took, "is_cpu_op": True, "step": step, **more})  # fmt: skip
+    made.add(2 * steps, "end", data_deps=[2 * steps - 1], attrs={
+        "tid": 0, "part": 0, "duration_ns": 1000, "is_cpu_op": True})  # fmt: skip
+    return Job((made.build(),), np.zeros(1, np.int64), {}, {})
+
+
+def test_texts_that_a_parameter_tells_are_kept_and_others_are_told() -> None:
+    shapes = [(2 + number % 3, 64 * (1 + number * 5 % 7)) for number in range(9)]
+    words = ["fp32" if number in (1, 5, 6) else "bf16" for number in range(9)]
+    found: list[tuple[dict[str, Parameter], Job]] = [
+        ({"steps": steps, "width": width, "kind": word}, typed(steps, width, word, "ring8" if number == 4 else "tree2"))
+        for number, ((steps, width), word) in enumerate(zip(shapes, words, strict=True))
+    ]
+    learned = learn(found)
+    for word in ("fp32", "bf16"):
+        (made,) = synthesize(learned, {"steps": 4, "width": 320, "kind": word})
+        trace = made.job.traces[0]
+        said = [node.attrs for node in map(trace.node, range(len(trace))) if node.name == "all_reduce"]
+        assert [(one["dtype"], one["algorithm"], one["comm_size"]) for one in said] == [(word, "tree2", 1280)] * 4
+    (off,) = [off for what, off in learned.lost.items() if "in which some nodes differ" in what]
+    assert 0 < off < 0.5

@@ -103,13 +103,13 @@ def names(expression: Expression) -> set[str]:
             return names(expression[1]) | names(expression[2])
 
 
-def singled_out(expression: Expression) -> set[str]:
-    """Columns of which one value is a case of its own."""
+def limits(expression: Expression) -> set[tuple[str, str, int]]:
+    """The columns that are compared with a number, how, and with which."""
     if expression[0] == "if":
-        name, comparison, other, _ = expression[1]
-        own = {name} if comparison == "==" and not other else set()
-        return own | singled_out(expression[2]) | singled_out(expression[3])
-    return set().union(*map(singled_out, expression[1:])) if expression[0] in OPERATIONS else set()
+        name, comparison, other, number = expression[1]
+        own = set() if other else {(name, comparison, number)}
+        return own | limits(expression[2]) | limits(expression[3])
+    return set().union(*map(limits, expression[1:])) if expression[0] in OPERATIONS else set()
 
 
 def cases(expression: Expression) -> int:

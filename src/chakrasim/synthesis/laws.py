@@ -125,13 +125,17 @@ def law_by_case(few: Examples, cases: int, work: Work) -> Expression | None:
     return found
 
 
-def plain_law(examples: Examples, cases: int = 0, work: Work | None = None) -> Expression | None:
-    """The same without sums: a constant, one or two columns, a product of powers, and of so many ``cases`` these."""
+def plain_law(
+    examples: Examples, cases: int = 0, work: Work | None = None, *, tests: int | None = None
+) -> Expression | None:
+    """The same without sums: a constant, one or two columns, a product of powers, and of so many ``cases`` these; or
+    one of two numbers by conditions, which have so many ``tests`` at most."""
     few, work = simple(examples), work or Work()
-    return _plain(few, QUICK, work) or _Cases(PARTS, ATTEMPTS, work).law(few, cases)
+    kinds = QUICK if tests is None or tests else PARTS
+    return _plain(few, kinds, work, tests) or _Cases(PARTS, ATTEMPTS, work).law(few, cases)
 
 
-def _plain(few: Examples, kinds: Sequence[Kind], work: Work) -> Expression | None:
+def _plain(few: Examples, kinds: Sequence[Kind], work: Work, tests: int | None = None) -> Expression | None:
     """A law without cases for examples as `simple` has them."""
     if not len(few):
         return ["const", 0, 1]
@@ -139,7 +143,7 @@ def _plain(few: Examples, kinds: Sequence[Kind], work: Work) -> Expression | Non
         return ["const", int(few.wanted[0]), 1]
     for candidates in kinds:
         for candidate in candidates(few, work) if not work.is_spent else ():
-            if few.given_by(candidate).all():
+            if (tests is None or expressions.cases(candidate) <= tests) and few.given_by(candidate).all():
                 return candidate
     return None
 

@@ -46,11 +46,13 @@ def learn_program(
     roles = Roles()
     ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
     own = [rank.nodes for rank in ranks]
+    missed: dict[str, float] = {}
     if recorded:
-        own, roles = aligned(own, roles)
+        own, roles, missed = aligned(own, roles, [{**jobs[rank.job][0], **rank.columns} for rank in ranks])
     else:
         own, roles = told_apart(own, roles)
-        own = peeled(own, roles, Looks())
+        own = peeled(own, roles, looks := Looks())
+        missed |= {"first turns: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]
     loop, where, readings = read_by_loops(ranks, looks := Looks())
     columns = columns_of([parameters for parameters, _ in jobs])
@@ -70,7 +72,7 @@ def learn_program(
     model = Model(tuple(roles.known), loop, search.counts, search.marks, search.present, search.numbers, found,
                   frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters), left_out,
                   scatter_of(search.times))  # fmt: skip
-    missed = {"the order of kinds: loops that were not looked into": 1.0} if looks.left <= 0 else {}
+    missed |= {"the order of kinds: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     return model, search.lost | {f"groups {role}": 1.0 for role in no_grid} | left | missed, more
 
 

@@ -41,7 +41,7 @@ ENOUGH: Final = 100
 SPARE: Final = 8
 """Examples for each term of a sum that was not tried on other jobs than it is from, at least."""
 SURE: Final = 2
-"""Cases that a law may have that was not tried on other jobs than it is from."""
+"""Cases, or tests of conditions, that a law may have that was not tried on other jobs than it is from."""
 DIGITS: Final = -1
 """In place of a number of cases: a plain law, or one of digits."""
 ALONG: Final = 2
@@ -117,7 +117,7 @@ def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> E
     whole = Examples(wanted[every], {name: column[every] for name, column in table.columns(level).items()})
 
     def search(rows: Ints, sure: bool) -> Expression | None:
-        return _of_rows(every[rows], wanted, table, known, level, cases if sure else min(cases, SURE))
+        return _of_rows(every[rows], wanted, table, known, level, cases, sure)
 
     return _tried(whole.wanted, table.job[every], search, whole.given_by)
 
@@ -182,15 +182,19 @@ def of_totals(wanted: Ints, table: Table, known: Known, group: Ints | None = Non
     return _tried(wanted, table.job[at], search, given_by)
 
 
-def _of_rows(rows: Ints, wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:
+def _of_rows(
+    rows: Ints, wanted: Ints, table: Table, known: Known, level: int, cases: int, sure: bool
+) -> Expression | None:
+    """A law of these rows, which is simple unless it is ``sure`` to be tried on other jobs."""
+    tests, cases = (None, cases) if sure else (SURE, min(cases, SURE))
     columns = table.columns(level)
     few = simple(Examples(wanted[rows], {name: column[rows] for name, column in columns.items()}))
     unit = max(int(np.gcd.reduce(few.wanted)), 1)
     named = (name.encode("utf-8", "surrogatepass") + column.tobytes() for name, column in few.columns.items())
     examples = b"|".join([(few.wanted // unit).tobytes(), *named])
-    key = b"%d|" % cases + examples
+    key = b"%d %d|" % (cases, sure) + examples
     if key not in known.found or not expressions.names(known.found[key][0] or ["const"]) <= {*columns}:
-        found = plain_law(few, 0, known.work)
+        found = plain_law(few, 0, known.work, tests=tests)
         if found is None and level:
             found = _along(wanted, table, level, known, min(cases, ALONG))
             if found is None and level == 2:

@@ -22,7 +22,7 @@ from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.digits import turns_in
 from chakrasim.synthesis.search.lags import lag_law
-from chakrasim.synthesis.search.levels import Known, Table
+from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
@@ -343,8 +343,33 @@ class Search:
                 self._tell(made, path, pieces[0].parent)
                 for role in near:
                     if self.where[role].loops[-1] in path:
-                        self._comes(role)
+                        (self._comes if role in self.unsure else self._comes_metered)(role)
                 return
+
+    def _comes_metered(self, role: int) -> None:
+        """A role whose coming has a law comes by what adds up, if a law of that gives it, too, and does not ask for
+        where the role comes itself."""
+        table = self.tables.of(self.where[role].loops)
+        first, second, third = table.levels
+        bare = replace(table, levels=(first, second, {n: column for n, column in third.items() if not summand(n)}))
+        law = levels.find_metered(self._presence(role), bare, self.known)
+        if law is not None and role not in self._roles_behind(law):
+            self.present[role] = law
+
+    def _roles_behind(self, law: Expression) -> set[int]:
+        """The roles whose coming a law asks for, and what it asks for, and so on."""
+        found: set[int] = set()
+        names, met = expressions.names(law), set[str]()
+        while names:
+            met |= names
+            of_sums = {of[0] for name in names if (of := summand(name))}
+            laws = [
+                law for role in of_sums - found for law in (self.present[role], *self.numbers.get(role, {}).values())
+            ]
+            laws += [law for name in names if METERED in name for law in self.meters[int(name.split()[-1])].laws()]
+            found |= of_sums
+            names = set[str]().union(*map(expressions.names, laws)) - met
+        return found
 
     def _beside(self, roles: Sequence[int], path: tuple[int, ...]) -> list[int]:
         """The last iteration of the last of these loops in each iteration of those around it, or of itself, that has

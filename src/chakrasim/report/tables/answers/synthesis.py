@@ -25,7 +25,7 @@ def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[S
             "kinds",
             f"{plural(len(learned.model.roles), 'kind')} of nodes in {plural(len(learned.model.counts), 'loop')}",
         ),
-        ("laws", f"{len(laws) - len(near):,} give every example, {len(near):,} are near"),
+        ("laws", f"{len(laws) - len(near):,} give every example to a millionth, {len(near):,} are near"),
         *_scatter(learned),
         ("model", f"{path}, {size_text(size_bytes)}"),
     )
@@ -58,11 +58,13 @@ def learned_json(learned: Learned, size_bytes: int) -> dict[str, Any]:
 def synthetic_sections(made: Sequence[tuple[Synthetic, Sequence[str]]]) -> Iterator[Section]:
     """The tables of ``chakrasim synthesize``."""
     first, files = made[0]
+    own, follow = first.choice.parameters, first.choice.follow
     if len(made) == 1:
         rows = (
             ("ranks", f"{first.job.ranks:,}"),
             ("nodes", f"{first.nodes:,} in {plural(len(first.job.traces), 'trace')}"),
             ("like", f"{first.choice.like}, where nothing else says"),
+            *([("follow from others", ", ".join(f"{name} {own[name]}" for name in follow))] if follow else ()),
             ("files", f"{files[0]} to {files[-1]}" if len(files) > 1 else files[0]),
         )
         yield Section("Made", rows=rows, left=(0, 1))
