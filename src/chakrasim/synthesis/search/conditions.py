@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,8 @@ PRICES: Final = (2, 3, 4)
 PAIRED: Final = 200
 """Conditions of which one or another may hold, at most, and so many pairs of them."""
 PAIRS: Final = 2_000
+PAIR: Final = 50
+"""Work of a look at a pair of columns, whether it has tests."""
 LOOKS: Final = 4_000
 """Sets of conditions that are looked at, at most."""
 
@@ -77,21 +80,8 @@ def _said(conditions: Sequence[_Condition], one: int, other: int) -> Expression:
 def _conditions(columns: Mapping[str, Ints], work: Work) -> list[_Condition]:
     """Conditions that hold somewhere and not everywhere, cheap ones first, as far as half of the law's work goes."""
     most = work.own // 2
-    tests = []
-    for name, column in columns.items():
-        values = np.unique(column).tolist()
-        few = values if len(values) <= CHOICES else [0, 1, values[0], values[-1]]
-        tests += [(PRICES[0], [name, "==", "", value]) for value in dict.fromkeys(few)]
-        tests += [(PRICES[0], [name, "<", "", value]) for value in few[2:-1] if len(values) <= CHOICES]
-    named = list(columns)
-    ends = {name: (int(column.min()) - 1, int(column.max()) + 1) for name, column in columns.items()}
-    for i, name in enumerate(named):
-        for other in named[i + 1 :]:
-            if ends[name][0] < ends[other][1] and ends[other][0] < ends[name][1]:
-                for offset in (0, -1, 1):
-                    tests += [(PRICES[1 + abs(offset)], [name, sign, other, offset]) for sign in ("==", "<")]
     found = []
-    for price, test in sorted(tests, key=lambda each: each[0]):
+    for price, test in _tests(columns, work):
         work.spend(500 + len(columns[test[0]]))
         if work.own < most:
             break
@@ -99,6 +89,22 @@ def _conditions(columns: Mapping[str, Ints], work: Work) -> list[_Condition]:
         if held.any() and not held.all():
             found += [_Condition(price, [(test, turned)], held ^ turned) for turned in (False, True)]
     return found
+
+
+def _tests(columns: Mapping[str, Ints], work: Work) -> Iterator[tuple[int, list[Any]]]:
+    """Tests with their prices, cheap ones first, made as they are asked for."""
+    ends: dict[str, tuple[int, int]] = {}
+    for name, column in columns.items():
+        values = np.unique(column).tolist()
+        ends[name] = values[0] - 1, values[-1] + 1
+        few = values if len(values) <= CHOICES else [0, 1, values[0], values[-1]]
+        yield from ((PRICES[0], [name, "==", "", value]) for value in dict.fromkeys(few))
+        yield from ((PRICES[0], [name, "<", "", value]) for value in few[2:-1] if len(values) <= CHOICES)
+    for price, offsets in ((PRICES[1], (0,)), (PRICES[2], (-1, 1))):
+        for name, other in combinations(columns, 2):
+            work.spend(PAIR)
+            if ends[name][0] < ends[other][1] and ends[other][0] < ends[name][1]:
+                yield from ((price, [name, sign, other, offset]) for offset in offsets for sign in ("==", "<"))
 
 
 def _either(conditions: Sequence[_Condition], target: Held, work: Work) -> list[_Condition]:
