@@ -47,9 +47,9 @@ def makespans(job: Job) -> list[int]:
 CANARY_OPS, CANARY_BYTES = 987_654_321, 123_456_789
 
 
-def small(number: int, canary: bool = False) -> Job:
+def small(number: int, canary: bool = False, last: str = "") -> Job:
     """One of many jobs: layers of a product and a sum over all ranks, whose sizes follow from width and tokens. The one
-    with a canary has an operator that no other has, and sizes that no law gives."""
+    with a canary has an operator that no other has, and sizes that no law gives. ``last`` is one more operator."""
     own = random.Random(number)
     width, tokens, layers, ranks = (
         own.randrange(64, 4096),
@@ -69,5 +69,7 @@ def small(number: int, canary: bool = False) -> Job:
         )
         attrs = {"comm_type": 0, "comm_size": 2 * tokens * width, "pg_name": "tp"}
         made.add(2 * layer + 1, f"layer {layer} sum", NodeType.COMM_COLL_NODE, [2 * layer], attrs=attrs)
+    if last:
+        made.add(2 * layers, last, NodeType.COMP_NODE, [2 * layers - 1], attrs={"num_ops": 64 * width})
     parameters = {"width": width, "tokens": tokens, "layers": layers, "ranks": ranks}
     return Job((made.build(),), np.zeros(ranks, np.int64), {"tp": (tuple(range(ranks)),)}, parameters)

@@ -161,17 +161,18 @@ def consensus(
 ) -> Consensus:
     """The jobs of most of so many chunks; a chunk without a program says nothing."""
     roles, made, ballot = Roles(), _Kept(), Ballot(chunks)
-    whole = []
+    whole, answered = [], set[Question]()
     for at, _ in enumerate(told(points, lambda _: "jobs that programs make", progress)):
         made.add(programs, points[at])
         said = [read.said for read, count in made.read(at, roles) for _ in range(count)]
         if ballot.add([{("made", at): True} for _ in said]).get(("made", at)):
-            ballot.add(said)
+            answered |= {question for question, answer in ballot.add(said).items() if answer is not None}
             whole.append(at)
     agreed = ballot.agreed()
     kept = {
-        role for role in roles.known if agreed >= {(name, role) for name in (OFTEN, *filter(_ties, role.numbers()))}
-    }
+        role for role in roles.known
+        if (OFTEN, role) in answered and agreed >= {(name, role) for name in (OFTEN, *filter(_ties, role.numbers()))}
+    }  # fmt: skip
     orders, jobs = Ballot(chunks), list[Job]()
     for at in whole:
         reads = made.read(at, roles)

@@ -24,8 +24,8 @@ from chakrasim.synthesis.parameters import parameters_of
 from chakrasim.trace.job.job import Job, Parameter
 
 Point = dict[str, Parameter]
-Cell = str | int
-"""Of the grid of values: a word, or the first of the numbers in it."""
+Cell = str | int | float
+"""Of the grid of values: a word, a number of those that have fractions, or the first of the whole numbers in it."""
 
 RANKS: Final = "ranks"
 FINER: Final = 6
@@ -42,7 +42,7 @@ DRAWS: Final = 400
 """So many sets are drawn for each that is wanted, at most."""
 LONGEST: Final = 200
 """Characters of a word that may be released."""
-WORD, NUMBER = "word", "number"
+WORD, NUMBER, FRACTION = "word", "number", "fraction"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Population:
     Attributes
     ----------
     same: those that have one value.
-    kinds: of the others, `WORD` or `NUMBER`.
+    kinds: of the others, `WORD`, `NUMBER`, or `FRACTION` of numbers that are not all whole.
     products: by name the names whose product it is.
     divisors: by name those that divide it in all jobs.
     values: by name the cells that many jobs have, with noisy counts; of products those of the number of ranks alone.
@@ -83,7 +83,7 @@ class Population:
             cells = [*self.values[name]]
             weights = np.array([self.values[name][cell] for cell in cells], np.float64)
             cell = cells[int(random.choice(len(cells), p=weights / weights.sum()))]
-            if isinstance(cell, str):
+            if not isinstance(cell, int):
                 found[name] = cell
                 continue
             unit = math.lcm(*(int(found[one]) or 1 for one in self.divisors.get(name, ())))
@@ -158,14 +158,15 @@ def partition(count: int, chunks: int, below: Below) -> list[list[int]]:
 
 def _absent(kind: str, on_mesh: bool) -> Parameter:
     """The value of a parameter that a job does not state."""
-    return "" if kind == WORD else int(on_mesh)
+    return int(on_mesh) if kind == NUMBER else "" if kind == WORD else 0.0
 
 
 def _said(jobs: Sequence[Point]) -> Iterator[tuple[Hashable, object]]:
     """What a chunk says of its jobs' parameters: of which kind they are, which have one value, which are products."""
     for name in sorted({name for one in jobs for name in one}):
         values = [one[name] for one in jobs if name in one]
-        yield ("kind", name), NUMBER if all(map(is_whole, values)) else WORD
+        words = any(isinstance(value, str) for value in values)
+        yield ("kind", name), WORD if words else NUMBER if all(map(is_whole, values)) else FRACTION
         if len({str(value) for value in values}) == 1 and len(values) == len(jobs):
             # With its text, as True is 1 and 0.0 is -0.0: which of them is released would hang on who came first.
             yield ("same", name), (repr(values[0]), values[0])
@@ -177,24 +178,37 @@ def _said(jobs: Sequence[Point]) -> Iterator[tuple[Hashable, object]]:
 
 def _products(columns: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Numbers that are products of others, which are none themselves."""
-    left = sorted(columns)
+    left = {name: columns[name] for name in sorted(columns)}
     found: dict[str, tuple[str, ...]] = {}
-    logs = {name: math.log(max(columns[name][0], 1)) for name in left}
-    for name in [*left]:
-        others = [one for one in left if one != name]
-        for count in range(1, FACTORS + 1):
-            near = (some for some in combinations(others, count)
-                    if abs(sum(logs[one] for one in some) - logs[name]) < 1e-6)  # fmt: skip
-            factors = next((some for some in near if all(
-                math.prod(row) == own for *row, own in zip(*(columns[one] for one in some), columns[name], strict=True)
-            )), None)  # fmt: skip
-            if factors is not None:
-                left.remove(name)
-                found[name] = factors
-                break
+    for name, own in [*left.items()]:
+        factors = _factors(own, {one: column for one, column in left.items() if one != name})
+        if factors is not None:
+            del left[name]
+            found[name] = factors
     for name, factors in reversed([*found.items()]):
         found[name] = tuple(sorted(own for one in factors for own in found.get(one, (one,))))
     yield from found.items()
+
+
+def _factors(own: Sequence[int], columns: Mapping[str, Sequence[int]]) -> tuple[str, ...] | None:
+    """The first of the columns whose product a number that varies is, as few as can be. Only divisors come into
+    question, and where the number is not 0, all factors but the last say what the last is."""
+    row = next(at for at, value in enumerate(own) if value)
+    names = [name for name, column in columns.items()
+             if all(value % by == 0 if by else value == 0 for value, by in zip(own, column, strict=True))]  # fmt: skip
+    values = [columns[name][row] for name in names]
+    places: dict[int, list[int]] = defaultdict(list)
+    for at, value in enumerate(values):
+        places[value].append(at)
+    for count in range(FACTORS):
+        for some in combinations(range(len(names)), count):
+            rest, over = divmod(own[row], math.prod(values[at] for at in some))
+            for last in () if over else places.get(rest, ()):
+                factors = tuple(names[at] for at in (*some, last))
+                rows = zip(own, *(columns[one] for one in factors), strict=True)
+                if last > max(some, default=-1) and all(math.prod(each) == value for value, *each in rows):
+                    return factors
+    return None
 
 
 def dividing(
@@ -223,17 +237,22 @@ def marginals(
     found: dict[str, dict[Cell, int]] = {}
     epsilon = part(share.epsilon, len(columns))
     for name, values in columns.items():
-        words = kinds[name] == WORD
-        counts = Counter(str(value)[:LONGEST] if words else cell_of(value) for value in values)
+        words = kinds[name] != NUMBER
+        counts = Counter(_named(value, kinds[name]) if words else cell_of(value) for value in values)
         noisy: dict[Cell, int] = {
-            cell: counts[cell] + laplace(epsilon, below) for cell in (sorted(map(str, counts)) if words else GRID)
+            cell: counts[cell] + laplace(epsilon, below) for cell in (sorted(counts, key=repr) if words else GRID)
         }
         least = reach(epsilon, share.delta / len(columns) if words else 0.2 / len(GRID))
         kept = {cell: count for cell, count in noisy.items() if count > least}
         if not words:
             kept = _together(kept, 2 * least) or {max(noisy, key=noisy.__getitem__): 1}
-        found[name] = kept or {"": 1}
+        found[name] = kept or {"" if kinds[name] == WORD else 0.0: 1}
     return found
+
+
+def _named(value: Parameter, kind: str) -> str | float:
+    """A value that is a cell itself: equal numbers alike, as which of them is released would hang on who came first."""
+    return str(value)[:LONGEST] if kind == WORD or isinstance(value, str) else float(value) + 0.0
 
 
 def _together(kept: Mapping[Cell, int], many: int) -> dict[Cell, int]:
