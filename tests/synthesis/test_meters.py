@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,10 @@ def test_what_adds_up_is_found_with_its_start_its_limit_and_its_end(stated: bool
     assert found.limit == (["column", "limit"] if stated else found.limit)
     more, beyond, all_of = examples(90, 200, stated=stated)
     first, second = found.columns(more.columns(2), beyond.columns(2), all_of.parent, 180)
+    low, high = found.gap
+    assert stated or low < 200 <= high
+    between = replace(found, gap=(150, 300)), replace(found, gap=(first["sum of meter 0"].max(), 1 << 40))
+    assert [each.in_doubt(more.columns(2), first, second, all_of.parent) > 0 for each in between] == [True, False]
     assert (first["sum of meter 0"] * first["fires of meter 0"] == all_of.value).mean() > 0.99
     assert (second["left of meter 0"][1::2] == 0).all()
     assert second["left of meter 0"][::2].any()

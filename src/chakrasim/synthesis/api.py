@@ -18,6 +18,7 @@ from chakrasim.notes import Notes
 from chakrasim.progress import Progress
 from chakrasim.synthesis.choose import Choice, choices
 from chakrasim.synthesis.columns import columns_of, is_whole
+from chakrasim.synthesis.expand import IN_DOUBT
 from chakrasim.synthesis.grammar.recorded import in_short, is_recorded
 from chakrasim.synthesis.learn import learn_program
 from chakrasim.synthesis.model import Learned
@@ -185,6 +186,9 @@ def synthesize(
         except (KeyError, IndexError, TypeError, ValueError) as fault:
             raise InputError("the model does not fit together", found=f"{type(fault).__name__}: {str(fault)[:80]}",
                              remedy="learn it again") from None  # fmt: skip
+        if doubts := below.pop(IN_DOUBT, 0):
+            said.warn(f"what adds up comes to where no job says whether it is enough, {doubts:,} times: pieces may be"
+                      " cut elsewhere")  # fmt: skip
         if below:
             said.warn(f"{below.total():,} numbers of the job are less than 0, where none can be; counts and durations"
                       f" are 0 there: {', '.join(sorted(below)[:SHOWN])}")  # fmt: skip

@@ -26,6 +26,8 @@ from chakrasim.trace.chakra.graph import Trace
 
 MOST_ITERATIONS: Final = 1 << 22
 """Of one loop in a trace."""
+IN_DOUBT: Final = "enough of what adds up"
+"""What is counted where the jobs do not say whether what has added up is enough."""
 SIZES: Final = frozenset({*WORK, "tensor_size", DURATION, MEASURED})
 """Numbers that cannot be less than 0."""
 
@@ -151,6 +153,8 @@ class _Expansion:
         asked = set().union(*map(expressions.names, meter.laws()))
         own, around = (self._asked(loop, asked) for loop in (path[-1], path[-2]))
         first, second = meter.columns(own, around, parents[-1], len(parents[-2]), fits=True)
+        if doubts := meter.in_doubt(own, first, second, parents[-1]):
+            self.below[IN_DOUBT] += doubts
         self.columns[path[-1]] |= first
         for at in range(len(path) - 2, -1, -1):
             self.columns[path[at]] |= second

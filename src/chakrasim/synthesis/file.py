@@ -143,7 +143,8 @@ def _meter(content: Mapping[str, Any]) -> Meter:
         check(content[name]) for name in ("start", "weight", "limit", "flush", "active")
     )
     parts = tuple(Part(check(each["start"]), check(each["weight"])) for each in content["parts"])
-    return Meter(int(content["number"]), int(content["loop"]), start, weight, limit, flush, active, parts)
+    low, high = map(int, content.get("gap", (0, 0)))
+    return Meter(int(content["number"]), int(content["loop"]), start, weight, limit, flush, active, parts, (low, high))
 
 
 def _plain(loop: Loop) -> list[Any]:

@@ -24,7 +24,8 @@ def job_of(
 ) -> Job:
     """The job of these parameters, whose numbers are ``columns``. Where recorded durations scatter, those of each rank
     are drawn with ``seed``. What its distinct traces have below 0 where nothing can be is counted in ``below``, by what
-    it is of. Raises InputError for parameters that do not fit together, OverflowError for numbers beyond int64."""
+    it is of, and how often it is in doubt whether enough has added up. Raises InputError for parameters that do not fit
+    together, OverflowError for numbers beyond int64."""
     ranks, groups = model.grid.made(columns)
     places = places_of(groups, ranks)
     table = np.stack([places[name] if name in places else np.full(ranks, missing(name)) for name in model.rank_columns]

@@ -131,13 +131,14 @@ def _with_limit(number: int, loop: int, seen: _Seen, weight: Expression, second:
     more, live = seen.before(seen.kinds[-1].value, seen.of(main))
     if second:
         more = more + seen.begin(["*", second.apart, second.part.start])
-    limit = _limit(seen.pieces, each, more, seen.own)
-    if limit is None or (more[live] < 0).any():
+    told = _limit(seen.pieces, each, more, seen.own)
+    if told is None or (more[live] < 0).any():
         return None
+    limit, gap = told
     start = _start(more, live, int(seen.of(limit).min()), seen.around, seen.known)
     if start is None:
         return None
-    made = Meter(number, loop, start, adds, limit, _NOTHING, _ONE)
+    made = Meter(number, loop, start, adds, limit, _NOTHING, _ONE, gap=gap)
     if second:
         rest = Part(["-", start, ["*", second.apart, second.part.start]], main)
         made = replace(made, parts=(second.part, rest))
@@ -193,8 +194,9 @@ def _start(more: Ints, live: Ints, limit: int, around: Table, known: Known) -> E
     return None if there is None else ["*", there, law]
 
 
-def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> Expression | None:
-    """How much is enough: a column that lies between what was and what was not in every job, else a round number."""
+def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> tuple[Expression, tuple[int, int]] | None:
+    """How much is enough: a column that lies between what was and what was not in every job, else a round number; and
+    for that the most that was not enough in any job, and the least that was."""
     jobs = int(own.job.max(initial=0)) + 1
     most, least = np.zeros(jobs, np.int64), np.full(jobs, np.iinfo(np.int64).max)
     live = np.isin(pieces.parent, pieces.parent[pieces.value > 0])
@@ -216,12 +218,12 @@ def _limit(pieces: Pieces, each: Ints, more: Ints, own: Table) -> Expression | N
     rows = np.unique(own.job, return_index=True)[1]
     for name, column in own.levels[0].items():
         if ((column[rows] > most[own.job[rows]]) & (column[rows] <= least[own.job[rows]])).all():
-            return ["column", name]
+            return ["column", name], (0, 0)
     low, high = int(most.max()), int(least.min())
     if low >= high or high == np.iinfo(np.int64).max:
         return None
     step = next(1 << bits for bits in range(62, -1, -1) if high >> bits << bits > low)
-    return ["const", high // step * step, 1]
+    return ["const", high // step * step, 1], (low, high)
 
 
 def _checked(meter: Meter, seen: _Seen) -> Meter | None:

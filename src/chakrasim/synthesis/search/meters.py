@@ -38,6 +38,7 @@ class Meter:
     flush: of the loop's iterations: more than 0 if what is there after the last one of a run is let go, enough or not.
     active: of the iterations of the loop around: more than 0 where any of this happens.
     parts: of what adds up, if it is sent in more than one piece.
+    gap: a limit over the first of these and up to the second gives all jobs learned from; equal if nothing is open.
     """
 
     number: int
@@ -48,11 +49,21 @@ class Meter:
     flush: Expression
     active: Expression
     parts: tuple[Part, ...] = ()
+    gap: tuple[int, int] = (0, 0)
 
     def laws(self) -> list[Expression]:
         """All of them."""
         own = [self.start, self.weight, self.limit, self.flush, self.active]
         return own + [law for part in self.parts for law in (part.start, part.weight)]
+
+    def in_doubt(self, own: Columns, first: Columns, second: Columns, parent: Ints) -> int:
+        """How often what has added up lies where the jobs do not say whether it is enough, by what `columns` returns
+        for these."""
+        low, high = self.gap
+        sums, active = first[f"sum of meter {self.number}"], second[f"active of meter {self.number}"][parent]
+        last = np.append(parent[1:] != parent[:-1], True)[: len(parent)]
+        flush = expressions.value(self.flush, own, len(parent))
+        return int(((low < sums) & (sums < high) & (active > 0) & ~(last & (flush > 0))).sum())
 
     def columns(
         self, own: Columns, around: Columns, parent: Ints, runs: int, *, fits: bool = False
