@@ -101,3 +101,15 @@ def test_parameters_that_went_together_in_all_jobs_are_told_where_they_do_not() 
     assert "tp and depth" not in told
     assert "together" not in warnings_of(learned, {"tp": 4})
     assert "tp and depth went together" in warnings_of(learned, {"tp": 3, "pp": 3, "depth": 5})
+
+
+def test_a_model_that_does_not_make_what_it_was_learned_from_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def follows_from_itself(*_: object) -> Job:
+        raise ValueError("where a comes follows from itself")
+
+    monkeypatch.setattr("chakrasim.synthesis.api.job_of", follows_from_itself)
+    builder, notes = cs.TraceBuilder(), Notes()
+    builder.add(0, name="a", type=4)
+    job = Job((builder.build(),), np.zeros(1, np.int64))
+    cs.learn([({"n": n}, job) for n in range(4)], notes=notes)
+    assert any("does not make job 0" in warning for warning in notes.warnings)

@@ -79,7 +79,13 @@ def learn(
     model, lost, more = learn_program(
         list(zip(parameters, whole, strict=True)), progress, stated=stated, recorded=recorded
     )
-    return Learned(model, names, [{**own, **latent} for own, latent in zip(parameters, more, strict=True)], lost)
+    learned = Learned(model, names, [{**own, **latent} for own, latent in zip(parameters, more, strict=True)], lost)
+    smallest = min(range(len(whole)), key=lambda at: sum(map(len, whole[at].traces)))
+    try:
+        next(synthesize(learned, learned.parameters[smallest]))
+    except InputError as fault:
+        said.warn(f"the model does not make {names[smallest]}, which it was learned from: {fault}")
+    return learned
 
 
 def _in_short(job: Job) -> Job:
