@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chakrasim.errors import InputError
@@ -17,7 +17,7 @@ from chakrasim.notes import Notes
 from chakrasim.obfuscation.key import Pseudonyms
 from chakrasim.obfuscation.names import hide_names
 from chakrasim.obfuscation.numbers import Numbers, shared_numbers
-from chakrasim.synthesis.roles import DURATION, HOLE, Nodes, Role, Roles, attributes_of, filled
+from chakrasim.synthesis.roles import HOLE, Nodes, Role, Roles, add_node
 from chakrasim.synthesis.shared import shared
 from chakrasim.trace import work
 from chakrasim.trace.chakra.builder import TraceBuilder
@@ -154,18 +154,10 @@ def _rebuilt(
 def _trace(nodes: Nodes, new: list[tuple[int, dict[str, int]]], roles: Sequence[Role], pseudonyms: Pseudonyms) -> Trace:
     built = TraceBuilder()
     for at, (number, known) in enumerate(new):
-        role, values = roles[number], [*known.values()]
-        count = role.name.count(HOLE)
-        title = " ".join([pseudonyms.of("node", role.name), *[HOLE] * count])
-        built.add(
-            id=at,
-            name=filled(title, values[:count]),
-            type=role.type,
-            ctrl_deps=sorted({*nodes.waits[0][at]}),
-            data_deps=sorted({*nodes.waits[1][at]}),
-            duration_micros=max(known[DURATION], 0) if role.timed else 0,
-            attrs=attributes_of(role.attributes, values[count:]),
-        )
+        role = roles[number]
+        title = " ".join([pseudonyms.of("node", role.name), *[HOLE] * role.name.count(HOLE)])
+        waits = sorted({*nodes.waits[0][at]}), sorted({*nodes.waits[1][at]})
+        add_node(built, at, replace(role, name=title), [*known.values()], waits)
     return built.build()
 
 

@@ -18,7 +18,7 @@ from chakrasim.synthesis.grammar.durations import MEASURED, WORK, Draw
 from chakrasim.synthesis.loops import ROOT, Iterations, Loop, places
 from chakrasim.synthesis.model import Model
 from chakrasim.synthesis.reasons import Asking, Lane, Rules
-from chakrasim.synthesis.roles import DURATION, HOLE, attributes_of, filled
+from chakrasim.synthesis.roles import DURATION, add_node, attributes_of
 from chakrasim.synthesis.search.meters import Meter, summed
 from chakrasim.synthesis.search.totals import LARGEST, added, summand
 from chakrasim.trace.chakra.builder import TraceBuilder
@@ -63,17 +63,7 @@ def trace_of(
             sorted({rules.answer(rule, role, asking, lane) for rule in model.reasons[kind][role]} - {-1})
             for kind in (0, 1)
         )
-        what = model.roles[role]
-        count = what.name.count(HOLE)
-        made.add(
-            id=at,
-            name=filled(what.name, numbers[:count]),
-            type=what.type,
-            ctrl_deps=ctrl,
-            data_deps=data,
-            duration_micros=max(numbers[rules.place[role][DURATION]], 0) if what.timed else 0,
-            attrs=attributes_of(what.attributes, numbers[count:]),
-        )
+        add_node(made, at, model.roles[role], numbers, (ctrl, data))
     return made.build()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from chakrasim.errors import InputError
+from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.graph import Attributes, Trace
 from chakrasim.trace.kinds import BOOL, INTEGER_KINDS, KIND_NAMES, STRING
 
@@ -199,3 +200,20 @@ def attributes_of(said: Sequence[Said], numbers: Sequence[int]) -> dict[str, obj
         else:
             found[name] = {KIND_NAMES[kind]: list(value) if isinstance(value, tuple) else value}
     return found
+
+
+def add_node(
+    made: TraceBuilder, at: int, role: Role, numbers: Sequence[int], waits: tuple[Sequence[int], Sequence[int]]
+) -> None:
+    """Add the node ``at`` of a role: its ``numbers`` as `Role.numbers` names them, the nodes of its control and data
+    ``waits``. A duration below 0 is 0."""
+    count = role.name.count(HOLE)
+    made.add(
+        id=at,
+        name=filled(role.name, numbers[:count]),
+        type=role.type,
+        ctrl_deps=waits[0],
+        data_deps=waits[1],
+        duration_micros=max(numbers[-1], 0) if role.timed else 0,
+        attrs=attributes_of(role.attributes, numbers[count:]),
+    )

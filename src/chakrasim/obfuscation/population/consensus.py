@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final
@@ -27,7 +27,7 @@ from chakrasim.obfuscation.population.parameters import Point
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis.api import synthesize
 from chakrasim.synthesis.model import Learned
-from chakrasim.synthesis.roles import HOLE, Nodes, Role, Roles, attributes_of, filled
+from chakrasim.synthesis.roles import Nodes, Role, Roles, add_node
 from chakrasim.trace.chakra.builder import TraceBuilder
 from chakrasim.trace.chakra.encode import encode_trace
 from chakrasim.trace.chakra.files import parse_trace
@@ -231,18 +231,8 @@ def _trace(behind: Mapping[Any, _Read], rank: int, kept: Set[Role]) -> Trace:
         for name in what.numbers():
             read = behind.get((name, what))
             values.append(0 if read is None else int(read.columns[read.job.trace_of_rank[rank]][role][name][row]))
-        count = what.name.count(HOLE)
-        made.add(
-            id=at,
-            name=filled(what.name, values[:count]),
-            type=what.type,
-            ctrl_deps=control,
-            data_deps=data,
-            duration_micros=max(values[-1], 0) if what.timed else 0,
-            attrs=attributes_of(
-                [(said, kind, _one_zero(value)) for said, kind, value in what.attributes], values[count:]
-            ),
-        )
+        said = tuple((name, kind, _one_zero(value)) for name, kind, value in what.attributes)
+        add_node(made, at, replace(what, attributes=said), values, (control, data))
     return made.build()
 
 

@@ -199,16 +199,12 @@ def _of_rows(
             found = _along(wanted, table, level, known, min(cases, ALONG))
             if found is None and level == 2:
                 found = _along_two(wanted, table, known, min(cases, ALONG)) or _left_over(few)
-        if cases == DIGITS:
-            known.found[key] = (
-                found
-                or next(
-                    filter(lambda one: few.given_by(one).all(), digit_sums(few.wanted, few.columns, known.work)), None
-                ),
-                unit,
-            )
-        else:
-            known.found[key] = found or known.law(examples, few, cases), unit
+        if found is None and cases == DIGITS:
+            digits = digit_sums(few.wanted, few.columns, known.work)
+            found = next((one for one in digits if few.given_by(one).all()), None)
+        elif found is None:
+            found = known.law(examples, few, cases)
+        known.found[key] = found, unit
     found, of = known.found[key]
     return expressions.times(found, Fraction(unit, of)) if found is not None and unit != of else found
 

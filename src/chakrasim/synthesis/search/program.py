@@ -194,12 +194,9 @@ class Search:
         there first, each pair once, those of most iterations first."""
         found: dict[bytes, tuple[Ints, Ints]] = {}
         for role in self.occurrences:
-            around, rows = self.where[role].loops, self._own(role)
-            if around[: len(loops)] != loops:
+            if self.where[role].loops[: len(loops)] != loops:
                 continue
-            for outer, inner in reversed([*pairwise(around[len(loops) - 1 :])]):
-                rows = self.tables.parents(inner, outer)[rows]
-            rows, first = np.unique(rows, return_index=True)
+            rows, first = np.unique(self.totals.rows(role, loops), return_index=True)
             for wanted in self._wanted(role).values():
                 if wanted.min(initial=0) >= 0 and wanted.max(initial=0) < COUNTER:
                     found.setdefault(rows.tobytes() + wanted[first].tobytes(), (rows, wanted[first]))

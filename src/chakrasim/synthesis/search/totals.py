@@ -65,7 +65,7 @@ class Totals:
         iteration of a loop that of the loop around it; ``count``: how many a loop has; ``number``: of each node."""
         self.where, self.own, self.parent, self.count, self.number = where, own, parent, count, number
         self.known: dict[int, list[str]] = {}
-        self.rows: dict[tuple[int, tuple[int, ...]], Ints] = {}
+        self.found: dict[tuple[int, tuple[int, ...]], Ints] = {}
         self.made: dict[tuple[tuple[int, ...], str], Ints | None] = {}
 
     def add(self, role: int, numbers: Sequence[str] = ()) -> None:
@@ -82,20 +82,20 @@ class Totals:
         """A column, by iteration of the last of the loops; None for one with numbers that are too large."""
         if (loops, name) not in self.made:
             role, number = summand(name) or (-1, "")
-            rows, count = self._rows(role, loops), self.count(loops[-1])
+            rows, count = self.rows(role, loops), self.count(loops[-1])
             values = self.number(role, number) if number else np.ones(len(rows), np.int64)
             fits = np.bincount(rows, np.abs(values.astype(np.float64)), count).max(initial=0) < LARGEST
             self.made[loops, name] = added(values, rows, count) if fits else None
         return self.made[loops, name]
 
-    def _rows(self, role: int, loops: tuple[int, ...]) -> Ints:
+    def rows(self, role: int, loops: tuple[int, ...]) -> Ints:
         """Of each node of a role the iteration of the last of the loops."""
-        if (role, loops) not in self.rows:
+        if (role, loops) not in self.found:
             around, rows = self.where[role].loops, self.own(role)
             for at in range(len(around) - 1, len(loops) - 1, -1):
                 rows = self.parent(around[at], around[at - 1])[rows]
-            self.rows[role, loops] = rows
-        return self.rows[role, loops]
+            self.found[role, loops] = rows
+        return self.found[role, loops]
 
 
 @dataclass(frozen=True, eq=False)
