@@ -51,8 +51,9 @@ def spec_of(kind: str, seed: int, *, far: bool = False) -> dict[str, Any]:
     }  # fmt: skip
     batch = {"micro_batch": one.choice([1, 2, 4]), "micro_batches": one.choice([1, 2, 3, 4, 6, 8])}
     spec: dict[str, Any] = {"model": model, "parallel": {"tp": tp, "pp": pp, "dp": dp}, "batch": batch}
-    for name in (kind,) if kind in VARIED else VARIED if kind == "all" else ():
-        VARIED[name](spec, one)
+    for name in VARIED if kind == "all" else kind.split("+"):
+        if name != "dense":
+            VARIED[name](spec, one)
     if far:
         spec["parallel"]["dp"] = 1024 // (tp * pp)
         model |= {"hidden": 2 * hidden, "heads": 2 * heads}
@@ -225,7 +226,7 @@ def _flat(content: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]
 def main() -> None:
     """Draw, learn, compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kind", choices=KINDS, default="dense")
+    parser.add_argument("--kind", default="dense", help=f"{', '.join(KINDS)}, or several such as zero+experts")
     parser.add_argument("--train", type=int, default=60)
     parser.add_argument("--test", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn: jobs are those of seed * 100,000 and on")

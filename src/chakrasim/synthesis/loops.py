@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 import numpy as np
@@ -102,19 +102,19 @@ class _Graph:
         self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
     ) -> dict[int, set[int]]:
         """What follows what in an iteration of the loop of these roles: nothing where no more is looked at. To a head
-        leads what comes before it when visits begin, before anything comes again."""
+        leads what comes before it in the first iteration of visits."""
         if self.looks.left <= 0 or deep >= DEEPEST:
             return {a: set() for a in own}
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
-        begins = [_first_turn(visit) for visit in visits]
+        begins = [_first_turn(visit, heads) for visit in visits]
         found = {a: {b for b in edges[a] & own if b not in heads or _begins(visits, begins, a, b)} for a in own}
         if all(found[a] == edges[a] & own for a in own):
             return {a: (edges[a] & own) - heads for a in own}
         return found
 
-    def visits(self, own: set[int]) -> list[dict[int, int]]:
+    def visits(self, own: set[int]) -> list[Visit]:
         """As `visits_of` has them of all traces."""
         self.looks.spend(self.nodes)
         return visits_of(self.every, own)
@@ -126,7 +126,7 @@ class _Graph:
         before = [one for one in sorted(entries) if all(self.comes_before(one, other) for other in entries)]
         visits = self.visits(own)
         self.looks.spend(len(visits) * len(entries) ** 2)
-        first = {next(iter(each)) for each in visits} & {*entries}
+        first = {next(iter(each.first)) for each in visits} & {*entries}
         free = {one for one in first if not any(_leads_to(visits, other, one) for other in first)}
         most = max(sorted(entries), key=lambda one: entries[one].bit_count())
         heads = {before[0]} if before else free or {most}
@@ -138,21 +138,27 @@ class _Graph:
                 if len(part) > 1 and others and not outer & self.traces({*part}, others):
                     more |= others
                 elif len(part) > 1:
-                    more |= {one for one in others if self.alternate(own, heads, one)}
+                    more |= {one for one in others if self.alternate(own, heads, one, visits)}
             self.looks.spend(len(own) * len(heads))
             if not more:
                 break
             heads |= more
         return heads
 
-    def alternate(self, own: set[int], heads: set[int], other: int) -> bool:
+    def alternate(self, own: set[int], heads: set[int], other: int, visits: Sequence[Visit]) -> bool:
         """Whether no trace shows the other in a loop within: there it comes twice with no head between, more than once
-        in a visit, and heads do not come so. None does when no more is looked at."""
-        self.looks.spend(self.nodes)
+        in a visit, and heads do not come so; unless visits of that trace begin with it, and no first iteration that a
+        head begins has it. None does when no more is looked at."""
+        self.looks.spend(2 * self.nodes)
         if self.looks.left <= 0:
             return False
+        begun = [next(iter(visit.first)) for visit in visits]
+        alone = {id(visit.trace) for visit, begin in zip(visits, begun, strict=True) if begin == other}
+        if alone and any(other in _first_turn(visit, heads | {other})
+                         for visit, begin in zip(visits, begun, strict=True) if begin in heads):  # fmt: skip
+            alone = set()
         for roles in self.every:
-            if other in roles and not heads.isdisjoint(roles):
+            if other in roles and not heads.isdisjoint(roles) and id(roles) not in alone:
                 last = within = 0
                 inner = outer = False
                 for one in roles:
@@ -181,19 +187,28 @@ class _Graph:
         return found
 
 
-def visits_of(traces: Iterable[Sequence[int]], own: Set[int]) -> list[dict[int, int]]:
-    """Where each of these roles comes first, in order, each time that a trace is among them."""
-    found: list[dict[int, int]] = []
+@dataclass
+class Visit:
+    """A time that a trace is among some roles, up to before place ``end``; where each of them comes ``first``, in
+    order."""
+
+    trace: Sequence[int]
+    first: dict[int, int] = field(default_factory=dict)
+    end: int = 0
+
+
+def visits_of(traces: Iterable[Sequence[int]], own: Set[int]) -> list[Visit]:
+    """Each time that a trace is among these roles."""
+    found: list[Visit] = []
     for roles in traces:
         inside = False
         for at, one in enumerate(roles):
-            if one not in own:
-                inside = False
-                continue
-            if not inside:
-                found.append({})
-                inside = True
-            found[-1].setdefault(one, at)
+            if one in own:
+                if not inside:
+                    found.append(Visit(roles))
+                found[-1].first.setdefault(one, at)
+                found[-1].end = at + 1
+            inside = one in own
     return found
 
 
@@ -207,22 +222,30 @@ def looped(traces: Iterable[Sequence[int]], own: Set[int]) -> set[int]:
     return {one for part in _parts({*own}, edges) for one in part if len(part) > 1 or one in edges[one]}
 
 
-def _first_turn(visit: dict[int, int]) -> set[int]:
-    """The roles that come before any comes again."""
-    begin = next(iter(visit.values()))
-    return {one for turn, (one, at) in enumerate(visit.items()) if at - begin == turn}
+def _first_turn(visit: Visit, heads: Set[int]) -> set[int]:
+    """The roles of the first iteration: those that come before any comes again. If from there to the next head hardly
+    anything is new, an iteration of another kind has begun between, with the last head there."""
+    begin = next(iter(visit.first.values()))
+    turn = [one for number, (one, at) in enumerate(visit.first.items()) if at - begin == number]
+    rest = visit.trace[begin + len(turn) : visit.end]
+    if rest and rest[0] not in heads:
+        again = [*takewhile(lambda one: one not in heads, rest)]
+        since = turn.index(rest[0])
+        if 2 * len({*again} & {*turn}) > len({*again}):
+            turn = turn[: max((at for at, one in enumerate(turn) if one in heads and at > since), default=len(turn))]
+    return {*turn}
 
 
-def _begins(visits: Sequence[dict[int, int]], begins: Sequence[set[int]], one: int, other: int) -> bool:
-    """Whether some visit has both, and all that have them begin with ``one`` before ``other``."""
-    both = [own[one] < own[other] and other in begin
-            for own, begin in zip(visits, begins, strict=True) if one in own and other in own]  # fmt: skip
-    return bool(both) and all(both)
+def _begins(visits: Sequence[Visit], begins: Sequence[set[int]], one: int, other: int) -> bool:
+    """Whether all visits that have both have ``one`` first, and some of them ``other`` in the first iteration."""
+    both = [(own.first[one] < own.first[other], other in begin)
+            for own, begin in zip(visits, begins, strict=True) if one in own.first and other in own.first]  # fmt: skip
+    return all(before for before, _ in both) and any(begun for _, begun in both)
 
 
-def _leads_to(visits: Sequence[dict[int, int]], one: int, other: int) -> bool:
+def _leads_to(visits: Sequence[Visit], one: int, other: int) -> bool:
     """Whether some visit has both, and all that have them have ``one`` first."""
-    both = [own[one] < own[other] for own in visits if one in own and other in own]
+    both = [own.first[one] < own.first[other] for own in visits if one in own.first and other in own.first]
     return bool(both) and all(both)
 
 

@@ -4,11 +4,13 @@ computes, comes once before the loop. As a role of its own it leaves the loop, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, combinations, islice
 from typing import Final
 
-from chakrasim.synthesis.loops import Looks, body_roles, inner_loops, looped, loops_of, visits_of
+from chakrasim.synthesis.loops import Looks, Visit, body_roles, inner_loops, looped, loops_of, visits_of
 from chakrasim.synthesis.roles import Nodes, Roles
 
 FIRST: Final = "first"
@@ -27,51 +29,65 @@ def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> list[Nodes]:
         found = _turn(lists, looks)
         if found is None:
             break
-        own, role = found
-        what = roles.known[role]
-        fresh = roles.of(replace(what, place=f"{what.place} {FIRST}".strip()))
-        lists = [_renamed(each, own, role, fresh) for each in lists]
+        own, turned = found
+        known = {role: roles.known[role] for role in sorted(turned)}
+        fresh = {role: roles.of(replace(what, place=f"{what.place} {FIRST}".strip())) for role, what in known.items()}
+        lists = [_renamed(each, own, fresh) for each in lists]
     return [replace(nodes, role=own) for nodes, own in zip(traces, lists, strict=True)]
 
 
-def _turn(traces: Sequence[Sequence[int]], looks: Looks) -> tuple[set[int], int] | None:
-    """Roles of a loop, and the one of them whose first turn, taken out, takes others out of the loop: all that comes
-    until its next turn. None if there is none."""
+def _turn(traces: Sequence[Sequence[int]], looks: Looks) -> tuple[set[int], set[int]] | None:
+    """Roles of a loop, and those of them whose first turn, taken out, takes others out of the loop: all that comes
+    until their next turn. None if there are none."""
     nodes = sum(map(len, traces))
     for loop, _ in reversed([*inner_loops(loops_of(traces, looks))]):
         own = body_roles(loop)
-        begins = sorted({next(iter(visit)) for visit in visits_of(traces, own)})
         looks.spend(nodes)
-        for role in begins[:TRIED] if looks.left > 0 else ():
+        for turned in _turns(visits_of(traces, own)) if looks.left > 0 else ():
             looks.spend(3 * nodes)
-            without = [_renamed(each, own, role, -2) for each in traces]
-            left = own - looped(without, own) - {role}
-            between = [each for roles in without for each in _between(roles, own, role)]
+            without = [_renamed(each, own, dict.fromkeys(turned, -2)) for each in traces]
+            left = own - looped(without, own) - turned
+            between = [each for roles in without for each in _between(roles, own, turned)]
             if left and between and set().union(*between) <= left:
-                return own, role
+                return own, turned
     return None
 
 
-def _between(roles: Sequence[int], own: set[int], role: int) -> Iterator[set[int]]:
-    """What comes between a first turn, -2, and the next of the role in the same visit of the loop."""
+def _turns(visits: Sequence[Visit]) -> Iterator[set[int]]:
+    """Roles of which the first turn may be one: what visits begin with, each alone, with what comes next, and where
+    iterations are of several kinds two together."""
+    begins = sorted({next(iter(visit.first)) for visit in visits})[:TRIED]
+    nexts = Counter((*islice(visit.first, 2),) for visit in visits if len(visit.first) > 1)
+    pairs = [pair for pair, _ in nexts.most_common() if pair[0] in begins][: 2 * TRIED]
+    chosen = dict.fromkeys(map(frozenset, chain(combinations(begins, 1), pairs, combinations(begins, 2))))
+    yield from ({*each} for each in chosen)
+
+
+def _between(roles: Sequence[int], own: set[int], turned: set[int]) -> Iterator[set[int]]:
+    """What comes between a first turn, -2, and the next of these roles in the same visit of the loop."""
     since: set[int] | None = None
     for one in roles:
-        if one == role and since is not None:
+        if one in turned and since is not None:
             yield since
         if one == -2:
             since = set()
-        elif one == role or one not in own:
+        elif one in turned or one not in own:
             since = None
         elif since is not None:
             since.add(one)
 
 
-def _renamed(roles: Sequence[int], own: set[int], role: int, fresh: int) -> list[int]:
-    """The trace with another role for the first of these that comes in each visit of its loop."""
-    found, met = [], False
+def _renamed(roles: Sequence[int], own: set[int], fresh: Mapping[int, int]) -> list[int]:
+    """The trace with other roles for the first turn of these in each visit of their loop: what comes there of them, each
+    once, with nothing between."""
+    found: list[int] = []
+    turn: set[int] = set()
+    over = False
     for one in roles:
         if one not in own:
-            met = False
-        found.append(fresh if one == role and not met else one)
-        met = met or one == role
+            turn, over = set(), False
+        over = over or one in turn or (bool(turn) and one not in fresh)
+        if one in fresh and not over:
+            turn.add(one)
+        found.append(fresh[one] if one in fresh and not over else one)
     return found
