@@ -102,14 +102,17 @@ class _Graph:
         self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
     ) -> dict[int, set[int]]:
         """What follows what in an iteration of the loop of these roles: nothing where no more is looked at. To a head
-        leads what comes before it in the first iteration of visits."""
+        leads what comes before it in all visits, and in the first iteration of some."""
         if self.looks.left <= 0 or deep >= DEEPEST:
             return {a: set() for a in own}
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
-        begins = [_first_turn(visit, heads) for visit in visits]
-        found = {a: {b for b in edges[a] & own if b not in heads or _begins(visits, begins, a, b)} for a in own}
+        turns = [_first_turn(visit, heads) for visit in visits]
+        found = {
+            a: {b for b in edges[a] & own if b not in heads
+                or _begins(visits, turns, a, b, self.used[a, b] if a in heads else -1)} for a in own
+        }  # fmt: skip
         if all(found[a] == edges[a] & own for a in own):
             return {a: (edges[a] & own) - heads for a in own}
         return found
@@ -147,19 +150,17 @@ class _Graph:
 
     def alternate(self, own: set[int], heads: set[int], other: int, visits: Sequence[Visit]) -> bool:
         """Whether no trace shows the other in a loop within: there it comes twice with no head between, more than once
-        in a visit, and heads do not come so; unless visits of that trace begin with it, and no first iteration that a
-        head begins has it. None does when no more is looked at."""
+        in a visit, and heads do not come so. Where no first iteration that a head begins has it, a visit that it begins
+        and heads with none of it between show that it is beside. None does when no more is looked at."""
         self.looks.spend(2 * self.nodes)
         if self.looks.left <= 0:
             return False
-        begun = [next(iter(visit.first)) for visit in visits]
-        alone = {id(visit.trace) for visit, begin in zip(visits, begun, strict=True) if begin == other}
-        if alone and any(other in _first_turn(visit, heads | {other})
-                         for visit, begin in zip(visits, begun, strict=True) if begin in heads):  # fmt: skip
-            alone = set()
-        for roles in self.every:
-            if other in roles and not heads.isdisjoint(roles) and id(roles) not in alone:
-                last = within = 0
+        begun = [(visit, next(iter(visit.first))) for visit in visits]
+        apart = not any(begin in heads and other in _first_turn(visit, heads | {other}) for visit, begin in begun)
+        beside = {visit.number for visit, begin in begun if apart and begin == other}
+        for number, roles in enumerate(self.every):
+            if other in roles and not heads.isdisjoint(roles) and number not in beside:
+                last = within = before = 0
                 inner = outer = False
                 for one in roles:
                     if one not in own:
@@ -168,8 +169,8 @@ class _Graph:
                         this = 1 if one == other else 2
                         within += last == this == 1
                         inner |= within > 1
-                        outer |= last == this == 2
-                        last = this
+                        outer |= this == 2 and (last == this or (apart and before == this))
+                        last = before = this
                 if inner and not outer:
                     return False
         return True
@@ -189,10 +190,11 @@ class _Graph:
 
 @dataclass
 class Visit:
-    """A time that a trace is among some roles, up to before place ``end``; where each of them comes ``first``, in
-    order."""
+    """A time that a trace, by ``number``, is among some roles, up to before place ``end``; where each of them comes
+    ``first``, in order."""
 
     trace: Sequence[int]
+    number: int
     first: dict[int, int] = field(default_factory=dict)
     end: int = 0
 
@@ -200,12 +202,12 @@ class Visit:
 def visits_of(traces: Iterable[Sequence[int]], own: Set[int]) -> list[Visit]:
     """Each time that a trace is among these roles."""
     found: list[Visit] = []
-    for roles in traces:
+    for number, roles in enumerate(traces):
         inside = False
         for at, one in enumerate(roles):
             if one in own:
                 if not inside:
-                    found.append(Visit(roles))
+                    found.append(Visit(roles, number))
                 found[-1].first.setdefault(one, at)
                 found[-1].end = at + 1
             inside = one in own
@@ -222,24 +224,25 @@ def looped(traces: Iterable[Sequence[int]], own: Set[int]) -> set[int]:
     return {one for part in _parts({*own}, edges) for one in part if len(part) > 1 or one in edges[one]}
 
 
-def _first_turn(visit: Visit, heads: Set[int]) -> set[int]:
-    """The roles of the first iteration: those that come before any comes again. If from there to the next head hardly
-    anything is new, an iteration of another kind has begun between, with the last head there."""
+def _first_turn(visit: Visit, heads: Set[int]) -> list[int]:
+    """The roles of the first iteration, in order: those that come before any comes again. If from there to the next head
+    hardly anything is new, an iteration of another kind has begun between, with the last head there."""
     begin = next(iter(visit.first.values()))
     turn = [one for number, (one, at) in enumerate(visit.first.items()) if at - begin == number]
     rest = visit.trace[begin + len(turn) : visit.end]
     if rest and rest[0] not in heads:
-        again = [*takewhile(lambda one: one not in heads, rest)]
+        again = {*takewhile(lambda one: one not in heads, rest)}
         since = turn.index(rest[0])
-        if 2 * len({*again} & {*turn}) > len({*again}):
+        if 2 * len(again & {*turn}) > len(again):
             turn = turn[: max((at for at, one in enumerate(turn) if one in heads and at > since), default=len(turn))]
-    return {*turn}
+    return turn
 
 
-def _begins(visits: Sequence[Visit], begins: Sequence[set[int]], one: int, other: int) -> bool:
-    """Whether all visits that have both have ``one`` first, and some of them ``other`` in the first iteration."""
-    both = [(own.first[one] < own.first[other], other in begin)
-            for own, begin in zip(visits, begins, strict=True) if one in own.first and other in own.first]  # fmt: skip
+def _begins(visits: Sequence[Visit], begins: Sequence[Sequence[int]], one: int, other: int, used: int) -> bool:
+    """Whether all visits that have both have ``one`` first, and some of them ``other`` in the first iteration, in the
+    traces whose bits are ``used``: those where a head follows another."""
+    both = [(own.first[one] < own.first[other], other in begin) for own, begin in zip(visits, begins, strict=True)
+            if one in own.first and other in own.first and used >> own.number & 1]  # fmt: skip
     return all(before for before, _ in both) and any(begun for _, begun in both)
 
 

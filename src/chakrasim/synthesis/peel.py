@@ -38,7 +38,7 @@ def peeled(traces: Sequence[Nodes], roles: Roles, looks: Looks) -> list[Nodes]:
 
 def _turn(traces: Sequence[Sequence[int]], looks: Looks) -> tuple[set[int], set[int]] | None:
     """Roles of a loop, and those of them whose first turn, taken out, takes others out of the loop: all that comes
-    until their next turn. None if there are none."""
+    until their next turn, and not in the iterations that follow. None if there are none."""
     nodes = sum(map(len, traces))
     for loop, _ in reversed([*inner_loops(loops_of(traces, looks))]):
         own = body_roles(loop)
@@ -48,7 +48,7 @@ def _turn(traces: Sequence[Sequence[int]], looks: Looks) -> tuple[set[int], set[
             without = [_renamed(each, own, dict.fromkeys(turned, -2)) for each in traces]
             left = own - looped(without, own) - turned
             between = [each for roles in without for each in _between(roles, own, turned)]
-            if left and between and set().union(*between) <= left:
+            if left and between and all(once <= left and once.isdisjoint(rest) for once, rest in between):
                 return own, turned
     return None
 
@@ -63,18 +63,19 @@ def _turns(visits: Sequence[Visit]) -> Iterator[set[int]]:
     yield from ({*each} for each in chosen)
 
 
-def _between(roles: Sequence[int], own: set[int], turned: set[int]) -> Iterator[set[int]]:
-    """What comes between a first turn, -2, and the next of these roles in the same visit of the loop."""
-    since: set[int] | None = None
-    for one in roles:
-        if one in turned and since is not None:
-            yield since
-        if one == -2:
-            since = set()
-        elif one in turned or one not in own:
-            since = None
-        elif since is not None:
-            since.add(one)
+def _between(roles: Sequence[int], own: set[int], turned: set[int]) -> Iterator[tuple[set[int], set[int]]]:
+    """What comes between a first turn, -2, and the next of these roles in the same visit of the loop, and from there to
+    the visit's end, each time that there is a next."""
+    parts: list[set[int]] = []
+    for one in (*roles, -1):
+        if one not in own:
+            if len(parts) == 2:
+                yield parts[0], parts[1]
+            parts = [set()] if one == -2 else []
+        elif one in turned and len(parts) == 1:
+            parts.append(set())
+        if one in own and parts:
+            parts[-1].add(one)
 
 
 def _renamed(roles: Sequence[int], own: set[int], fresh: Mapping[int, int]) -> list[int]:

@@ -108,7 +108,8 @@ class Inside:
 
     def some(self, rows: NDArray[Any]) -> Inside:
         """Of these of its rows alone."""
-        return replace(self, rows=rows if self.rows is None else self.rows[rows])
+        places = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return replace(self, rows=places if self.rows is None else self.rows[places])
 
     def columns(self, names: Iterable[str] | None = None) -> dict[str, Ints]:
         """All of them, or those of them among these names."""
