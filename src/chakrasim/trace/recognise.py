@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
+from chakrasim.files.inputs import open_input
 from chakrasim.files.job_formats import kind_of, remedy_of
 from chakrasim.files.signatures import BOM, signature
 from chakrasim.files.storage import head_of
@@ -42,6 +43,7 @@ def refuse_as_prefix(path: str) -> None:
     """Raise InputError if ``path``, which should be what the names of a job's traces begin with, is a file."""
     if not os.path.isfile(path) or any(os.path.exists(f"{path}.0.et{end}") for end in ("", ".gz")):
         return
+    open_input(path, "a job").close()
     trace = path.endswith((".et", ".et.gz"))
     found = "a trace of one rank, by its name" if trace else what_is(path)
     remedy = "give the path up to, but without, .RANK.et" if trace else remedy_of(found)
