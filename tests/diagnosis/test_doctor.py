@@ -15,6 +15,7 @@ from chakrasim.diagnosis.checks.ranks import check_delays, check_ranks
 from chakrasim.diagnosis.doctor import Diagnosis, diagnose
 from chakrasim.diagnosis.facts import RankFacts
 from chakrasim.errors import InputError
+from chakrasim.trace.linked.delays import LongestDelay
 from made_jobs import US, Document, device, event, host, job, save
 
 
@@ -77,10 +78,19 @@ def test_delays_that_no_dependency_explains(tmp_path: Path) -> None:
     diagnosis = alone(tmp_path / "late", delayed)
     finding = one(diagnosis, "unexplained-delays")
     assert finding.severity is Severity.WARNING
-    assert finding.cause == "71.7 % of the critical path of step 2 on rank 0 is delay that no dependency explains"
+    assert finding.cause.startswith(
+        "71.7 % of the critical path of step 2 on rank 0 is delay that no dependency explains"
+    )
     assert "enable_cuda_sync_events" in finding.remedy
     assert diagnosis.ranks[0].to_mapping()["delay_only_share"]["0"] == 0.0
     assert finding.evidence["delay_only_share"] == {"0": diagnosis.ranks[0].delay_only_share}
+
+
+def test_a_delay_before_the_first_work_of_a_stream_is_told_as_such() -> None:
+    longest = LongestDelay(463_251_758, 0.99, "resolve", "device 9 stream 3", begins_stream=True)
+    (finding,) = check_delays([RankFacts(rank=0, kernels=9, delay_only_share={"-1": 0.97}, longest_delay=longest)])
+    assert "463.3 ms (99.0 % of all) before resolve on device 9 stream 3, the first work" in finding.cause
+    assert "launched before the recording began" in finding.consequence and "idle" in finding.remedy
 
 
 def test_delays_without_a_device_are_those_of_a_busy_machine() -> None:
@@ -97,7 +107,8 @@ def test_the_rank_with_most_unexplained_delay_is_named(tmp_path: Path) -> None:
     finding = one(diagnose(tmp_path), "unexplained-delays")
     assert finding.ranks == (1, 2)
     assert finding.cause == (
-        "53.5 % of the critical path of step 2 on rank 2 is delay that no dependency explains (the most of ranks 1-2)"
+        "53.5 % of the critical path of step 2 on rank 2 is delay that no dependency explains (the most of ranks 1-2); "
+        "the longest: 530 us (100.0 % of all) before ncclDevKernel_AllReduce_Sum_f32_RING_LL on device 2 stream 20"
     )
 
 

@@ -20,5 +20,5 @@ def test_work_that_waits_for_two_streams_is_held_by_the_one_that_had_not_ended(s
     device = Spans(lane, lane, end - 5, end, lane.astype(np.uint8))
     work: Any = SimpleNamespace(device=device, host=range(2))
     call = np.array([-1, 1, -1, -1], np.int32)
-    launches = Launches(call, call, np.array([0, 100, 0, 0]))
+    launches = Launches(call, call, call, np.array([0, 100, 0, 0]))
     assert _held(work, launches, links(sources, (1, 1), 0, 0)).tolist() == [False, True, False]

@@ -10,6 +10,7 @@ import pytest
 from chakrasim.demo import TRACES
 from chakrasim.linker.api import link
 from chakrasim.trace.linked.columns import ON_CRITICAL_PATH, EdgeKind, LinkedTrace
+from chakrasim.trace.linked.delays import longest_delay
 from made_traces import MadeTrace
 
 
@@ -86,6 +87,26 @@ def test_without_steps_it_is_the_path_of_the_whole(tmp_path: Path) -> None:
     trace.kernel(500, 100, None)  # no launch: since the kernel before it nothing explains the time
     (path,) = trace.link(tmp_path).step_paths
     assert (path.step, path.path_ns, path.delay_ns) == (-1, 590_000, 389_000)
+
+
+def test_the_longest_delay_is_named_and_whether_its_stream_was_recorded_before(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.kernel(5_000, 100, 10, name="held up by what was there before")
+    trace.kernel(5_200, 100, 20, name="after it")
+    found = longest_delay(trace.link(tmp_path))
+    assert found is not None and found.name == "held up by what was there before" and found.begins_stream
+    assert found.delay_ns > 4_900_000 and 0.9 < found.share < 1
+    assert str(found).endswith("the first work of that stream in the trace")
+    trace.kernel(30_000, 100, 30, name="later")
+    found = longest_delay(trace.link(tmp_path))
+    assert found is not None and found.name == "later" and not found.begins_stream
+
+
+def test_a_wait_for_what_is_not_in_the_trace_is_a_delay_before_the_first_work_of_its_stream(shared_dir: Path) -> None:
+    linked = link(device=shared_dir / "traces/wild/traces/sglang_qwen3_8b_decode.json.gz")
+    (path,) = linked.step_paths
+    found = longest_delay(linked)
+    assert found is not None and found.begins_stream and found.delay_ns > 0.97 * path.path_ns
 
 
 def test_waits_of_traces_without_records_of_synchronisation_are_found(shared_dir: Path) -> None:

@@ -14,7 +14,7 @@ def _us(time_ns: int) -> str:
     return f"{time_ns // 1000}.{time_ns % 1000:03d}"
 
 
-def _complete(pid: int, tid: int, name: str, begin: int, end: int, **more: Any) -> dict[str, Any]:
+def complete(pid: int, tid: int, name: str, begin: int, end: int, **more: Any) -> dict[str, Any]:
     return {
         "ph": "X",
         "name": name,
@@ -26,7 +26,7 @@ def _complete(pid: int, tid: int, name: str, begin: int, end: int, **more: Any) 
     }
 
 
-def _arrow(
+def arrows(
     category: str, number: Any, source: tuple[int, int, int], target: tuple[int, int, int]
 ) -> list[dict[str, Any]]:
     made = []
@@ -71,36 +71,36 @@ def document(seed: int, queue: bool = True) -> list[dict[str, Any]]:
     host = device = 1000
     for number in range(1, 30):
         host += draw.randrange(5_000, 20_000)
-        events.append(_complete(PYTHON, 1, f"aten::op{number}", host, host + 4000, cat="cpu_op"))
+        events.append(complete(PYTHON, 1, f"aten::op{number}", host, host + 4000, cat="cpu_op"))
         call, thread = host + 1000, 1
         if queue:
-            events.append(_complete(PYTHON, 1, "Enqueue", host + 500, host + 900, cat="enqueue"))
+            events.append(complete(PYTHON, 1, "Enqueue", host + 500, host + 900, cat="enqueue"))
             call, thread = host + 2500, 2
-            events.append(_complete(PYTHON, 2, f"Dequeue@{number}", host + 2000, host + 4000, cat="dequeue"))
-            events += _arrow("async_task_queue", number, (PYTHON, 1, host + 500), (PYTHON, 2, host + 2000))
-        events.append(_complete(CANN_PID, thread, "AscendCL@aclnn", call - 200, call + 1200))
-        events.append(_complete(CANN_PID, thread, "Node@launch", call, call + 900, args={"connection_id": number}))
+            events.append(complete(PYTHON, 2, f"Dequeue@{number}", host + 2000, host + 4000, cat="dequeue"))
+            events += arrows("async_task_queue", number, (PYTHON, 1, host + 500), (PYTHON, 2, host + 2000))
+        events.append(complete(CANN_PID, thread, "AscendCL@aclnn", call - 200, call + 1200))
+        events.append(complete(CANN_PID, thread, "Node@launch", call, call + 900, args={"connection_id": number}))
         device = max(device, call) + draw.randrange(0, 9_000)
         length = draw.randrange(500, 30_000)
         span = device, device + length
         arrow = str(number << 32)
         if number % 6 == 0:
             lane = 2 * draw.randrange(2)
-            events.append(_complete(HCCL_PID, lane, f"hcom_allReduce__{lane}_{number}", *span))
-            events.append(_complete(HCCL_PID, lane + 1, "Notify_Wait", device, device + length // 2))
-            events.append(_complete(HARDWARE_PID, 9, "NOTIFY_WAIT", device, device + length // 2))
-            events += _arrow("HostToDevice", arrow, (CANN_PID, thread, call), (HCCL_PID, lane, device))
+            events.append(complete(HCCL_PID, lane, f"hcom_allReduce__{lane}_{number}", *span))
+            events.append(complete(HCCL_PID, lane + 1, "Notify_Wait", device, device + length // 2))
+            events.append(complete(HARDWARE_PID, 9, "NOTIFY_WAIT", device, device + length // 2))
+            events += arrows("HostToDevice", arrow, (CANN_PID, thread, call), (HCCL_PID, lane, device))
             communication.append(span)
             device += length // 4
         else:
             name = "MEMCPY_ASYNC" if number == 7 else f"MatMul{number % 4}"
             more = {"args": {"size(B)": 512}} if number == 7 else {}
-            events.append(_complete(HARDWARE_PID, 4, name, *span, **more))
-            events += _arrow("HostToDevice", arrow, (CANN_PID, thread, call), (HARDWARE_PID, 4, device))
-            events += _arrow("async_npu", number, (PYTHON, 1, host), (HARDWARE_PID, 4, device))
+            events.append(complete(HARDWARE_PID, 4, name, *span, **more))
+            events += arrows("HostToDevice", arrow, (CANN_PID, thread, call), (HARDWARE_PID, 4, device))
+            events += arrows("async_npu", number, (PYTHON, 1, host), (HARDWARE_PID, 4, device))
             compute += [span] if number != 7 else []
             device += length
-    events.append(_complete(PYTHON, 1, "ProfilerStep#4", 500, host + 5000, cat="cpu_op"))
+    events.append(complete(PYTHON, 1, "ProfilerStep#4", 500, host + 5000, cat="cpu_op"))
     for time, clock in ((0, 1800), (50_000, 1200)):
         place = {"pid": FREQUENCY_PID, "tid": 0, "ts": _us(BASE_NS + time), "args": {"MHz": clock}}
         events.append({"ph": "C", "name": "AI Core Freq", **place})
@@ -108,5 +108,5 @@ def document(seed: int, queue: bool = True) -> list[dict[str, Any]]:
     whole = [(min(busy + talk)[0], max(end for _, end in busy + talk))]
     lanes_of = (("Computing", busy), ("Communication", talk), ("Communication(Not Overlapped)", without(talk, busy)))
     for tid, (name, spans) in enumerate((*lanes_of, ("Free", without(whole, union(busy + talk))))):
-        events += [_complete(OVERLAP_PID, tid, name, *span) for span in spans]
+        events += [complete(OVERLAP_PID, tid, name, *span) for span in spans]
     return events

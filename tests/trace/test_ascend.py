@@ -5,21 +5,24 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ascend_documents import document
+from ascend_documents import CANN_PID, HARDWARE_PID, PYTHON, arrows, complete, document
 
 from chakrasim.analysis.table.intervals import merge
 from chakrasim.analysis.table.kernel_classes import COMMUNICATION, COMPUTE
 from chakrasim.analysis.table.work import DeviceWork, device_work
 from chakrasim.linker.api import link
 from chakrasim.notes import Notes
+from chakrasim.scenarios.asked import asked_of
+from chakrasim.scenarios.recorded import ask_recorded
 from chakrasim.trace import KinetoTrace, read_kineto
 from chakrasim.trace.kineto.only_work import last_begun
-from chakrasim.trace.linked.columns import EdgeKind, RowKind
+from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
 
 
 def lane_ns(trace: KinetoTrace, name: str) -> int:
@@ -88,10 +91,50 @@ def test_work_is_launched_by_the_operator_that_asked_for_it(queue: bool, read: A
     arrows = linked.edge_kind == EdgeKind.LAUNCH
     assert set(linked.edge_target[arrows].tolist()) == set(rows.tolist()) and len(rows) == 29
     launchers = {linked.strings[name] for name in linked.name[linked.edge_source[arrows]]}
-    assert launchers == ({"Enqueue"} if queue else {"Node@launch"})
+    assert launchers == {"Node@launch"}
+    handed = np.flatnonzero((linked.edge_kind == EdgeKind.INTER_THREAD) & (linked.edge_evidence == Evidence.FLOW))
+    givers = {linked.strings[name] for name in linked.name[linked.edge_source[handed]]}
+    assert (len(handed), givers) == ((29, {"Enqueue"}) if queue else (0, set()))
+    assert set(linked.step[rows].tolist()) == {4}
     rows = rows[np.argsort(linked.start_ns[rows])]
     parents = [linked.strings[name] for name in linked.name[linked.parent[rows]]]
     assert parents == [f"aten::op{number}" for number in range(1, 30)]
+
+
+def queued(kernel_us: float) -> list[dict[str, Any]]:
+    """Three tasks, given within 6 us, of which each is compiled for 100 us before it launches a kernel."""
+    operator = partial(complete, cat="cpu_op")
+    events = [
+        {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+        for pid, name in ((PYTHON, "Python"), (CANN_PID, "CANN"), (HARDWARE_PID, "Ascend Hardware"))
+    ]
+    free = 0
+    for number in range(1, 4):
+        given, taken, launched = 2000 * number, 110_000 * (number - 1) + 10_000, 110_000 * number
+        free = max(free, launched + 5_000) + round(1000 * kernel_us)
+        began = free - round(1000 * kernel_us)
+        events.append(operator(PYTHON, 1, f"aten::op{number}", given, given + 1500))
+        events.append(complete(PYTHON, 1, "Enqueue", given + 100, given + 900, cat="enqueue"))
+        events.append(complete(PYTHON, 2, f"Dequeue@{number}", taken, launched + 8_000, cat="dequeue"))
+        events += arrows("async_task_queue", number, (PYTHON, 1, given + 100), (PYTHON, 2, taken))
+        events.append(complete(CANN_PID, 2, "AscendCL@aclopCompileAndExecute", taken + 1000, launched + 7_000))
+        events.append(complete(HARDWARE_PID, 4, f"MatMul{number}", began, free))
+        events += arrows("HostToDevice", str(number << 32), (CANN_PID, 2, launched), (HARDWARE_PID, 4, began))
+    end = max(free, 341_000) + 2_000
+    events.append(operator(PYTHON, 1, "aten::item", 9_000, end + 1_000))
+    events.append(complete(CANN_PID, 1, "AscendCL@aclrtSynchronizeStream", 341_000, end))  # once the queue is empty
+    events.append(operator(PYTHON, 1, "ProfilerStep#1", 1_000, end + 5_000))
+    return events
+
+
+def test_what_the_thread_of_a_queue_does_is_no_delay_and_holds_kernels_up(read: Any) -> None:
+    linked = link(device=read(queued(10)))
+    assert linked.step_paths[0].delay_only_share < 0.03
+    for kernel_us in (0, 40, 200):
+        (answer,) = ask_recorded(linked, [asked_of(f"compute={kernel_us / 10}")]).steps
+        truth = link(device=read(queued(kernel_us)))
+        (known,) = ask_recorded(truth, [asked_of("compute=1")]).steps
+        assert answer.after_ns == pytest.approx(known.before_ns, rel=0.01), kernel_us
 
 
 def test_the_public_sample(shared_dir: Path) -> None:
@@ -114,6 +157,10 @@ def test_the_public_sample(shared_dir: Path) -> None:
     operators = np.flatnonzero(trace.where(trace.category, "cpu_op"))
     asked = last_begun(trace, operators, begin[np.argsort(trace.rare_column("id").integers(len(trace))[begin])])
     end = end[np.argsort(trace.rare_column("id").integers(len(trace))[end])]
-    launched = trace.correlation[last_begun(trace, kernels, end)] - 1
-    within = last_begun(trace, operators, launched)
-    assert len(asked) == 274 and (within == asked).all()
+    launched = trace.correlation[last_begun(trace, kernels, end)]
+    linked = link(device=trace)
+    row = {int(linked.correlation[row]): row for row in np.flatnonzero(linked.kind == RowKind.KERNEL)}
+    rows = [row[int(one)] for one in launched]
+    named = [linked.strings[name] for name in linked.name[linked.parent[rows]]]
+    assert len(asked) == 274 and named == [trace.strings[name] for name in trace.name[asked]]
+    assert linked.step_paths[0].delay_only_share < 0.02  # the thread of the queue compiles: its work, no delay

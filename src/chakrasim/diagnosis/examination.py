@@ -26,6 +26,7 @@ from chakrasim.trace.kineto.columns import KinetoTrace
 from chakrasim.trace.kineto.only_work import only_work
 from chakrasim.trace.kineto.read import read_kineto
 from chakrasim.trace.linked.columns import LinkedTrace, shares_by_step
+from chakrasim.trace.linked.delays import longest_delay
 from chakrasim.trace.linked.parts import begun
 
 #: Findings after which it says nothing that there is nothing to link.
@@ -81,7 +82,7 @@ def examine(files: RankFiles, ranks: Sequence[RankFiles]) -> tuple[ExaminedRank,
     findings += _missing_side(files, 0 if host is None or has_devices else profiler_steps(host))
     linked = _link(files, host, held, findings, said) if host is not None or held else None
     if linked is not None:
-        facts = replace(facts, delay_only_share=shares_by_step(linked))
+        facts = replace(facts, delay_only_share=shares_by_step(linked), longest_delay=longest_delay(linked))
     outline = None if linked is None else begun(linked)
     return ExaminedRank(facts, tuple(findings), outline, said.warnings), linked
 

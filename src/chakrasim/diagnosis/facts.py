@@ -12,6 +12,7 @@ from chakrasim.diagnosis.files.pairing import RankFiles
 from chakrasim.diagnosis.files.sniff import distributed_rank
 from chakrasim.trace.host.columns import HostTrace
 from chakrasim.trace.kineto.columns import KinetoTrace
+from chakrasim.trace.linked.delays import LongestDelay
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class RankFacts:
     partial_steps: steps whose kernels are not complete, to be left out of averages.
     events, operators, kernels, copies, collectives, nodes: counts (nodes: of the host trace).
     delay_only_share: of each step by its number ("-1": of the whole), once linked, the share of its critical path that
-        is delay and explained by no dependency (`StepPath`).
+        is delay and explained by no dependency (`StepPath`); longest_delay: of these on the path of the whole.
     start_ns, span_ns: of all that has a duration, clock of the trace; busy_ns: the device did something.
     """
 
@@ -58,6 +59,7 @@ class RankFacts:
     span_ns: int = 0
     busy_ns: int = 0
     delay_only_share: dict[str, float] = field(default_factory=dict)
+    longest_delay: LongestDelay | None = None
 
     def to_mapping(self) -> dict[str, Any]:
         """As plain values, for JSON."""

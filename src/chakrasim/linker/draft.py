@@ -21,6 +21,7 @@ from chakrasim.linker.evidence.late_ends import correct_late_ends
 from chakrasim.linker.evidence.launches import find_launches, index_calls
 from chakrasim.linker.evidence.nesting import nest
 from chakrasim.linker.evidence.synchronisation import find_waits, read_records
+from chakrasim.linker.evidence.task_queues import find_tasks
 from chakrasim.linker.evidence.threads import explain
 from chakrasim.linker.memory import give_back
 from chakrasim.linker.rows.columns import constant, id_columns, only_used, text_columns
@@ -71,7 +72,8 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     give_back(len(work.host))
     nesting = nest(work)
     calls = index_calls(work)
-    launches = find_launches(work, nesting, calls)
+    tasks = find_tasks(work, nesting, calls)
+    launches = find_launches(work, nesting, calls, tasks.asker)
     queues = enqueue(work, launches)
     records = read_records(work, calls)
     proven = find_waits(work, queues, records)
@@ -79,7 +81,7 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     count_false_pairs(work, proven)
     handed = handed_over(work)
     correct_late_ends(work, nesting, handed)
-    handovers = explain(work, nesting.pieces, handed)
+    handovers = explain(work, nesting.pieces, handed, tasks)
     notes: dict[str, Any] = {"cross_stream_edges": cross_stream(work, waits)}
     node = None
     join = join_host(work, host, texts) if host is not None else None
@@ -94,6 +96,7 @@ def _stages(work: LaneEvents, host: HostTrace | None, texts: TextPool) -> tuple[
     stages = Stages(
         work=work,
         launches=launches,
+        asker=tasks.asker,
         parent=nesting.parent,
         inclusive_ns=nesting.end_ns - work.host.start_ns,
         host_node=node,

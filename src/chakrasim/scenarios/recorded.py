@@ -19,6 +19,7 @@ from chakrasim.errors import near
 from chakrasim.event_graph.graph import EventGraph, Floats, Ints, event_graph
 from chakrasim.scenarios.asked import Asked
 from chakrasim.trace.linked.columns import EdgeKind, LinkedTrace, RowKind
+from chakrasim.trace.linked.delays import LongestDelay, longest_delay
 
 Mask = NDArray[np.bool_]
 WORDS: Final = ("all", "communication", "compute", "memory", "host")
@@ -43,12 +44,13 @@ class StepChange:
 @dataclass(frozen=True, eq=False)
 class RecordedAnswer:
     """The steps with the changes that were ``asked``; ``inferred``: how many waits between streams were found from
-    calls and times, of ``waits`` in all."""
+    calls and times, of ``waits`` in all; ``longest``: the longest delay on the path of the whole trace."""
 
     asked: tuple[str, ...]
     steps: tuple[StepChange, ...]
     waits: int
     inferred: int
+    longest: LongestDelay | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, times in us."""
@@ -85,7 +87,8 @@ def ask_recorded(linked: LinkedTrace, asked: Sequence[Asked]) -> RecordedAnswer:
     ]
     waits = linked.edge_kind == EdgeKind.EVENT_WAIT
     inferred = int(linked.counts.get("cross_stream_waits_inferred", 0))
-    return RecordedAnswer(tuple(one.text for one in asked), tuple(steps), int(waits.sum()), inferred)
+    told = tuple(one.text for one in asked)
+    return RecordedAnswer(told, tuple(steps), int(waits.sum()), inferred, longest_delay(linked))
 
 
 class _Rows:

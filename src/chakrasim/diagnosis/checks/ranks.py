@@ -151,17 +151,34 @@ def check_delays(facts: Sequence[RankFacts]) -> Iterator[Finding]:
     numbers = sorted({fact.rank for _, fact, _ in high})
     others = f" (the most of ranks {ranks_text(numbers)})" if len(numbers) > 1 else ""
     where = "the whole trace" if step == "-1" else f"step {step}"
-    on_device = worst.kernels > 0
-    source = "waits between streams that were not recorded" if on_device else "threads that waited for a processor"
-    remedy = f"record synchronisation: {remedies.SYNC_EVENTS}" if on_device else "record on a machine that is not busy"
+    longest = worst.longest_delay
+    source, remedy = _why_delayed(worst)
     yield Finding(
         "unexplained-delays",
         WARNING,
         f"{100 * share:.1f} % of the critical path of {where} on rank {worst.rank} is delay that no dependency explains"
-        + others,
-        f"most often these are {source}: a replay repeats them as they were, so its error says nothing about them; a "
+        + others
+        + (f"; the longest: {longest}" if longest else ""),
+        f"{source}: a replay repeats them as they were, so its error says nothing about them; a "
         "simulation on a machine leaves them out",
         remedy,
         tuple(numbers),
         evidence={"delay_only_share": {str(fact.rank): fact.delay_only_share for fact in facts}},
     )
+
+
+def _why_delayed(facts: RankFacts) -> tuple[str, str]:
+    """Where such delays come from, and what helps."""
+    longest = facts.longest_delay
+    if longest is not None and longest.begins_stream and longest.share > 0.5:
+        return (
+            "most of it is before the first work of a stream, which waited for what is not in the trace, such as work "
+            "launched before the recording began",
+            "begin to record when the device is idle (torch.cuda.synchronize()), or leave the first step out",
+        )
+    if facts.kernels > 0:
+        return (
+            "most often these are waits between streams that were not recorded",
+            f"record synchronisation: {remedies.SYNC_EVENTS}",
+        )
+    return "most often these are threads that waited for a processor", "record on a machine that is not busy"

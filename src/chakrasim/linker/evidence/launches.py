@@ -17,10 +17,12 @@ from chakrasim.trace.linked.columns import RowKind
 @dataclass(frozen=True, eq=False)
 class Launches:
     """Of each event of ``LaneEvents.device``: ``call`` int32[d] position in ``LaneEvents.host`` of the call that
-    launched it, -1: none; ``operator`` int32[d] of the innermost operator around the call, -1: none; ``time_ns``
-    int64[d] when the call began, or where there is none, the event's own start."""
+    launched it, -1: none; ``asked`` int32[d] of the call by which the program asked for it: the same, or what put the
+    task that launched it into a queue; ``operator`` int32[d] of the innermost operator around that, -1: none;
+    ``time_ns`` int64[d] when the call began, or where there is none, the event's own start."""
 
     call: Indices
+    asked: Indices
     operator: Indices
     time_ns: Ints
 
@@ -45,8 +47,8 @@ def index_calls(work: LaneEvents) -> CallIndex:
     return CallIndex(correlation[calls[order]], calls[order])
 
 
-def find_launches(work: LaneEvents, nesting: Nesting, calls: CallIndex) -> Launches:
-    """Join the device's events to their launches.
+def find_launches(work: LaneEvents, nesting: Nesting, calls: CallIndex, asker: Indices) -> Launches:
+    """Join the device's events to their launches; ``asker`` as in `Tasks`.
 
     Where several calls carry an id, the one that began last before the kernel did; if none did, the first.
     """
@@ -75,7 +77,9 @@ def find_launches(work: LaneEvents, nesting: Nesting, calls: CallIndex) -> Launc
         calls_with_several_kernels=_repeated(call[known]),
     )
     operator = _operators(work, nesting)
-    return Launches(call, np.where(known, operator[call], -1).astype(np.int32) if len(operator) else call, time)
+    asked = np.where(known & (asker[call] >= 0), asker[call], call) if len(asker) else call
+    around = np.where(known, operator[asked], -1).astype(np.int32) if len(operator) else call
+    return Launches(call, asked, around, time)
 
 
 def _repeated(call: Indices) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from chakrasim.linker.communication.host import HandedOver
 from chakrasim.linker.evidence.events import LaneEvents
 from chakrasim.linker.evidence.nesting import Pieces
+from chakrasim.linker.evidence.task_queues import Tasks
 from chakrasim.linker.rows.columns import rare_at
 from chakrasim.trace.linked.columns import EdgeKind, Evidence, RowKind
 
@@ -85,12 +86,13 @@ class _Threads:
         return np.flatnonzero(self.pieces.owner[low : max(high - 1, low)] < 0) + int(low)
 
 
-def explain(work: LaneEvents, pieces: Pieces, handed: HandedOver) -> Handovers:
+def explain(work: LaneEvents, pieces: Pieces, handed: HandedOver, tasks: Tasks) -> Handovers:
     """Find out which idle time of threads is waiting for other threads; ``handed``: what `handed_over` finds."""
     found = Handovers()
     if work.threads > 1:
         threads = _Threads(work, pieces)
         _handed_over(threads, handed, found)
+        _queued(threads, tasks, found)
         order = [work.main, *(thread for thread in range(work.threads) if thread != work.main)]
         for waiting in order:
             _returns(threads, waiting, found)
@@ -130,6 +132,25 @@ def _handed_over(threads: _Threads, handed: HandedOver, found: Handovers) -> Non
         found.cuts.append((giver, given))
         found.edges.append((giver, given, thread, time, EdgeKind.COMMUNICATION, evidence))
         found.begun[thread, time] = int(host.end_ns[collective]), giver, given
+
+
+def _queued(threads: _Threads, tasks: Tasks, found: Handovers) -> None:
+    """Tasks of queues: their threads idle until there is one, and then for as long as waking up takes."""
+    pieces, host = threads.pieces, threads.work.host
+    for giver, taker in zip(tasks.giver.tolist(), tasks.taker.tolist(), strict=True):
+        thread, time, source = int(host.lane[taker]), int(host.start_ns[taker]), int(host.lane[giver])
+        given = min(int(host.end_ns[giver]), time)
+        low, high = int(threads.offsets[thread]), int(threads.offsets[thread + 1])
+        before = int(np.searchsorted(pieces.start_ns[low:high], time, side="left")) + low - 1
+        taken = time
+        if before >= low and pieces.owner[before] < 0:
+            taken = max(given, int(pieces.start_ns[before]))
+            found.kept[before] = [(taken, time)] if taken < time else []
+        elif before < low and given < time:
+            taken = given
+            found.added.append((thread, given, time))
+        found.cuts.append((source, given))
+        found.edges.append((source, given, thread, taken, EdgeKind.INTER_THREAD, Evidence.FLOW))
 
 
 def _returns(threads: _Threads, waiting: int, found: Handovers) -> None:
@@ -257,7 +278,7 @@ def _starts(threads: _Threads, found: Handovers) -> None:
     starts = np.full(len(offsets) - 1, np.iinfo(np.int64).max)
     ends = starts.copy()
     starts[some], ends[some] = pieces.start_ns[offsets[some]], pieces.end_ns[offsets[some + 1] - 1]
-    begun = {edge[2] for edge in found.edges if edge[3] == starts[edge[2]]}
+    begun = {edge[2] for edge in found.edges if edge[3] <= starts[edge[2]]}
     for thread in some.tolist():
         time = int(starts[thread])
         if thread in begun or time == starts.min():

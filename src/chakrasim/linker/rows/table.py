@@ -24,9 +24,9 @@ from chakrasim.trace.linked.columns import RowKind
 
 @dataclass
 class Stages:
-    """What the stages found: the events, how the host's hang together (``parent``, ``inclusive_ns``, ``host_node``: the
-    node of each, None without a host trace), the rows before they are put in order (``pieces`` to ``wait_ns``, as in
-    `Shape`), and edges between them.
+    """What the stages found: the events, how the host's hang together (``asker`` as in `Tasks`; ``parent``,
+    ``inclusive_ns``, ``host_node``: the node of each, None without a host trace), the rows before they are put in order
+    (``pieces`` to ``wait_ns``, as in `Shape`), and edges between them.
 
     In a trace of a gigabyte these columns are what memory is needed for: so there is nothing here that `make_table`
     does not need, and it empties ``pieces`` and ``edges``.
@@ -34,6 +34,7 @@ class Stages:
 
     work: LaneEvents
     launches: Launches
+    asker: Indices
     parent: Indices
     inclusive_ns: Ints
     host_node: Indices | None
@@ -68,11 +69,13 @@ def make_table(stages: Stages, texts: TextPool) -> tuple[RowTable, Edges, Indice
     innermost annotation around it."""
     work, pieces = stages.work, stages.pieces
     around_calls = _around_calls(work, stages.launches)
+    asked_ns = _asked_ns(stages)
     work.host.forget_times()
     order, edges = _put_in_order(stages)
     give_back(len(pieces))
     start, wait, duration = _times(stages, order)
-    step = work.steps.of(np.concatenate((pieces.start_ns, stages.launches.time_ns)))[order.before]
+    step = work.steps.of(np.concatenate(asked_ns))[order.before]
+    del asked_ns
     spans = work.annotations
     around = innermost(spans.lane, spans.start_ns, spans.end_ns, pieces.lane, pieces.start_ns)
     annotation = order.put(around, around_calls)
@@ -151,7 +154,20 @@ def _around_calls(work: LaneEvents, launches: Launches) -> Indices:
     """The innermost annotation around the launch of each of the device's events."""
     spans, host = work.annotations, work.host
     around = innermost(spans.lane, spans.start_ns, spans.end_ns, host.lane, host.start_ns)
-    return np.append(around, np.int32(-1))[launches.call]
+    return np.append(around, np.int32(-1))[launches.asked]
+
+
+def _asked_ns(stages: Stages) -> tuple[Ints, Ints]:
+    """When the program came to each piece, and asked for each of the device's events: a task may be carried out long
+    after the step that put it into a queue."""
+    pieces, launches, host = stages.pieces, stages.launches, stages.work.host
+    if not len(stages.asker):
+        return pieces.start_ns, launches.time_ns
+    asker = np.append(stages.asker, np.int32(-1))[pieces.owner]
+    return (
+        np.where(asker >= 0, host.start_ns[asker], pieces.start_ns),
+        np.where(launches.asked >= 0, host.start_ns[launches.asked], launches.time_ns),
+    )
 
 
 def _operators(stages: Stages, order: _Order) -> Indices:

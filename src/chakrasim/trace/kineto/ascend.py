@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chakrasim.notes import Notes
 from chakrasim.trace.kineto import columns as k
-from chakrasim.trace.kineto.columns import Ints, KinetoTrace, Mask
+from chakrasim.trace.kineto.columns import Ints, KinetoTrace, Mask, RareColumn
 from chakrasim.trace.kineto.only_work import last_begun
 
 HARDWARE, CANN, OVERLAP = "Ascend Hardware", "CANN", "Overlap Analysis"
@@ -86,12 +86,14 @@ def sorted_out(trace: KinetoTrace, notes: Notes) -> KinetoTrace:
     if len(program):
         pid[calls] = program[0]
     left = int((category[bare] == number[OTHER]).sum())
+    gives, takes = _tasks(trace)
     found = replace(
         trace, category=category, pid=pid, stream=stream, device=device,
-        correlation=_correlations(trace, hardware | communication, calls),
+        correlation=_correlations(trace, hardware | communication, calls, gives),
         flags=trace.flags | np.where(category > 0, k.HAS_CATEGORY, 0).astype(np.uint16),
         counts={name: count for name, count in trace.counts.items() if name != k.UNSORTED},
-        rare={"bytes" if name == "size(B)" else name: column for name, column in trace.rare.items()},
+        rare={"bytes" if name == "size(B)" else name: column for name, column in trace.rare.items()}
+        | {k.TASK_OF: RareColumn(takes.astype(np.int32), np.full(len(takes), k.INTEGER, np.uint8), gives + 1)},
     )  # fmt: skip
     if left:
         notes.note(f"{trace.source}: {left} events of processes that are neither host nor device work ({OTHER})")
@@ -154,25 +156,27 @@ def _arrows(trace: KinetoTrace, category: str) -> tuple[NDArray[np.intp], NDArra
     return begins[at[known]], ends[known]
 
 
-def _correlations(trace: KinetoTrace, work: Mask, calls: Mask) -> Ints:
-    """int64[n]: the ids of work and launches, -1 for all else."""
+def _tasks(trace: KinetoTrace) -> tuple[Ints, Ints]:
+    """Rows that put tasks into a queue, and rows that carry them out, which ascend."""
+    queued, taken = _arrows(trace, "async_task_queue")
+    gives = last_begun(trace, np.flatnonzero(trace.where(trace.category, "enqueue")), queued)
+    takes = last_begun(trace, np.flatnonzero(trace.where(trace.category, "dequeue")), taken)
+    both = (gives >= 0) & (takes >= 0)
+    takes, first = np.unique(takes[both], return_index=True)
+    return gives[both][first].astype(np.int64), takes
+
+
+def _correlations(trace: KinetoTrace, work: Mask, calls: Mask, gives: Ints) -> Ints:
+    """int64[n]: the ids of work, launches and what puts tasks into queues, -1 for all else."""
     begin, end = _arrows(trace, "HostToDevice")
     target = last_begun(trace, np.flatnonzero(work), end)
     source = last_begun(trace, np.flatnonzero(calls), begin)
     known = (target >= 0) & (source >= 0)
     known[known] = trace.ts_ns[target[known]] == trace.ts_ns[end[known]]
-    target, source = target[known], source[known]
-    # A call of CANN that a task queue made was launched by whoever put the task there.
-    queued, taken = _arrows(trace, "async_task_queue")
-    given = last_begun(trace, np.flatnonzero(trace.where(trace.category, "enqueue")), queued)
-    takes = last_begun(trace, np.flatnonzero(trace.where(trace.category, "dequeue")), taken)
-    giver = np.full(len(trace), -1, np.int64)
-    giver[takes[(takes >= 0) & (given >= 0)]] = given[(takes >= 0) & (given >= 0)]
-    around = last_begun(trace, np.flatnonzero(giver >= 0), source, by_thread=True)
-    source = np.where(around >= 0, giver[around], source)
     found = np.full(len(trace), -1, np.int64)
-    found[source] = source + 1
-    found[target] = source + 1
+    for row in (gives, source[known]):
+        found[row] = row + 1
+    found[target[known]] = source[known] + 1
     return found
 
 

@@ -40,6 +40,9 @@ COLUMNS: Final[dict[str, Any]] = {
 #: What ``RareColumn.kind`` says of a value.
 INTEGER, REAL, TEXT, JSON = 1, 2, 3, 4
 
+#: The value that readers give to calls that carry out what another thread put into a queue: its call's correlation id.
+TASK_OF: Final = "task of the call with the correlation id"
+
 UNSORTED: Final = "events with a duration, but no category"
 UNSORTED_SAID: Final = "events have a duration, but no category that says what they are"
 """Their name in ``KinetoTrace.counts``, and what is said of them."""

@@ -12,6 +12,7 @@ from chakrasim.scenarios.recorded import RecordedAnswer
 from chakrasim.scenarios.simulated import Outcome
 from chakrasim.text.amounts import time_text
 from chakrasim.text.layout import Section
+from chakrasim.trace.linked.columns import MOST_DELAY_ONLY
 
 MOST_ROWS: Final = 12
 
@@ -28,8 +29,10 @@ def recorded_sections(found: RecordedAnswer) -> list[Section]:
         )
         for one in found.steps
     )
+    unexplained = any((one.delay_only_share or 0.0) > MOST_DELAY_ONLY for one in found.steps)
     lines = (
         "delay only: the share of the step's critical path that no dependency explains, and that therefore cannot move",
+        *([f"the longest such delay: {found.longest}"] if unexplained and found.longest else []),
         f"waits between streams: {found.waits:,}, of which {found.inferred:,} were found from calls and times",
     )
     columns = ("step", "before", "after", "change", "delay only")
