@@ -54,7 +54,7 @@ class ChakrasimError(Exception):
             text += f"; found {self.found}"
         if self.expected is not None:
             text += f"; expected {self.expected}"
-        if self.remedy is not None:
+        if self.remedy:
             text += f"; {self.remedy}"
         return text
 

@@ -325,7 +325,7 @@ def test_bandwidth_is_bytes_over_busy_time(tmp_path: Path) -> None:
     copy = {"category": "gpu_memcpy"}
     line.kernel("Memcpy HtoD (Pinned -> Device)", 0, 1000, bytes=4000, **copy)
     line.kernel("Memcpy HtoD (Pageable -> Device)", 500, 1000, stream=8, bytes=2000, **copy)
-    line.kernel("CopyHostToDevice", 3000, 0, bytes=8, **copy)
+    line.kernel("transfer", 3000, 0, bytes=8, **copy)
     traces = line.open(tmp_path)
     rows = {r["copy"]: r for r in records(analysis.memory_bandwidth(traces))}
     one = rows["Memcpy HtoD"]

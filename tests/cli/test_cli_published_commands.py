@@ -189,6 +189,7 @@ def test_old_options_in_all_their_spellings(place: Path, cli: Callable) -> None:
     assert outcome.code == 0 and "3 after 1 for warm-up" in outcome.out
     many = "--rebalance-policy equal --colls-per-batch 2 --allow-ops all_reduce,wait --max-msg-cnt 2"
     assert cli(*shlex.split(f"replay --trace-path recorded --dry-run {many}")).code == 0
+    assert "found 'fair', expected equal" in cli("replay", "recorded", "--dry-run", "--rebalance-policy", "fair").err
     # Host traces have no times.
     assert "when its operations began" in cli("replay", "recorded", "--dry-run", "--use-timestamp").err
     said = [line.split()[2] for line in outcome.err.splitlines() if "has no effect" in line]

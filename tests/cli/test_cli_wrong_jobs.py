@@ -87,6 +87,21 @@ def test_replay_takes_the_ranks_file_too(cli: Cli, job: Path) -> None:
     assert both[0] == both[1]
 
 
+@pytest.mark.parametrize(
+    "words", [("learn", "X", "-o", "m"), ("compare-jobs", "X", "job"), ("bind", "X", "--measured", "job", "-o", "b")]
+)
+def test_a_file_where_a_job_should_be_is_named_for_what_it_is(
+    refused: Refused, job: Path, words: tuple[str, ...]
+) -> None:
+    for name, told in (
+        ("job.class-0.et", "found a trace of one rank, by its name; expected PREFIX.ranks.json"),
+        ("step.yaml", "found a text file beginning 'model:"),
+        ("empty", "found an empty file"),
+    ):
+        Path("empty").touch()
+        assert f"{name}: this file is no job; {told}" in refused(*(name if word == "X" else word for word in words))
+
+
 @pytest.mark.parametrize("sizes", ["hidden: 1099511627776", "sequence: 1099511627776"])
 def test_work_beyond_64_bits(refused: Refused, spec: Path, sizes: str) -> None:
     key = sizes.partition(":")[0]

@@ -72,6 +72,7 @@ def test_a_trace_and_a_folder_of_jobs(job: Job) -> None:
         (("secret/step", "-o", "x", "--level", "population", "--delta", "1"), "a population is many jobs"),
         (("secret", "-o", "x", "--level", "population", "--epsilon", "-1"), "no epsilon of a release; found -1"),
         (("secret", "-o", "x", "--level", "names", "--key", "x/key"), "the key would be a part of the release"),
+        (("secret", "-o", "x", "--level", "names", "--key", "x.key"), "the key would be a part of the release"),
         (("secret", "-o", "x", "--level", "names", "--json", "x/told"), "the JSON document would be a part"),
         (("secret/step", "-o", "x", "--level", "names", "--json", "x.ranks.json"), "the JSON document would be a part"),
         (("secret/step.class-0.et", "-o", "x.et", "--level", "names", "--json", "x.et"), "the JSON document would be"),

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chakrasim as cs
+from chakrasim.cli.synthesize import settings_of
 from chakrasim.errors import InputError
 from chakrasim.notes import Notes
 from chakrasim.synthesis import expressions
@@ -123,7 +124,10 @@ def test_a_model_file_comes_back_and_is_the_same_for_the_same_jobs(learned: Lear
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x00\x01", "this is no JSON"),
+        (b"\x00\x01", "this is no model of jobs; found bytes 00 01"),
+        (b"", "this is no model of jobs; found an empty file"),
+        (b"SQLite format 3\x00" + bytes(100), "this is no model of jobs; found an SQLite database"),
+        (b'{"format":"chakrasim-model/1","jobs":["a', "the model is damaged"),
         (b"[]", "this is no model of jobs"),
         (b'{"format": "chakrasim-model/1"}', "the model is damaged"),
     ],
@@ -192,6 +196,17 @@ def test_settings_that_fit_nothing_are_refused(learned: Learned) -> None:
     ):
         with pytest.raises(InputError, match=message):
             [*synthesize(learned, wrong)]  # type: ignore[arg-type]
+
+
+def test_one_parameter_is_not_set_to_two_values(learned: Learned) -> None:
+    assert settings_of(["dp=2,tp=4", "dp=2"]) == {"dp": 2, "tp": 4}
+    with pytest.raises(InputError, match="--set dp: a parameter is set twice; found 2 and 4"):
+        settings_of(["dp=2", "tp=4,dp=4"])
+    long = replace(
+        learned, parameters=[{f"split.{name}": value for name, value in own.items()} for own in learned.parameters]
+    )
+    with pytest.raises(InputError, match=r"split\.dp: a parameter is set twice; found 2 and 4"):
+        [*synthesize(long, {"dp": 2, "split.dp": 4})]
 
 
 def test_too_few_jobs_are_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import chakrasim as cs
 from chakrasim import InputError, Job, TraceBuilder, read_job, write_job
 from chakrasim.notes import Notes
 from chakrasim.trace import NodeType, expand_job
+from chakrasim.trace.job.file import prefixes_of
 from chakrasim.trace.job.groups import number_groups
 from chakrasim.trace.job.job import PEER
 from same_content import same_content
@@ -280,3 +281,18 @@ def test_a_trace_that_no_rank_runs_is_told(tmp_path: Path) -> None:
     notes = Notes()
     read_job(tmp_path / "step", notes=notes)
     assert "no rank runs step.class-1.et" in notes.warnings[0]
+
+
+def test_a_folder_of_jobs_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_job(tmp_path / "job", job())
+    (tmp_path / "closed").mkdir()
+    scan = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(InputError, match="closed: the folder cannot be listed: Permission denied"):
+        prefixes_of(tmp_path)

@@ -106,7 +106,7 @@ def test_damaged_exports_are_analysed_leniently(tmp_path: Path, capsys: pytest.C
 
 
 def test_an_export_where_a_chakra_trace_should_be_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="found an Nsight Systems export"):
+    with pytest.raises(InputError, match=r"found an SQLite database \(an Nsight Systems export"):
         read_trace(nsys(tmp_path / "x.et"))
 
 

@@ -18,7 +18,8 @@ from chakrasim.analysis.table.work import DeviceWork
 from chakrasim.notes import Notes
 
 _DIRECTION = re.compile(
-    r"(?:hip)?(Memcpy|Memset)\s*((?:\w+to\w+)|(?:(?:Host|Device)To(?:Host|Device))|[HDP]2[HDP])?", re.IGNORECASE
+    r"(?:hip)?(Memcpy|Memset|FillBuffer|Copy(?=\w+To))\s*((?:\w+to\w+)|(?:(?:Host|Device)To(?:Host|Device))|[HDP]2[HDP])?",
+    re.IGNORECASE,
 )
 _SHORT: Final = {"hosttodevice": "HtoD", "devicetohost": "DtoH", "devicetodevice": "DtoD", "hosttohost": "HtoH"} | {
     name.lower(): name.replace("2", "to")
@@ -65,7 +66,7 @@ def copy_kind(name: str) -> str:
     match = _DIRECTION.match(name)
     if match is None:
         return "Memcpy"
-    if match[1].lower() == "memset":
+    if match[1].lower() in ("memset", "fillbuffer"):
         return "Memset"
     direction = match[2] or ""
     return f"Memcpy {_SHORT.get(direction.lower(), direction)}".rstrip()

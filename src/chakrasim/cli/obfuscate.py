@@ -116,7 +116,8 @@ def _check(options: argparse.Namespace) -> None:
         if path is None:
             continue
         own = os.path.realpath(path)
-        if own == out or own.startswith(out + os.sep) or is_file_of_job(options.output, path):
+        inside = own.startswith((out + os.sep, out + ".") if what == "key" else out + os.sep)
+        if own == out or inside or is_file_of_job(options.output, path):
             raise InputError(f"the {what} would be a part of the release", file=path, remedy="keep it somewhere else")
     inputs = prefixes_of(options.source)
     if options.json not in (None, "-") and any(is_file_of_job(one, os.path.realpath(options.json)) for one in inputs):

@@ -77,7 +77,11 @@ def settings_of(given: list[str]) -> dict[str, Parameter]:
                 raise InputError(
                     "this sets nothing", place="--set", found=repr(each), expected="NAME=VALUE, such as dp=64"
                 )
-            found[name.strip()] = _value(value.strip())
+            name, said = name.strip(), _value(value.strip())
+            if found.setdefault(name, said) != said:
+                raise InputError(
+                    "a parameter is set twice", place=f"--set {name}", found=f"{found[name]!r} and {said!r}"
+                )
     return found
 
 

@@ -74,7 +74,7 @@ def add_names_of_param(parser: argparse.ArgumentParser) -> None:
     same |= {"--max-msg-cnt": "first", "--colls-per-batch": "batch", "--allow-ops": "only", "--allow-list": "only"}
     hidden = argparse.SUPPRESS
     parser.add_argument("--use-timestamp", dest="timestamps", action="store_true", default=hidden, help=hidden)
-    parser.add_argument("--rebalance-policy", dest="rebalance", type="equal".__eq__, default=hidden, help=hidden)
+    parser.add_argument("--rebalance-policy", dest="rebalance", type=_policy, default=hidden, help=hidden)
     flags = {
         "--auto-shrink": "a job always shrinks to the ranks there are, where that can be",
         "--disable-parallel-read": "each file is read once",
@@ -89,6 +89,12 @@ def add_names_of_param(parser: argparse.ArgumentParser) -> None:
         "--nw-stack": "torch.distributed is used",
     }
     add_old_names(parser, same, flags, valued)
+
+
+def _policy(text: str) -> bool:
+    if text != "equal":
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected equal")
+    return True
 
 
 def traces_of_param(options: argparse.Namespace) -> str:

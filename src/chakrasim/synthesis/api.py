@@ -172,8 +172,8 @@ def synthesize(
     words = _with_all_words(learned.parameters)
     if learned.lost:
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
-        said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst by {off:.1%} ({worst}): "
-                  "so is what is made; chakrasim learn lists them, and more jobs may give them")  # fmt: skip
+        said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst {off:.1%} off in jobs left"
+                  f" out ({worst}): so is what is made; chakrasim learn lists them, and more may help")  # fmt: skip
     scatter = learned.model.scatter
     if scatter is not None and scatter.host is not None:
         said.warn(f"the recordings' hosts are {scatter.recording:.0%} faster or slower (one standard deviation): so far"

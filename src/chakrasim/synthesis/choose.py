@@ -45,8 +45,11 @@ def choices(learned: Learned, settings: Mapping[str, Parameter], random: np.rand
     """Parameters with these settings, without end. Raises InputError for names or words that the model does not
     know."""
     known = learned.parameters
-    wanted = {full_name(name, value, known): value for name, value in settings.items()}
-    for name, value in wanted.items():
+    wanted: dict[str, Parameter] = {}
+    for given, value in settings.items():
+        name = full_name(given, value, known)
+        if wanted.setdefault(name, value) != value:
+            raise InputError("a parameter is set twice", place=name, found=f"{wanted[name]!r} and {value!r}")
         _check(name, value, [own[name] for own in known])
     near = _nearest(known, wanted)
     names = [*wanted, *(name for name in known[0] if name not in wanted)]

@@ -21,6 +21,7 @@ from chakrasim.synthesis.roles import Role, Said
 from chakrasim.synthesis.search.meters import Meter, Part
 from chakrasim.trace.job.file import checked_parameters
 from chakrasim.trace.kinds import BYTES
+from chakrasim.trace.recognise import what_is
 
 FORMAT: Final = "chakrasim-model/1"
 MAX_BYTES: Final = 256 << 20
@@ -67,7 +68,11 @@ def read_model(path: str | os.PathLike[str]) -> Learned:
     try:
         content = json.loads(raw)
     except (ValueError, RecursionError) as fault:
-        raise InputError("this is no JSON", file=name, found=str(fault)[:80], expected=expected) from None
+        if raw.startswith(b'{"format":"chakrasim-model'):
+            raise InputError(
+                "the model is damaged", file=name, found=str(fault)[:80], remedy="learn it again"
+            ) from None
+        raise InputError("this is no model of jobs", file=name, found=what_is(name), expected=expected) from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise InputError(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from chakrasim.errors import InputError
+from chakrasim.files.inputs import open_input
 from chakrasim.files.job_formats import kind_of, remedy_of
 from chakrasim.files.signatures import BOM, signature
+from chakrasim.files.storage import head_of
 from chakrasim.text.amounts import first_of
 from chakrasim.trace.profiles import kinds
 
@@ -25,12 +28,33 @@ _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
 
 
 def refuse_other_formats(data: bytes, source: str) -> None:
-    """Raise InputError if ``data`` are empty or JSON; what else they may be is asked only when decoding fails."""
+    """Raise InputError if ``data`` are empty, JSON, or begin with thousands of zeros, each of which would be a node;
+    what else they may be is asked only when decoding fails."""
     if not data:
         raise InputError("the file is empty", file=source, expected="a Chakra trace", remedy="create the file again")
     look = _json_look(data[:4096]) if data[:1] in b"{[ \t\r\n\xef" else None
+    if len(data) >= 4096 and not any(data[:4096]):
+        look = "zeros"
     if look is not None:
         raise InputError("this is no Chakra trace", file=source, found=look, expected="a Chakra trace", remedy=_REMEDY)
+
+
+def refuse_as_prefix(path: str) -> None:
+    """Raise InputError if ``path``, which should be what the names of a job's traces begin with, is a file."""
+    if not os.path.isfile(path) or any(os.path.exists(f"{path}.0.et{end}") for end in ("", ".gz")):
+        return
+    open_input(path, "a job").close()
+    trace = path.endswith((".et", ".et.gz"))
+    found = "a trace of one rank, by its name" if trace else what_is(path)
+    remedy = "give the path up to, but without, .RANK.et" if trace else remedy_of(found)
+    raise InputError("this file is no job", file=path, found=found, remedy=remedy,
+                     expected="PREFIX.ranks.json, or the PREFIX of PREFIX.0.et, PREFIX.1.et, ...")  # fmt: skip
+
+
+def what_is(path: str) -> str:
+    """What a file, which is not what it should be, looks like."""
+    head = head_of(path, 4096)
+    return look(head) or f"bytes {head[:8].hex(' ')}" if head else "an empty file"
 
 
 def refuse_unless_json(head: bytes, source: str, expected: str) -> None:
@@ -113,7 +137,7 @@ def look(data: bytes) -> str | None:
     head = data[:4096]
     profile = kinds.kind_of(head)
     if profile:
-        return profile
+        return "an SQLite database (an Nsight Systems export?)" if profile == kinds.NSYS else profile
     known = signature(head)
     if known is not None:
         return known.name

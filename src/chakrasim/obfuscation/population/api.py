@@ -63,12 +63,12 @@ def of_population(
         raise InputError("too few chunks for any to be outvoted", found=chunks, expected=f"{FEWEST_CHUNKS} or more")
     known = population_of([stated(job) for job in jobs], chunks, budget, below)
     if known is None:
-        raise _refused("most jobs do not state the same parameters")
+        raise _refused("too few chunks of the jobs state the same parameters", len(jobs))
     points = known.points(POINTS, np.random.default_rng(below(1 << 128)))
     programs = programs_of(jobs, partition(len(jobs), chunks, below), progress)
     made = consensus(programs, points, chunks, progress)
     if not holds(made.distance, budget.program, below) or len(made.jobs) < 4:
-        raise _refused("programs learned from chunks of the jobs do not agree enough")
+        raise _refused("programs learned from chunks of the jobs do not agree enough", len(jobs))
     learned = learn([(job.parameters, job) for job in made.jobs], notes=notes, progress=progress)
     return learned, Guarantee(
         float(sum(one.epsilon for one in budget.shares)), delta, chunks, len(made.jobs), made.left_out, made.unknown
@@ -87,6 +87,8 @@ def programs_of(jobs: Sequence[Job], parts: Sequence[Sequence[int]], progress: P
     return found
 
 
-def _refused(what: str) -> InputError:
+def _refused(what: str, jobs: int) -> InputError:
     remedy = "give more jobs of one kind, fewer chunks with more jobs each, or a larger epsilon; each try on the same "
-    return InputError(f"nothing can be released: {what}", remedy=remedy + "jobs spends its epsilon again")
+    return InputError(
+        f"nothing can be released: {what}", found=f"{jobs:,} jobs", remedy=remedy + "jobs spends its epsilon again"
+    )

@@ -56,8 +56,8 @@ def prefixes_of(given: str | os.PathLike[str]) -> list[str]:
     if not os.path.isdir(path):
         return [path.removesuffix(RANKS_ENDING)]
     found = {
-        os.path.join(folder, name.removesuffix(end))
-        for folder, _, files in os.walk(path) for name in files for end in _MEANS_A_JOB if name.endswith(end)
+        os.path.join(folder, name.removesuffix(end)) for folder, _, files in os.walk(path, onerror=_unlisted)
+        for name in files for end in _MEANS_A_JOB if name.endswith(end)
     }  # fmt: skip
     if not found:
         raise InputError("there is no job in the folder", file=path,
@@ -65,6 +65,11 @@ def prefixes_of(given: str | os.PathLike[str]) -> list[str]:
                          expected="PREFIX.ranks.json or PREFIX.0.et, PREFIX.1.et, ...",
                          remedy="name the folder of the jobs, or a prefix")  # fmt: skip
     return sorted(found)
+
+
+def _unlisted(fault: OSError) -> None:
+    raise InputError(f"the folder cannot be listed: {fault.strerror}", file=fault.filename,
+                     remedy="name the folder of the jobs, or a prefix")  # fmt: skip
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from chakrasim.trace.chakra.graph import Trace
 from chakrasim.trace.foreign.read import read_foreign
 from chakrasim.trace.job.expand import expand_job
 from chakrasim.trace.job.file import is_job, read_expanded
+from chakrasim.trace.recognise import refuse_as_prefix
 
 
 @lists_too
@@ -46,6 +47,7 @@ def read(
             return read_expanded(prefix, ranks, lenient, notes, max_bytes)
         if foreign_kind(prefix):
             return expand_job(read_foreign(prefix, ranks=ranks, notes=notes, max_bytes=max_bytes))
+        refuse_as_prefix(os.fspath(prefix))
         paths = storage.rank_files(os.fspath(prefix), ranks, notes)
     known: dict[bytes, Trace] = {}
     traces = []
