@@ -116,6 +116,13 @@ def test_simai_s_largest_template_is_read_in_a_second(tmp_path: Path) -> None:
 # -- the libraries of others -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("form", ["json", "node-link"])
+def test_islands_are_numbers_of_32_bits(form: str) -> None:
+    graph = random_graph(3)
+    graph.island[0] = 2**31 - 1
+    assert read(graph_text(graph, form, "net", Notes())).island[0] == 2**31 - 1
+
+
 def pairs(graph: NetworkGraph) -> list[tuple[str, str, float, float]]:
     names = np.array(graph.names, object)
     return sorted(zip(names[graph.source], names[graph.target], graph.capacity, graph.latency, strict=True))

@@ -44,6 +44,50 @@ def test_what_is_done_ahead_comes_before_its_loop() -> None:
         assert own.count(first) == len(iterations[1]) * (GATHER in own or first in own)
 
 
+def one_loop_of_layers(traces: list[list[int]], layers: int) -> None:
+    """All layers are iterations of one loop, with none in it."""
+    loop = loops_of(traces)
+    (chunks,) = (one for one in loop.body if isinstance(one, Loop))
+    (inner,) = (one for one in chunks.body if isinstance(one, Loop))
+    assert not any(isinstance(one, Loop) for one in inner.body)
+    counted = sum(len(read_trace(own, places(loop), 3)[0][inner.number]) for own in traces)
+    assert counted == layers
+
+
+def test_layers_of_two_kinds_in_turn_are_iterations_of_one_loop() -> None:
+    start, again, dense, experts, shared, summed, end = range(7)
+    kinds = {"d": [dense, shared], "e": [experts, shared, summed]}
+
+    def trace(pattern: str, recompute: bool, chunks: int) -> list[int]:
+        layers = [one for kind in pattern for one in ([again] if recompute else []) + kinds[kind]]
+        return [start, *layers, end] * chunks
+
+    patterns = [("eded", False), ("dd", False), ("eded", True), ("ddd", True), ("ee", False), ("ede", True)]
+    one_loop_of_layers([trace(*each, 2) for each in patterns], 2 * sum(len(pattern) for pattern, _ in patterns))
+
+
+def test_what_is_gathered_ahead_may_be_two_nodes() -> None:
+    start, weights, more, begin, layer, rest, end = range(7)
+    roles = Roles()
+    for number in range(7):
+        roles.of(Role(4, f"role {number}", (), False))
+
+    def trace(layers: int, gathered: list[int]) -> list[int]:
+        one = [start, *gathered, begin]
+        for at in range(layers):
+            one += [*(gathered if at < layers - 1 else []), layer, rest]
+        return [*one, end] * 2
+
+    lists = [trace(3, [weights, more]), trace(2, [weights, more]), trace(4, [weights]), trace(3, [])]
+    made = [one.role for one in peeled(
+        [Nodes(own, [()] * len(own), ([()] * len(own), [()] * len(own))) for own in lists], roles, Looks()
+    )]  # fmt: skip
+    first = [roles.number[Role(4, f"role {one}", (), False, "first")] for one in (weights, more)]
+    assert [own.count(first[0]) for own in made] == [2, 2, 2, 0]
+    assert [own.count(first[1]) for own in made] == [2, 2, 0, 0]
+    one_loop_of_layers(made, 2 * (3 + 2 + 4 + 3))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_conditions_that_all_hold_are_found_and_hold_elsewhere(seed: int) -> None:
     random = np.random.default_rng(seed)

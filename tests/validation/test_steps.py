@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -191,6 +192,12 @@ def test_errors_are_pooled_over_rows_that_count(tmp_path: Path) -> None:
     assert [one.group for one in residuals(board)] == [
         f"{name} on {BASE['gpu']}" for name in ("small", "small", "other")
     ]
+
+
+def test_rows_without_work_are_no_neighbours(tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", BASE, BASE | {"id": "two", "model": "other", "gflops_per_token": "0"})
+    board = validate_steps(path)
+    assert math.isnan(board.baselines[NEAREST][0])
 
 
 def test_figures_of_errors() -> None:

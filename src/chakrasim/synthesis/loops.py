@@ -225,8 +225,8 @@ def looped(traces: Iterable[Sequence[int]], own: Set[int]) -> set[int]:
 
 
 def _first_turn(visit: Visit, heads: Set[int]) -> list[int]:
-    """The roles of the first iteration, in order: those that come before any comes again. If from there to the next head
-    hardly anything is new, an iteration of another kind has begun between, with the last head there."""
+    """The roles of the first iteration, in order: those that come before any comes again. If from there to the next
+    head hardly anything is new, an iteration of another kind has begun between, with the last head there."""
     begin = next(iter(visit.first.values()))
     turn = [one for number, (one, at) in enumerate(visit.first.items()) if at - begin == number]
     rest = visit.trace[begin + len(turn) : visit.end]

@@ -79,8 +79,8 @@ def _between(roles: Sequence[int], own: set[int], turned: set[int]) -> Iterator[
 
 
 def _renamed(roles: Sequence[int], own: set[int], fresh: Mapping[int, int]) -> list[int]:
-    """The trace with other roles for the first turn of these in each visit of their loop: what comes there of them, each
-    once, with nothing between."""
+    """The trace with other roles for the first turn of these in each visit of their loop: what comes there of them,
+    each once, with nothing between."""
     found: list[int] = []
     turn: set[int] = set()
     over = False

@@ -27,7 +27,7 @@ def constant_rate(rows: Sequence[StepRow], measured_s: Sequence[float]) -> list[
     GPU with the same precision and class; NaN where there are none."""
     rates: dict[_Kind, dict[str, list[float]]] = {}
     for row, seconds in zip(rows, measured_s, strict=True):
-        if (rate := flops_of(row) / seconds) > 0:
+        if seconds > 0 and (rate := flops_of(row) / seconds) > 0:
             rates.setdefault(_kind(row), {}).setdefault(row.get("model"), []).append(rate)
 
     @cache
@@ -43,7 +43,7 @@ def nearest_row(rows: Sequence[StepRow], measured_s: Sequence[float]) -> list[fl
     none. Alike are size, sequence and number of GPUs, as logarithms."""
     known: dict[_Kind, dict[tuple[str, _Size], float]] = {}
     for row, seconds in zip(rows, measured_s, strict=True):
-        if seconds > 0:
+        if seconds > 0 and flops_of(row) != 0:
             known.setdefault(_kind(row), {}).setdefault((row.get("model"), _size(row)), seconds / flops_of(row))
 
     @cache

@@ -137,7 +137,7 @@ def _truth(node: Item, default: bool, source: Source) -> bool:
 
 def _whole(item: Item, key: str, default: int, source: Source) -> int:
     value = item.values.get(key, default)
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value, re.ASCII):
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,10}", value, re.ASCII):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not _LEAST <= value < -_LEAST:
         source.refuse(f"{_called(item)}: {key}", item.place, found=value, expected="a whole number")

@@ -191,12 +191,12 @@ def _text(entry: Mapping[str, Any], key: str, place: str, source: Source) -> str
 
 def _whole(entry: Mapping[str, Any], key: str, place: str, default: int, source: Source) -> int:
     value = entry.get(key, default)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
         value = int(value)
     if key not in entry:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-        source.refuse("not a whole number", f"{place}.{key}", found=value, expected="0 or more")
+        source.refuse("not a whole number", f"{place}.{key}", found=value, expected="0 to 2,147,483,647")
     return value
 
 
