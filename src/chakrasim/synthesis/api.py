@@ -174,6 +174,9 @@ def synthesize(
         worst, off = max(learned.lost.items(), key=lambda each: each[1])
         said.warn(f"{len(learned.lost):,} laws of the model are only near, the worst {off:.1%} off in jobs left"
                   f" out ({worst}): so is what is made; chakrasim learn lists them, and more may help")  # fmt: skip
+    if few := learned.model.by_few:
+        said.warn(f"{len(few):,} laws of the model are said by so few examples that they may hold by chance:"
+                  f" {', '.join(few[:SHOWN])}")  # fmt: skip
     scatter = learned.model.scatter
     if scatter is not None and scatter.host is not None:
         said.warn(f"the recordings' hosts are {scatter.recording:.0%} faster or slower (one standard deviation): so far"
@@ -182,7 +185,7 @@ def synthesize(
         for warning in choice.outside:
             said.warn(warning)
         _check_sizes(choice.parameters)
-        columns = columns_of([*words, choice.parameters])[-1]
+        columns = columns_of([*words, choice.parameters], words)[-1]
         below: Counter[str] = Counter()
         try:
             job = job_of(learned.model, columns, choice.parameters, (seed, number), below)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import log2
+from math import isclose, log2
 from typing import Final
 
 import numpy as np
 
 from chakrasim.errors import InputError
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import is_whole
+from chakrasim.synthesis.columns import is_whole, parts_of
 from chakrasim.synthesis.expressions import Expression
 from chakrasim.synthesis.laws import Examples, plain_law, simple
 from chakrasim.synthesis.model import Learned
@@ -115,6 +115,8 @@ def _outside(
         if not min(numbers) <= value <= max(numbers):
             said.append(f"{name} {value:,} lies outside of what the jobs had, {min(numbers):,.6g} to"
                         f" {max(numbers):,.6g}")  # fmt: skip
+        elif (parts := parts_of(own)) and not isclose(value * parts, round(value * parts)):
+            said.append(f"{name} {value} is taken as {round(value * parts) / parts:g}: the jobs have 1/{parts} parts")
         elif value not in own:
             tests = [(sign, number) for column, sign, number in limits if column == name]
             said += [*dict.fromkeys(_at_limit(name, value, numbers, *test) for test in tests)][:1]

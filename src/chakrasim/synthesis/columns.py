@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import isclose, isfinite, lcm
 from typing import Final
 
 import numpy as np
@@ -13,28 +15,48 @@ from chakrasim.synthesis.loops import Iterations
 from chakrasim.trace.job.job import Parameter
 
 Parameters = Mapping[str, Parameter]
+FINEST: Final = 1000
+"""Parts of a whole that parameters with fractions are of, at most; finer ones are no columns."""
 MARK: Final = "mark "
 TURNS: Final = "turns "
 
 
-def columns_of(parameters: Sequence[Parameters]) -> list[dict[str, int]]:
-    """Numbers of each job: those that are given, and for words whether they are."""
+def columns_of(parameters: Sequence[Parameters], known: Sequence[Parameters] | None = None) -> list[dict[str, int]]:
+    """Numbers of each job: those that are given, as parts where ``known`` jobs, or these, have fractions, and for words
+    whether they are."""
     words: dict[str, set[str]] = defaultdict(set)
     for each in parameters:
         for name, value in each.items():
             if isinstance(value, str):
                 words[name].add(value)
+    said: dict[str, list[Parameter]] = defaultdict(list)
+    for each in parameters if known is None else known:
+        for name, value in each.items():
+            said[name].append(value)
+    parts = {name: parts_of(values) for name, values in said.items() if name not in words}
     found = []
     for each in parameters:
         own: dict[str, int] = {}
         for name, value in each.items():
             if isinstance(value, str):
                 own |= {f"{name}={word}": int(value == word) for word in sorted(words[name])}
-            elif is_whole(value):
-                own[name] = int(value)
+            elif parts[name]:
+                own[name if parts[name] == 1 else f"{name} in parts of {parts[name]}"] = round(value * parts[name])
         found.append(own)
     shared = set.intersection(*({*own} for own in found)) if found else set()
     return [{name: own[name] for name in own if name in shared} for own in found]
+
+
+def parts_of(values: Sequence[Parameter]) -> int:
+    """Into how many parts a whole has to go for all of these numbers to be of such parts; 0 for more than `FINEST`."""
+    if all(map(is_whole, values)):
+        return 1
+    numbers = [float(value) for value in values if not isinstance(value, str) and isfinite(value)]
+    if len(numbers) < len(values):
+        return 0
+    near = [Fraction(number).limit_denominator(FINEST) for number in numbers]
+    parts = lcm(*(each.denominator for each in near))
+    return parts if parts <= FINEST and all(map(isclose, map(float, near), numbers)) else 0
 
 
 def is_whole(value: Parameter) -> bool:

@@ -55,6 +55,7 @@ def model_bytes(learned: Learned) -> bytes:
         "rank_columns": model.rank_columns,
         "meters": [asdict(meter) for meter in model.meters],
         "left_out": model.left_out,
+        "by_few": model.by_few,
         "scatter": model.scatter and model.scatter.to_json(),
     }
     return json.dumps(content, separators=(",", ":"), default=bytes.hex).encode() + b"\n"
@@ -122,6 +123,7 @@ def _learned(content: Mapping[str, Any]) -> Learned:
         tuple(content["rank_columns"]),
         tuple(_meter(each) for each in content["meters"]),
         tuple(str(each) for each in content["left_out"]),
+        tuple(str(each) for each in content["by_few"]),
         None if content["scatter"] is None else Scatter.of(content["scatter"]),
     )
     _check_names(model)

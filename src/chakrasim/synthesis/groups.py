@@ -73,7 +73,7 @@ def grid_of(
     step: dict[str, Expression] = {}
     lost = []
     for role in sorted({role for _, own in jobs for role in own}):
-        shapes = [_shape(own.get(role, ()), count) for count, own in jobs]
+        shapes = [shape_of(own.get(role, ()), count) for count, own in jobs]
         known = [i for i, shape in enumerate(shapes) if shape is not None]
         sizes = _law([shapes[i][0] for i in known], known, columns, work) if known == every else None
         wide = [i for i in known if shapes[i][0] > 1]
@@ -93,7 +93,7 @@ def _law(
     return law(Examples(np.array(wanted, np.int64), some), work=work)
 
 
-def _shape(listed: Sequence[Sequence[int]], ranks: int) -> Any:
+def shape_of(listed: Sequence[Sequence[int]], ranks: int) -> Any:
     """Members and step of the groups; (1, 1) for none; None where they are not of this form."""
     if not listed or max(map(len, listed)) == 1:
         return (1, 1)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from chakrasim.synthesis import expressions
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.search.conditions import conditioned
-from chakrasim.synthesis.search.sums import spread, sums
+from chakrasim.synthesis.search.sums import rounded_sums, spread, sums
 from chakrasim.synthesis.search.work import Work
 
 Floats = NDArray[np.float64]
@@ -49,6 +50,8 @@ NEAR_CASES: Final = 4
 """The same of what is near alone."""
 NEARLY: Final = 0.01
 """What is in proportion up to rounding is so within this share."""
+MOST_PARTS: Final = 1 << 12
+"""Into how many parts something is divided that is rounded up for it, at most."""
 SMALLEST_CASE: Final = 2
 """Examples without which a case is no law but a copy."""
 _ONE: Final[Expression] = ["const", 1, 1]
@@ -107,7 +110,7 @@ def one_law(examples: Examples, work: Work | None = None) -> Expression | None:
 
 def beyond_plain(few: Examples, work: Work) -> Expression | None:
     """The same for examples as `simple` has them, where `plain_law` finds none."""
-    return _by_one_case(few, work) or _plain(few, (_sums,), work)
+    return _by_one_case(few, work) or _plain(few, (_sums, _rounded), work)
 
 
 def _by_one_case(few: Examples, work: Work) -> Expression | None:
@@ -198,6 +201,18 @@ def _pairs(few: Examples, work: Work) -> Iterator[Expression]:
                 if i != j:
                     turned = ["%", _plus(["column", name], begin or 0), ways[j]]
                     yield said(turned if begin is None else ["-", _ONE, ["min", _ONE, turned]])
+
+
+def _shares(few: Examples, work: Work) -> Iterator[Expression]:
+    """What is divided as evenly as whole numbers go: a column and a place, over how many places there are."""
+    probes = few.some(spread(few.wanted, PROBES))
+    columns = probes.columns
+    for count, over in columns.items():
+        places = [] if over.min() < 1 else [one for one, at in columns.items() if at.min() >= 0 and (at < over).all()]
+        work.spend(len(columns) * len(probes) * (1 + len(places)))
+        for place, of in product(places, columns):
+            if ((columns[of] + columns[place]) // over == probes.wanted).all():
+                yield ["//", ["+", ["column", of], ["column", place]], ["column", count]]
 
 
 def _turned(
@@ -326,6 +341,43 @@ def _sums(few: Examples, work: Work) -> Iterator[Expression]:
         yield from sums(few.wanted.astype(np.float64), chosen.above, chosen.below, chosen.zero, work)
 
 
+def _rounded(few: Examples, work: Work) -> Iterator[Expression]:
+    """Sums of products that are divided by a column and rounded up, perhaps times it and others: parts with padding."""
+    if len(np.unique(few.wanted)) < FEW or (few.wanted <= 0).any():
+        return
+    for wanted, factor in _without_factors(few):
+        divisors = relevant(Examples(wanted, few.columns)).below
+        for name, column in few.columns.items():
+            whole = column.min() > 0 and (wanted % column == 0).all()
+            if work.is_spent or not 0 < column.min() <= column.max() <= MOST_PARTS or not (whole or name in divisors):
+                continue
+            most = wanted if whole else wanted * column
+            chosen = relevant(Examples(most, few.columns))
+            below = {one: own for one, own in chosen.below.items() if one != name}
+            for found in rounded_sums(most.astype(np.float64), chosen.above, below, column.astype(np.float64), work):
+                part: Expression = ["ceil", found, ["column", name]]
+                yield ["*", ["*", part, ["column", name]] if whole else part, factor]
+
+
+def _without_factors(few: Examples) -> Iterator[tuple[Ints, Expression]]:
+    """What is left of the examples without columns that they go along with and a common divisor, and these: all such
+    columns, then those of many numbers, which divide nothing by chance, with one of the others or none."""
+    logs = {name: np.log(column) for name, column in _positive(few).items()}
+    slopes = _stepwise(logs, np.log(few.wanted.astype(np.float64)))
+    along = [
+        name for name, slope in slopes.items() if round(slope) == 1 and (few.wanted % few.columns[name] == 0).all()
+    ]
+    many = [name for name in along if len(np.unique(few.columns[name])) > CHOICES]
+    others = [name for name in along if name not in many][:BELOW]
+    for chosen in dict.fromkeys([tuple(along), *((*many, name) for name in others), tuple(many)]):
+        factors = np.prod([few.columns[name] for name in chosen], axis=0, dtype=np.int64)
+        if chosen and (few.wanted % factors).any():
+            continue
+        wanted = few.wanted // factors
+        unit = int(np.gcd.reduce(wanted))
+        yield wanted // unit, ["sum", [[unit, 1, dict.fromkeys(chosen, 2)]]]
+
+
 @dataclass(frozen=True, eq=False)
 class Relevant:
     """Columns for sums: of products, of what they are divided by, and of what may be 0."""
@@ -390,7 +442,7 @@ def _made_of(logs: Mapping[str, Floats], others: Mapping[str, Floats]) -> list[s
     return found[:2]
 
 
-PARTS: Final = (_pairs, _product)
+PARTS: Final = (_pairs, _product, _shares)
 QUICK: Final = (_presence, *PARTS, _conditions)
 
 

@@ -15,6 +15,7 @@ from chakrasim.synthesis.columns import Parameters, columns_of, run_lengths
 from chakrasim.synthesis.grammar.aligned import aligned
 from chakrasim.synthesis.grammar.context import told_apart
 from chakrasim.synthesis.grammar.durations import scatter_of
+from chakrasim.synthesis.grammar.spelled import spelled
 from chakrasim.synthesis.groups import grid_of
 from chakrasim.synthesis.loops import Looks, Place
 from chakrasim.synthesis.model import Model
@@ -44,13 +45,13 @@ def learn_program(
     that became parameters because others follow from them, where parameters are not ``stated``: these come last.
     Durations that are ``recorded`` follow from work, and scatter."""
     roles = Roles()
-    ranks = [rank for number, (_, job) in enumerate(jobs) for rank in ranks_of(number, job, roles)]
+    ranks = ranks_of([job for _, job in jobs], roles)
     own = [rank.nodes for rank in ranks]
     missed: dict[str, float] = {}
     if recorded:
         own, roles, missed = aligned(own, roles, [{**jobs[rank.job][0], **rank.columns} for rank in ranks])
     else:
-        own, roles = told_apart(own, roles)
+        own, roles = told_apart(*spelled(own, roles))
         own = peeled(own, roles, looks := Looks())
         missed |= {"first turns: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     ranks = [replace(rank, nodes=nodes) for rank, nodes in zip(ranks, own, strict=True)]
@@ -71,7 +72,7 @@ def learn_program(
     said, left_out = search.metadata()
     model = Model(tuple(roles.known), loop, search.counts, search.marks, search.present, search.numbers, found,
                   frozenset(search.counters), grid, said, tuple(tables.rank_names), tuple(search.meters), left_out,
-                  scatter_of(search.times))  # fmt: skip
+                  search.by_few(), scatter_of(search.times))  # fmt: skip
     missed |= {"the order of kinds: loops that were not looked into": 1.0} if looks.left <= 0 else {}
     return model, search.lost | {f"groups {role}": 1.0 for role in no_grid} | left | missed, more
 

@@ -35,6 +35,7 @@ class Model:
     rank_columns: what tells ranks apart.
     meters: what adds up along loops.
     left_out: metadata whose numbers follow no law, which no job that is made has.
+    by_few: what has laws that its examples do not say beyond chance.
     scatter: of recorded durations about their laws.
     """
 
@@ -51,6 +52,7 @@ class Model:
     rank_columns: tuple[str, ...]
     meters: tuple[Meter, ...]
     left_out: tuple[str, ...] = ()
+    by_few: tuple[str, ...] = ()
     scatter: Scatter | None = None
 
     def laws(self) -> Iterator[Expression]:

@@ -17,7 +17,8 @@ HOLE: Final = "\0"
 """Where a number stood in a text."""
 STREAM: Final = "stream"
 DURATION: Final = "duration_micros"
-_NUMBER: Final = re.compile(r"(?<![0-9.])(?:0|[1-9][0-9]{0,17})(?![0-9.])")
+_NUMBER: Final = re.compile(r"(?<![0-9])(?<![0-9]\.)(?:0|[1-9][0-9]{0,17})(?![0-9]|\.[0-9])")
+"""A whole number, such as a layer's in layers.3.mlp; numbers with a point between them are versions, or fractions."""
 
 Said = tuple[str, int, Any]
 """An attribute: its name, the number of its kind in the schema, and its value: of integers None, of texts with holes

@@ -41,7 +41,7 @@ class Run:
 def told_apart(traces: Sequence[Nodes], roles: Roles) -> tuple[list[Nodes], Roles]:
     """The traces with roles told apart by their places, and these; as they are where their roles tell already what
     nodes are, by some of the traces."""
-    if _blurred(_tokens(traces[:: max(1, len(traces) // TRIED)], roles), roles) <= BLURRED:
+    if _blurred(traces[:: max(1, len(traces) // TRIED)], roles) <= BLURRED:
         return [*traces], roles
     found = Roles()
     every = _tokens(traces, roles)
@@ -60,15 +60,15 @@ def _tokens(traces: Sequence[Nodes], roles: Roles) -> list[list[tuple[int, Any]]
     return [[(role, next(numbers)) for role in nodes.role] for nodes in traces]
 
 
-def _blurred(every: Sequence[Sequence[tuple[int, Any]]], roles: Roles) -> float:
+def _blurred(traces: Sequence[Nodes], roles: Roles) -> float:
     """The share of nodes whose role has other numbers in the same trace, too, and not in its name."""
     blurred = total = 0
-    for tokens in every:
+    for nodes, tokens in zip(traces, _tokens(traces, roles), strict=True):
         different: dict[int, set[Any]] = defaultdict(set)
         named: dict[int, set[Any]] = defaultdict(set)
-        for role, numbers in tokens:
+        for (role, numbers), said in zip(tokens, nodes.numbers, strict=True):
             different[role].add(numbers)
-            named[role].add(numbers[: roles.known[role].name.count(HOLE)])
+            named[role].add(said[: roles.known[role].name.count(HOLE)])
         blurred += sum(len(different[role]) > 1 and len(named[role]) == 1 for role, _ in tokens)
         total += len(tokens)
     return blurred / max(total, 1)

@@ -113,7 +113,7 @@ def find_metered(wanted: Ints, table: Table, known: Known, cases: int = 0) -> Ex
 
 def _find(wanted: Ints, table: Table, known: Known, level: int, cases: int) -> Expression | None:
     """A law that is looked for in three quarters of the jobs and tried on all; one of them all has to be simple."""
-    every = _first_rows((table.job, table.rank)[level]) if level < 2 else np.arange(len(wanted))
+    every = first_rows((table.job, table.rank)[level]) if level < 2 else np.arange(len(wanted))
     whole = Examples(wanted[every], {name: column[every] for name, column in table.columns(level).items()})
 
     def search(rows: Ints, sure: bool) -> Expression | None:
@@ -233,7 +233,7 @@ def guess(wanted: Ints, table: Table, work: Work) -> tuple[Expression, float]:
 def level_of(wanted: Ints, table: Table) -> int:
     """With what it varies: 0 jobs, 1 ranks, 2 iterations."""
     for level, group in enumerate((table.job, table.rank)):
-        first = _first_rows(group)
+        first = first_rows(group)
         value = np.zeros(int(group.max(initial=0)) + 1, np.int64)
         value[group[first]] = wanted[first]
         if (value[group] == wanted).all():
@@ -241,7 +241,8 @@ def level_of(wanted: Ints, table: Table) -> int:
     return 2
 
 
-def _first_rows(group: Ints) -> Ints:
+def first_rows(group: Ints) -> Ints:
+    """The first of each group."""
     return np.sort(np.unique(group, return_index=True)[1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Final
@@ -17,7 +17,7 @@ from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
 from chakrasim.synthesis.loops import ROOT, Loop, Place, inner_loops
-from chakrasim.synthesis.read import Reading
+from chakrasim.synthesis.read import Reading, rank_names
 from chakrasim.synthesis.roles import DURATION, Role, number_names, titles
 from chakrasim.synthesis.search import levels
 from chakrasim.synthesis.search.digits import turns_in
@@ -25,6 +25,7 @@ from chakrasim.synthesis.search.lags import lag_law
 from chakrasim.synthesis.search.levels import METERED, Known, Table
 from chakrasim.synthesis.search.meter_search import meter_of
 from chakrasim.synthesis.search.meters import Meter, Pieces, summed
+from chakrasim.synthesis.search.support import by_few_examples
 from chakrasim.synthesis.search.totals import Inside, Totals, summand, total_of
 from chakrasim.trace.kinds import NodeType
 
@@ -50,14 +51,7 @@ class Tables:
         self.more: dict[int, dict[str, Ints]] = defaultdict(dict)
         """Of meters, by loop."""
         self.totals: Totals | None = None
-        every = [reading.rank.columns for reading in readings]
-        names = {name for columns in every for name in columns}
-        here = [{name.split(" in ", 1)[1] for name in columns} for columns in every]
-        pairs = list(zip(every, here, strict=True))
-        self.rank_names = sorted(
-            name for name in names
-            if all(name in columns or name.split(" in ", 1)[1] not in own for columns, own in pairs)
-        )  # fmt: skip
+        self.rank_names = rank_names([reading.rank.columns for reading in readings])
 
     def job_columns(self) -> dict[str, Ints]:
         """The parameters, by job."""
@@ -406,6 +400,24 @@ class Search:
         here = self._presence(role)
         here[np.flatnonzero(here)] = wanted
         return here
+
+    def by_few(self) -> tuple[str, ...]:
+        """What has laws that few examples say."""
+        return tuple(what for what, law, wanted, table, own in self._laws()
+                     if what not in self.lost and by_few_examples(law, wanted, table, own))  # fmt: skip
+
+    def _laws(self) -> Iterator[tuple[str, Expression, Ints, Table, dict[str, Ints]]]:
+        """What has a law, this, what it gives, and the columns it is of."""
+        for loop, law in self.counts.items():
+            around = self.inner[loop]
+            yield f"count of loop {loop}", law, _counts(self.readings, loop, around[-1]), self.tables.of(around), {}
+        for role, law in self.present.items():
+            yield self._coming(role), law, self._presence(role), self.tables.of(self.where[role].loops), {}
+        for role, laws in self.numbers.items():
+            numbers, part = self._wanted(role), self._own_table(role)
+            own = {f"own {name}": column for name, column in numbers.items()}
+            for name, law in laws.items():
+                yield f"{self.titles[role]}: {name}", law, numbers[name], part, own
 
     def metadata(self) -> tuple[list[tuple[tuple[str, int, object], list[Expression]]], tuple[str, ...]]:
         """What the metadata of all traces say alike but for numbers, with the laws of these, and what has none."""

@@ -79,6 +79,20 @@ def sums(
         yield from few_terms(products, work)
 
 
+def rounded_sums(
+    most: Floats, above: Mapping[str, Floats], below: Mapping[str, Floats], over: Floats, work: Work
+) -> Iterator[Expression]:
+    """Sums of products that are at most so much, float64[n], and less by less than ``over``: what is rounded up."""
+    rows = spread(most, ROWS)
+    target, slack = most[rows], (over[rows] - 1) / most[rows]
+    pick = [{name: column[rows] for name, column in each.items()} for each in (above, below)]
+    products = _products(target, pick[0], pick[1], {}, 3)
+    work.spend(3 * products.table.size)
+    taken = _pursued(products, work, slack)
+    for finest in (1, 8):
+        yield from () if taken is None else _said(products, taken, 1 - slack / 2, finest)
+
+
 def spread(wanted: NDArray[Any], count: int) -> NDArray[np.int64]:
     """Some of the examples, spread over what is wanted."""
     order = np.argsort(wanted, kind="stable")
@@ -142,8 +156,9 @@ def few_terms(products: Products, work: Work) -> Iterator[Expression]:
         yield from _said(products, taken)
 
 
-def _pursued(products: Products, work: Work) -> list[int] | None:
-    """The terms of the sum of ones that costs least, if they are few. None without SciPy."""
+def _pursued(products: Products, work: Work, slack: Floats | None = None) -> list[int] | None:
+    """The terms of the sum of ones, or of what is less by no more than the ``slack``, float64[n], that costs least, if
+    they are few. None without SciPy."""
     try:
         from scipy.optimize import linprog
     except ImportError:
@@ -153,20 +168,28 @@ def _pursued(products: Products, work: Work) -> list[int] | None:
     rows = len(table)
     most = min(TERMS, rows // 3)
     away = np.concatenate([np.eye(rows), -np.eye(rows)], axis=1)
+    free = np.zeros((rows, 0)) if slack is None else np.eye(rows)
+    ends = [] if slack is None else [(0.0, float(end)) for end in slack]
+    least = _NONE if slack is None else max(_NONE, float(slack.max()))
 
     def solved(columns: NDArray[np.int64], prices: Floats) -> tuple[Floats, Floats, float]:
         """Weights of these columns, what the examples are worth, and what is left of them."""
-        matrix = np.concatenate([table[:, columns], -table[:, columns], away], axis=1)
-        cost = np.concatenate([prices, prices, np.full(2 * rows, _AWAY)])
+        matrix = np.concatenate([table[:, columns], -table[:, columns], away, free], axis=1)
+        cost = np.concatenate([prices, prices, np.full(2 * rows, _AWAY), np.zeros(free.shape[1])])
         work.spend(40 * matrix.size)
-        found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs")
+        found = linprog(cost, A_eq=matrix, b_eq=np.ones(rows), method="highs",
+                        bounds=[(0.0, None)] * (matrix.shape[1] - len(ends)) + ends)  # fmt: skip
         if found.status != 0:
             return np.zeros(len(columns)), np.zeros(rows), np.inf
         count = len(columns)
-        return found.x[:count] - found.x[count : 2 * count], found.eqlin.marginals, float(found.x[2 * count :].sum())
+        return (
+            found.x[:count] - found.x[count : 2 * count],
+            found.eqlin.marginals,
+            float(found.x[2 * count :][: 2 * rows].sum()),
+        )
 
     def is_few(weights: Floats, left: float) -> bool:
-        return left <= _EXACT and int((np.abs(weights) > _NONE).sum()) <= most
+        return left <= _EXACT and int((np.abs(weights) > least).sum()) <= most
 
     chosen = np.arange(min(_FIRST, table.shape[1]))
     for _ in range(_ROUNDS):
@@ -188,22 +211,29 @@ def _pursued(products: Products, work: Work) -> list[int] | None:
         if left > _EXACT or is_few(weights, left) or work.is_spent:
             break
         weights, _, left = solved(chosen, 1 / (np.abs(weights) + 1e-3))
-    taken = chosen[np.abs(weights) > _NONE]
+    taken = chosen[np.abs(weights) > least]
     if left > 1e-6 or not 0 < len(taken) <= most:
         return None
     return [int(one) for one in taken]
 
 
-def _said(products: Products, taken: list[int]) -> Iterator[Expression]:
-    """The sum of these products with simple factors, if they have such."""
+def _said(
+    products: Products, taken: list[int], wanted: Floats | None = None, finest: int | None = None
+) -> Iterator[Expression]:
+    """The sum of these products with simple factors, if they have such; of what is ``wanted`` about, of those that are
+    parts of ``finest`` the nearest."""
     matrix = products.table[:, taken]
-    slopes = np.linalg.lstsq(matrix, np.ones(len(matrix)), rcond=None)[0]
+    slopes = np.linalg.lstsq(matrix, np.ones(len(matrix)) if wanted is None else wanted, rcond=None)[0]
     terms: dict[str, list[list[Any]]] = {}
     for one, slope, most in zip(taken, slopes.tolist(), np.abs(matrix).max(axis=0).tolist(), strict=True):
         if abs(slope) * most < _NONE:
             continue
-        factor = Fraction(slope).limit_denominator(1 << 10)
-        if not factor or abs(float(factor) / slope - 1) > 1e-4 or _PLAIN % factor.denominator:
+        factor = (
+            Fraction(slope).limit_denominator(1 << 10) if finest is None else Fraction(round(slope * finest), finest)
+        )
+        if finest is not None and not factor:
+            continue
+        if not factor or _PLAIN % factor.denominator or (finest is None and abs(float(factor) / slope - 1) > 1e-4):
             return
         terms.setdefault(products.where[one], []).append([factor.numerator, factor.denominator, products.powers[one]])
     said: Expression = ["sum", terms.pop("", [])]

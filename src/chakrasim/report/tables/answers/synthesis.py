@@ -13,6 +13,7 @@ from chakrasim.text.amounts import plural, size_text
 from chakrasim.text.layout import Section
 
 SHOWN = 12
+FEW = 4
 
 
 def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[Section]:
@@ -26,6 +27,17 @@ def learned_sections(learned: Learned, path: str, size_bytes: int) -> Iterator[S
             f"{plural(len(learned.model.roles), 'kind')} of nodes in {plural(len(learned.model.counts), 'loop')}",
         ),
         ("laws", f"{len(laws) - len(near):,} give every example to a millionth, {len(near):,} are near"),
+        *(
+            [
+                (
+                    "by few examples",
+                    f"{len(learned.model.by_few):,} of them, which may hold by chance: "
+                    + ", ".join(learned.model.by_few[:FEW]),
+                )
+            ]
+            if learned.model.by_few
+            else ()
+        ),
         *_scatter(learned),
         ("model", f"{path}, {size_text(size_bytes)}"),
     )
@@ -50,6 +62,7 @@ def learned_json(learned: Learned, size_bytes: int) -> dict[str, Any]:
         "laws": _laws(learned),
         "lost": learned.lost,
         "left_out": list(learned.model.left_out),
+        "by_few_examples": list(learned.model.by_few),
         "scatter": learned.model.scatter and learned.model.scatter.to_json(),
         "model_bytes": size_bytes,
     }

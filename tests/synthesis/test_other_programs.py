@@ -1,0 +1,152 @@
+"""What programs of others have that this project's own do not: names, places, paddings, parameters of their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import chakrasim as cs
+from chakrasim.notes import Notes
+from chakrasim.synthesis import expressions
+from chakrasim.synthesis.laws import Examples, law
+from chakrasim.synthesis.model import Learned
+from chakrasim.synthesis.shared import shared
+from chakrasim.trace.chakra.graph import Trace
+from chakrasim.trace.job.job import Job
+
+Own = Mapping[str, Any]
+
+
+def computing(*nodes: tuple[str, int], backwards: bool = False) -> Trace:
+    """A trace of computations by name and size; the file may have them from the last on."""
+    made = cs.TraceBuilder()
+    listed = [*enumerate(nodes)]
+    for at, (name, size) in reversed(listed) if backwards else listed:
+        made.add(at, name=name, type=4, attrs={"num_ops": size}, data_deps=[at - 1] if at else [])
+    return made.build()
+
+
+def learned_of(known: Sequence[Own], traces: Callable[[Own], Sequence[Trace]]) -> Learned:
+    """A model of jobs that have a trace for each rank."""
+    return cs.learn([(dict(own), job_of(traces(own))) for own in known])
+
+
+def job_of(traces: Sequence[Trace], groups: Mapping[str, Any] | None = None) -> Job:
+    return Job(tuple(traces), np.arange(len(traces)), groups or {})
+
+
+def made_by(learned: Learned, **own: Any) -> list[list[tuple[str, int]]]:
+    """Of each rank of the job of these parameters the names and sizes."""
+    (made,) = cs.synthesize(learned, own)
+    sizes = [trace.attr("num_ops").integers_or(0).tolist() for trace in made.job.traces]
+    rows = [
+        [(trace.name(at), size) for at, size in enumerate(own)]
+        for trace, own in zip(made.job.traces, sizes, strict=True)
+    ]
+    return [rows[at] for at in made.job.trace_of_rank.tolist()]
+
+
+def test_layers_are_numbered_between_points_and_words_have_numbers_of_their_own() -> None:
+    def nodes(own: Own) -> list[tuple[str, int]]:
+        width = own["width"]
+        return [
+            (f"layers.{layer}.fc{half}", (3 if half == 1 else 5) * width)
+            for layer in range(own["n"])
+            for half in (1, 2)
+        ]
+
+    known = [{"n": n, "width": 7 * n * n % 50 + 60} for n in range(2, 8)]
+    learned = learned_of(known, lambda own: [computing(*nodes(own))])
+    assert made_by(learned, n=12, width=100) == [nodes({"n": 12, "width": 100})]
+    assert not learned.lost
+
+
+def test_nodes_are_read_in_the_order_of_their_ids() -> None:
+    def nodes(own: Own) -> list[tuple[str, int]]:
+        return [(f"{half} {at}", own["n"] + at) for at in range(own["n"]) for half in ("load", "use")]
+
+    learned = learned_of([{"n": n} for n in (1, 2, 3, 5, 6)], lambda own: [computing(*nodes(own), backwards=True)])
+    assert made_by(learned, n=4) == [nodes({"n": 4})]
+
+
+def test_what_does_not_divide_is_shared_as_evenly_as_it_goes() -> None:
+    def traces(own: Own) -> list[Trace]:
+        kinds = {}
+        for rank in range(own["gpus"]):
+            share = own["tables"] // own["gpus"] + (rank < own["tables"] % own["gpus"])
+            kinds[rank] = computing(("begin", 1), *((f"table {at}", 9) for at in range(share)))
+        return [*kinds.values()]
+
+    def job(own: Own) -> Job:
+        every = traces(own)
+        lengths = [len(trace) for trace in every]
+        first = [lengths.index(length) for length in sorted({*lengths}, reverse=True)]
+        which = [sorted({*lengths}, reverse=True).index(length) for length in lengths]
+        return Job(tuple(every[at] for at in first), np.array(which), {})
+
+    known = [{"gpus": gpus, "tables": tables} for gpus in (2, 3, 4, 5) for tables in (7, 8, 11, 14, 21)]
+    learned = cs.learn([(own, job(own)) for own in known])
+    assert [len(rows) for rows in made_by(learned, gpus=4, tables=13)] == [5, 4, 4, 4]
+
+
+def test_sums_that_are_padded_to_parts_have_a_law() -> None:
+    random = np.random.default_rng(3)
+    ranks, wide, deep = (random.integers(*ends, 30) for ends in ((2, 9), (20, 160), (100, 900)))
+    columns = {"ranks": ranks, "wide": wide, "deep": deep}
+    parameters = 4 * wide**2 + 3 * wide * deep + 2 * wide
+    tokens, experts = random.integers(100, 4000, 30), 2 * random.integers(2, 9, 30)
+    for wanted, more in (
+        (12 * -(-parameters // ranks), {}),
+        (6 * wide * -(-5 * tokens // (4 * experts)), {"tokens": tokens, "experts": experts}),
+    ):
+        found = law(Examples(wanted, columns | more))
+        assert found is not None
+        assert (expressions.value(found, columns | more, 30) == wanted).all()
+
+
+def test_parameters_may_have_fractions() -> None:
+    known = [{"tokens": 64 * n * n, "factor": factor} for n in range(3, 9) for factor in (1.0, 1.25, 1.5, 2)]
+    learned = learned_of(known, lambda own: [computing(("experts", int(own["tokens"] * own["factor"])))])
+    assert made_by(learned, tokens=6400, factor=1.75) == [[("experts", 11200)]]
+    notes = Notes()
+    list(cs.synthesize(learned, {"factor": 1.3}, notes=notes))
+    assert "factor 1.3 is taken as 1.25" in "\n".join(notes.warnings)
+
+
+def test_ranks_that_send_each_other_messages_are_a_group() -> None:
+    def job(ring: int, rings: int) -> Job:
+        traces = []
+        for rank in range(ring * rings):
+            first = rank - rank % ring
+            ends = {"send": first + (rank - first + 1) % ring, "recv": first + (rank - first - 1) % ring}
+            made = cs.TraceBuilder()
+            made.add(0, name="send 0", type=5, attrs={"comm_src": rank, "comm_dst": ends["send"], "comm_size": 8})
+            made.add(1, name="recv 0", type=6, attrs={"comm_src": ends["recv"], "comm_dst": rank, "comm_size": 8})
+            traces.append(made.build())
+        return job_of(traces, {"1": (tuple(range(ring * rings)),)})
+
+    jobs = shared([job(ring, rings) for ring in (2, 3, 4) for rings in (1, 2)])
+    assert [one.process_groups["peers 1"][0] for one in jobs] == [(0, 1)] * 2 + [(0, 1, 2)] * 2 + [(0, 1, 2, 3)] * 2
+    learned = cs.learn([({"ring": len(one.process_groups["peers 1"][0])}, one) for one in jobs])
+    (made,) = cs.synthesize(learned, {"ring": 8, "ranks": 16})
+    assert made.job.process_groups["peers 1"] == (tuple(range(8)), tuple(range(8, 16)))
+
+
+def test_laws_that_few_examples_say_are_told(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    known = [{f"p{i}": int(random.choice([1, 2, 4, 8])) for i in range(6)} | {"width": 7 * n + 3} for n in range(9)]
+    tossed = [1, 0, 0, 1, 1, 0, 1, 0, 1]
+
+    def jobs(own: Own) -> list[Trace]:
+        return [computing(("all", 6 * own["width"] * own["p1"]), *[("some", 5)] * tossed[known.index({**own})])]
+
+    learned = learned_of(known, jobs)
+    assert "some: whether it comes" in learned.model.by_few
+    assert "all: num_ops" not in (*learned.model.by_few, *learned.lost)
+    cs.write_model(tmp_path / "m.chakrasim-model", learned)
+    notes = Notes()
+    list(cs.synthesize(cs.read_model(tmp_path / "m.chakrasim-model"), known[0], notes=notes))
+    assert any("may hold by chance: some: whether it comes" in warning for warning in notes.warnings)
