@@ -188,7 +188,6 @@ _OTHERS = {
     "zip": (b"PK\x03\x04" + b"\x14\x00\x00\x00" * 20, "found a zip archive"),
     "text": (b"HYBRID_TRANSFORMER\n12\nlayer 1 2 3\n", "found a text workload of ASTRA-sim 1.0"),
     "words": (b"HYBRID transformer\n", "found a text file beginning 'HYBRID transformer'"),
-    "zeros": (bytes(4096), "found zeros; expected a Chakra trace"),
     "zeros in a hole": (b"\xff" * 30, "the length of the next message is absurd; found bytes ff ff ff ff ff ff ff ff"),
     "gzip in gzip": (b"\x1f\x8b\x08" + b"\xff" * 30, "found gzip data inside gzip"),
 }  # fmt: skip

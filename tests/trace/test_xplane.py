@@ -193,15 +193,3 @@ def test_a_profile_is_told_by_its_content(tmp_path: Path, capsys: pytest.Capture
         read_trace(path)
     (tmp_path / "host.xplane.pb").write_bytes(gpu_space().bytes())
     assert main(["analyze", "overlap", str(tmp_path), "--json", "-"]) == 0
-
-
-def test_copies_and_fills_of_rocm_are_no_kernels(tmp_path: Path) -> None:
-    made = Maker()
-    copy = {"correlation_id": 1, "memcpy_details": "@kind:Unknown size:655360 dest:2 async:1"}
-    work = [("CopyDeviceToDevice", 0, 10_000, copy), ("FillBuffer", 20_000, 10_000), ("Im3d2Col", 40_000, 10_000)]
-    made.line("/device:GPU:0", "Stream #8(MemcpyOther)", work)
-    trace = read(made.bytes(), tmp_path)
-    assert by_name(trace) == {
-        "CopyDeviceToDevice": ["gpu_memcpy"], "FillBuffer": ["gpu_memset"], "Im3d2Col": ["kernel"]
-    }  # fmt: skip
-    assert set(memory_bandwidth(trace).copy) == {"Memcpy DtoD", "Memset"}

@@ -28,13 +28,10 @@ _REMEDY = "name a Chakra trace (.et), or convert this file to one first"
 
 
 def refuse_other_formats(data: bytes, source: str) -> None:
-    """Raise InputError if ``data`` are empty, JSON, or begin with thousands of zeros, each of which would be a node;
-    what else they may be is asked only when decoding fails."""
+    """Raise InputError if ``data`` are empty or JSON; what else they may be is asked only when decoding fails."""
     if not data:
         raise InputError("the file is empty", file=source, expected="a Chakra trace", remedy="create the file again")
     look = _json_look(data[:4096]) if data[:1] in b"{[ \t\r\n\xef" else None
-    if len(data) >= 4096 and not any(data[:4096]):
-        look = "zeros"
     if look is not None:
         raise InputError("this is no Chakra trace", file=source, found=look, expected="a Chakra trace", remedy=_REMEDY)
 

@@ -17,7 +17,7 @@ _DEVICE: Final = re.compile(r"/device:(?!CUSTOM\b)(\w+):(\d{1,9})(?: SparseCore 
 _STREAM: Final = re.compile(r"Stream #(\d{1,18})")
 _LAST_STREAM: Final = 1 << 62
 _COPY: Final = re.compile(r"Memcpy")
-_FILL: Final = re.compile(r"Memset|FillBuffer")
+_FILL: Final = re.compile(r"Memset")
 #: Lines of devices whose events are operations one after another, those of control flow around those in them.
 OP_LINES: Final = ("XLA Ops", "TensorFlow Ops", "Sparse Core Ops")
 #: Lines that profilers derive from the streams of a GPU.

@@ -61,25 +61,24 @@ class Taker:
         correlation, step, copied = (self._values(window, known.get(name, NONE)) for name in (_CORRELATION, _STEP, ""))
         if window.stats is not None and _COPIED in known:
             copied = _copied_bytes(plane, window.stats, known[_COPIED], size)
-        said = correlation, step, copied
         name = self._names(plane, window, step)
         start, end = window.offset_ps, window.offset_ps + window.duration_ps
         begin = lanes["begin_ns"][window.line]
         part = {column: values[window.line] for column, values in lanes.items() if column in k.COLUMNS}
         part |= {"ts_ns": begin + start // 1000, "dur_ns": end // 1000 - start // 1000, "name": name}
-        part |= {"category": self._categories(owner, lanes["works"][window.line] != 0, name, *said)}
+        part |= {"category": self._categories(owner, lanes["works"][window.line] != 0, name, correlation, step)}
         part |= {"phase": np.full(size, ord("X")), "correlation": correlation, "index": self.events + np.arange(size)}
         part |= dict.fromkeys(("external_id", "rf_id"), np.full(size, -1))
         kept = self._usable(plane, window, part) & ~window.timeless
         self.counts[ROUNDED] += int(((start % 1000 != 0) | (end % 1000 != 0))[kept].sum())
         self.counts[TIMELESS] += int(window.timeless.sum())
-        self.counts[NOT_KEPT] += window.stat_count - int(sum((one >= 0).sum() for one in said))
+        self.counts[NOT_KEPT] += window.stat_count - int(sum((one >= 0).sum() for one in (correlation, step, copied)))
         columns: Columns = {column: np.asarray(part[column][kept], kind) for column, kind in k.COLUMNS.items()}
-        sizes = copied[kept]
-        self.copied.append((self.rows + np.flatnonzero(sizes >= 0), sizes[sizes >= 0]))
+        said = copied[kept]
+        self.copied.append((self.rows + np.flatnonzero(said >= 0), said[said >= 0]))
         self.parts.append(columns | {"line": window.line[kept], "start_ps": start[kept], "dur_ps": (end - start)[kept]})
         self.events += size
-        self.rows += len(sizes)
+        self.rows += len(said)
 
     def _values(self, window: Window, key: int) -> Ints:
         """int64[]: the integer of this name of each event, -1 where there is none."""
@@ -99,14 +98,11 @@ class Taker:
             name[row] = self.texts.place(f"ProfilerStep#{step[row]}")
         return name
 
-    def _categories(
-        self, owner: roles.Owner, works: Mask, name: Ints, correlation: Ints, step: Ints, copied: Ints
-    ) -> Ints:
+    def _categories(self, owner: roles.Owner, works: Mask, name: Ints, correlation: Ints, step: Ints) -> Ints:
         used, at = np.unique(name, return_inverse=True)
         answer = {True: roles.device_category, False: roles.host_category}[owner.device >= 0]
         found = np.array([self.texts.place(answer(self.texts.text(one))) for one in used.tolist()], np.int64)[at]
         if owner.device >= 0:
-            found[copied >= 0] = self.texts.place(roles.COPY)
             found[~works] = self.texts.place(roles.SPAN)
         elif owner is roles.HOST:
             found[correlation > 0] = self.texts.place(roles.CALL)
