@@ -87,13 +87,14 @@ def sorted_out(trace: KinetoTrace, notes: Notes) -> KinetoTrace:
         pid[calls] = program[0]
     left = int((category[bare] == number[OTHER]).sum())
     gives, takes = _tasks(trace)
+    tasks = RareColumn(takes.astype(np.int32), np.full(len(takes), k.INTEGER, np.uint8), gives + 1)
     found = replace(
         trace, category=category, pid=pid, stream=stream, device=device,
         correlation=_correlations(trace, hardware | communication, calls, gives),
         flags=trace.flags | np.where(category > 0, k.HAS_CATEGORY, 0).astype(np.uint16),
         counts={name: count for name, count in trace.counts.items() if name != k.UNSORTED},
         rare={"bytes" if name == "size(B)" else name: column for name, column in trace.rare.items()}
-        | {k.TASK_OF: RareColumn(takes.astype(np.int32), np.full(len(takes), k.INTEGER, np.uint8), gives + 1)},
+        | ({k.TASK_OF: tasks} if len(takes) else {}),
     )  # fmt: skip
     if left:
         notes.note(f"{trace.source}: {left} events of processes that are neither host nor device work ({OTHER})")
