@@ -4,7 +4,7 @@ strongly connected parts are the loops (Steensgaard 1993). Every trace is then r
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -65,6 +65,7 @@ class _Graph:
         self.nodes = 0
         self.follow: dict[int, set[int]] = defaultdict(set)
         self.used: dict[tuple[int, int], int] = defaultdict(int)
+        self.count = Counter[tuple[int, int]]()
         self.first: list[dict[int, int]] = []
         self.every: list[Sequence[int]] = []
         self.numbers = iter(range(1, 1 << 30))
@@ -74,7 +75,9 @@ class _Graph:
         self.every.append(roles)
         self.nodes += len(roles)
         self.first.append({role: at for at, role in reversed([*enumerate(roles)])})
-        for a, b in {*zip((-1, *roles), roles, strict=False)}:
+        steps = Counter(zip((-1, *roles), roles, strict=False))
+        self.count.update(steps)
+        for a, b in steps:
             self.used[a, b] |= bit
             self.follow[a].add(b)
             self.follow[b] |= set()
@@ -102,20 +105,38 @@ class _Graph:
         self, own: set[int], edges: dict[int, set[int]], entries: dict[int, int], deep: int
     ) -> dict[int, set[int]]:
         """What follows what in an iteration of the loop of these roles: nothing where no more is looked at. To a head
-        leads what comes before it in all visits, and in the first iteration of some."""
+        leads what is in a loop within with it: what comes before it in all visits, and in the first iteration of some;
+        and what else makes iterations fewer."""
         if self.looks.left <= 0 or deep >= DEEPEST:
             return {a: set() for a in own}
         heads = self.heads(own, edges, entries)
         visits = self.visits(own)
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
         turns = [_first_turn(visit, heads) for visit in visits]
+        inner = {a: (edges[a] & own) - heads for a in own}
         found = {
-            a: {b for b in edges[a] & own if b not in heads
-                or _begins(visits, turns, a, b, self.used[a, b] if a in heads else -1)} for a in own
+            a: inner[a] | {b for b in edges[a] & heads
+                           if _begins(visits, turns, a, b, self.used[a, b] if a in heads else -1)} for a in own
         }  # fmt: skip
         if all(found[a] == edges[a] & own for a in own):
-            return {a: (edges[a] & own) - heads for a in own}
+            found = inner
+        part = {one: number for number, each in enumerate(_parts(own, found)) for one in each}
+        found = {a: inner[a] | {b for b in found[a] if part[a] == part[b]} for a in own}
+        self.join(found, heads, {(a, b) for a in own for b in (edges[a] & heads) - found[a]})
         return found
+
+    def join(self, found: dict[int, set[int]], heads: set[int], cut: set[tuple[int, int]]) -> None:
+        """Of the edges to heads that are ``cut``, each of which begins an iteration, those that can be in one are put
+        back: first the ways in which most steps go, a way being all from one head to others, or all others to it."""
+        self.looks.spend(2 * len(cut) * len(found))
+        free = [edge for edge in sorted(cut) if not _reaches(found, *edge[::-1])]
+        ways = {edge: (edge[0], True) if edge[0] in heads else (edge[1], False) for edge in free}
+        steps = Counter[tuple[int, bool]]()
+        for edge in free:
+            steps[ways[edge]] += self.count[edge]
+        for a, b in sorted(free, key=lambda edge: (-steps[ways[edge]], -self.count[edge])):
+            if not _reaches(found, b, a):
+                found[a].add(b)
 
     def visits(self, own: set[int]) -> list[Visit]:
         """As `visits_of` has them of all traces."""
@@ -250,6 +271,16 @@ def _leads_to(visits: Sequence[Visit], one: int, other: int) -> bool:
     """Whether some visit has both, and all that have them have ``one`` first."""
     both = [own.first[one] < own.first[other] for own in visits if one in own.first and other in own.first]
     return bool(both) and all(both)
+
+
+def _reaches(edges: dict[int, set[int]], one: int, other: int) -> bool:
+    """Whether edges lead from one to the other."""
+    seen, left = {one}, [one]
+    while left:
+        more = edges[left.pop()] - seen
+        seen |= more
+        left += more
+    return other in seen
 
 
 def _parts(inside: set[int], edges: dict[int, set[int]]) -> list[list[int]]:
