@@ -116,7 +116,7 @@ class _Graph:
         inner = {a: (edges[a] & own) - heads for a in own}
         found = {
             a: inner[a] | {b for b in edges[a] & heads
-                           if _begins(visits, turns, a, b, self.used[a, b] if a in heads else -1)} for a in own
+                           if _begins(visits, turns, a, b)} for a in own
         }  # fmt: skip
         if all(found[a] == edges[a] & own for a in own):
             found = inner
@@ -259,11 +259,10 @@ def _first_turn(visit: Visit, heads: Set[int]) -> list[int]:
     return turn
 
 
-def _begins(visits: Sequence[Visit], begins: Sequence[Sequence[int]], one: int, other: int, used: int) -> bool:
-    """Whether all visits that have both have ``one`` first, and some of them ``other`` in the first iteration, in the
-    traces whose bits are ``used``: those where a head follows another."""
+def _begins(visits: Sequence[Visit], begins: Sequence[Sequence[int]], one: int, other: int) -> bool:
+    """Whether all visits that have both have ``one`` first, and some of them ``other`` in the first iteration."""
     both = [(own.first[one] < own.first[other], other in begin) for own, begin in zip(visits, begins, strict=True)
-            if one in own.first and other in own.first and used >> own.number & 1]  # fmt: skip
+            if one in own.first and other in own.first]  # fmt: skip
     return all(before for before, _ in both) and any(begun for _, begun in both)
 
 
