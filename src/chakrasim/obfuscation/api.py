@@ -84,7 +84,8 @@ class Obfuscated(Shown):
             "nodes": sum(len(trace) for job in self.jobs for trace in job.traces),
             "price": [
                 {"machine": one.machine, "before_ns": list(one.before_ns), "after_ns": list(one.after_ns),
-                 "median_error": one.median_error, "largest_error": one.largest_error, "fault": one.fault}
+                 "median_error": one.median_error, "interval": one.interval, "largest_error": one.largest_error,
+                 "of": one.of, "fault": one.fault}
                 for one in self.price
             ],
             "inversion": [one.to_json() for one in self.inversion],
@@ -220,7 +221,8 @@ def _price_of_model(
             pairs.append((job, next(synthesize(model, settings, notes=Notes())).job))
         except InputError as fault:
             notes.note(f"the model makes no job of the parameters of one: {fault}")
-    return prices([one for one, _ in pairs], [other for _, other in pairs], machines, progress) if pairs else ()
+    before, after = ([pair[at] for pair in pairs] for at in (0, 1))
+    return prices(before, after, machines, progress, len(jobs)) if pairs else ()
 
 
 def _behaviour(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 from statistics import median
 from typing import Final
 
@@ -22,15 +23,19 @@ from chakrasim.trace.kinds import INT64, NodeType
 
 MOST_JOBS: Final = 12
 """So many jobs of a set are simulated, evenly through it."""
+DOUBT: Final = 0.05
+"""How often the median of all jobs may be outside the interval."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """Steps of some jobs on a machine, in ns, before and after; ``fault``: why a job does not run there, else ""."""
+    """Steps of some jobs on a machine, in ns, before and after, ``of`` so many jobs in all; ``fault``: why a job does
+    not run there, else ""."""
 
     machine: str
     before_ns: tuple[int, ...]
     after_ns: tuple[int, ...]
+    of: int
     fault: str = ""
 
     @property
@@ -44,23 +49,38 @@ class Price:
         return median(map(abs, self.errors)) if self.errors else 0.0
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """In which the median of all jobs' errors is in 95 of 100 draws, whatever their distribution, by the sign test,
+        if the jobs simulated are as good as drawn; None where all were simulated, or fewer than six, too few for one.
+        """
+        errors = sorted(map(abs, self.errors))
+        count = len(errors)
+        least = sum(2 ** (1 - count) * sum(comb(count, i) for i in range(at + 1)) <= DOUBT for at in range(count // 2))
+        return (errors[least - 1], errors[-least]) if least and count < self.of else None
+
+    @property
     def largest_error(self) -> float:
         """The error of the job that is furthest off, with its sign."""
         return max(self.errors, key=abs, default=0.0)
 
 
 def prices(
-    before: Sequence[Job], after: Sequence[Job], machines: Sequence[str], progress: Progress | None = None
+    before: Sequence[Job],
+    after: Sequence[Job],
+    machines: Sequence[str],
+    progress: Progress | None = None,
+    of: int | None = None,
 ) -> tuple[Price, ...]:
-    """The price of a release whose jobs stand for those before at the same places, on machines that exist."""
-    found = []
+    """The price of a release whose jobs stand for those before at the same places, on machines that exist; these are
+    some ``of`` so many, or all."""
+    found, every = [], len(before) if of is None else of
     for name in told(machines, lambda name: f"price: {name}", progress):
         try:
             times = [tuple(simulated_on(job, name).makespan_ns for job in each)
                      for each in zip(some(before), some(after), strict=True)]  # fmt: skip
-            found.append(Price(name, tuple(own for own, _ in times), tuple(other for _, other in times)))
+            found.append(Price(name, tuple(own for own, _ in times), tuple(other for _, other in times), every))
         except ChakrasimError as fault:
-            found.append(Price(name, (), (), str(fault)))
+            found.append(Price(name, (), (), every, str(fault)))
     return tuple(found)
 
 

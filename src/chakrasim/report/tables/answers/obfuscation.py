@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chakrasim.obfuscation.api import Obfuscated
+from chakrasim.obfuscation.price import Price
 from chakrasim.text.amounts import plural, time_text
 from chakrasim.text.layout import Section
 
@@ -35,12 +36,19 @@ def obfuscation_sections(found: Obfuscated, files: Sequence[str]) -> Iterator[Se
     prices = []
     for one in found.price:
         if one.fault:
-            prices.append((one.machine, *[""] * (3 if single else 2), one.fault))
+            prices.append((one.machine, *[""] * 3, one.fault))
         elif single:
             times = (time_text(one.before_ns[0]), time_text(one.after_ns[0]))
             prices.append((one.machine, *times, f"{one.errors[0]:+.2%}", ""))
         else:
-            errors = (f"{one.median_error:.2%}", f"{one.largest_error:+.2%}")
-            prices.append((one.machine, *errors, plural(len(one.errors), "job")))
-    columns = ("machine", "before", "after", "error", "") if single else ("machine", "median error", "largest", "of")
-    yield Section("Price: the time of a step", columns, tuple(prices), (0, len(columns) - 1))
+            errors = (f"{one.median_error:.2%}", _within(one), f"{one.largest_error:+.2%}")
+            prices.append((one.machine, *errors, f"{len(one.errors):,} of {plural(one.of, 'job')}"))
+    columns = ("before", "after", "error", "") if single else ("median error", "interval (95 %)", "largest", "of")
+    yield Section("Price: the time of a step", ("machine", *columns), tuple(prices), (0, len(columns)))
+
+
+def _within(one: Price) -> str:
+    """The interval of the median of all jobs."""
+    if one.interval is None:
+        return "exact" if len(one.errors) == one.of else "none"
+    return "{:.2%} to {:.2%}".format(*one.interval)
