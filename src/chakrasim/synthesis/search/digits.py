@@ -16,7 +16,7 @@ TURNING: Final = ("index of ", "pass of ", "rest of ")
 """Columns that go up or down along loops, by how their names begin."""
 BASE: Final = 256
 """Columns whose digits are taken are to bases up to this."""
-BASES: Final = 16
+BASES: Final = 32
 PROBES: Final = 48
 """Examples that sums are searched on."""
 FOUND: Final = 8
@@ -35,9 +35,11 @@ def digit_sums(wanted: Ints, columns: Mapping[str, Ints], work: Work) -> Iterato
     turning = [name for name in here if name.startswith(TURNING)]
     if not turning or not bases:
         return
-    digits = [each for name in turning for each in _digits(["column", name], here[name], bases)]
-    terms = [*digits, *((["column", name], column) for name, column in here.items())]
-    some = _times(terms, bases)
+    terms: dict[bytes, Term] = {}
+    for name in turning:
+        for said, values in _digits(["column", name], here[name], bases):
+            terms.setdefault(values.tobytes(), (said, values))
+    some = _times([*terms.values(), *((["column", name], column) for name, column in here.items())], bases)
     work.spend(len(some) * len(rows) * 4)
     yield from _pairs(wanted[rows], some)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
+from chakrasim.synthesis.columns import MARK, mark_of, marks_in, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
@@ -166,13 +166,15 @@ class Search:
 
     def _mark(self, loop: int) -> None:
         """Columns of what each iteration of a loop says of which it is, such as a layer: small numbers of nodes in it
-        that go along the loop and have a law without cases; those that most iterations say first."""
+        that go along the loop, have a law without cases, and are said by no column yet; those that most iterations say
+        first."""
         loops = (*self.inner[loop], loop)
         table = self.tables.of(loops)
         marks: list[Expression] = []
         for rows, wanted in self._said(loops):
             part = table.some(rows)
-            if len(marks) >= MARKS or levels.level_of(wanted, part) < 2:
+            said = [column[rows] for name, column in self.tables.more[loop].items() if name.startswith(MARK)]
+            if len(marks) >= MARKS or levels.level_of(wanted, part) < 2 or any((wanted == own).all() for own in said):
                 continue
             law = levels.find(wanted, part, self.known, levels.DIGITS)
             for one in () if law is None else (law, *turns_in(law)):
