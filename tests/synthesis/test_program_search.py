@@ -66,6 +66,22 @@ def test_layers_of_two_kinds_in_turn_are_iterations_of_one_loop() -> None:
     one_loop_of_layers([trace(*each, 2) for each in patterns], 2 * sum(len(pattern) for pattern, _ in patterns))
 
 
+@pytest.mark.parametrize("kinds", [
+    (("ed", True), ("dddd", False), ("d", False)),
+    (("eeee", False), ("d", True), ("de", False)),
+    (("d", False), ("ed", False), ("ddd", False)),
+])  # fmt: skip
+def test_what_begins_some_iterations_may_come_within_others(kinds: tuple[tuple[str, bool], ...]) -> None:
+    start, gather, dense, experts, router, norm, rest, end = range(8)
+
+    def trace(pattern: str, gathers: bool) -> list[int]:
+        own = [gather] if gathers else []
+        layer = {"d": [*own, dense, norm, rest], "e": [experts, router, *own, norm, rest]}
+        return [start, *(one for kind in pattern for one in layer[kind]), end] * 2
+
+    one_loop_of_layers([trace(*each) for each in kinds], 2 * sum(len(pattern) for pattern, _ in kinds))
+
+
 def test_what_is_gathered_ahead_may_be_two_nodes() -> None:
     start, weights, more, begin, layer, rest, end = range(7)
     roles = Roles()
