@@ -221,8 +221,8 @@ def _price_of_model(
             pairs.append((job, next(synthesize(model, settings, notes=Notes())).job))
         except InputError as fault:
             notes.note(f"the model makes no job of the parameters of one: {fault}")
-    before, after = ([pair[at] for pair in pairs] for at in (0, 1))
-    return prices(before, after, machines, progress, len(jobs)) if pairs else ()
+    made = [other for _, other in pairs]
+    return prices([one for one, _ in pairs], made, machines, progress, len(jobs)) if pairs else ()
 
 
 def _behaviour(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import comb
 from statistics import median
 from typing import Final
@@ -55,7 +56,8 @@ class Price:
         """
         errors = sorted(map(abs, self.errors))
         count = len(errors)
-        least = sum(2 ** (1 - count) * sum(comb(count, i) for i in range(at + 1)) <= DOUBT for at in range(count // 2))
+        tails = accumulate(comb(count, at) for at in range(count // 2))
+        least = sum(2 * tail <= DOUBT * 2**count for tail in tails)
         return (errors[least - 1], errors[-least]) if least and count < self.of else None
 
     @property

@@ -114,10 +114,7 @@ class _Graph:
         self.looks.spend(len(visits) * sum(len(edges[a] & heads) for a in own))
         turns = [_first_turn(visit, heads) for visit in visits]
         inner = {a: (edges[a] & own) - heads for a in own}
-        found = {
-            a: inner[a] | {b for b in edges[a] & heads
-                           if _begins(visits, turns, a, b)} for a in own
-        }  # fmt: skip
+        found = {a: inner[a] | {b for b in edges[a] & heads if _begins(visits, turns, a, b)} for a in own}
         if all(found[a] == edges[a] & own for a in own):
             found = inner
         part = {one: number for number, each in enumerate(_parts(own, found)) for one in each}
@@ -128,14 +125,17 @@ class _Graph:
     def join(self, found: dict[int, set[int]], heads: set[int], cut: set[tuple[int, int]]) -> None:
         """Of the edges to heads that are ``cut``, each of which begins an iteration, those that can be in one are put
         back: first the ways in which most steps go, a way being all from one head to others, or all others to it."""
-        self.looks.spend(2 * len(cut) * len(found))
-        free = [edge for edge in sorted(cut) if not _reaches(found, *edge[::-1])]
-        ways = {edge: (edge[0], True) if edge[0] in heads else (edge[1], False) for edge in free}
+        into = {b for _, b in cut}
+        self.looks.spend(len(into) * sum(map(len, found.values())))
+        back = {b: _reached(found, b) for b in into}
+        free = [(a, b) for a, b in sorted(cut) if a not in back[b]]
+        self.looks.spend(len(free) * sum(map(len, found.values())))
+        ways = {(a, b): (a, True) if a in heads else (b, False) for a, b in free}
         steps = Counter[tuple[int, bool]]()
-        for edge in free:
-            steps[ways[edge]] += self.count[edge]
+        for edge, way in ways.items():
+            steps[way] += self.count[edge]
         for a, b in sorted(free, key=lambda edge: (-steps[ways[edge]], -self.count[edge])):
-            if not _reaches(found, b, a):
+            if a not in _reached(found, b):
                 found[a].add(b)
 
     def visits(self, own: set[int]) -> list[Visit]:
@@ -272,14 +272,14 @@ def _leads_to(visits: Sequence[Visit], one: int, other: int) -> bool:
     return bool(both) and all(both)
 
 
-def _reaches(edges: dict[int, set[int]], one: int, other: int) -> bool:
-    """Whether edges lead from one to the other."""
+def _reached(edges: dict[int, set[int]], one: int) -> set[int]:
+    """What edges lead to from one, and that itself."""
     seen, left = {one}, [one]
     while left:
         more = edges[left.pop()] - seen
         seen |= more
         left += more
-    return other in seen
+    return seen
 
 
 def _parts(inside: set[int], edges: dict[int, set[int]]) -> list[list[int]]:

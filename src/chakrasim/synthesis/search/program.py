@@ -12,7 +12,7 @@ import numpy as np
 
 from chakrasim.progress import Progress, told
 from chakrasim.synthesis import expressions
-from chakrasim.synthesis.columns import MARK, mark_of, marks_in, missing, path_columns, turn_columns
+from chakrasim.synthesis.columns import mark_of, marks_in, missing, path_columns, turn_columns
 from chakrasim.synthesis.expressions import Expression, Ints
 from chakrasim.synthesis.grammar.durations import MEASURED, MICROS, WORK, Rows, law_of_work, speeds_of
 from chakrasim.synthesis.laws import CASES
@@ -172,9 +172,10 @@ class Search:
         table = self.tables.of(loops)
         marks: list[Expression] = []
         for rows, wanted in self._said(loops):
-            part = table.some(rows)
-            said = [column[rows] for name, column in self.tables.more[loop].items() if name.startswith(MARK)]
-            if len(marks) >= MARKS or levels.level_of(wanted, part) < 2 or any((wanted == own).all() for own in said):
+            if len(marks) >= MARKS:
+                break
+            part, said = table.some(rows), marks_in(self.tables.more[loop], rows).values()
+            if levels.level_of(wanted, part) < 2 or any((wanted == own).all() for own in said):
                 continue
             law = levels.find(wanted, part, self.known, levels.DIGITS)
             for one in () if law is None else (law, *turns_in(law)):
