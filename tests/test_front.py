@@ -76,6 +76,7 @@ def test_completion_in_python_shows_the_public_names() -> None:
     assert completions("chakrasim.load_") == {"load_device", "load_groups", "load_machine"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("static", [False, True])
 def test_completion_in_ipython_shows_the_public_names(static: bool) -> None:
     code = f"""

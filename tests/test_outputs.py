@@ -118,6 +118,7 @@ def content(prefix: Path) -> list[bytes]:
 
 
 @forks
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("before", "after"),
     [((True, 4), (True, 4)), ((True, 4), (True, 3)), ((False, 4), (True, 4)), ((True, 4), (False, 4))],

@@ -328,7 +328,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} in it")
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", sorted(TOOLS))
 def test_damaged_inputs_end_with_a_result_or_one_message(name: str, tmp_path: Path) -> None:
     codes = set()

@@ -25,7 +25,7 @@ def trial() -> Iterator[Callable[[Case], Trial]]:
         yield make
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case.name, marks=[pytest.mark.slow] * bool(case.modules)) for case in CASES]
 )

@@ -86,6 +86,7 @@ def test_every_kind_runs_and_is_measured() -> None:
     assert len(result.to_frame()) == len(result.collectives)
 
 
+@pytest.mark.slow
 def test_groups_messages_and_products_of_three_ranks() -> None:
     traces = []
     for rank in range(3):

@@ -214,8 +214,8 @@ def test_every_rate_on_200_random_graphs_is_max_min_fair() -> None:
     assert flows > settlements
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("channels", [0, 1])
 def test_on_200_random_graphs_an_activity_moves_the_bytes_of_its_messages_and_ends_with_them(
     channels: int, beside: bool

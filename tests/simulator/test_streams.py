@@ -218,6 +218,7 @@ def test_ends_are_those_of_a_schedule_by_hand(job: Drawn) -> None:
     assert (result.parts_ns.sum(axis=1) == result.makespan_ns).all()
 
 
+@pytest.mark.slow
 def test_uncompiled_it_says_the_same() -> None:
     program = f"import sys; sys.path.insert(0, {str(HERE)!r}); import test_streams; print(test_streams.numbers())"
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src"), "CHAKRASIM_JIT": "0"}
